@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The contract between a congestion-control algorithm (CCA) and its host.
+ *
+ * An algorithm is a set of pure functions: an event goes in, a decision comes
+ * out, and nothing is remembered outside the state that the host hands over.
+ * The host (kernel module, simulator, replay) fills in the events and obeys
+ * the decisions. Two modes, as in Linux:
+ *
+ *   window   the host asks:  xx_on_ack()  was told what an ACK delivered and lost
+ *                            xx_grow()    the window may grow by these ACKs
+ *                            xx_ssthresh() a loss episode starts: new ssthresh
+ *                            xx_undo()    it was spurious: the window to return to
+ *            and does loss recovery and proportional rate reduction itself.
+ *   control  xx_on_ack() sets cwnd and pacing rate on every ACK; xx_on_event()
+ *            does so on everything that is not an ACK.
+ *
+ * The common subset of C11 and C++20, also for clang -target bpf: no libc,
+ * floating point, allocation, 128-bit arithmetic, signed division, function
+ * pointer in a state, or unbounded loop.
+ *
+ * Clocks are monotonic microseconds in 64 bits, and start where the host
+ * likes. A packet is one segment of mss_bytes; the packet counters are the
+ * host's own and may wrap at 2^32: only differences are used.
+ */
+#ifndef CCA_H
+#define CCA_H
+
+#ifdef __KERNEL__
+#include <linux/errno.h>
+#include <linux/math64.h>
+#include <linux/types.h>
+#define CCA_EPERM EPERM
+#define CCA_EEXIST EEXIST
+#define CCA_EINVAL EINVAL
+#define CCA_EFBIG EFBIG
+#define CCA_ERANGE ERANGE
+#define CCA_ESTALE ESTALE
+#else
+#include <stdbool.h>
+#include <stdint.h>
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+/* The numbers of asm-generic/errno*.h, which the kernel's ABI fixes. */
+#define CCA_EPERM 1
+#define CCA_EEXIST 17
+#define CCA_EINVAL 22
+#define CCA_EFBIG 27
+#define CCA_ERANGE 34
+#define CCA_ESTALE 116
+#endif
+
+#ifndef CCA_FN
+#define CCA_FN static inline
+#endif
+
+#define CCA_USEC_PER_SEC 1000000u
+#define CCA_USEC_PER_MSEC 1000u
+
+/* What the arithmetic below is dimensioned for; hosts clamp to these. */
+#define CCA_MAX_PKTS (1u << 24)		/* packets in any window that is counted */
+#define CCA_MAX_MSS_BYTES (1u << 16)
+#define CCA_MAX_RTT_US (1u << 26)	/* 67 s; no round trip is longer than the largest RTO */
+#define CCA_MAX_RATE_BYTES_PER_S (1ull << 37)	/* 1.1 Tbit/s */
+
+/* One ACK that advanced the connection, cumulatively or selectively. */
+struct cca_ack {
+	u64 now_us;
+	u32 rtt_us;		/* sample of the newest packet delivered; 0: none */
+	u32 acked_pkts;		/* newly delivered */
+	u32 lost_pkts;		/* newly marked lost */
+	u32 inflight_pkts;	/* after this ACK */
+	u32 delivered_pkts;	/* of the connection, cumulative */
+	u32 rate_pkts;		/* delivery-rate sample, as in Linux: rate_pkts ... */
+	u32 rate_interval_us;	/* ... were delivered in this time; 0: no sample */
+	u32 cwnd_pkts;		/* the window in force */
+	u32 mss_bytes;
+	u8 app_limited;		/* the sample was taken while the application had no data */
+	u8 cwnd_limited;	/* the window, not pacing or data, held the sender */
+};
+
+enum cca_event_kind {
+	CCA_RECOVERY_ENTERED,	/* first loss of an episode */
+	CCA_RECOVERY_LEFT,
+	CCA_TIMEOUT,		/* RTO: everything in flight is taken for lost */
+	CCA_UNDO,		/* the episode or timeout proved spurious */
+	CCA_TRANSFER_STARTED,	/* data again, after the application had none */
+	CCA_IDLE_RESTART,	/* sends again after an idle time of at least one RTO */
+};
+
+struct cca_event {
+	enum cca_event_kind kind;
+	u64 now_us;
+	u32 inflight_pkts;
+	u32 cwnd_pkts;
+	u32 mss_bytes;
+};
+
+/* What a connection knows when its algorithm is initialised. */
+struct cca_start {
+	u64 now_us;
+	u32 rtt_us;		/* of the handshake; 0: unknown */
+	u32 cwnd_pkts;		/* initial window */
+	u32 mss_bytes;
+};
+
+/* Control mode: what the host applies at once. */
+struct cca_decision {
+	u64 pacing_bytes_per_s;	/* 0: not paced */
+	u32 cwnd_pkts;
+};
+
+/* Window mode: the three variables that the algorithm and the host share. */
+struct cca_window {
+	u32 cwnd_pkts;
+	u32 ssthresh_pkts;
+	u32 credit_pkts;	/* ACKed since the window last grew by one */
+};
+
+CCA_FN u64 cca_div(u64 dividend, u64 divisor)
+{
+	/* A zero divisor yields the dividend: callers guard, this is the net. */
+	if (!divisor)
+		return dividend;
+#ifdef __KERNEL__
+	return div64_u64(dividend, divisor);
+#else
+	return dividend / divisor;
+#endif
+}
+
+CCA_FN u32 cca_min_u32(u32 a, u32 b)
+{
+	return a < b ? a : b;
+}
+
+CCA_FN u32 cca_max_u32(u32 a, u32 b)
+{
+	return a > b ? a : b;
+}
+
+CCA_FN u64 cca_min_u64(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+CCA_FN u64 cca_max_u64(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+CCA_FN u32 cca_clamp_u32(u32 value, u32 low, u32 high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+/* Elapsed time; a clock that went back counts as not having moved. */
+CCA_FN u64 cca_elapsed_us(u64 now_us, u64 since_us)
+{
+	return now_us > since_us ? now_us - since_us : 0;
+}
+
+/*
+ * pkts in interval_us as bytes per second. Overflow: 2^24 pkts x 2^16 bytes x
+ * 2^20 us/s < 2^60. The interval is at least 1 us.
+ */
+CCA_FN u64 cca_rate_bytes_per_s(u32 pkts, u32 mss_bytes, u64 interval_us)
+{
+	u64 bytes = (u64)cca_min_u32(pkts, CCA_MAX_PKTS) *
+		    cca_min_u32(mss_bytes, CCA_MAX_MSS_BYTES);
+
+	return cca_min_u64(cca_div(bytes * CCA_USEC_PER_SEC, cca_max_u64(interval_us, 1)),
+			   CCA_MAX_RATE_BYTES_PER_S);
+}
+
+/*
+ * The packets that a rate carries in interval_us (at most 2^26), rounded up.
+ * Overflow: 2^37 bytes/s x 2^26 us < 2^63. At least 1 is divided by.
+ */
+CCA_FN u32 cca_pkts_at_rate(u64 bytes_per_s, u64 interval_us, u32 mss_bytes)
+{
+	u64 rate = cca_min_u64(bytes_per_s, CCA_MAX_RATE_BYTES_PER_S);
+	u64 span_us = cca_min_u64(interval_us, CCA_MAX_RTT_US);
+	u64 mss = (u64)cca_clamp_u32(mss_bytes, 1, CCA_MAX_MSS_BYTES) * CCA_USEC_PER_SEC;
+
+	return (u32)cca_min_u64(cca_div(rate * span_us + mss - 1, mss), CCA_MAX_PKTS);
+}
+
+/*
+ * Sliding count of delivered packets, for a bandwidth over a window.
+ *
+ * An ACK is a sample: (arrival, packets delivered so far). The bandwidth over
+ * a window of W is taken between the newest ACK and the newest ACK that is at
+ * least W older, so that whole intervals between ACKs are counted: packets /
+ * time is then free of the bias that a fixed window has when it is opened by
+ * one ACK and closed by another, which at 1 Mbit/s and W = 20 ms is a factor
+ * of two. Samples closer than W / 32 are merged, so the window is at most W +
+ * W / 32 long while ACKs keep coming, and stretches over a gap in them.
+ */
+#define CCA_RATE_SAMPLES 64u	/* a power of two, > 2 x 32 */
+#define CCA_RATE_MERGE 32u
+
+struct cca_rate_window {
+	struct {
+		u32 at_us;		/* low 32 bits of the arrival */
+		u32 delivered_pkts;
+	} sample[CCA_RATE_SAMPLES];
+	u64 newest_us;
+	u32 delivered_pkts;		/* at newest_us */
+	u32 oldest, next;		/* samples [oldest, next), free-running */
+};
+
+CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts)
+{
+	w->sample[0].at_us = (u32)now_us;
+	w->sample[0].delivered_pkts = delivered_pkts;
+	w->newest_us = now_us;
+	w->delivered_pkts = delivered_pkts;
+	w->oldest = 0;
+	w->next = 1;
+}
+
+CCA_FN u32 cca_rate_age_us(const struct cca_rate_window *w, u32 index)
+{
+	/* Modulo 2^32 us = 71 min; cca_rate_add resets long before. */
+	return (u32)w->newest_us - w->sample[index & (CCA_RATE_SAMPLES - 1)].at_us;
+}
+
+CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts,
+			 u32 window_us)
+{
+	u32 slot;
+
+	/* A clock that stepped back, or silence of 2^28 us (4.5 min): start over. */
+	if (now_us < w->newest_us || now_us - w->newest_us > (1u << 28)) {
+		cca_rate_reset(w, now_us, delivered_pkts);
+		return;
+	}
+	w->newest_us = now_us;
+	w->delivered_pkts = delivered_pkts;
+	/* Keep the newest sample that is at least a window old, drop those before. */
+	for (slot = 0; slot < CCA_RATE_SAMPLES; slot++) {
+		if (w->next - w->oldest < 2 || cca_rate_age_us(w, w->oldest + 1) < window_us)
+			break;
+		w->oldest++;
+	}
+	if (cca_rate_age_us(w, w->next - 1) < window_us / CCA_RATE_MERGE) {
+		slot = (w->next - 1) & (CCA_RATE_SAMPLES - 1);
+		if (w->sample[slot].at_us == (u32)now_us)
+			w->sample[slot].delivered_pkts = delivered_pkts;
+		return;
+	}
+	if (w->next - w->oldest == CCA_RATE_SAMPLES)
+		w->oldest++;	/* the window has shrunk meanwhile: forget the far end */
+	slot = w->next & (CCA_RATE_SAMPLES - 1);
+	w->sample[slot].at_us = (u32)now_us;
+	w->sample[slot].delivered_pkts = delivered_pkts;
+	w->next++;
+}
+
+/* Time covered: at least the window once that much has been seen. */
+CCA_FN u32 cca_rate_span_us(const struct cca_rate_window *w)
+{
+	return cca_rate_age_us(w, w->oldest);
+}
+
+/* 0 before two ACKs at different times have been seen. */
+CCA_FN u64 cca_rate_of(const struct cca_rate_window *w, u32 mss_bytes)
+{
+	u32 span_us = cca_rate_span_us(w);
+	u32 pkts = w->delivered_pkts -
+		   w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].delivered_pkts;
+
+	return span_us ? cca_rate_bytes_per_s(pkts, mss_bytes, span_us) : 0;
+}
+
+#endif /* CCA_H */

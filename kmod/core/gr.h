@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * GR: the generalised delay-based rate controller of PQSA, section III-A.
+ *
+ *   B        bandwidth: packets acknowledged in the last W
+ *   RTT      measured over the last interval Delta;  RTTmin the least seen
+ *   T        queueing-delay threshold
+ *
+ * At the end of every interval Delta:
+ *
+ *   RTT > RTTmin + T                 rate = B (RTTmin + T) / RTT
+ *   RTT < RTTmin + T/2               rate = B (1 + (RTTmin + T/2 - RTT) / RTT)
+ *                                         = B (RTTmin + T/2) / RTT
+ *   otherwise                        rate stays
+ *
+ * States:
+ *                 delay rose, or loss              RTTmin is old
+ *   SLOW_START ------------------------> CRUISE ------------------> DRAIN
+ *        ^                                | ^                         |
+ *        +------------ timeout -----------+ +----- queue emptied -----+
+ *
+ * What the paper leaves open, and what we chose:
+ *   W       counts between ACKs, so that B has no bias (cca.h, cca_rate_window).
+ *   RTT     the mean of the samples within the interval: with one sample it is
+ *           that sample, with many it does not depend on which came last. An
+ *           interval without a sample changes nothing.
+ *   floor   one packet per RTTmin: after an outage ACKs must come back to learn
+ *           from, and B, with it the rate, may otherwise fall to nothing.
+ *   cwnd    bounds what an outage can pile up: cwnd_gain_pct of what the rate
+ *           carries in RTTmin + T, the most that the rule wants in flight, and
+ *           two packets for the delayed ACK.
+ *   RTTmin  would stay for ever. One that was not seen again (within 1/16) for
+ *           min_rtt_window_ms may belong to a path that is gone: GR sends at
+ *           half B for two round trips, and takes the least RTT seen then.
+ *   loss    is no signal in the paper. A timeout starts slow start anew. When
+ *           loss_hold_permille of a round trip is lost the buffer is shorter
+ *           than T/2 and the rule would overrun it for ever: the rate may not
+ *           exceed B in the next round trip.
+ *   app     an application that does not fill the rate makes B too small: B
+ *           then lowers the rate only when the delay asks for it.
+ */
+#ifndef CCA_GR_H
+#define CCA_GR_H
+
+#include "cca.h"
+
+#define GR_MIN_CWND_PKTS 2u
+#define GR_DELAYED_ACK_PKTS 2u
+#define GR_HYSTART_SAMPLES 8u		/* RFC 9406 N_RTT_SAMPLE */
+#define GR_HYSTART_MIN_US 4000u		/* RFC 9406 MIN_RTT_THRESH */
+#define GR_HYSTART_MAX_US 16000u	/* RFC 9406 MAX_RTT_THRESH */
+#define GR_LOSS_MIN_PKTS 3u		/* fewer say nothing about a share */
+
+enum gr_mode {
+	GR_SLOW_START,
+	GR_CRUISE,
+	GR_DRAIN,
+};
+
+struct gr_params {
+	u32 bandwidth_window_us;	/* W */
+	u32 adaptation_interval_us;	/* Delta */
+	u32 delay_threshold_us;		/* T */
+	u32 cwnd_gain_pct;
+	u32 min_rtt_window_ms;
+	u32 loss_hold_permille;
+};
+
+struct gr_state {
+	struct cca_rate_window bandwidth;
+	u64 rate_bytes_per_s;		/* at most 2^37 */
+	u64 undo_rate_bytes_per_s;	/* before the timeout */
+	u64 min_rtt_at_us;		/* when RTTmin was last seen */
+	u64 interval_start_us;
+	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 */
+	u64 drain_end_us;
+	u32 interval_samples;
+	u32 min_rtt_us;			/* 0: no sample yet */
+	u32 drain_min_rtt_us;
+	u32 cwnd_pkts;
+	u32 undo_cwnd_pkts;
+	u32 mss_bytes;
+	u32 round_end_pkts;		/* delivered count at which the round trip ends */
+	u32 round_delivered_pkts;
+	u32 round_lost_pkts;
+	u32 round_min_rtt_us;		/* of the first GR_HYSTART_SAMPLES */
+	u32 round_samples;
+	u8 mode;			/* enum gr_mode */
+	u8 undo_mode;
+	u8 hold;			/* loss: rate at most B in this round trip */
+};
+
+/* --- helpers ------------------------------------------------------------ */
+
+CCA_FN bool gr_knows_rtt(const struct gr_state *s)
+{
+	return s->min_rtt_us != 0;
+}
+
+/* Queueing delay that an RTT sample shows; 0 without one. */
+CCA_FN u32 gr_queueing_delay_us(const struct gr_state *s, u32 rtt_us)
+{
+	return rtt_us > s->min_rtt_us && gr_knows_rtt(s) ? rtt_us - s->min_rtt_us : 0;
+}
+
+CCA_FN u64 gr_floor_bytes_per_s(const struct gr_state *s)
+{
+	return cca_rate_bytes_per_s(1, s->mss_bytes, cca_max_u32(s->min_rtt_us, 1));
+}
+
+/* Overflow: pkts <= 2^24 x gain <= 2^10. */
+CCA_FN u32 gr_cwnd_for(const struct gr_state *s, const struct gr_params *p, u64 rate)
+{
+	u64 span_us = (u64)s->min_rtt_us + p->delay_threshold_us;
+	u64 pkts = (u64)cca_pkts_at_rate(rate, span_us, s->mss_bytes) * p->cwnd_gain_pct;
+
+	pkts = cca_div(pkts, 100) + GR_DELAYED_ACK_PKTS;
+	return (u32)cca_min_u64(cca_max_u64(pkts, GR_MIN_CWND_PKTS), CCA_MAX_PKTS);
+}
+
+/* B x target / RTT. Overflow: 2^37 x 2^26. RTT is at least 1. */
+CCA_FN u64 gr_scale(u64 bandwidth, u32 target_us, u64 rtt_us)
+{
+	return cca_div(bandwidth * cca_min_u32(target_us, CCA_MAX_RTT_US),
+		       cca_max_u64(rtt_us, 1));
+}
+
+CCA_FN void gr_start_interval(struct gr_state *s, u64 now_us)
+{
+	s->interval_start_us = now_us;
+	s->interval_rtt_us = 0;
+	s->interval_samples = 0;
+}
+
+CCA_FN void gr_start_round(struct gr_state *s, u32 delivered_pkts, u32 inflight_pkts)
+{
+	s->round_end_pkts = delivered_pkts + inflight_pkts;
+	s->round_delivered_pkts = 0;
+	s->round_lost_pkts = 0;
+	s->round_min_rtt_us = 0;
+	s->round_samples = 0;
+}
+
+CCA_FN void gr_decide(const struct gr_state *s, struct cca_decision *d)
+{
+	d->cwnd_pkts = s->cwnd_pkts;
+	d->pacing_bytes_per_s = s->rate_bytes_per_s;
+}
+
+/* --- the model: RTTmin, the interval's RTT, B, the round trip ------------ */
+
+CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
+{
+	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
+
+	if (!rtt_us)
+		return;
+	if (!gr_knows_rtt(s) || rtt_us < s->min_rtt_us)
+		s->min_rtt_us = rtt_us;
+	if (rtt_us - s->min_rtt_us <= s->min_rtt_us / 16)
+		s->min_rtt_at_us = ack->now_us;
+	if (!s->drain_min_rtt_us || rtt_us < s->drain_min_rtt_us)
+		s->drain_min_rtt_us = rtt_us;
+	if (s->interval_samples < CCA_MAX_PKTS) {
+		s->interval_rtt_us += rtt_us;
+		s->interval_samples++;
+	}
+	if (s->round_samples < GR_HYSTART_SAMPLES) {
+		if (!s->round_samples || rtt_us < s->round_min_rtt_us)
+			s->round_min_rtt_us = rtt_us;
+		s->round_samples++;
+	}
+}
+
+/* Ends the round trip when what was in flight at its start is delivered. */
+CCA_FN void gr_count_round(struct gr_state *s, const struct gr_params *p,
+			   const struct cca_ack *ack)
+{
+	u64 lost, sent;
+
+	s->round_delivered_pkts += ack->acked_pkts;
+	s->round_lost_pkts += ack->lost_pkts;
+	if ((u32)(ack->delivered_pkts - s->round_end_pkts) >= 1u << 31)
+		return;
+	lost = s->round_lost_pkts;
+	sent = lost + s->round_delivered_pkts;
+	s->hold = lost >= GR_LOSS_MIN_PKTS && lost * 1000 >= sent * p->loss_hold_permille;
+	gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
+}
+
+CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
+			    const struct cca_ack *ack)
+{
+	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
+	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us);
+	gr_sample_rtt(s, ack);
+}
+
+/* --- slow start: as in HyStart, left when the delay rises ---------------- */
+
+CCA_FN bool gr_delay_rose(const struct gr_state *s)
+{
+	u32 slack_us = cca_clamp_u32(s->min_rtt_us / 8, GR_HYSTART_MIN_US, GR_HYSTART_MAX_US);
+
+	return s->round_samples == GR_HYSTART_SAMPLES &&
+	       s->round_min_rtt_us >= s->min_rtt_us + slack_us;
+}
+
+CCA_FN void gr_cruise(struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
+
+	s->mode = GR_CRUISE;
+	if (bandwidth)
+		s->rate_bytes_per_s = cca_max_u64(bandwidth, gr_floor_bytes_per_s(s));
+	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
+	gr_start_interval(s, now_us);
+}
+
+CCA_FN void gr_grow_exponentially(struct gr_state *s, const struct gr_params *p,
+				  const struct cca_ack *ack)
+{
+	if (gr_knows_rtt(s) && (ack->lost_pkts || gr_delay_rose(s))) {
+		gr_cruise(s, p, ack->now_us);
+		return;
+	}
+	s->cwnd_pkts = cca_min_u32(s->cwnd_pkts + cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS),
+				   CCA_MAX_PKTS);
+	if (gr_knows_rtt(s))	/* twice the window in a round trip, as it doubles */
+		s->rate_bytes_per_s = cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes,
+							   s->min_rtt_us);
+}
+
+/* --- drain: look for the minimum RTT again ------------------------------- */
+
+CCA_FN bool gr_min_rtt_is_old(const struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	u64 window_us = (u64)p->min_rtt_window_ms * CCA_USEC_PER_MSEC;
+
+	return gr_knows_rtt(s) && cca_elapsed_us(now_us, s->min_rtt_at_us) > window_us;
+}
+
+CCA_FN void gr_start_drain(struct gr_state *s, const struct gr_params *p, u64 now_us,
+			   u64 rtt_us)
+{
+	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
+
+	s->mode = GR_DRAIN;
+	s->drain_end_us = now_us + 2 * rtt_us;
+	s->drain_min_rtt_us = 0;
+	s->rate_bytes_per_s = cca_max_u64(bandwidth / 2, gr_floor_bytes_per_s(s));
+	s->cwnd_pkts = cca_min_u32(s->cwnd_pkts, gr_cwnd_for(s, p, s->rate_bytes_per_s));
+}
+
+CCA_FN void gr_end_drain(struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	if (s->drain_min_rtt_us)
+		s->min_rtt_us = s->drain_min_rtt_us;
+	s->min_rtt_at_us = now_us;
+	/* B was halved with the rate: what the pipe carries is twice that. */
+	s->mode = GR_CRUISE;
+	s->rate_bytes_per_s = cca_min_u64(2 * s->rate_bytes_per_s, CCA_MAX_RATE_BYTES_PER_S);
+	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
+	gr_start_interval(s, now_us);
+}
+
+/* --- the rule of section III-A -------------------------------------------- */
+
+CCA_FN u64 gr_next_rate(const struct gr_state *s, const struct gr_params *p,
+			u64 bandwidth, u64 rtt_us, bool app_limited)
+{
+	u32 upper_us = s->min_rtt_us + p->delay_threshold_us;
+	u32 lower_us = s->min_rtt_us + p->delay_threshold_us / 2;
+	u64 rate;
+
+	if (rtt_us > upper_us)
+		return gr_scale(bandwidth, upper_us, rtt_us);
+	if (rtt_us < lower_us) {
+		rate = s->hold ? bandwidth : gr_scale(bandwidth, lower_us, rtt_us);
+		return app_limited ? cca_max_u64(rate, s->rate_bytes_per_s) : rate;
+	}
+	return s->hold ? cca_min_u64(s->rate_bytes_per_s, bandwidth) : s->rate_bytes_per_s;
+}
+
+CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack)
+{
+	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
+	u64 rtt_us, rate;
+
+	if (!s->interval_samples || !bandwidth ||
+	    cca_elapsed_us(ack->now_us, s->interval_start_us) < p->adaptation_interval_us)
+		return;
+	rtt_us = cca_div(s->interval_rtt_us, s->interval_samples);
+	gr_start_interval(s, ack->now_us);
+	if (gr_min_rtt_is_old(s, p, ack->now_us)) {
+		gr_start_drain(s, p, ack->now_us, rtt_us);
+		return;
+	}
+	rate = gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited);
+	rate = cca_max_u64(rate, gr_floor_bytes_per_s(s));
+	s->rate_bytes_per_s = cca_min_u64(rate, CCA_MAX_RATE_BYTES_PER_S);
+	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
+}
+
+/* --- entry points ---------------------------------------------------------- */
+
+CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
+		    const struct cca_start *start, struct cca_decision *d)
+{
+	(void)p;
+	cca_rate_reset(&s->bandwidth, start->now_us, 0);
+	s->mode = GR_SLOW_START;
+	s->undo_mode = GR_SLOW_START;
+	s->hold = 0;
+	s->mss_bytes = cca_clamp_u32(start->mss_bytes, 1, CCA_MAX_MSS_BYTES);
+	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
+	s->min_rtt_at_us = start->now_us;
+	s->drain_min_rtt_us = 0;
+	s->drain_end_us = 0;
+	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
+	s->undo_cwnd_pkts = s->cwnd_pkts;
+	/* Without a round-trip time yet the initial window is not paced. */
+	s->rate_bytes_per_s = s->min_rtt_us ?
+		cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us) : 0;
+	s->undo_rate_bytes_per_s = s->rate_bytes_per_s;
+	gr_start_round(s, 0, s->cwnd_pkts);
+	gr_start_interval(s, start->now_us);
+	gr_decide(s, d);
+}
+
+CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
+		      const struct cca_ack *ack, struct cca_decision *d)
+{
+	gr_update_model(s, p, ack);
+	if (s->mode == GR_SLOW_START)
+		gr_grow_exponentially(s, p, ack);
+	else if (s->mode == GR_CRUISE)
+		gr_adapt(s, p, ack);
+	else if (ack->now_us >= s->drain_end_us)
+		gr_end_drain(s, p, ack->now_us);
+	gr_count_round(s, p, ack);
+	gr_decide(s, d);
+}
+
+CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)
+{
+	if (s->mode != GR_SLOW_START) {
+		s->undo_mode = GR_CRUISE;
+		s->undo_rate_bytes_per_s = s->rate_bytes_per_s;
+		s->undo_cwnd_pkts = s->cwnd_pkts;
+	}
+	s->mode = GR_SLOW_START;
+	s->cwnd_pkts = GR_MIN_CWND_PKTS;
+	s->rate_bytes_per_s = cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes,
+						   cca_max_u32(s->min_rtt_us, 1));
+	gr_start_round(s, s->bandwidth.delivered_pkts, s->cwnd_pkts);
+	gr_start_interval(s, ev->now_us);
+}
+
+CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
+{
+	if (s->mode != GR_SLOW_START || s->undo_mode != GR_CRUISE)
+		return;
+	s->mode = GR_CRUISE;
+	s->rate_bytes_per_s = s->undo_rate_bytes_per_s;
+	s->cwnd_pkts = s->undo_cwnd_pkts;
+	gr_start_interval(s, ev->now_us);
+}
+
+CCA_FN void gr_on_event(struct gr_state *s, const struct gr_params *p,
+			const struct cca_event *ev, struct cca_decision *d)
+{
+	(void)p;
+	switch (ev->kind) {
+	case CCA_TIMEOUT:
+		gr_on_timeout(s, ev);
+		break;
+	case CCA_UNDO:
+		gr_on_undo(s, ev);
+		break;
+	case CCA_TRANSFER_STARTED:
+	case CCA_IDLE_RESTART:
+		/* The silence is not bandwidth, nor is it an RTT of this path. */
+		cca_rate_reset(&s->bandwidth, ev->now_us, s->bandwidth.delivered_pkts);
+		gr_start_interval(s, ev->now_us);
+		break;
+	case CCA_RECOVERY_ENTERED:
+	case CCA_RECOVERY_LEFT:
+		break;
+	}
+	gr_decide(s, d);
+}
+
+#endif /* CCA_GR_H */
