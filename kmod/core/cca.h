@@ -103,6 +103,7 @@ struct cca_start {
 	u64 now_us;
 	u32 rtt_us;		/* of the handshake; 0: unknown */
 	u32 cwnd_pkts;		/* initial window */
+	u32 delivered_pkts;	/* of the connection so far */
 	u32 mss_bytes;
 };
 

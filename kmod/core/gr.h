@@ -211,6 +211,7 @@ CCA_FN void gr_cruise(struct gr_state *s, const struct gr_params *p, u64 now_us)
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
 
 	s->mode = GR_CRUISE;
+	s->undo_mode = GR_SLOW_START;	/* what preceded a timeout is history */
 	if (bandwidth)
 		s->rate_bytes_per_s = cca_max_u64(bandwidth, gr_floor_bytes_per_s(s));
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
@@ -308,7 +309,7 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 		    const struct cca_start *start, struct cca_decision *d)
 {
 	(void)p;
-	cca_rate_reset(&s->bandwidth, start->now_us, 0);
+	cca_rate_reset(&s->bandwidth, start->now_us, start->delivered_pkts);
 	s->mode = GR_SLOW_START;
 	s->undo_mode = GR_SLOW_START;
 	s->hold = 0;
@@ -323,7 +324,7 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->rate_bytes_per_s = s->min_rtt_us ?
 		cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us) : 0;
 	s->undo_rate_bytes_per_s = s->rate_bytes_per_s;
-	gr_start_round(s, 0, s->cwnd_pkts);
+	gr_start_round(s, start->delivered_pkts, s->cwnd_pkts);
 	gr_start_interval(s, start->now_us);
 	gr_decide(s, d);
 }

@@ -1,0 +1,1 @@
+"""The kernel side: algorithms (core/), and the contract that the rest sees (abi, ensemble)."""

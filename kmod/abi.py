@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""The algorithms and their parameters, as `core/params.def` states them.
+
+The file is the one place where names, units, ranges and defaults stand; C
+includes it, and this module reads it line by line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from kmod.errors import AbiError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ALGORITHMS", "Algorithm", "AxisSpec", "ParamSpec", "parse_params"]
+
+U32_MAX = 2**32 - 1
+
+_ENTRY = re.compile(r"^CCA_(ALGORITHM|AXIS|PARAM)\((.*), \"(.*)\"\)$")
+
+
+@dataclass(frozen=True)
+class ParamSpec:
+    """One parameter: integers within [minimum, maximum] of the unit named."""
+
+    name: str
+    unit: str
+    minimum: int
+    default: int
+    maximum: int
+    tuned: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class AxisSpec:
+    """A quantity that a network state of the algorithm is read on."""
+
+    name: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A congestion-control algorithm of the core, with what ensembles may hold for it."""
+
+    name: str
+    mode: str
+    meaning: str
+    axes: tuple[AxisSpec, ...]
+    params: tuple[ParamSpec, ...]
+
+    def param(self, name: str) -> ParamSpec:
+        """The parameter of that name.
+
+        Raises:
+            AbiError: the algorithm has none of that name.
+        """
+        for spec in self.params:
+            if spec.name == name:
+                return spec
+        known = ", ".join(spec.name for spec in self.params) or "none"
+        raise AbiError(
+            f"{self.name} has no parameter {name!r}: expected one of {known}"
+        )
+
+    @property
+    def tuned(self) -> tuple[ParamSpec, ...]:
+        """The parameters that searches set and ensembles carry."""
+        return tuple(spec for spec in self.params if spec.tuned)
+
+
+def parse_params(text: str) -> dict[str, Algorithm]:
+    """Read the text of params.def into algorithms by name.
+
+    Raises:
+        AbiError: an entry is malformed, with its line number.
+    """
+    found: dict[str, Algorithm] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.startswith("CCA_"):
+            continue
+        match = _ENTRY.match(line)
+        if match is None:
+            raise AbiError(f"params.def:{number}: expected one entry on one line, got {line!r}")
+        kind, head, meaning = match.groups()
+        try:
+            _add(found, kind, [word.strip() for word in head.split(",")], meaning)
+        except (ValueError, KeyError) as error:
+            raise AbiError(f"params.def:{number}: malformed entry {line!r}: {error}") from error
+    return found
+
+
+def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str) -> None:
+    if kind == "ALGORITHM":
+        name, mode = words
+        found[name] = Algorithm(name, mode.lower(), meaning, (), ())
+        return
+    old = found[words[0]]
+    axes, params = old.axes, old.params
+    if kind == "AXIS":
+        axes = (*axes, AxisSpec(words[1], meaning))
+    else:
+        _, name, unit, low, default, high, use = words
+        spec = ParamSpec(name, unit, int(low), int(default), int(high), use == "TUNED", meaning)
+        if not 0 <= spec.minimum <= spec.default <= spec.maximum <= U32_MAX:
+            raise ValueError("expected 0 <= min <= default <= max < 2^32")
+        params = (*params, spec)
+    found[old.name] = Algorithm(old.name, old.mode, old.meaning, axes, params)
+
+
+@cache
+def _shipped() -> Mapping[str, Algorithm]:
+    text = resources.files("kmod").joinpath("core/params.def").read_text(encoding="utf-8")
+    return MappingProxyType(parse_params(text))
+
+
+ALGORITHMS: Mapping[str, Algorithm] = _shipped()
