@@ -43,6 +43,7 @@
 #define CCA_GR_H
 
 #include "cca.h"
+#include "params.h"
 
 #define GR_MIN_CWND_PKTS 2u
 #define GR_DELAYED_ACK_PKTS 2u
@@ -57,13 +58,11 @@ enum gr_mode {
 	GR_DRAIN,
 };
 
+/* W, Delta, T and what is set by hand: a u32 for each line of params.def. */
 struct gr_params {
-	u32 bandwidth_window_us;	/* W */
-	u32 adaptation_interval_us;	/* Delta */
-	u32 delay_threshold_us;		/* T */
-	u32 cwnd_gain_pct;
-	u32 min_rtt_window_ms;
-	u32 loss_hold_permille;
+#define CCA_ONLY CCA_ID_gr
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
+#include "params.def"
 };
 
 struct gr_state {

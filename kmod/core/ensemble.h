@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A parameter ensemble in memory: the network states of one algorithm, and a
+ * parameter set for each state and delay class.
+ *
+ *   level on a linear axis  = min(value / step, count - 1)       (PQSA eq. 2)
+ *   level on a log axis     = octave * per_octave + part, where
+ *                             octave = floor(log2(value / step)) and part is
+ *                             the value's place among per_octave equal parts
+ *                             of that octave; 0 below step
+ *   row                     = (level0 * count1 + level1) * classes + class
+ *
+ * The text form stands in ensemble_text.h, the choice of a row over a flow's
+ * life in epoch.h.
+ */
+#ifndef CCA_ENSEMBLE_H
+#define CCA_ENSEMBLE_H
+
+#include "cca.h"
+#include "params.h"
+
+#define ENS_MAX_AXES 2u
+#define ENS_MAX_LEVELS 64u
+#define ENS_MAX_CLASSES 8u
+#define ENS_MAX_NAME 63u
+#define ENS_DIGEST_LEN 71u			/* "sha256:" and 64 hexadecimal digits */
+#define ENS_MAX_EPOCH_MS 3600000u
+#define ENS_MAX_EPSILON_PCT 1000u
+#define ENS_MAX_QUEUEING_DELAY_US 60000000u
+#define ENS_MAX_SERIAL ((1ull << 63) - 1)
+#define ENS_PERMILLE 1000u
+
+enum ens_scale {
+	ENS_LINEAR,
+	ENS_LOG,
+};
+
+struct ens_axis {
+	const struct cca_name_spec *spec;
+	u32 step;			/* linear: width of a level; log: the first edge */
+	u32 count;			/* levels, 1 to 64 */
+	u32 per_octave;			/* log only, 1 to 64 */
+	enum ens_scale scale;
+};
+
+/* A target: this percentile of the queueing delay at or below it. */
+struct ens_class {
+	u32 percentile;			/* 1 to 99 */
+	u32 queueing_delay_us;
+};
+
+struct ens_table {
+	char registry[ENS_MAX_NAME + 1];
+	char channel[ENS_MAX_NAME + 1];
+	char digest[ENS_DIGEST_LEN + 1];
+	u64 serial;
+	u32 id;				/* CCA_ID_ of the algorithm */
+	u32 epoch_ms;			/* P */
+	u32 estimate_ms;		/* gamma P */
+	u32 epsilon_pct;		/* epsilon; 0: every epoch looks its row up */
+	u32 hold_back_permille;
+	u32 n_axes, n_classes, n_columns;
+	struct ens_axis axis[ENS_MAX_AXES];
+	struct ens_class classes[ENS_MAX_CLASSES];
+	u32 column[CCA_MAX_PARAMS];	/* index of the parameter in params.def */
+	u32 *values;			/* [rows][n_columns], the host's memory */
+};
+
+CCA_FN u32 ens_states(const struct ens_table *t)
+{
+	/* At most 64 x 64. */
+	return t->axis[0].count * (t->n_axes > 1 ? t->axis[1].count : 1);
+}
+
+CCA_FN u32 ens_rows(const struct ens_table *t)
+{
+	return ens_states(t) * t->n_classes;
+}
+
+/* Memory for the values, in bytes: at most 2^15 rows of 16 u32. */
+CCA_FN u32 ens_values_bytes(const struct ens_table *t)
+{
+	return ens_rows(t) * t->n_columns * (u32)sizeof(u32);
+}
+
+CCA_FN u32 ens_log_level(const struct ens_axis *a, u64 value)
+{
+	u64 ratio = cca_div(value, a->step);
+	u64 part;
+	u32 octave;
+
+	if (!ratio)
+		return 0;
+	for (octave = 0; octave < 63; octave++)
+		if (ratio >> octave == 1)
+			break;
+	/* step <= value >> octave < 2 step: the product stays below 2^32 x 2^6. */
+	part = cca_div(((value >> octave) - a->step) * a->per_octave, a->step);
+	return cca_min_u32(octave * a->per_octave + (u32)part, a->count - 1);
+}
+
+CCA_FN u32 ens_level(const struct ens_axis *a, u64 value)
+{
+	if (a->scale == ENS_LOG)
+		return ens_log_level(a, value);
+	return (u32)cca_min_u64(cca_div(value, a->step), a->count - 1);
+}
+
+/* A state from its level on the first axis and its value on the second, if any. */
+CCA_FN u32 ens_state(const struct ens_table *t, u32 level, u64 second_value)
+{
+	u32 first = cca_min_u32(level, t->axis[0].count - 1);
+
+	if (t->n_axes < 2)
+		return first;
+	return first * t->axis[1].count + ens_level(&t->axis[1], second_value);
+}
+
+CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
+{
+	u32 row = state * t->n_classes + cca_min_u32(delay_class, t->n_classes - 1);
+
+	return t->values + row * t->n_columns;
+}
+
+/* Writes the set of a state over the parameters that the ensemble covers. */
+CCA_FN void ens_take_row(const struct ens_table *t, u32 state, u32 delay_class, void *params)
+{
+	const u32 *row = ens_row(t, state, delay_class);
+	u32 i;
+
+	for (i = 0; i < t->n_columns; i++)
+		cca_param_set(params, t->column[i], row[i]);
+}
+
+CCA_FN bool ens_same_text(const char *a, const char *b, u32 size)
+{
+	u32 i;
+
+	for (i = 0; i < size; i++) {
+		if (a[i] != b[i])
+			return false;
+		if (!a[i])
+			break;
+	}
+	return true;
+}
+
+/*
+ * May this table replace the one in force (NULL: none)? 1: yes. 0: it is the
+ * one in force, nothing is to be done. -EEXIST: its serial names other
+ * content. -ESTALE: the channel has moved on. Serials of another registry or
+ * channel are not comparable; who may write may move between them.
+ */
+CCA_FN int ens_admit(const struct ens_table *in_force, const struct ens_table *offered)
+{
+	if (!in_force ||
+	    !ens_same_text(in_force->registry, offered->registry, ENS_MAX_NAME + 1) ||
+	    !ens_same_text(in_force->channel, offered->channel, ENS_MAX_NAME + 1))
+		return 1;
+	if (offered->serial > in_force->serial)
+		return 1;
+	if (offered->serial < in_force->serial)
+		return -CCA_ESTALE;
+	return ens_same_text(in_force->digest, offered->digest, ENS_DIGEST_LEN + 1) ?
+		0 : -CCA_EEXIST;
+}
+
+/* Is this flow one of the share that leaves the ensemble alone? hash: any, fixed per flow. */
+CCA_FN bool ens_held_back(const struct ens_table *t, u32 hash)
+{
+	/* A multiplicative hash spreads whatever the host has; 2^22 x 1000 < 2^32. */
+	return (((hash * 2654435761u) >> 10) * (u64)ENS_PERMILLE) >> 22 < t->hold_back_permille;
+}
+
+#endif /* CCA_ENSEMBLE_H */
