@@ -54,6 +54,7 @@ struct ens_table {
 	char channel[ENS_MAX_NAME + 1];
 	char digest[ENS_DIGEST_LEN + 1];
 	u64 serial;
+	u64 generation;			/* the host's count of tables taken; not in the text */
 	u32 id;				/* CCA_ID_ of the algorithm */
 	u32 epoch_ms;			/* P */
 	u32 estimate_ms;		/* gamma P */

@@ -425,6 +425,7 @@ CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 CCA_FN void ens_parser_init(struct ens_parser *p, struct ens_table *table, u32 id)
 {
 	table->id = id;
+	table->generation = 0;
 	table->n_axes = 0;
 	table->n_classes = 0;
 	table->n_columns = 0;

@@ -50,7 +50,7 @@ struct ens_clock {
 	u64 epoch_start_us;
 	u64 measured_bytes_per_s;	/* V of the last turn, 0: none yet */
 	u64 whole_bytes_per_s;		/* newest whole estimate of this epoch, 0: none */
-	u64 serial;			/* of the table that gave the state */
+	u64 generation;			/* of the table that gave the state */
 	u32 epoch;			/* 0: slow start */
 	u32 state;			/* ENS_NO_STATE: none looked up yet */
 	u32 epoch_us, estimate_us;	/* P, gamma P: at most 2^32 us */
@@ -74,7 +74,7 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 {
 	cca_rate_reset(&c->acked, start->now_us, start->delivered_pkts);
 	c->measured_bytes_per_s = 0;
-	c->serial = 0;
+	c->generation = 0;
 	c->epoch = 0;
 	c->state = ENS_NO_STATE;
 	c->epoch_us = ENS_DEFAULT_EPOCH_MS * CCA_USEC_PER_MSEC;
@@ -101,7 +101,7 @@ CCA_FN void ens_clock_take(struct ens_clock *c, const struct ens_table *t)
 	c->low_us = epsilon < ENS_PERCENT ?
 		(u32)cca_div(target_us * (ENS_PERCENT - epsilon), ENS_PERCENT) : 0;
 	c->percentile = epsilon ? k->percentile : 0;
-	c->serial = t->serial;
+	c->generation = t->generation;
 }
 
 CCA_FN bool ens_clock_is_whole(const struct ens_clock *c)
@@ -185,7 +185,7 @@ CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table 
 	if (!t || (!measured && c->state == ENS_NO_STATE)) {
 		turn = ENS_KEPT;
 	} else {
-		if (c->state != ENS_NO_STATE && c->serial == t->serial)
+		if (c->state != ENS_NO_STATE && c->generation == t->generation)
 			turn = measured ? ens_clock_judge(c) : ENS_KEPT;
 		level = ens_level(&t->axis[0], c->measured_bytes_per_s);
 		if (turn != ENS_KEPT)
