@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT
+# Everything a person or CI runs. Each target sets up what it needs.
+PYTHON ?= python3
+TRACES ?=
+LOCK_PYTHON ?= 3.11
+
+VENV := .venv
+BIN := $(VENV)/bin
+ENGINE := build/engine
+# The lock pins the build requirements too, so neither wheel needs a build environment of its own.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+UV := build/lock-tool/bin/uv
+COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+	--python-version $(LOCK_PYTHON)
+
+.PHONY: help setup build demo test check lint format prove lock clean
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## Install the Debian packages (as root) and the pinned environment in .venv
+
+$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages
+	PYTHON=$(PYTHON) packaging/debian-packages
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(PIP) download --quiet --require-hashes --no-deps -r requirements/agent.lock -d $(VENV)/agent-wheels
+	touch $@
+
+build: setup ## Build the engine into emulation/
+	@mkdir -p $(ENGINE)
+	@test -e $(ENGINE)/build.ninja || $(BIN)/cmake -S . -B $(ENGINE) -G Ninja -DCCATUNE_IN_SOURCE=ON \
+		-DCCATUNE_WERROR=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
+		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
+	@flock $(ENGINE)/lock $(BIN)/cmake --build $(ENGINE)
+
+demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
+	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")
+
+test: build lint check ## Set up, build, lint and run every tier that this machine can run
+
+check: build ## The tests alone (ARGS="-k gr -x" to choose)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+lint: build ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Lay out the Python files as `make lint` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+prove: build ## Campaigns too long for `make test`; resumable, repeated only when what they depend on changed
+	$(BIN)/python -m tests.prove $(ARGS)
+
+lock: $(UV) ## Resolve the pinned versions anew
+	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
+	$(COMPILE) --upgrade -o requirements/agent.lock packaging/agent/pyproject.toml
+	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
+
+$(UV): requirements/lock-tool.lock
+	$(PYTHON) -m venv build/lock-tool
+	build/lock-tool/bin/python -m pip install --quiet --require-hashes -r $<
+	touch $@
+
+clean: ## Remove everything that was built or set up
+	rm -rf $(VENV) build dist demo emulation/_engine* .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""The command line `ccatune`: a table of commands, each imported when it is called.
+
+Listing the commands imports none of them, so that `ccatune --help` answers at once and so that a machine
+with one extra installed can use that extra's commands. Exit status of every command: 0 what was asked for
+holds, 1 it falls short, 2 it could not be asked (usage, input, set-up), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import click
+
+from kmod.errors import CcatuneError
+
+__all__ = ["COMMANDS", "LazyCommand", "LazyGroup", "cli", "main"]
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+OUR_PACKAGES = frozenset({"emulation", "kmod", "serving", "training"})
+
+
+@dataclass(frozen=True)
+class LazyCommand:
+    """Where a command is, without importing it.
+
+    target: "module:attribute" of a click command. extra: the extra that its dependencies come with, or ""
+    where the base installation is enough. summary: the line that `ccatune --help` shows.
+    """
+
+    target: str
+    extra: str
+    summary: str
+
+
+COMMANDS: dict[str, LazyCommand] = {
+    "demo": LazyCommand("serving.demo:demo", "dev", "Everything once: train, publish, apply, show the gain."),
+    "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, fit, make and show link traces."),
+    "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
+    "bench": LazyCommand("emulation.cli:bench", "emulation", "Measure the simulator's speed."),
+    "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
+    "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),
+    "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels."),
+    "serve": LazyCommand("serving.cli:serve", "serving", "Run the registry and its API."),
+    "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
+    "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
+    "agent": LazyCommand("serving.agent.cli:agent", "", "Keep this server's kernel at what a channel says."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are the rows of COMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the table: the order in which a newcomer needs them."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command; None for a name that the table does not have."""
+        del ctx
+        row = COMMANDS.get(cmd_name)
+        return None if row is None else load(cmd_name, row)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table's summaries (click's own way would import every command)."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, row.summary) for name, row in COMMANDS.items()])
+
+
+def load(name: str, row: LazyCommand) -> click.Command:
+    """Import a command.
+
+    Raises click.UsageError where a dependency is not installed, naming the extra that brings it.
+    """
+    module_name, attribute = row.target.split(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise click.UsageError(missing_module(name, row, error)) from error
+    command = getattr(module, attribute)
+    if not isinstance(command, click.Command):
+        message = f"{row.target}: expected a click command, got {type(command).__name__}"
+        raise TypeError(message)
+    return command
+
+
+def missing_module(name: str, row: LazyCommand, error: ModuleNotFoundError) -> str:
+    """Say what `name` lacks: a dependency, our own engine, or a package that this installation leaves out."""
+    missing = error.name or str(error)
+    if missing.endswith("._engine"):
+        return f"{name}: expected the engine {missing}, which is not built; run `make build`"
+    if missing.split(".")[0] in OUR_PACKAGES:
+        return f"{name}: expected module {missing}, which this installation leaves out; install ccatune whole"
+    wanted = f"ccatune[{row.extra}]" if row.extra else "ccatune"
+    return f"{name}: expected module {missing}, which is not installed; run `pip install '{wanted}'`"
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ccatune")
+def cli() -> None:
+    """Learn the parameters of congestion control per network state, and apply them per epoch.
+
+    \b
+    Example:
+      ccatune traces make --duration 600 --seed 1 made.down
+      ccatune train gr
+      ccatune evaluate build/gr.json --json
+    """
+
+
+def fail(message: str) -> int:
+    """Print one line for the user and return the exit status."""
+    click.echo(f"ccatune: {message}", err=True)
+    return EXIT_USAGE
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run one command line and return its exit status; a fault of ours keeps its traceback."""
+    try:
+        status = cli.main(arguments, prog_name="ccatune", standalone_mode=False)
+    except click.UsageError as error:
+        if error.ctx is not None:
+            click.echo(error.ctx.get_usage(), err=True)
+        return fail(error.format_message())
+    except click.ClickException as error:
+        return fail(error.format_message())
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except CcatuneError as error:
+        return fail(str(error))
+    except ModuleNotFoundError as error:
+        words = sys.argv[1:] if arguments is None else arguments
+        name = next((word for word in words if word in COMMANDS), "")
+        if not name:
+            raise
+        return fail(missing_module(name, COMMANDS[name], error))
+    return status if isinstance(status, int) else 0
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point: run the command line (sys.argv by default) and exit."""
+    sys.exit(run(arguments))
+
+
+if __name__ == "__main__":
+    main()
