@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""What every test can use, and the rules of the tiers.
+
+A test without a tier's marker is of the tier `unit`. A tier that the machine cannot run is skipped with the
+reason, and the summary lists every tier: how many ran, or why none did. CCATUNE_REQUIRE_TIERS ("all", or
+names with commas between) turns every skip in the named tiers into a failure: CI sets it, so that nothing is
+left out there unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
+
+
+def lacks_commands(*commands: str) -> str:
+    """The commands of these that are not on PATH, as a reason; "" if all are."""
+    lacking = [command for command in commands if shutil.which(command) is None]
+    return f"not installed: {', '.join(lacking)}" if lacking else ""
+
+
+def lacks_for_mahimahi() -> str:
+    """Why real links cannot run here, or ""."""
+    return lacks_commands("mm-link", "mm-delay") or ("" if os.geteuid() == 0 else "needs root")
+
+
+# Each tier and what it lacks on this machine ("" when it can run).
+TIERS: dict[str, Callable[[], str]] = {
+    "unit": lambda: "",
+    "service": lambda: "",
+    "vm": lambda: lacks_commands("qemu-system-x86_64", "vng"),
+    "mahimahi": lacks_for_mahimahi,
+}
+
+
+def tier_of(keywords: object) -> str:
+    """The tier whose marker is among a test's keywords; `unit` without one."""
+    assert hasattr(keywords, "__contains__")
+    return next((tier for tier in TIERS if tier != "unit" and tier in keywords), "unit")
+
+
+def is_required(tier: str) -> bool:
+    """Whether a skip in this tier is to be a failure."""
+    return bool(REQUIRED & {"all", tier})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a tier that does not exist, which would otherwise demand nothing."""
+    del config
+    unknown = REQUIRED - {"all", *TIERS}
+    if unknown:
+        raise pytest.UsageError(
+            f"CCATUNE_REQUIRE_TIERS: expected all or some of {', '.join(TIERS)}, got {', '.join(sorted(unknown))}"
+        )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose tier this machine cannot run."""
+    reason = TIERS[tier_of(item.keywords)]()
+    if reason:
+        pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn a skip into a failure where its tier is demanded."""
+    report = yield
+    tier = tier_of(item.keywords)
+    if report.skipped and is_required(tier) and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"tier {tier} is demanded by CCATUNE_REQUIRE_TIERS, but was skipped: {reason_of(report)}"
+    return report
+
+
+def reason_of(report: pytest.TestReport) -> str:
+    """Why a test was skipped, without pytest's own prefix."""
+    longrepr = report.longrepr
+    text = longrepr[2] if isinstance(longrepr, tuple) else str(longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def tier_lines(tier: str, *, ran: int, left_out: Counter[str]) -> list[str]:
+    """What the summary says of one tier; left_out counts tests by reason."""
+    if ran or left_out:
+        reasons = [f"     {count} left out: {reason}" for reason, count in left_out.items()]
+        return [f"tier {tier:<9} {ran} ran, {left_out.total()} left out", *reasons]
+    lacks = TIERS[tier]()
+    return [f"tier {tier:<9} no test there or chosen" + (f"; this machine could run none: {lacks}" if lacks else "")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print each tier: how many tests ran, and why any was left out."""
+    ran: Counter[str] = Counter()
+    left_out: dict[str, Counter[str]] = {tier: Counter() for tier in TIERS}
+    for outcome in ("passed", "failed", "error", "xfailed"):
+        ran.update(tier_of(report.keywords) for report in terminalreporter.getreports(outcome))
+    for report in terminalreporter.getreports("skipped"):
+        left_out[tier_of(report.keywords)][reason_of(report)] += 1
+    terminalreporter.section("tiers")
+    for tier in TIERS:
+        for line in tier_lines(tier, ran=ran[tier], left_out=left_out[tier]):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the working copy."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def recorded_traces() -> Path:
+    """The folder of recorded traces: $CCATUNE_TRACES, else shared/traces beside the working copy.
+
+    Skips the test where neither is there. A test that needs any trace rather than these makes one.
+    """
+    named = os.environ.get("CCATUNE_TRACES")
+    folder = Path(named) if named else REPOSITORY.parent / "shared" / "traces"
+    if not folder.is_dir():
+        pytest.skip(f"no recorded traces at {folder if named else '../shared/traces'}; set CCATUNE_TRACES")
+    return folder

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""The rules of the tiers: what is left out is said, and where it is demanded it is a failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+SAMPLE = """
+import pytest
+
+def test_that_runs():
+    pass
+
+def test_that_skips_itself():
+    pytest.skip("no clang here")
+
+@pytest.mark.vm
+def test_that_needs_a_machine():
+    pass
+"""
+
+
+def run_sample(folder: Path, *, required: str) -> subprocess.CompletedProcess[str]:
+    """Run the sample under our conftest, with no program on PATH, so that the vm tier cannot run."""
+    shutil.copy(TESTS / "conftest.py", folder)
+    shutil.copy(TESTS.parent / "pyproject.toml", folder)
+    (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
+    environment = {**os.environ, "PATH": str(folder), "CCATUNE_REQUIRE_TIERS": required}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "1", "test_sample.py"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_skipped_tests_are_listed_by_tier_with_reasons(tmp_path: Path) -> None:
+    done = run_sample(tmp_path, required="")
+    assert done.returncode == 0, done.stdout
+    assert "tier unit      1 ran, 1 left out\n     1 left out: no clang here\n" in done.stdout
+    assert "tier vm        0 ran, 1 left out\n     1 left out: not installed: qemu-system-x86_64, vng\n" in done.stdout
+    assert "tier service   no test there or chosen\n" in done.stdout
+
+
+@pytest.mark.parametrize(("required", "failures"), [("all", 2), ("vm", 1), ("unit,vm", 2), ("service", 0)])
+def test_skip_in_a_demanded_tier_is_a_failure(tmp_path: Path, required: str, failures: int) -> None:
+    done = run_sample(tmp_path, required=required)
+    said = [line for line in done.stdout.splitlines() if re.match(r"tier \w+ is demanded by .*skipped: \S", line)]
+    assert len(said) == failures
+    assert (done.returncode != 0) == bool(failures)
+
+
+def test_unknown_tier_cannot_be_demanded(tmp_path: Path) -> None:
+    done = run_sample(tmp_path, required="vms")
+    assert done.returncode == 4
+    assert "expected all or some of unit, service, vm, mahimahi, got vms" in done.stderr

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The command line's table, its laziness and its way with errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+import ccatune
+from ccatune import COMMANDS, LazyCommand
+from kmod.errors import CcatuneError
+
+
+@pytest.fixture
+def probe(monkeypatch: pytest.MonkeyPatch) -> type:
+    """A command `probe` in the table, whose behaviour a test sets as `probe.act`."""
+
+    class Probe:
+        act = staticmethod(lambda: None)
+
+    module = type(sys)("probe_module")
+    module.command = click.Command("probe", callback=lambda: Probe.act())  # noqa: PLW0108 (act is set later)
+    monkeypatch.setitem(sys.modules, "probe_module", module)
+    monkeypatch.setitem(COMMANDS, "probe", LazyCommand("probe_module:command", "training", "For tests."))
+    return Probe
+
+
+def raise_(error: BaseException) -> None:
+    raise error
+
+
+def test_help_lists_every_command_with_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ccatune.run(["--help"]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    for name, row in COMMANDS.items():
+        assert f"{name} {row.summary}" in lines
+
+
+def test_help_imports_no_area_and_no_heavy_library() -> None:
+    code = (
+        "import ccatune, sys\n"
+        "ccatune.run(['--help'])\n"
+        "heavy = {'emulation', 'training', 'serving', 'numpy', 'pydantic', 'rich', 'fastapi', 'sqlalchemy'}\n"
+        "print('imported:', sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.endswith("imported: []\n")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_exists_and_its_help_shows_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ccatune.run([name, "--help"]) == 0
+    assert "ccatune" in capsys.readouterr().out.split("Example", 1)[1]
+
+
+def test_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ccatune.run(["no-such"]) == 2
+    assert "ccatune: No such command 'no-such'" in capsys.readouterr().err
+
+
+def test_missing_dependency_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    monkeypatch.setitem(COMMANDS, "probe", LazyCommand("sqlalchemy.orm:Session", "serving", "For tests."))
+    assert ccatune.run(["probe"]) == 2
+    assert "pip install 'ccatune[serving]'" in capsys.readouterr().err
+
+
+def test_dependency_missing_at_run_time_names_the_extra_too(probe: type, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.act = lambda: raise_(ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"))
+    assert ccatune.run(["probe"]) == 2
+    error = (
+        "ccatune: probe: expected module matplotlib, which is not installed; run `pip install 'ccatune[training]'`\n"
+    )
+    assert capsys.readouterr().err == error
+
+
+def test_engine_that_is_not_built_asks_for_make_build(probe: type, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.act = lambda: raise_(ModuleNotFoundError("No module", name="emulation._engine"))
+    assert ccatune.run(["probe"]) == 2
+    assert "make build" in capsys.readouterr().err
+
+
+def test_error_for_the_user_is_one_line_without_traceback(probe: type, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.act = lambda: raise_(CcatuneError("a.down: expected a trace, got nothing; name another file"))
+    assert ccatune.run(["probe"]) == 2
+    assert capsys.readouterr().err == "ccatune: a.down: expected a trace, got nothing; name another file\n"
+
+
+def test_fault_of_ours_keeps_its_traceback(probe: type) -> None:
+    probe.act = lambda: raise_(ZeroDivisionError("a bug"))
+    with pytest.raises(ZeroDivisionError):
+        ccatune.run(["probe"])
+
+
+@pytest.mark.parametrize(("act", "status"), [(lambda: None, 0), (lambda: 1, 1)])
+def test_what_a_command_returns_is_the_exit_status(probe: type, act: object, status: int) -> None:
+    probe.act = act
+    assert ccatune.run(["probe"]) == status
+
+
+def test_exit_through_click_is_the_exit_status(probe: type) -> None:
+    probe.act = lambda: click.get_current_context().exit(1)
+    assert ccatune.run(["probe"]) == 1
+
+
+def test_interrupt_exits_as_the_shell_expects(probe: type) -> None:
+    probe.act = lambda: raise_(KeyboardInterrupt())
+    assert ccatune.run(["probe"]) == 130
