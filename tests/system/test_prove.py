@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""The runner of long campaigns: a pass is kept for as long as nothing that it rests on has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.prove.__main__ import CAMPAIGNS, Campaign, digest_of, load_campaigns, passed_before, run_campaign
+
+ROOT = CAMPAIGNS.parents[2]
+
+
+def campaign(code: str = "print('found 0')") -> Campaign:
+    return Campaign(claim="a claim", command=("python", "-c", code), depends=("core/*.h",))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "a.h").write_text("int a;\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", load_campaigns(CAMPAIGNS))
+def test_every_campaign_depends_on_files_that_exist(name: str) -> None:
+    assert len(digest_of(load_campaigns(CAMPAIGNS)[name], root=ROOT)) == 64
+
+
+def test_pass_is_kept_until_a_file_changes(root: Path) -> None:
+    digest = digest_of(campaign(), root=root)
+    result = run_campaign("sample", campaign(), digest=digest, root=root, results=root / "results")
+    assert (result.passed, result.last_line) == (True, "found 0")
+    assert passed_before("sample", digest=digest, results=root / "results") == result
+    (root / "core" / "a.h").write_text("int b;\n", encoding="utf-8")
+    changed = digest_of(campaign(), root=root)
+    assert passed_before("sample", digest=changed, results=root / "results") is None
+
+
+def test_failure_is_recorded_and_run_again(root: Path) -> None:
+    failing = campaign("import sys; print('found 3'); sys.exit(1)")
+    result = run_campaign("sample", failing, digest="d", root=root, results=root / "results")
+    assert (result.passed, result.last_line) == (False, "found 3")
+    assert passed_before("sample", digest="d", results=root / "results") is None
+
+
+def test_command_is_part_of_the_digest(root: Path) -> None:
+    assert digest_of(campaign("pass"), root=root) != digest_of(campaign("1"), root=root)
+
+
+def test_dependency_that_matches_no_file_is_refused(root: Path) -> None:
+    lost = Campaign(claim="a claim", command=("true",), depends=("moved/*.h",))
+    with pytest.raises(click.ClickException, match="moved"):
+        digest_of(lost, root=root)
