@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from surface import SPACE, THRESHOLDS_US, ClosedRunner, epochs, objective
+
+from training.dds import DdsSearch, DdsSettings, latin_hypercube, neighbours, reflect
+from training.errors import TrainingError
+from training.evaluator import Evaluator
+from training.grid import GridSearch
+from training.optimise import optimise
+from training.search import Score, Search
+from training.space import Point
+
+
+def score(*, excess: float = 0.0, utilization: float = 0.5, complete: bool = True) -> Score:
+    return Score(excess, utilization, utilization * 10, 10.0, 1.0, 4, complete)
+
+
+def search(seed: int = 1, **choices: object) -> DdsSearch:
+    return DdsSearch(
+        SPACE, settings=DdsSettings(**choices), samples_seed=(seed,), steps_seed=(seed, 1)  # type: ignore[arg-type]
+    )
+
+
+def drive(dds: Search) -> list[Point]:
+    """Tell a smooth made-up score until it is done; all points in order."""
+    seen: list[Point] = []
+    while not dds.done:
+        points = dds.ask(4)
+        seen += points
+        dds.tell(points, [made_up(p) for p in points])
+    return seen
+
+
+def made_up(point: Point) -> Score:
+    distance = sum((x - 0.4) ** 2 for x in SPACE.positions(point))
+    return score(utilization=1 - distance)
+
+
+@pytest.mark.parametrize("placement", ["centre", "random"])
+def test_every_interval_of_every_parameter_holds_exactly_one_sample(placement: str) -> None:
+    samples = np.array(
+        latin_hypercube(intervals=17, dimensions=3, placement=placement, rng=np.random.default_rng(3))
+    )
+    for axis in range(3):
+        assert sorted(np.floor(samples[:, axis] * 17).astype(int)) == list(range(17))
+
+
+def test_the_box_is_bounded_by_the_neighbouring_samples_and_else_by_the_range() -> None:
+    samples = [[0.1, 0.5], [0.4, 0.9], [0.8, 0.2]]
+    assert neighbours(samples, samples[1]) == [(0.1, 0.8), (0.5, 1.0)]
+    assert neighbours(samples, samples[0]) == [(0.0, 0.4), (0.2, 0.9)]
+
+
+def test_the_box_around_the_best_sample_holds_no_other_sample() -> None:
+    dds = search(intervals=12, steps=1)
+    samples = []
+    for _ in range(3):
+        points = dds.ask(4)
+        samples += points
+        dds.tell(points, [made_up(p) for p in points])
+    best = dds.best
+    assert best is not None
+    for other in samples:
+        if other != best.point:
+            inside = [lo + 1e-3 < x < hi - 1e-3 for x, (lo, hi) in zip(SPACE.positions(other), dds.box, strict=True)]
+            assert not any(inside)
+
+
+def test_annealing_never_leaves_the_box() -> None:
+    dds = search(intervals=6, steps=60, start_step=1.0, end_step=1.0)
+    points = drive(dds)
+    for point in points[6:]:
+        for x, (low, high) in zip(SPACE.positions(point), dds.box, strict=True):
+            assert low - 1e-3 <= x <= high + 1e-3
+
+
+def test_it_asks_for_its_samples_and_its_steps_and_no_more() -> None:
+    assert len(drive(search(intervals=10, steps=13, restarts=2))) == 23
+    assert search(intervals=10, steps=13).budget == 23
+
+
+def test_a_point_that_meets_the_target_wins_over_a_faster_one_that_does_not() -> None:
+    dds = search(intervals=3, steps=0)
+    points = dds.ask(3)
+    dds.tell(points, [score(excess=0.1, utilization=0.99), score(utilization=0.6), score(utilization=0.7)])
+    assert dds.best is not None
+    assert dds.best.point == points[2]
+
+
+def test_where_no_point_meets_the_target_the_least_excess_wins() -> None:
+    dds = search(intervals=3, steps=0)
+    points = dds.ask(3)
+    dds.tell(points, [score(excess=e, utilization=u) for e, u in [(0.3, 0.9), (0.1, 0.2), (0.2, 0.99)]])
+    assert dds.best is not None
+    assert dds.best.point == points[1]
+
+
+def test_the_same_seeds_give_the_same_points_and_others_do_not() -> None:
+    assert drive(search(5)) == drive(search(5))
+    assert drive(search(5)) != drive(search(6))
+
+
+def test_classes_share_their_samples_but_not_their_steps() -> None:
+    settings = DdsSettings(intervals=8, steps=8)
+    first, second = (
+        drive(DdsSearch(SPACE, settings=settings, samples_seed=(1, 7), steps_seed=(1, 7, c))) for c in (1, 2)
+    )
+    assert first[:8] == second[:8]
+    assert first[8:] != second[8:]
+
+
+def test_a_search_resumed_from_any_snapshot_goes_the_same_way() -> None:
+    whole = drive(search(intervals=6, steps=10, restarts=1))
+    for stop in range(1, 14):
+        dds, seen = search(intervals=6, steps=10, restarts=1), []
+        while len(seen) < stop:
+            points = dds.ask(2)
+            seen += points
+            dds.tell(points, [made_up(p) for p in points])
+        saved = json.loads(json.dumps(dds.snapshot()))
+        resumed = search(99, intervals=6, steps=10, restarts=1)
+        resumed._samples = dds._samples
+        resumed.restore(saved)
+        assert seen + drive(resumed) == whole
+
+
+def test_at_a_low_temperature_a_worse_step_is_left_and_a_better_one_taken() -> None:
+    dds = search(intervals=3, steps=2, start_temperature=1e-9, end_temperature=1e-9)
+    samples = dds.ask(3)
+    dds.tell(samples, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
+    start = dds._current
+    dds.tell(dds.ask(1), [score(utilization=0.89)])
+    assert dds._current == start
+    better = dds.ask(1)
+    dds.tell(better, [score(utilization=0.91)])
+    assert SPACE.point(dds._current) == better[0]
+
+
+def test_at_a_high_temperature_a_worse_step_is_taken() -> None:
+    dds = search(intervals=3, steps=2, start_temperature=1e9, end_temperature=1e9)
+    dds.tell(dds.ask(3), [score(utilization=u) for u in (0.5, 0.9, 0.4)])
+    worse = dds.ask(1)
+    dds.tell(worse, [score(utilization=0.1)])
+    assert SPACE.point(dds._current) == worse[0]
+
+
+def test_scores_of_other_points_are_refused() -> None:
+    dds = search()
+    points = dds.ask(2)
+    with pytest.raises(TrainingError, match="expected the scores of"):
+        dds.tell(points[::-1], [score(), score()])
+
+
+def test_asking_twice_without_telling_is_refused() -> None:
+    dds = search()
+    dds.ask(2)
+    with pytest.raises(TrainingError, match="expected the scores of 2 points"):
+        dds.ask(1)
+
+
+@given(st.floats(-5, 5), st.floats(0, 1), st.floats(0.001, 1))
+def test_reflection_stays_inside_and_keeps_what_is_inside(value: float, low: float, width: float) -> None:
+    high = low + width
+    assert low - 1e-9 <= reflect(value, low, high) <= high + 1e-9
+    if low <= value <= high:
+        assert reflect(value, low, high) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("target", range(len(THRESHOLDS_US)))
+def test_dds_comes_within_two_percent_of_the_grid_on_a_closed_surface(target: int) -> None:
+    evaluator = Evaluator(ClosedRunner(), epochs(4))
+    [best] = optimise(evaluator, [(GridSearch(SPACE, counts=(12, 8, 12)), objective(target))], batch=64)
+    for seed in range(10):
+        [found] = optimise(evaluator, [(search(seed), objective(target))])
+        assert found.score.feasible
+        assert found.score.utilization >= 0.98 * best.score.utilization

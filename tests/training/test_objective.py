@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from surface import EDGES_US, objective
+
+from training.objective import Pool, Rest, Tally, percentile_us
+
+
+def tally(*waits_ms: tuple[int, int], capacity_packets: int | None = None) -> Tally:
+    """An epoch of 30 s from (packets, wait in ms) pairs; waits end on an edge."""
+    delays = np.zeros(len(EDGES_US), dtype=np.uint32)
+    for packets, wait_ms in waits_ms:
+        delays[wait_ms * 10 - 1] += packets
+    total = int(delays.sum())
+    within = tuple(sum(n for n, ms in waits_ms if ms <= q) for q in (25, 50, 100))
+    return Tally(30.0, 1500 * (capacity_packets or total), 1500 * total, total, within, delays)
+
+
+def pool(*tallies: Tally) -> Pool:
+    made = Pool()
+    for one in tallies:
+        made.add(one)
+    return made
+
+
+def test_exactly_95_of_100_packets_within_the_target_meet_it() -> None:
+    score = objective().score(pool(tally((95, 50), (5, 60))))
+    assert score.feasible
+    assert score.share_within == 0.95
+    assert score.delay_ms == pytest.approx(50.0)
+
+
+def test_one_packet_fewer_misses_it_by_what_the_percentile_exceeds() -> None:
+    score = objective().score(pool(tally((94, 50), (6, 60))))
+    assert not score.feasible
+    assert score.excess == pytest.approx(60 / 50 - 1)
+
+
+def test_epochs_are_pooled_by_their_packets_not_one_by_one() -> None:
+    # 10 of 100 late in the small epoch, none of 900: 1 % of all.
+    score = objective().score(pool(tally((90, 10), (10, 400)), tally((900, 10))))
+    assert score.feasible
+    assert score.share_within == 0.99
+
+
+def test_per_epoch_asks_it_of_each_epoch_or_of_the_stated_share() -> None:
+    both = pool(tally((90, 10), (10, 400)), tally((900, 10)))
+    assert objective(rule="per_epoch").score(both).excess == pytest.approx(400 / 50 - 1)
+    assert objective(rule="per_epoch", epoch_share=0.5).score(both).feasible
+
+
+def test_throughput_is_the_mean_over_epochs_and_utilization_over_the_capacity() -> None:
+    score = objective().score(pool(tally((1000, 10), capacity_packets=2000), tally((3000, 10), capacity_packets=3000)))
+    assert score.throughput_mbps == pytest.approx(4000 * 1500 * 8 / 60 / 1e6)
+    assert score.utilization == pytest.approx(0.8)
+
+
+def test_the_percentile_is_the_upper_edge_of_the_bin_it_falls_in() -> None:
+    delays = np.zeros(len(EDGES_US), dtype=np.uint32)
+    delays[[0, 499, 999]] = [50, 45, 5]
+    assert percentile_us(delays, EDGES_US, share=0.5) == 100.0
+    assert percentile_us(delays, EDGES_US, share=0.95) == 50_000.0
+    assert percentile_us(delays, EDGES_US, share=0.951) == 100_000.0
+
+
+def test_a_run_without_packets_has_no_delay_and_meets_the_target() -> None:
+    score = objective().score(pool(tally(capacity_packets=100)))
+    assert (score.excess, score.utilization, score.delay_ms) == (0.0, 0.0, 0.0)
+
+
+epoch = st.tuples(st.integers(1, 300), st.integers(0, 60), st.integers(1, 900)).map(
+    lambda e: tally((e[0], 20), (e[1], e[2]), capacity_packets=e[0] + e[1] + 40)
+)
+
+
+@given(st.lists(epoch, min_size=2, max_size=6), st.data(), st.sampled_from(["pooled", "per_epoch"]))
+def test_a_bound_is_never_worse_than_what_the_epochs_turn_out_to_give(
+    epochs: list[Tally], data: st.DataObject, rule: str
+) -> None:
+    asked = objective(rule=rule, epoch_share=0.7)
+    ran = data.draw(st.integers(1, len(epochs) - 1))
+    rest = Rest(len(epochs) - ran, sum(e.capacity_bytes for e in epochs[ran:]))
+    bound, truth = asked.score(pool(*epochs[:ran]), rest=rest), asked.score(pool(*epochs))
+    assert not bound.complete
+    assert bound.excess <= truth.excess
+    assert bound.utilization >= truth.utilization

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: MIT
+"""DDS: divide, diverge, simulated annealing (PQSA, section IV).
+
+Divide   every parameter's range into k0 intervals (equal on its log scale).
+Diverge  take one sample in each interval; permute the intervals of every
+         parameter and align the permutations: k0 points, each interval of each
+         parameter once (a Latin hypercube). R0 is the one that meets the target
+         with most throughput; when none does, the one that misses it by least.
+Anneal   in the box around R0 that holds no other sample: in each dimension from
+         the next smaller to the next larger sample; where there is none, the end
+         of the range. From x a step proposes y; with u uniform in (0, 1) it is
+         taken when E(y) < E(x) - t ln u (Metropolis), where
+
+             E = 1 - utilization + violation_weight * excess
+
+         The answer is the best point told in either phase, by rank (search.py).
+
+DEVIATION: with `box: follow` a restart moves the box to the best point so far.
+The paper's box does not move, and where the samples fell badly the optimum lies
+outside of it; how often that is so, `ccatune report search` shows.
+
+What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
+evaluated, the energy that y must stay below is known beforehand: an evaluator
+that stops a hopeless y early changes nothing of the path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from training._pending import Pending
+from training.search import Found, Score
+from training.space import Point, Space
+
+__all__ = ["DdsSearch", "DdsSettings"]
+
+
+class DdsSettings(BaseModel):
+    """The choices of DDS, beside its seed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    intervals: int = Field(24, ge=3, description="k0: intervals of every range, so initial samples")
+    placement: Literal["centre", "random"] = Field(
+        "random", description="where in its interval a sample lies"
+    )
+    steps: int = Field(34, ge=0, description="evaluations spent on annealing, restarts included")
+    restarts: int = Field(
+        0, ge=0, description="times the schedule starts over, from the best point so far in its box"
+    )
+    box: Literal["fixed", "follow"] = Field(
+        "fixed", description="follow: at each restart the box keeps its width and moves to the best point"
+    )
+    start_temperature: float = Field(0.02, gt=0, description="t of the first step, in units of energy")
+    end_temperature: float = Field(0.001, gt=0, description="t of the last step; geometric in between")
+    step_kind: Literal["uniform", "normal"] = Field("normal", description="how a step is drawn")
+    start_step: float = Field(0.6, gt=0, le=1, description="first step's size in half widths of the box")
+    end_step: float = Field(0.15, gt=0, le=1, description="last step's size; geometric in between")
+    violation_weight: float = Field(
+        4.0, gt=0, description="energy of missing the target by as much as the target itself"
+    )
+
+    @property
+    def budget(self) -> int:
+        """Evaluations in total."""
+        return self.intervals + self.steps
+
+
+def latin_hypercube(
+    *, intervals: int, dimensions: int, placement: str, rng: np.random.Generator
+) -> list[list[float]]:
+    """`intervals` positions; in each dimension every interval holds exactly one."""
+    columns = []
+    for _ in range(dimensions):
+        order = rng.permutation(intervals)
+        offset = rng.random(intervals) if placement == "random" else np.full(intervals, 0.5)
+        columns.append((order + offset) / intervals)
+    return np.stack(columns, axis=1).tolist()  # type: ignore[no-any-return]  # intervals x dimensions
+
+
+def neighbours(samples: Sequence[Sequence[float]], centre: Sequence[float]) -> list[tuple[float, float]]:
+    """For each dimension the next smaller and next larger sample, else 0 and 1."""
+    box = []
+    for axis, here in enumerate(centre):
+        values = [sample[axis] for sample in samples]
+        below = max((v for v in values if v < here), default=0.0)
+        above = min((v for v in values if v > here), default=1.0)
+        box.append((below, above))
+    return box
+
+
+def moved(side: tuple[float, float], centre: float) -> tuple[float, float]:
+    """An interval of the same width around a centre, pushed back into [0, 1]."""
+    width = side[1] - side[0]
+    low = min(max(centre - width / 2, 0.0), 1.0 - width)
+    return low, low + width
+
+
+def reflect(value: float, low: float, high: float) -> float:
+    """A value folded back into [low, high] at its ends."""
+    width = high - low
+    if width <= 0:
+        return low
+    along = (value - low) % (2 * width)
+    return low + (along if along <= width else 2 * width - along)
+
+
+def _between(start: float, end: float, progress: float) -> float:
+    return start * math.exp(progress * math.log(end / start))
+
+
+class DdsSearch:
+    """One run of DDS on a space; a `Search`.
+
+    samples_seed draws the initial samples, steps_seed the annealing, so that
+    searches for other targets can share the samples (and their runs).
+    """
+
+    def __init__(
+        self, space: Space, *, settings: DdsSettings, samples_seed: Sequence[int], steps_seed: Sequence[int]
+    ) -> None:
+        self._space = space
+        self._settings = settings
+        rng = np.random.default_rng(list(samples_seed))
+        self._samples = latin_hypercube(
+            intervals=settings.intervals,
+            dimensions=len(space.dimensions),
+            placement=settings.placement,
+            rng=rng,
+        )
+        self._rng = np.random.default_rng(list(steps_seed))
+        self._pending = Pending()
+        self._box: list[tuple[float, float]] = []
+        self._current: list[float] = []
+        self._energy = math.inf
+        self._proposed: list[float] = []
+        self._accept_below = math.inf
+
+    @property
+    def done(self) -> bool:
+        """The budget is spent."""
+        return self._pending.told >= self._settings.budget
+
+    @property
+    def best(self) -> Found | None:
+        """The best point told so far."""
+        return self._pending.best
+
+    @property
+    def budget(self) -> int:
+        """Initial samples and annealing steps."""
+        return self._settings.budget
+
+    @property
+    def box(self) -> list[tuple[float, float]]:
+        """The bounded space around R0 in positions; empty while samples are out."""
+        return list(self._box)
+
+    def ask(self, count: int) -> list[Point]:
+        """Initial samples, `count` at a time, then one step at a time."""
+        told, k0 = self._pending.told, self._settings.intervals
+        if self.done:
+            return self._pending.hand_out([])
+        if told < k0:
+            batch = self._samples[told : min(told + count, k0)]
+            return self._pending.hand_out([self._space.point(p) for p in batch])
+        if not self._pending.points:
+            self._propose()
+        return self._pending.hand_out([self._space.point(self._proposed)])
+
+    def tell(self, points: Sequence[Point], scores: Sequence[Score]) -> None:
+        """Keep the best; bound the box after the last sample; take or leave a step."""
+        before = self._pending.told
+        self._pending.take(points, scores)
+        if before >= self._settings.intervals:
+            if scores[0].complete and self.energy(scores[0]) < self._accept_below:
+                self._current, self._energy = self._proposed, self.energy(scores[0])
+        elif self._pending.told == self._settings.intervals:
+            self._start_annealing()
+
+    def hopeless(self, bound: Score) -> bool:
+        """It can neither become the best nor be taken as a step."""
+        if not self._pending.cannot_win(bound):
+            return False
+        if self._pending.told < self._settings.intervals:
+            return True
+        return self.energy(bound) >= self._accept_below
+
+    def energy(self, score: Score) -> float:
+        """E of the annealing; of a bound, the least that it could still be."""
+        return 1.0 - score.utilization + self._settings.violation_weight * max(score.excess, 0.0)
+
+    def _start_annealing(self) -> None:
+        best = self._pending.best
+        if best is None:  # an evaluator that completes no sample; begin in the middle
+            self._current = [0.5] * len(self._space.dimensions)
+            self._box = [(0.0, 1.0)] * len(self._current)
+            return
+        points = [self._space.point(p) for p in self._samples]
+        self._current = self._samples[points.index(best.point)]
+        self._energy = self.energy(best.score)
+        self._box = neighbours(self._samples, self._current)
+
+    def _propose(self) -> None:
+        """Draw the next step and, before it is evaluated, what it must stay below."""
+        s = self._settings
+        step = self._pending.told - s.intervals
+        chain = math.ceil(s.steps / (s.restarts + 1))
+        if step > 0 and step % chain == 0 and self._pending.best is not None:
+            self._current = self._space.positions(self._pending.best.point)
+            self._energy = self.energy(self._pending.best.score)
+            if s.box == "follow":
+                self._box = [moved(side, x) for side, x in zip(self._box, self._current, strict=True)]
+        progress = (step % chain) / max(chain - 1, 1)
+        size = _between(s.start_step, s.end_step, progress)
+        n = len(self._current)
+        draw = self._rng.uniform(-1, 1, n) if s.step_kind == "uniform" else self._rng.standard_normal(n)
+        self._proposed = [
+            reflect(x + size * float(d) * (high - low) / 2, low, high)
+            for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
+        ]
+        u = 1.0 - self._rng.random()  # in (0, 1]
+        temperature = _between(s.start_temperature, s.end_temperature, progress)
+        self._accept_below = self._energy - temperature * math.log(u)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that has been drawn and told."""
+        best = self._pending.best
+        return {
+            "told": self._pending.told,
+            "best": best.to_json() if best else None,
+            "box": [list(side) for side in self._box],
+            "current": self._current,
+            "energy": None if math.isinf(self._energy) else self._energy,
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._pending.told = data["told"]
+        self._pending.best = Found.from_json(data["best"]) if data["best"] else None
+        self._box = [(low, high) for low, high in data["box"]]
+        self._current = list(data["current"])
+        self._energy = math.inf if data["energy"] is None else data["energy"]
+        self._rng.bit_generator.state = data["rng"]

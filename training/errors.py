@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+"""The base of everything that training refuses to do."""
+
+from __future__ import annotations
+
+from kmod.errors import CcatuneError
+
+__all__ = ["TrainingError"]
+
+
+class TrainingError(CcatuneError):
+    """A study, a search or a judgement that cannot be done as it was asked for."""

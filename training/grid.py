@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Brute force: every combination of equally spaced positions (PQSA, section IV).
+
+The accuracy that other searches are measured against. `counts` samples each
+dimension at that many positions, both ends included, so log-spaced values.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from training._pending import Pending
+from training.errors import TrainingError
+from training.search import Found, Score
+from training.space import Point, Space
+
+__all__ = ["GridSearch", "grid_points"]
+
+
+def grid_points(space: Space, counts: Sequence[int]) -> list[Point]:
+    """The points of the grid, each once, the last dimension varying fastest.
+
+    Raises:
+        TrainingError: not one count per dimension, or one below 2.
+    """
+    if len(counts) != len(space.dimensions) or min(counts) < 2:
+        raise TrainingError(
+            f"grid: expected {len(space.dimensions)} counts of at least 2, got {list(counts)}"
+        )
+    axes = [[i / (n - 1) for i in range(n)] for n in counts]
+    return list(dict.fromkeys(space.point(positions) for positions in itertools.product(*axes)))
+
+
+class GridSearch:
+    """All points of a grid, in order; a `Search`."""
+
+    def __init__(self, space: Space, *, counts: Sequence[int]) -> None:
+        self._points = grid_points(space, counts)
+        self._pending = Pending()
+
+    @property
+    def done(self) -> bool:
+        """All points have been told."""
+        return self._pending.told >= len(self._points)
+
+    @property
+    def best(self) -> Found | None:
+        """The best point told so far."""
+        return self._pending.best
+
+    @property
+    def budget(self) -> int:
+        """The number of points."""
+        return len(self._points)
+
+    def ask(self, count: int) -> list[Point]:
+        """The next `count` points of the grid."""
+        told = self._pending.told
+        return self._pending.hand_out(self._points[told : told + count])
+
+    def tell(self, points: Sequence[Point], scores: Sequence[Score]) -> None:
+        """Keep the best."""
+        self._pending.take(points, scores)
+
+    def hopeless(self, bound: Score) -> bool:
+        """It cannot become the best."""
+        return self._pending.cannot_win(bound)
+
+    def snapshot(self) -> dict[str, Any]:
+        """How far it is, and the best."""
+        best = self._pending.best
+        return {"told": self._pending.told, "best": best.to_json() if best else None}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._pending.told = data["told"]
+        self._pending.best = Found.from_json(data["best"]) if data["best"] else None

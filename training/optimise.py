@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Lets one search per delay class run over the same epochs, in step.
+
+In step, so that their requests meet in one call: equal points run once, and the
+epochs x points of all classes are one batch for the engine's threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from training.errors import TrainingError
+from training.evaluator import E, Evaluator, Request
+from training.objective import Objective
+from training.search import Found, Search
+
+__all__ = ["optimise"]
+
+
+def optimise(
+    evaluator: Evaluator[E],
+    searches: Sequence[tuple[Search, Objective]],
+    *,
+    batch: int = 4,
+    told: Callable[[int], None] = lambda _count: None,
+) -> list[Found]:
+    """Run all searches to their end; the best point of each.
+
+    batch: points asked for at once of each search. told: called with the number of
+    points that were just told.
+
+    Raises:
+        TrainingError: a search ended without a complete score.
+    """
+    while running := [pair for pair in searches if not pair[0].done]:
+        asked = [(search, objective, search.ask(batch)) for search, objective in running]
+        requests = [
+            Request(point, objective, search.hopeless)
+            for search, objective, points in asked
+            for point in points
+        ]
+        scores = iter(evaluator.evaluate(requests))
+        for search, _, points in asked:
+            search.tell(points, [next(scores) for _ in points])
+        told(len(requests))
+    found = [search.best for search, _ in searches]
+    if any(best is None for best in found):
+        raise TrainingError("search: expected at least one point to run on all epochs, none did")
+    return [best for best in found if best is not None]

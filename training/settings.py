@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""A study as its YAML file states it: every choice of training, by name.
+
+Everything here is part of the study's digest, and so of what a journal may be
+resumed with; how a study is run (threads, paths) is not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from kmod.abi import ALGORITHMS
+from kmod.ensemble import canonical_json
+from training.dds import DdsSearch, DdsSettings
+from training.errors import TrainingError
+from training.grid import GridSearch
+from training.search import Search
+from training.space import Space, space_of
+
+__all__ = [
+    "ClassSettings",
+    "DdsChoice",
+    "EpochSettings",
+    "GridChoice",
+    "LinkSettings",
+    "ObjectiveSettings",
+    "StudySettings",
+    "load_study",
+    "make_search",
+]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ClassSettings(_Settings):
+    """A delay class (rho, Q)."""
+
+    percentile: int = Field(95, ge=1, le=99, description="rho: percentile of the queueing delay")
+    queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be at most")
+    aim: float = Field(
+        1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse"
+    )
+
+    @property
+    def aim_us(self) -> int:
+        """The delay that training asks for."""
+        return round(self.queueing_delay_ms * 1000 * self.aim)
+
+
+class LevelSettings(_Settings):
+    """The throughput axis (eq. 2)."""
+
+    count: int = Field(40, ge=1, le=64, description="N: levels")
+    step_kbps: int = Field(1000, ge=8, description="omega: width of a level")
+
+    @property
+    def step_bytes_per_s(self) -> int:
+        """The width in the unit of the core's axis."""
+        return self.step_kbps * 125
+
+
+class EpochSettings(_Settings):
+    """Epochs, how they are measured, and how many a state trains on."""
+
+    epoch_s: int = Field(30, ge=1, description="P")
+    estimate_ms: int = Field(250, ge=1, description="gamma P: window in which a flow measures its level")
+    epsilon_pct: int = Field(25, ge=0, le=1000, description="epsilon: delay band in which a row is kept")
+    warmup_s: float = Field(3.0, ge=0, description="a flow runs this long before an epoch is measured")
+    shortest_s: float = Field(10.0, gt=0, description="what is left of a recording trains from here on")
+    least_capacity_kbps: float = Field(
+        20.0, ge=0, description="an epoch with less capacity is an outage and teaches nothing"
+    )
+    minimum: int = Field(5, ge=1, description="a state with fewer epochs borrows from its neighbours")
+    maximum: int = Field(24, ge=1, description="of more, this many are chosen, spread over time")
+    borrow_levels: int = Field(3, ge=0, description="how far neighbours may be; beyond, a row is copied")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> EpochSettings:
+        if self.estimate_ms > self.epoch_s * 1000:
+            raise ValueError("expected estimate_ms of at most an epoch")
+        if self.minimum > self.maximum:
+            raise ValueError("expected a minimum of at most the maximum")
+        return self
+
+
+class LinkSettings(_Settings):
+    """The emulated path, beside the recorded link."""
+
+    rtt_ms: float = Field(100.0, gt=0, description="propagation delay, both ways together")
+    buffer_pkts: int = Field(1000, ge=1, description="drop-tail buffer")
+    loss: float = Field(0.0, ge=0, lt=1, description="share of packets lost at random")
+
+
+class ObjectiveSettings(_Settings):
+    """How the target is asked of a state's epochs (objective.py)."""
+
+    rule: Literal["pooled", "per_epoch"] = "pooled"
+    epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
+
+
+class DdsChoice(DdsSettings):
+    """DDS with its settings."""
+
+    kind: Literal["dds"] = "dds"
+
+
+class GridChoice(_Settings):
+    """Brute force."""
+
+    kind: Literal["grid"] = "grid"
+    counts: tuple[int, ...] = Field((12, 8, 12), description="values of each parameter, log-spaced")
+
+
+SearchChoice = Annotated[DdsChoice | GridChoice, Field(discriminator="kind")]
+
+
+class StudySettings(_Settings):
+    """One search over all states of one algorithm."""
+
+    schema_: Literal["ccatune-study/1"] = Field(alias="schema")
+    cca: str = Field(description="an algorithm of kmod/core with tuned parameters")
+    seed: int = Field(1, ge=0)
+    classes: tuple[ClassSettings, ...] = Field(min_length=1, max_length=8)
+    levels: LevelSettings = LevelSettings()
+    epochs: EpochSettings = EpochSettings()
+    link: LinkSettings = LinkSettings()
+    ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges within params.def")
+    objective: ObjectiveSettings = ObjectiveSettings()
+    search: SearchChoice = DdsChoice()
+    rounds: tuple[float, ...] = Field(
+        (0.125, 0.25, 0.5, 1.0), description="shares of the epochs after which hopeless points stop"
+    )
+    datasets: tuple[str, ...] = Field(
+        (), description="only recordings of these datasets train; empty: of all"
+    )
+    hours: dict[str, tuple[int, ...]] = Field(
+        {}, description="of a dataset, only recordings whose names end in one of these numbers"
+    )
+
+    @model_validator(mode="after")
+    def _known(self) -> StudySettings:
+        if self.cca not in ALGORITHMS:
+            raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS)}, got {self.cca!r}")
+        try:
+            self.space()
+        except TrainingError as error:
+            raise ValueError(str(error)) from error
+        return self
+
+    def space(self) -> Space:
+        """The box that the searches move in."""
+        return space_of(ALGORITHMS[self.cca], self.ranges)
+
+    @property
+    def digest(self) -> str:
+        """sha256 (hex) over the canonical form of all settings."""
+        return hashlib.sha256(canonical_json(self.model_dump(mode="json", by_alias=True))).hexdigest()
+
+
+def make_search(study: StudySettings, *, state: int, delay_class: int, seed: int | None = None) -> Search:
+    """The study's search for one state and class.
+
+    Classes of a state share their initial samples, so also the runs of these.
+    state: the level, or any other number of its own. seed: instead of the study's.
+    """
+    choice = study.search
+    if isinstance(choice, GridChoice):
+        return GridSearch(study.space(), counts=choice.counts)
+    root = study.seed if seed is None else seed
+    return DdsSearch(
+        study.space(),
+        settings=choice,
+        samples_seed=(root, state),
+        steps_seed=(root, state, delay_class + 1),
+    )
+
+
+def load_study(path: Path) -> StudySettings:
+    """Read a study's YAML file.
+
+    Raises:
+        TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be read ({error.strerror}); give an existing study") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise TrainingError(f"{path}: expected YAML, got {error}") from error
+    try:
+        return StudySettings.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the study"
+        raise TrainingError(f"{path}: {where}: {first['msg']}; got {first['input']!r}") from error

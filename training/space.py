@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""The box of parameter values that a search moves in.
+
+A search sees every parameter as a position from 0 to 1 on a logarithmic scale
+between the ends of its range; the box turns positions into the integers that
+the core takes. Equal ratios of a window or an interval are then equal steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kmod.abi import Algorithm
+from training.errors import TrainingError
+
+__all__ = ["Dimension", "Point", "Space", "space_of"]
+
+Point = tuple[int, ...]
+"""One value for each dimension of a space, in its order and in the core's units."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One parameter: integers from `low` to `high`, both at least 1, on a log scale."""
+
+    name: str
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.low < self.high:
+            raise TrainingError(
+                f"range of {self.name}: expected 1 <= low < high for a logarithmic scale, "
+                f"got {self.low} to {self.high}"
+            )
+
+    def value(self, position: float) -> int:
+        """The integer at a position; positions outside [0, 1] are clamped."""
+        inside = min(max(position, 0.0), 1.0)
+        exact = self.low * math.exp(inside * math.log(self.high / self.low))
+        return min(max(round(exact), self.low), self.high)
+
+    def position(self, value: int) -> float:
+        """Where a value of the range lies, from 0 (low) to 1 (high)."""
+        return math.log(value / self.low) / math.log(self.high / self.low)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The dimensions that a search sets together."""
+
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters' names, in the order of a point's values."""
+        return tuple(d.name for d in self.dimensions)
+
+    def point(self, positions: Sequence[float]) -> Point:
+        """The parameter values at a position in each dimension."""
+        return tuple(d.value(p) for d, p in zip(self.dimensions, positions, strict=True))
+
+    def positions(self, point: Point) -> list[float]:
+        """Where the values of a point lie in their ranges."""
+        return [d.position(v) for d, v in zip(self.dimensions, point, strict=True)]
+
+
+def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Space:
+    """The space of an algorithm's tuned parameters, narrowed to a study's ranges.
+
+    Raises:
+        TrainingError: a range for a parameter that is not tuned, or one outside the core's.
+    """
+    tuned = {spec.name: spec for spec in algorithm.tuned}
+    if not tuned:
+        raise TrainingError(f"{algorithm.name}: expected an algorithm with tuned parameters, it has none")
+    for name in ranges:
+        if name not in tuned:
+            raise TrainingError(
+                f"ranges: expected parameters of {algorithm.name} ({', '.join(tuned)}), got {name!r}"
+            )
+    dimensions = []
+    for name, spec in tuned.items():
+        low, high = ranges.get(name, (max(spec.minimum, 1), spec.maximum))
+        if low < spec.minimum or high > spec.maximum:
+            raise TrainingError(
+                f"range of {name}: expected within {spec.minimum} to {spec.maximum} {spec.unit}, "
+                f"got {low} to {high}"
+            )
+        dimensions.append(Dimension(name, low, high))
+    return Space(tuple(dimensions))
