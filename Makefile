@@ -15,6 +15,7 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-ind
 
 .PHONY: help setup build demo test check lint format prove lock clean
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
