@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Traces of links: read, check, cut into epochs and parts, make."""
+
+from emulation.errors import TraceError
+from emulation.traces.epochs import EPOCH_S, Epoch, epochs
+from emulation.traces.reader import Reading, read, read_recordings
+from emulation.traces.recording import Gap, Recording
+from emulation.traces.split import Part, default_traces, load_split
+from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
+
+__all__ = [
+    "EPOCH_S",
+    "OPPORTUNITY_BYTES",
+    "Epoch",
+    "Gap",
+    "Part",
+    "Reading",
+    "Recording",
+    "Trace",
+    "TraceError",
+    "default_traces",
+    "epochs",
+    "load_split",
+    "read",
+    "read_recordings",
+]

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Read traces: from files, folders and archives to recordings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.errors import TraceError
+from emulation.traces._parse import parse_trace
+from emulation.traces._sources import find_files
+from emulation.traces.recording import ParsedFile, Recording, join_files
+
+__all__ = ["Reading", "read", "read_recordings"]
+
+Paths = str | Path | Sequence[str | Path]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read. skipped: why each bad file was left out, a message a file (empty unless asked for)."""
+
+    recordings: tuple[Recording, ...]
+    n_files: int
+    skipped: tuple[str, ...]
+
+
+def read(
+    paths: Paths,
+    *,
+    skip_bad: bool = False,
+    wanted: Callable[[str], bool] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Reading:
+    """Read .down, .up and .txt files, folders of them and .tar.xz archives (in memory), and join what runs on.
+
+    skip_bad: leave bad files out and count them, instead of raising at the first. wanted: says by its dataset's name
+    whether a file is read. progress: called with each file's name. How files are joined, and what holes, short
+    files and gaps become, is said in recording.py.
+
+    Raises TraceError as _parse.parse_trace and _sources.find_files do, and when every file was left out.
+    """
+    files: list[ParsedFile] = []
+    skipped: list[str] = []
+    for file in find_files(_as_paths(paths), wanted=wanted or _every):
+        if progress is not None:
+            progress(file.name)
+        try:
+            times_ms = parse_trace(file.data, name=file.name)
+        except TraceError as error:
+            if not skip_bad:
+                raise
+            skipped.append(str(error))
+            continue
+        files.append(ParsedFile(file.dataset, file.folder, file.location, file.file_name, times_ms))
+    if skipped and not files:
+        raise TraceError(f"{skipped[0]}; {len(skipped)} bad files were left out, and nothing is left")
+    return Reading(tuple(join_files(files)), n_files=len(files), skipped=tuple(skipped))
+
+
+def read_recordings(paths: Paths, *, skip_bad: bool = False) -> list[Recording]:
+    """The recordings of `read`, for those who need no count of what was left out."""
+    return list(read(paths, skip_bad=skip_bad).recordings)
+
+
+def _every(dataset: str) -> bool:
+    del dataset
+    return True
+
+
+def _as_paths(paths: Paths) -> list[Path]:
+    if isinstance(paths, str | Path):
+        return [Path(paths)]
+    return [Path(path) for path in paths]

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Recordings: traces that follow each other in time, over which one flow can run.
+
+Files that hold one recording in pieces are numbered: "08640.down", "08641.down" ... are joined when they lie in the
+same folder, differ in the number at the end of their stem alone, their numbers run on without a hole, and each but the
+last is a full slot. The rules, in the order in which they apply:
+
+    length     a file lasts until its last line, rounded up to a whole second: a link of 100 kbit/s may end 0.1 s early
+    slot       the commonest length among the files of one folder, prefix and suffix (30 s in the pqsa recordings)
+    full       a file of length = slot takes its whole slot: the next file starts exactly one slot after it
+    hole       a missing number, or a file that was left out because it was bad, ends the recording; the file after
+               it starts another one. What the link did meanwhile is unknown, and is not made up.
+    short      a file of another length (20 s in a series of 30) ends the recording: its rest is unknown too
+    gap        silence of at least 1 s within a recording is a real outage and stays, listed in `gaps`
+    folders    a recording never crosses folders: who puts hours into folders of their own gets a recording per hour
+
+A file whose stem ends in no number, or whose neighbours are missing, is a recording by itself; its period is then its
+last line, as in Mahimahi.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.errors import TraceError
+from emulation.traces.trace import MAX_PERIOD_MS, Trace
+
+__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "join_files"]
+
+GAP_MS = 1000
+LENGTH_STEP_MS = 1000
+# At most nine digits: a longer number is a date or a hash, not a place in a series.
+STEM = re.compile(r"(?P<prefix>.*?)(?<!\d)(?P<number>\d{1,9})")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Silence of a link: no opportunity in [start_ms, end_ms) of its recording."""
+
+    start_ms: int
+    end_ms: int
+
+    @property
+    def duration_ms(self) -> int:
+        """Length of the silence."""
+        return self.end_ms - self.start_ms
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one flow can run over. files: the names of its parts in time; gaps: its silences of at least 1 s."""
+
+    name: str
+    dataset: str
+    trace: Trace
+    gaps: tuple[Gap, ...]
+    files: tuple[str, ...]
+
+    @property
+    def duration_s(self) -> float:
+        """Length in seconds."""
+        return self.trace.duration_s
+
+    def cut(self, start_ms: int, end_ms: int) -> Recording:
+        """The piece [start_ms, end_ms) as a recording; `files` still names all parts. Raises TraceError."""
+        trace = self.trace.slice(start_ms, end_ms)
+        return Recording(f"{self.name}[{start_ms}:{end_ms}]", self.dataset, trace, find_gaps(trace), self.files)
+
+
+@dataclass(frozen=True)
+class ParsedFile:
+    """A trace file as numbers, and where it came from (see _sources.TraceFile)."""
+
+    dataset: str
+    folder: str
+    location: str
+    file_name: str
+    times_ms: NDArray[np.uint32]
+
+    @property
+    def length_ms(self) -> int:
+        """Last line rounded up to a whole second."""
+        return math.ceil(int(self.times_ms[-1]) / LENGTH_STEP_MS) * LENGTH_STEP_MS
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The series that a file belongs to (folder, prefix and suffix) and its number there; None without number."""
+        stem, _, suffix = self.file_name.rpartition(".")
+        match = STEM.fullmatch(stem)
+        if match is None:
+            return None
+        return f"{self.location}/{match['prefix']}*.{suffix}", int(match["number"])
+
+
+def find_gaps(trace: Trace) -> tuple[Gap, ...]:
+    """Silences of at least 1 s, those before the first and after the last opportunity included."""
+    edges = np.concatenate(([0], trace.opportunities_ms.astype(np.int64), [trace.period_ms]))
+    silent = np.flatnonzero(np.diff(edges) >= GAP_MS)
+    return tuple(Gap(int(edges[index]), int(edges[index + 1])) for index in silent)
+
+
+def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
+    """Recordings of these files by the rules at the top of this module, in the order of their first files.
+
+    Raises TraceError for two files of one series with the same number, and for a recording over 2^32 - 1 ms.
+    """
+    alone: list[tuple[ParsedFile, ...]] = []
+    series: defaultdict[str, dict[int, ParsedFile]] = defaultdict(dict)
+    for file in files:
+        place = file.place
+        if place is None:
+            alone.append((file,))
+            continue
+        name, number = place
+        if number in series[name]:
+            raise TraceError(
+                f"{file.folder}: expected one file numbered {number}, got {series[name][number].file_name} and "
+                f"{file.file_name}; remove or rename one"
+            )
+        series[name][number] = file
+    runs = [(run, slot_ms) for members in series.values() for run, slot_ms in _runs(members)]
+    recordings = [_recording(run, slot_ms) for run, slot_ms in runs] + [_recording(run, 0) for run in alone]
+    return sorted(recordings, key=lambda recording: recording.files[0])
+
+
+def _runs(members: dict[int, ParsedFile]) -> list[tuple[tuple[ParsedFile, ...], int]]:
+    """Cut one series where its numbers leave a hole or a file is not a full slot; each run with the slot."""
+    counts = Counter(file.length_ms for file in members.values())
+    slot_ms = max(counts, key=lambda length_ms: (counts[length_ms], length_ms))
+    runs: list[list[ParsedFile]] = []
+    previous: int | None = None
+    for number in sorted(members):
+        goes_on = previous is not None and number == previous + 1 and runs[-1][-1].length_ms == slot_ms
+        if goes_on and members[number].length_ms <= slot_ms:
+            runs[-1].append(members[number])
+        else:
+            runs.append([members[number]])
+        previous = number
+    return [(tuple(run), slot_ms) for run in runs]
+
+
+def _recording(run: Sequence[ParsedFile], slot_ms: int) -> Recording:
+    first, last = run[0], run[-1]
+    names = tuple(f"{file.folder}/{file.file_name}" for file in run)
+    name = names[0] if len(run) == 1 else f"{first.folder}/{_stem(first)}-{_stem(last)}"
+    full = len(run) > 1 and last.length_ms == slot_ms
+    period_ms = len(run) * slot_ms if full else (len(run) - 1) * slot_ms + int(last.times_ms[-1])
+    if period_ms > MAX_PERIOD_MS:
+        raise TraceError(f"{name}: expected at most {MAX_PERIOD_MS} ms in all, got {period_ms}; split the folder")
+    times_ms = np.concatenate([file.times_ms + np.uint32(slot_ms * index) for index, file in enumerate(run)])
+    trace = Trace(name, times_ms, period_ms)
+    return Recording(name, first.dataset, trace, find_gaps(trace), names)
+
+
+def _stem(file: ParsedFile) -> str:
+    return file.file_name.rpartition(".")[0]
