@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/cca.h: arithmetic at its limits, and the window that bandwidth is taken over. */
+#include "cca.h"
+
+#include "check.h"
+
+#define U32_TOP 0xffffffffu
+#define U64_TOP 0xffffffffffffffffull
+#define MSS 1448u
+
+static void a_division_by_zero_yields_the_dividend(void)
+{
+	static const struct { u64 dividend, divisor, quotient; } cases[] = {
+		{ 10, 3, 3 }, { 10, 0, 10 }, { 0, 0, 0 }, { 0, 7, 0 }, { U64_TOP, 1, U64_TOP },
+		{ U64_TOP, U64_TOP, 1 }, { U64_TOP - 1, U64_TOP, 0 }, { U64_TOP, 0, U64_TOP },
+		{ 1ull << 63, 1ull << 32, 1ull << 31 },
+	};
+	u32 i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		row = (int)i + 1;
+		CHECK_EQ(cca_div(cases[i].dividend, cases[i].divisor), cases[i].quotient);
+	}
+}
+
+static void limits_are_taken_at_both_ends(void)
+{
+	CHECK_EQ(cca_min_u32(1, 2), 1);
+	CHECK_EQ(cca_min_u32(U32_TOP, 0), 0);
+	CHECK_EQ(cca_max_u32(1, 2), 2);
+	CHECK_EQ(cca_max_u32(U32_TOP, 0), U32_TOP);
+	CHECK_EQ(cca_min_u64(U64_TOP, 5), 5);
+	CHECK_EQ(cca_min_u64(5, U64_TOP), 5);
+	CHECK_EQ(cca_max_u64(U64_TOP, 5), U64_TOP);
+	CHECK_EQ(cca_max_u64(5, U64_TOP), U64_TOP);
+	CHECK_EQ(cca_clamp_u32(4, 5, 9), 5);
+	CHECK_EQ(cca_clamp_u32(5, 5, 9), 5);
+	CHECK_EQ(cca_clamp_u32(9, 5, 9), 9);
+	CHECK_EQ(cca_clamp_u32(10, 5, 9), 9);
+}
+
+static void a_clock_that_steps_back_has_not_moved(void)
+{
+	CHECK_EQ(cca_elapsed_us(100, 40), 60);
+	CHECK_EQ(cca_elapsed_us(40, 40), 0);
+	CHECK_EQ(cca_elapsed_us(39, 40), 0);
+	CHECK_EQ(cca_elapsed_us(0, U64_TOP), 0);
+	CHECK_EQ(cca_elapsed_us(U64_TOP, 0), U64_TOP);
+}
+
+struct rate_case { u32 pkts, mss_bytes; u64 interval_us, bytes_per_s; };
+
+static void a_rate_is_packets_over_time_within_its_bounds(void)
+{
+	static const struct rate_case cases[] = {
+		{ 1, MSS, 1000000, MSS },
+		{ 10, 1500, 1000, 15000000 },
+		{ 100, MSS, 100000, 1448000 },
+		{ 1, 1, 3, 333333 },				/* rounded down */
+		{ 0, MSS, 1000, 0 },
+		{ 7, 0, 1000, 0 },				/* no MSS, no bytes */
+		{ 1, 1000, 0, 1000000000 },			/* 0 us counts as 1 */
+		{ U32_TOP, 1, 1000000, 1u << 24 },		/* packets at most 2^24 */
+		{ 1, U32_TOP, 1000000, 1u << 16 },		/* MSS at most 2^16 */
+		{ 1u << 24, 1u << 16, 8000000, 1ull << 37 },	/* the bound, met exactly */
+		{ U32_TOP, U32_TOP, 1, 1ull << 37 },
+		{ U32_TOP, U32_TOP, U64_TOP, 0 },
+	};
+
+	FOR_ROWS(struct rate_case, cases)
+		CHECK_EQ(cca_rate_bytes_per_s(c->pkts, c->mss_bytes, c->interval_us),
+			 c->bytes_per_s);
+}
+
+struct carried_case { u64 bytes_per_s, interval_us; u32 mss_bytes, pkts; };
+
+static void packets_carried_are_rounded_up_within_their_bounds(void)
+{
+	static const struct carried_case cases[] = {
+		{ 1448000, 1000000, MSS, 1000 },
+		{ 1448000, 1000001, MSS, 1001 },		/* a begun packet counts */
+		{ 1, 1, MSS, 1 },
+		{ 0, 1000000, MSS, 0 },
+		{ 1448000, 0, MSS, 0 },
+		{ 1000, 1000000, 0, 1000 },			/* no MSS counts as one byte */
+		{ U64_TOP, 1000000, U32_TOP, 1u << 21 },	/* 2^37 / 2^16 */
+		{ 1000000, U64_TOP, 1000, 67109 },		/* 2^26 us at most: 67108.864 */
+		{ U64_TOP, U64_TOP, 0, 1u << 24 },
+		{ 1ull << 37, 1u << 26, 1, 1u << 24 },
+	};
+
+	FOR_ROWS(struct carried_case, cases)
+		CHECK_EQ(cca_pkts_at_rate(c->bytes_per_s, c->interval_us, c->mss_bytes), c->pkts);
+}
+
+/* --- the window ----------------------------------------------------------- */
+
+struct pace_case { u32 window_us, gap_us, pkts; u64 start_us; u32 start_pkts; };
+
+/* ACKs of `pkts` every gap: the bandwidth is pkts / gap, however W falls between them. */
+static void an_even_stream_has_its_own_rate_whatever_the_window(void)
+{
+	static const struct pace_case cases[] = {
+		{ 2000, 100, 1, 0, 0 },
+		{ 20000, 1000, 1, 0, 0 },
+		{ 20000, 12000, 1, 0, 0 },	/* 1 Mbit/s: two ACKs a window */
+		{ 20000, 19999, 3, 0, 0 },
+		{ 20000, 20001, 3, 0, 0 },	/* less than an ACK a window */
+		{ 100000, 7, 1, 0, 0 },		/* far more ACKs than samples */
+		{ 4000000, 1000, 2, 0, 0 },
+		{ 4000000, 3999, 2, 1, 1 },
+		{ 1, 10, 1, 0, 0 },
+		{ 0, 10, 1, 0, 0 },
+		{ 100000, 1000, 1, (1ull << 32) - 50000, 0 },	/* low 32 bits of time wrap */
+		{ 100000, 1000, 2, 0, U32_TOP - 30 },		/* the packet count wraps */
+		{ 100000, 1000, 2, (1ull << 63) - 50000, U32_TOP - 99 },
+		{ 3600000000u, 5000000, 9, 77, 77 },		/* an hour */
+	};
+
+	FOR_ROWS(struct pace_case, cases) {
+		struct cca_rate_window w;
+		u64 expected = cca_rate_bytes_per_s(c->pkts, MSS, c->gap_us);
+		u64 now_us = c->start_us;
+		u32 pkts = c->start_pkts;
+		u32 i;
+
+		cca_rate_reset(&w, now_us, pkts);
+		CHECK_EQ(cca_rate_of(&w, MSS), 0);
+		for (i = 0; i < 2000; i++) {
+			now_us += c->gap_us;
+			pkts += c->pkts;
+			cca_rate_add(&w, now_us, pkts, c->window_us);
+			/* Whole gaps are counted; rounding down costs less than 1 byte/s. */
+			CHECK(cca_rate_of(&w, MSS) + 1 >= expected);
+			CHECK(cca_rate_of(&w, MSS) <= expected + 1);
+		}
+		if ((u64)c->gap_us * 2000 > c->window_us)
+			CHECK(cca_rate_span_us(&w) >= c->window_us);
+		CHECK(cca_rate_span_us(&w) <= (u64)c->window_us + c->window_us / 32 + c->gap_us);
+	}
+}
+
+static u32 random_below(u64 *seed, u32 bound)
+{
+	*seed = *seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (u32)((*seed >> 33) % bound);
+}
+
+/* A history without limit: what the window says must stand in it. */
+#define HISTORY 6000u
+
+struct history {
+	u64 at_us[HISTORY];
+	u32 delivered_pkts[HISTORY];
+	u32 n;
+};
+
+static struct history seen;
+
+/* The count delivered by the last ACK at that time; CHECKs that there was one. */
+static u32 delivered_at(u64 at_us)
+{
+	u32 i;
+
+	for (i = seen.n; i-- > 0;)
+		if (seen.at_us[i] == at_us)
+			return seen.delivered_pkts[i];
+	CHECK(!"the window begins at an ACK");
+	return 0;
+}
+
+static void check_window_against_history(const struct cca_rate_window *w, u32 window_us, u32 gap_us)
+{
+	u32 newest = seen.n - 1, span_us = cca_rate_span_us(w);
+	u64 begins_us = seen.at_us[newest] - span_us;
+	u32 pkts = seen.delivered_pkts[newest] - delivered_at(begins_us);
+
+	CHECK_EQ(cca_rate_of(w, MSS), span_us ? cca_rate_bytes_per_s(pkts, MSS, span_us) : 0);
+	CHECK(span_us <= (u64)window_us + window_us / CCA_RATE_MERGE + gap_us);
+	if (seen.at_us[newest] - seen.at_us[0] >= window_us)
+		CHECK(span_us >= window_us);
+}
+
+static void a_window_covers_what_its_history_says(void)
+{
+	static const u32 windows_us[] = { 2000, 20000, 100000, 4000000 };
+	u64 seed = 2026;
+	u32 i, k;
+
+	for (k = 0; k < 4; k++) {
+		struct cca_rate_window w;
+		u64 now_us = 1000;
+		u32 delivered_pkts = U32_TOP - 500;
+		u32 largest_gap_us = 0;
+
+		row = (int)k + 1;
+		seen.n = 0;
+		cca_rate_reset(&w, now_us, delivered_pkts);
+		for (i = 0; i < HISTORY; i++) {
+			/* Bursts at one instant, ACKs close together, and now and then a pause. */
+			u32 kind = random_below(&seed, 16);
+			u32 gap_us = kind < 4 ? 0 : kind < 15 ? random_below(&seed, 900) :
+				     random_below(&seed, 2 * windows_us[k]);
+
+			if (i) {
+				now_us += gap_us;
+				delivered_pkts += random_below(&seed, 4);
+				largest_gap_us = cca_max_u32(largest_gap_us, gap_us);
+				cca_rate_add(&w, now_us, delivered_pkts, windows_us[k]);
+			}
+			seen.at_us[i] = now_us;
+			seen.delivered_pkts[i] = delivered_pkts;
+			seen.n = i + 1;
+			check_window_against_history(&w, windows_us[k], largest_gap_us);
+		}
+	}
+}
+
+static void samples_stay_bounded_when_the_window_changes(void)
+{
+	static const u32 windows_us[] = { 20000, 4000000, 2000, 100000, 0, U32_TOP };
+	struct cca_rate_window w;
+	u64 seed = 7, now_us = 0;
+	u32 i;
+
+	cca_rate_reset(&w, 0, 0);
+	for (i = 1; i < 20000; i++) {
+		now_us += random_below(&seed, 3000);
+		cca_rate_add(&w, now_us, i, windows_us[random_below(&seed, 60000) % 6]);
+		CHECK(w.next - w.oldest >= 1 && w.next - w.oldest <= CCA_RATE_SAMPLES);
+	}
+}
+
+/* At a growing window the samples of the old one stand close: the far end goes first. */
+static void a_window_that_grows_forgets_the_far_end_first(void)
+{
+	struct cca_rate_window w;
+	u32 i, window_us = 3200;
+
+	cca_rate_reset(&w, 0, 0);
+	for (i = 1; i < 400; i++) {
+		window_us += 80;
+		cca_rate_add(&w, (u64)i * 100 * (1 + i / 32), i * (1 + i / 32), window_us);
+		CHECK(w.next - w.oldest <= CCA_RATE_SAMPLES);
+	}
+	cca_rate_reset(&w, 0, 0);
+	for (i = 1; i <= CCA_RATE_SAMPLES + 5; i++)
+		cca_rate_add(&w, (u64)i * 1000, i, i < 60 ? 32000 : 4000000);
+	CHECK_EQ(w.delivered_pkts, CCA_RATE_SAMPLES + 5);
+	/* What is left is still an even stream. */
+	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
+}
+
+static void a_clock_that_steps_back_starts_the_window_over(void)
+{
+	struct cca_rate_window w;
+
+	cca_rate_reset(&w, 1000000, 10);
+	cca_rate_add(&w, 1010000, 20, 20000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
+	cca_rate_add(&w, 1009999, 30, 20000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 0);
+	CHECK_EQ(cca_rate_span_us(&w), 0);
+	cca_rate_add(&w, 1019999, 40, 20000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
+}
+
+static void a_long_silence_starts_the_window_over(void)
+{
+	static const struct { u64 gap_us; u32 span_us; } cases[] = {
+		{ 1u << 28, 1u << 28 }, { (1u << 28) + 1, 0 }, { 1ull << 32, 0 }, { U64_TOP >> 1, 0 },
+	};
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		struct cca_rate_window w;
+
+		row = (int)i + 1;
+		cca_rate_reset(&w, 5, 0);
+		cca_rate_add(&w, 5 + cases[i].gap_us, 100, 20000);
+		CHECK_EQ(cca_rate_span_us(&w), cases[i].span_us);
+	}
+}
+
+static void acks_at_one_instant_are_one_sample(void)
+{
+	struct cca_rate_window w;
+	u32 i;
+
+	cca_rate_reset(&w, 0, 0);
+	for (i = 1; i <= 10; i++)
+		cca_rate_add(&w, 0, i, 20000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 0);
+	/* The ten of the first instant came before the window opened. */
+	cca_rate_add(&w, 10000, 20, 20000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
+}
+
+int main(void)
+{
+	RUN(a_division_by_zero_yields_the_dividend);
+	RUN(limits_are_taken_at_both_ends);
+	RUN(a_clock_that_steps_back_has_not_moved);
+	RUN(a_rate_is_packets_over_time_within_its_bounds);
+	RUN(packets_carried_are_rounded_up_within_their_bounds);
+	RUN(an_even_stream_has_its_own_rate_whatever_the_window);
+	RUN(a_window_covers_what_its_history_says);
+	RUN(samples_stay_bounded_when_the_window_changes);
+	RUN(a_window_that_grows_forgets_the_far_end_first);
+	RUN(a_clock_that_steps_back_starts_the_window_over);
+	RUN(a_long_silence_starts_the_window_over);
+	RUN(acks_at_one_instant_are_one_sample);
+	return check_report();
+}

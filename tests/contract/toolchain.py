@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Compiles C tests of kmod/core, in the ways that they are needed: sanitized, counted, fuzzed.
+
+They are compiled over an overlay: a folder with links to the headers of kmod/core and a params.def that holds
+one algorithm more, `twin` (core/twin.def), with what no algorithm has yet: two axes, sixteen parameters, and
+ranges that fill 32 bits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CORE = HERE.parents[1] / "kmod" / "core"
+TWIN = HERE / "core" / "twin.def"
+END_OF_ENTRIES = "#undef CCA_ALGORITHM\n"
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+C11 = ("gcc", "-std=c11")
+CXX20 = ("g++", "-std=c++20", "-xc++")
+
+
+class ToolchainError(Exception):
+    """A program of the tests did not compile, or a compiler lacks what it is asked for."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A way to compile. compiler: command and language; flags: what the flavour adds."""
+
+    name: str
+    compiler: tuple[str, ...]
+    flags: tuple[str, ...]
+    link_flags: tuple[str, ...] = ()
+
+
+SANITIZED_C = Build("gcc, C11, sanitized", C11, ("-O1", "-g", *SANITIZERS))
+SANITIZED_CXX = Build("g++, C++20, sanitized", CXX20, ("-O1", "-g", *SANITIZERS))
+# Neither optimised nor sanitized: both make branches that the source does not have.
+COUNTED_C = Build("gcc, C11, counted", C11, ("-O0", "--coverage"))
+PLAIN_LIBRARY = Build("gcc, C11, shared", C11, ("-O1", "-fPIC", "-shared"))
+# Clang's fuzzer: it changes inputs by what they reach.
+GUIDED_C = Build(
+    "clang, C11, guided", ("clang", "-std=c11"), ("-O1", "-g", "-fsanitize=fuzzer", *SANITIZERS)
+)
+
+
+def make_overlay(folder: Path) -> Path:
+    """Make the overlay of kmod/core in `folder`/core, and return it."""
+    overlay = folder / "core"
+    overlay.mkdir(parents=True, exist_ok=True)
+    for header in CORE.glob("*.h"):
+        link = overlay / header.name
+        if not link.is_symlink():
+            link.symlink_to(header)
+    entries = (CORE / "params.def").read_text(encoding="utf-8")
+    if entries.count(END_OF_ENTRIES) != 1:
+        raise ToolchainError(f"{CORE}/params.def: expected one line {END_OF_ENTRIES!r} behind the entries")
+    twin = TWIN.read_text(encoding="utf-8")
+    (overlay / "params.def").write_text(entries.replace(END_OF_ENTRIES, twin + END_OF_ENTRIES), encoding="utf-8")
+    return overlay
+
+
+def compile_program(build: Build, sources: Sequence[Path], *, folder: Path, name: str) -> Path:
+    """Compile `sources` over an overlay into `folder`/`name`, and return it.
+
+    Raises ToolchainError with what the compiler said.
+    """
+    overlay = make_overlay(folder)
+    program = folder / name
+    command = [
+        *build.compiler, *WARNINGS, *build.flags, "-DCCA_ID_twin=63", "-I", str(overlay),
+        *map(str, sources), "-o", str(program), *build.link_flags,
+    ]  # fmt: skip
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ToolchainError(f"{' '.join(command)}:\n{result.stderr}")
+    return program
+
+
+def guided_fuzzing_works(folder: Path) -> bool:
+    """Whether this machine's clang has its fuzzer and its sanitizers."""
+    if shutil.which("clang") is None:
+        return False
+    source = folder / "probe.c"
+    source.write_text(
+        "int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size);\n"
+        "int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long size)\n"
+        "{ return data && size > 1 ? 0 : 0; }\n",
+        encoding="utf-8",
+    )
+    try:
+        compile_program(GUIDED_C, [source], folder=folder, name="probe")
+    except ToolchainError:
+        return False
+    return True
+
+
+def sanitizer_environment() -> dict[str, str]:
+    """The environment of a sanitized program: every finding ends it and shows where."""
+    return {
+        **os.environ,
+        "ASAN_OPTIONS": "detect_leaks=1:detect_stack_use_after_return=1:abort_on_error=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
