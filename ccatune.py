@@ -49,7 +49,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "serve": LazyCommand("serving.cli:serve", "serving", "Run the registry and its API."),
     "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
     "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
-    "agent": LazyCommand("serving.agent.cli:agent", "", "Keep this server's kernel at what a channel says."),
+    "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -48,6 +49,13 @@ def test_help_imports_no_area_and_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.endswith("imported: []\n")
+
+
+def test_working_copy_runs_its_own_files(repository: Path, tmp_path: Path) -> None:
+    code = "import ccatune, kmod; print(ccatune.__file__); print(kmod.__file__)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == [str(repository / "ccatune.py"), str(repository / "kmod" / "__init__.py")]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
