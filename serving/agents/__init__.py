@@ -1,0 +1,1 @@
+"""Agents: what each last said of the table that its kernel runs."""

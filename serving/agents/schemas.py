@@ -1,0 +1,77 @@
+"""What agents report, and what the API says of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from serving.database import AgentRow
+from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
+
+__all__ = ["AgentRead", "AgentReport"]
+
+MAX_ERROR_CHARS = 4000
+MAX_SERIAL = 2**63 - 1
+
+Version = Annotated[PlainText, Field(max_length=256)]
+Serial = Annotated[int, Field(ge=0, le=MAX_SERIAL)]
+
+
+class AgentReport(BaseModel):
+    """What an agent says of one algorithm.
+
+    Keys that this registry does not know are left aside, and `state` is any
+    word: agents may be newer than their registry.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    cca: CcaName
+    channel: ChannelName
+    state: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$",
+            description="One word: Starting, InSync, Offline, Rejected, Degraded, Incompatible.",
+        ),
+    ]
+    error: Annotated[PlainText, Field(max_length=MAX_ERROR_CHARS)] | None = Field(
+        default=None, description="What is wrong, in words; null when nothing is."
+    )
+    offered_digest: DigestText | None = Field(default=None, description="What the registry offers.")
+    offered_serial: Serial = Field(default=0, description="Its serial; 0 without an offer.")
+    effective_digest: DigestText | None = Field(default=None, description="What the kernel runs.")
+    effective_serial: Serial = Field(default=0, description="Its serial; 0 without a table.")
+    kernel_version: Version | None = Field(default=None, description="Release of the running kernel.")
+    module_version: Version | None = Field(default=None, description="Version of the loaded module.")
+    agent_version: Version | None = Field(default=None, description="Version of the agent.")
+
+
+class AgentRead(AgentReport):
+    """An agent's latest report of one algorithm."""
+
+    agent_id: AgentId
+    received_at: datetime = Field(description="When the report came (UTC).")
+    age_s: float = Field(description="Seconds since then, by the registry's clock.")
+
+    @classmethod
+    def of(cls, row: AgentRow, *, now: datetime) -> AgentRead:
+        """From the row."""
+        return cls(
+            agent_id=row.agent_id,
+            cca=row.cca,
+            channel=row.channel,
+            state=row.state,
+            error=row.error,
+            offered_digest=row.offered_digest,
+            offered_serial=row.offered_serial,
+            effective_digest=row.effective_digest,
+            effective_serial=row.effective_serial,
+            kernel_version=row.kernel_version,
+            module_version=row.module_version,
+            agent_version=row.agent_version,
+            received_at=row.received_at,
+            age_s=max(0.0, (now - row.received_at).total_seconds()),
+        )

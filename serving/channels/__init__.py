@@ -1,0 +1,1 @@
+"""Channels: names that point to an ensemble; every move is a deployment with a serial of its own."""

@@ -1,0 +1,128 @@
+"""Queries on channels and deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Select, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session, contains_eager
+
+from serving.database import ChannelRow, DeploymentRow, EnsembleRow
+
+__all__ = [
+    "channel_for_move",
+    "current",
+    "current_with_document",
+    "deployment",
+    "heads",
+    "history_page",
+    "latest_of_another_ensemble",
+    "list_page",
+]
+
+
+def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow | None:
+    query = select(ChannelRow).where(ChannelRow.cca == cca, ChannelRow.name == name).with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def channel_for_move(session: Session, *, cca: str, name: str) -> ChannelRow:
+    """The channel's row, made where there is none, locked until this transaction ends."""
+    row = _channel_for_update(session, cca=cca, name=name)
+    if row is not None:
+        return row
+    row = ChannelRow(cca=cca, name=name, serial=0)
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # Another transaction made it between our look and our insertion, and has committed.
+        made = _channel_for_update(session, cca=cca, name=name)
+        if made is None:
+            raise
+        return made
+    return row
+
+
+def _currents() -> Select[DeploymentRow]:
+    """Every channel's current deployment, its channel loaded."""
+    return (
+        select(DeploymentRow)
+        .join(DeploymentRow.channel)
+        .where(DeploymentRow.serial == ChannelRow.serial)
+        .options(contains_eager(DeploymentRow.channel))
+    )
+
+
+def current(session: Session, *, cca: str, name: str) -> DeploymentRow | None:
+    """The channel's current deployment."""
+    return session.scalar(_currents().where(ChannelRow.cca == cca, ChannelRow.name == name))
+
+
+def current_with_document(session: Session, *, cca: str, name: str) -> tuple[DeploymentRow, str] | None:
+    """The channel's current deployment and its ensemble's document, of one moment."""
+    query = (
+        _currents()
+        .where(ChannelRow.cca == cca, ChannelRow.name == name)
+        .join(EnsembleRow, EnsembleRow.digest == DeploymentRow.digest)
+        .add_columns(EnsembleRow.document)
+    )
+    row = session.execute(query).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def deployment(session: Session, *, channel_id: int, serial: int) -> DeploymentRow | None:
+    """One deployment of a channel."""
+    query = select(DeploymentRow).where(DeploymentRow.channel_id == channel_id, DeploymentRow.serial == serial)
+    return session.scalar(query)
+
+
+def latest_of_another_ensemble(
+    session: Session, *, channel_id: int, before_serial: int, digest: str
+) -> DeploymentRow | None:
+    """The last deployment before that serial which had another ensemble than `digest`."""
+    query = (
+        select(DeploymentRow)
+        .where(
+            DeploymentRow.channel_id == channel_id,
+            DeploymentRow.serial < before_serial,
+            DeploymentRow.digest != digest,
+        )
+        .order_by(DeploymentRow.serial.desc())
+        .limit(1)
+    )
+    return session.scalar(query)
+
+
+def list_page(session: Session, *, cca: str | None, after_id: int | None, limit: int) -> Sequence[DeploymentRow]:
+    """Current deployments of the channels with an id above `after_id`, in the order they were made."""
+    query = _currents().order_by(ChannelRow.id).limit(limit)
+    if cca is not None:
+        query = query.where(ChannelRow.cca == cca)
+    if after_id is not None:
+        query = query.where(ChannelRow.id > after_id)
+    return session.scalars(query).all()
+
+
+def history_page(
+    session: Session, *, cca: str, name: str, before_serial: int | None, limit: int
+) -> Sequence[DeploymentRow]:
+    """Deployments of a channel below that serial, newest first."""
+    query = (
+        select(DeploymentRow)
+        .join(DeploymentRow.channel)
+        .where(ChannelRow.cca == cca, ChannelRow.name == name)
+        .options(contains_eager(DeploymentRow.channel))
+        .order_by(DeploymentRow.serial.desc())
+        .limit(limit)
+    )
+    if before_serial is not None:
+        query = query.where(DeploymentRow.serial < before_serial)
+    return session.scalars(query).all()
+
+
+def heads(session: Session) -> dict[tuple[str, str], int]:
+    """The last serial of every channel, by algorithm and name."""
+    rows = session.execute(select(ChannelRow.cca, ChannelRow.name, ChannelRow.serial))
+    return {(cca, name): serial for cca, name, serial in rows}

@@ -1,0 +1,74 @@
+"""What the API says of channels and their deployments."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from serving.database import DeploymentRow
+from serving.names import CcaName, ChannelName, DigestText, PlainText
+
+__all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "RollBack"]
+
+MAX_NOTE_CHARS = 1000
+
+Note = Annotated[PlainText, Field(max_length=MAX_NOTE_CHARS, description="Why, for those who read the history.")]
+
+
+class ChannelMove(BaseModel):
+    """Point a channel to an ensemble."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    digest: DigestText
+    hold_back_permille: int = Field(
+        default=0, ge=0, le=1000, strict=True, description="Share of flows that do not use the ensemble, in permille."
+    )
+    note: Note = ""
+
+
+class RollBack(BaseModel):
+    """Go back to the ensemble before."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    note: Note = ""
+
+
+class DeploymentRead(BaseModel):
+    """One move of a channel."""
+
+    model_config = ConfigDict(frozen=True)
+
+    registry: str = Field(description="Name of the registry that gave the serial out.")
+    cca: CcaName
+    channel: ChannelName
+    serial: int = Field(description="Grows by one with each move of this channel; never used twice.")
+    digest: DigestText
+    hold_back_permille: int = Field(description="Share of flows that do not use the ensemble, in permille.")
+    note: str = Field(description="What the mover said.")
+    restores_serial: int | None = Field(description="For a roll-back, the deployment that it went back to.")
+    deployed_at: datetime = Field(description="When the channel was moved (UTC).")
+
+    @classmethod
+    def of(cls, row: DeploymentRow, *, registry: str) -> DeploymentRead:
+        """From the row, its channel loaded."""
+        return cls(
+            registry=registry,
+            cca=row.channel.cca,
+            channel=row.channel.name,
+            serial=row.serial,
+            digest=row.digest,
+            hold_back_permille=row.hold_back_permille,
+            note=row.note,
+            restores_serial=row.restores_serial,
+            deployed_at=row.deployed_at,
+        )
+
+
+class OfferRead(DeploymentRead):
+    """What an agent gets: the current deployment with its ensemble."""
+
+    ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.")

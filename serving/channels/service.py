@@ -1,0 +1,185 @@
+"""Rules of channels.
+
+- Every move, a roll-back too, is a deployment with the next serial. Moves of one
+  channel follow each other: each holds the channel's row until it is committed.
+- A roll-back goes to the last deployment that had another ensemble, as it was
+  then, hold-back share included. A roll-back of a roll-back goes further back:
+  it never returns to what was rolled back from.
+- A channel points only to a published ensemble of its own algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from serving.channels import repository
+from serving.database import ChannelRow, DeploymentRow
+from serving.ensembles import repository as ensembles
+from serving.errors import (
+    ChannelNotFoundError,
+    EnsembleNotFoundError,
+    NothingToRollBackError,
+    SerialMismatchError,
+    WrongAlgorithmError,
+)
+from serving.etags import matches_strongly, quoted
+from serving.paging import page_of
+
+__all__ = ["current", "current_with_document", "etag_of", "history", "list_channels", "move", "roll_back"]
+
+
+def etag_of(row: DeploymentRow, *, registry: str) -> str:
+    """The strong entity tag of a channel that stands at this deployment."""
+    return quoted(f"{registry}:{row.serial}:{row.digest}")
+
+
+def move(
+    session: Session,
+    *,
+    registry: str,
+    cca: str,
+    name: str,
+    digest: str,
+    hold_back_permille: int,
+    note: str,
+    if_match: str | None,
+    now: datetime,
+) -> DeploymentRow:
+    """Point the channel to an ensemble.
+
+    Raises:
+        EnsembleNotFoundError, WrongAlgorithmError: the digest cannot stand on this channel.
+        SerialMismatchError: `if_match` names another state than the current one.
+    """
+    ensemble = ensembles.find(session, digest)
+    if ensemble is None:
+        raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
+    if ensemble.cca != cca:
+        raise WrongAlgorithmError(f"expected an ensemble of {cca}, got {digest} of {ensemble.cca}")
+    channel = repository.channel_for_move(session, cca=cca, name=name)
+    _require_match(session, channel, registry=registry, if_match=if_match)
+    return _deploy(
+        session, channel, digest=digest, hold_back_permille=hold_back_permille, note=note, restores=None, now=now
+    )
+
+
+def roll_back(
+    session: Session, *, registry: str, cca: str, name: str, note: str, if_match: str | None, now: datetime
+) -> DeploymentRow:
+    """Deploy the ensemble again that the channel pointed to before the current one.
+
+    Raises:
+        ChannelNotFoundError: nothing was ever deployed there.
+        NothingToRollBackError: the channel never pointed to another ensemble before.
+        SerialMismatchError: `if_match` names another state than the current one.
+    """
+    current(session, cca=cca, name=name)
+    channel = repository.channel_for_move(session, cca=cca, name=name)
+    _require_match(session, channel, registry=registry, if_match=if_match)
+    now_there = _deployed(session, channel)
+    target = repository.latest_of_another_ensemble(
+        session,
+        channel_id=channel.id,
+        before_serial=now_there.restores_serial or now_there.serial,
+        digest=now_there.digest,
+    )
+    if target is None:
+        raise NothingToRollBackError(
+            f"expected another ensemble on {cca}/{name} before serial {now_there.serial}, there was none; "
+            "move the channel to an ensemble instead"
+        )
+    return _deploy(
+        session,
+        channel,
+        digest=target.digest,
+        hold_back_permille=target.hold_back_permille,
+        note=note,
+        restores=target.restores_serial or target.serial,
+        now=now,
+    )
+
+
+def current(session: Session, *, cca: str, name: str) -> DeploymentRow:
+    """Where the channel stands. Raises ChannelNotFoundError."""
+    row = repository.current(session, cca=cca, name=name)
+    if row is None:
+        raise _no_channel(cca, name)
+    return row
+
+
+def current_with_document(session: Session, *, cca: str, name: str) -> tuple[DeploymentRow, str]:
+    """Where the channel stands, with the ensemble's document. Raises ChannelNotFoundError."""
+    found = repository.current_with_document(session, cca=cca, name=name)
+    if found is None:
+        raise _no_channel(cca, name)
+    return found
+
+
+def list_channels(
+    session: Session, *, cca: str | None, after_id: int | None, limit: int
+) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
+    """A page of channels, each as it stands, and the last row where more follow."""
+    return page_of(repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1), limit=limit)
+
+
+def history(
+    session: Session, *, cca: str, name: str, before_serial: int | None, limit: int
+) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
+    """A page of the channel's deployments, newest first. Raises ChannelNotFoundError."""
+    current(session, cca=cca, name=name)
+    rows = repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit + 1)
+    return page_of(rows, limit=limit)
+
+
+def _no_channel(cca: str, name: str) -> ChannelNotFoundError:
+    return ChannelNotFoundError(f"expected a channel that was deployed to, got {cca}/{name}; set it first")
+
+
+def _deployed(session: Session, channel: ChannelRow) -> DeploymentRow:
+    row = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+    if row is None:
+        raise _no_channel(channel.cca, channel.name)
+    return row
+
+
+def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_match: str | None) -> None:
+    if if_match is None:
+        return
+    accepted = {quoted(str(channel.serial))}
+    if channel.serial > 0:
+        accepted.add(etag_of(_deployed(session, channel), registry=registry))
+        if if_match.strip() == "*":
+            return
+    if not matches_strongly(if_match, frozenset(accepted)):
+        raise SerialMismatchError(
+            f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {channel.serial}; "
+            "look at it again before you move it"
+        )
+
+
+def _deploy(
+    session: Session,
+    channel: ChannelRow,
+    *,
+    digest: str,
+    hold_back_permille: int,
+    note: str,
+    restores: int | None,
+    now: datetime,
+) -> DeploymentRow:
+    channel.serial += 1
+    row = DeploymentRow(
+        channel=channel,
+        serial=channel.serial,
+        digest=digest,
+        hold_back_permille=hold_back_permille,
+        note=note,
+        restores_serial=restores,
+        deployed_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row

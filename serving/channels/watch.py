@@ -1,0 +1,106 @@
+"""Wakes those who hold a request until a channel is moved.
+
+A move made by this process wakes them at once. Moves made by other processes
+on the same database are found by one query for all channels every `recheck_ms`,
+asked only while somebody waits. So a thousand held polls cost two queries a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from sqlalchemy.exc import SQLAlchemyError
+
+__all__ = ["ChannelKey", "ChannelWatch"]
+
+ChannelKey = tuple[str, str]
+
+_log = logging.getLogger(__name__)
+
+
+class ChannelWatch:
+    """Who waits for which channel, in one event loop; `announce` and `close` may be called from any thread."""
+
+    def __init__(self, read_heads: Callable[[], Mapping[ChannelKey, int]], *, recheck_ms: int) -> None:
+        self._read_heads = read_heads
+        self._recheck_s = recheck_ms / 1000
+        self._lock = threading.Lock()
+        self._serials: dict[ChannelKey, int] = {}
+        self._waiting: dict[ChannelKey, set[asyncio.Event]] = defaultdict(set)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._checker: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the process is about to end, so that nobody should wait any longer."""
+        return self._closed
+
+    async def wait(self, key: ChannelKey, *, serial: int, timeout_s: float) -> bool:
+        """Wait until the channel stands beyond `serial`; False when time was out or the watch closed."""
+        event = asyncio.Event()
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            if self._closed:
+                return False
+            if self._serials.get(key, 0) > serial:
+                return True
+            self._waiting[key].add(event)
+        self._start_checking()
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(event.wait(), timeout_s)
+        finally:
+            self._leave(key, event)
+        with self._lock:
+            return self._serials.get(key, 0) > serial
+
+    def announce(self, key: ChannelKey, *, serial: int) -> None:
+        """Say that the channel stands at this serial; an older one than known changes nothing."""
+        with self._lock:
+            if serial <= self._serials.get(key, 0):
+                return
+            self._serials[key] = serial
+            events = list(self._waiting.get(key, ()))
+        self._wake(events)
+
+    def close(self) -> None:
+        """Send everyone home."""
+        with self._lock:
+            self._closed = True
+            events = [event for waiting in self._waiting.values() for event in waiting]
+        self._wake(events)
+
+    def _wake(self, events: list[asyncio.Event]) -> None:
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        for event in events:
+            loop.call_soon_threadsafe(event.set)
+
+    def _leave(self, key: ChannelKey, event: asyncio.Event) -> None:
+        with self._lock:
+            self._waiting[key].discard(event)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    def _start_checking(self) -> None:
+        if self._checker is None or self._checker.done():
+            self._checker = asyncio.get_running_loop().create_task(self._check_while_waited_for())
+
+    async def _check_while_waited_for(self) -> None:
+        while self._waiting and not self._closed:
+            await asyncio.sleep(self._recheck_s)
+            try:
+                heads = await asyncio.to_thread(self._read_heads)
+            except SQLAlchemyError as error:
+                # Those who wait stay: a database that is away for a moment must not send all agents back at once.
+                _log.warning("held polls: the database did not answer: %s", error)
+                continue
+            for key, serial in heads.items():
+                self.announce(key, serial=serial)

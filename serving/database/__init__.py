@@ -1,0 +1,20 @@
+"""The registry's database: models, sessions, migrations."""
+
+from serving.database.engine import Database
+from serving.database.migrate import migrate, require_current_schema
+from serving.database.models import AgentRow, Base, ChannelRow, DeploymentRow, EnsembleRow, RegistryRow
+from serving.database.registry import open_database, registry_name
+
+__all__ = [
+    "AgentRow",
+    "Base",
+    "ChannelRow",
+    "Database",
+    "DeploymentRow",
+    "EnsembleRow",
+    "RegistryRow",
+    "migrate",
+    "open_database",
+    "registry_name",
+    "require_current_schema",
+]

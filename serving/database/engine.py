@@ -1,0 +1,139 @@
+"""One database, opened so that what was acknowledged stays.
+
+SQLite: write-ahead log with synchronous=FULL (a commit is on disk before it
+returns), foreign keys on, a busy timeout; a write transaction takes the write
+lock at its begin, so that two of them follow each other instead of failing half
+way. PostgreSQL: synchronous_commit on; rows that are moved are locked. Other
+databases run on SQLAlchemy's defaults.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.orm import Session
+
+from serving.errors import DatabaseError
+
+__all__ = ["Database"]
+
+_WRITE = "ccatune_write"
+# As many connections as the thread pool that runs the endpoints has threads, so that none waits for another.
+_POOL_CONNECTIONS = 10
+_POOL_OVERFLOW = 40
+
+
+class Database:
+    """Sessions for reading and for writing; `write()` commits at its end or not at all."""
+
+    def __init__(self, url: str, *, busy_timeout_ms: int = 5000) -> None:
+        """Raise DatabaseError where the URL is malformed, its driver missing, or it keeps nothing on disk."""
+        parsed = _parse(url)
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.shown_url = parsed.render_as_string(hide_password=True)
+        try:
+            self._engine = create_engine(
+                parsed, pool_size=_POOL_CONNECTIONS, max_overflow=_POOL_OVERFLOW, pool_pre_ping=not self.is_sqlite
+            )
+        except (ImportError, NoSuchModuleError) as error:
+            raise DatabaseError(
+                f"database {self.shown_url}: expected an installed driver, got {error}; install one for SQLAlchemy"
+            ) from error
+        if self.is_sqlite:
+            _prepare_sqlite(self._engine, busy_timeout_ms=busy_timeout_ms)
+        elif parsed.get_backend_name() == "postgresql":
+            _prepare_postgresql(self._engine)
+        self._writing_engine = self._engine.execution_options(**{_WRITE: True})
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Open a session that sees one state of the database."""
+        with Session(self._engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Open a session whose changes are on disk when the block is left, or gone when it raised."""
+        with Session(self._writing_engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextmanager
+    def connect_for_schema(self) -> Iterator[Connection]:
+        """Open one write transaction outside of any session, for the migrations."""
+        with self._writing_engine.begin() as connection:
+            yield connection
+
+    def ping(self) -> None:
+        """Raise an SQLAlchemyError where the database does not answer."""
+        with self.read() as session:
+            session.execute(text("SELECT 1"))
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+def _parse(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+    except ArgumentError as error:
+        # The error would repeat the URL, password and all.
+        raise DatabaseError(
+            "database: expected a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, got something else"
+        ) from error
+    if parsed.drivername == "postgresql":
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() != "sqlite":
+        return parsed
+    if parsed.database in {None, "", ":memory:"} or "mode" in parsed.query:
+        raise DatabaseError("database: expected a file that outlives the process, sqlite:///FILE; got one in memory")
+    folder = Path(str(parsed.database)).absolute().parent
+    if not folder.is_dir():
+        raise DatabaseError(f"database {url}: expected the folder {folder} to exist; make it first")
+    return parsed
+
+
+def _prepare_sqlite(engine: Engine, *, busy_timeout_ms: int) -> None:
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
+        # sqlite3 must not begin transactions by itself: `_on_begin` does.
+        connection.isolation_level = None
+        connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
+        _enable_wal(connection, timeout_ms=busy_timeout_ms)
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def _on_begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITE, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _enable_wal(connection: sqlite3.Connection, *, timeout_ms: int) -> None:
+    """Switch to the write-ahead log; the busy timeout does not cover this switch, so it is tried again here."""
+    deadline_s = time.monotonic() + timeout_ms / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError:
+            if time.monotonic() >= deadline_s:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _on_connect(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit TO on")
+        connection.commit()

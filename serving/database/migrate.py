@@ -1,0 +1,83 @@
+"""Brings a database's schema to the one of this version, in one transaction.
+
+Killed in between, the next start finds the old schema, whole. Two processes
+that start at once follow each other: SQLite by its write lock, PostgreSQL by
+an advisory lock.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from serving.database.engine import Database
+from serving.errors import DatabaseError
+
+__all__ = ["alembic_config", "head_revision", "migrate", "require_current_schema"]
+
+# Any number that no other program takes on the same database.
+_ADVISORY_LOCK = 0x63636174756E65
+
+
+def alembic_config(connection: Connection | None = None) -> Config:
+    """The migrations that ship with the package, bound to an open connection."""
+    config = Config()
+    config.set_main_option("script_location", str(resources.files("serving.database").joinpath("migrations")))
+    config.attributes["connection"] = connection
+    return config
+
+
+def head_revision() -> str:
+    """The schema revision that this version works with."""
+    head = ScriptDirectory.from_config(alembic_config()).get_current_head()
+    assert head is not None, "the package ships at least one migration"  # noqa: S101 - a packaging mistake
+    return head
+
+
+def migrate(database: Database, *, revision: str = "head") -> None:
+    """Upgrade the schema. Does nothing where it is current.
+
+    Raises:
+        DatabaseError: the database cannot be reached, or is of a newer version.
+    """
+    try:
+        with database.connect_for_schema() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADVISORY_LOCK})
+            command.upgrade(alembic_config(connection), revision)
+    except CommandError as error:
+        raise DatabaseError(
+            f"database {database.shown_url}: expected a schema up to {head_revision()}, got {error}; "
+            "it was made by a newer version: run that one"
+        ) from error
+    except DBAPIError as error:
+        raise _unreachable(database, error) from error
+
+
+def require_current_schema(database: Database) -> None:
+    """Check without changing anything.
+
+    Raises:
+        DatabaseError: the schema is not the one of this version.
+    """
+    try:
+        with database.read() as session:
+            current = MigrationContext.configure(session.connection()).get_current_revision()
+    except DBAPIError as error:
+        raise _unreachable(database, error) from error
+    if current != head_revision():
+        raise DatabaseError(
+            f"database {database.shown_url}: expected schema {head_revision()}, got {current or 'none'}; "
+            "start once without --no-migrate"
+        )
+
+
+def _unreachable(database: Database, error: DBAPIError) -> DatabaseError:
+    return DatabaseError(f"database {database.shown_url}: expected it to answer, got {str(error.orig).strip()}")

@@ -1,0 +1,124 @@
+"""The registry's tables.
+
+    registry      one row: the name that this database's deployments carry
+    ensembles     immutable documents, by digest
+    channels      per algorithm and name, the last serial that was given out
+    deployments   every move of every channel: (channel, serial) -> ensemble
+    agents        the latest report of each agent and algorithm
+
+Rows of ensembles, channels and deployments are never deleted nor changed,
+but for `channels.serial`, which only grows: so a serial is never used twice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, MetaData, String, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+
+from serving.database.types import BigId, UtcDateTime
+
+__all__ = ["AgentRow", "Base", "ChannelRow", "DeploymentRow", "EnsembleRow", "RegistryRow"]
+
+DIGEST_CHARS = 71
+NAME_CHARS = 63
+
+
+class Base(DeclarativeBase):
+    """Names every constraint, so that a later migration can change it."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {datetime: UtcDateTime()}
+
+
+class RegistryRow(Base):
+    """The registry itself; the check keeps it to one row."""
+
+    __tablename__ = "registry"
+    __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    name: Mapped[str] = mapped_column(String(NAME_CHARS))
+    created_at: Mapped[datetime]
+
+
+class EnsembleRow(Base):
+    """An ensemble as published; `document` is its canonical JSON, digest included."""
+
+    __tablename__ = "ensembles"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), unique=True)
+    cca: Mapped[str] = mapped_column(String(NAME_CHARS), index=True)
+    n_states: Mapped[int]
+    n_classes: Mapped[int]
+    size_bytes: Mapped[int]
+    document: Mapped[str] = mapped_column(Text, deferred=True, deferred_raiseload=True)
+    published_at: Mapped[datetime]
+
+
+class ChannelRow(Base):
+    """A channel of one algorithm; `serial` is the last one given out, 0 before the first deployment."""
+
+    __tablename__ = "channels"
+    __table_args__ = (UniqueConstraint("cca", "name"), CheckConstraint("serial >= 0", name="serial_grows"))
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    cca: Mapped[str] = mapped_column(String(NAME_CHARS))
+    name: Mapped[str] = mapped_column(String(NAME_CHARS))
+    serial: Mapped[int] = mapped_column(BigInteger)
+
+
+class DeploymentRow(Base):
+    """One move of a channel. `restores_serial` names the deployment that a roll-back went back to."""
+
+    __tablename__ = "deployments"
+    __table_args__ = (
+        UniqueConstraint("channel_id", "serial"),
+        CheckConstraint("serial >= 1", name="serial_from_one"),
+        CheckConstraint("hold_back_permille BETWEEN 0 AND 1000", name="hold_back_share"),
+        Index(None, "digest"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    channel_id: Mapped[int] = mapped_column(BigId, ForeignKey(ChannelRow.id))
+    serial: Mapped[int] = mapped_column(BigInteger)
+    digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
+    hold_back_permille: Mapped[int]
+    note: Mapped[str] = mapped_column(Text)
+    restores_serial: Mapped[int | None] = mapped_column(BigInteger)
+    deployed_at: Mapped[datetime]
+
+    channel: Mapped[ChannelRow] = relationship(lazy="raise")
+
+
+class AgentRow(Base):
+    """What an agent last said of one algorithm on its machine."""
+
+    __tablename__ = "agents"
+    __table_args__ = (UniqueConstraint("agent_id", "cca"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(String(128))
+    cca: Mapped[str] = mapped_column(String(NAME_CHARS))
+    channel: Mapped[str] = mapped_column(String(NAME_CHARS))
+    state: Mapped[str] = mapped_column(String(NAME_CHARS))
+    error: Mapped[str | None] = mapped_column(Text)
+    offered_digest: Mapped[str | None] = mapped_column(String(DIGEST_CHARS))
+    offered_serial: Mapped[int] = mapped_column(BigInteger)
+    effective_digest: Mapped[str | None] = mapped_column(String(DIGEST_CHARS))
+    effective_serial: Mapped[int] = mapped_column(BigInteger)
+    kernel_version: Mapped[str | None] = mapped_column(String(256))
+    module_version: Mapped[str | None] = mapped_column(String(256))
+    agent_version: Mapped[str | None] = mapped_column(String(256))
+    received_at: Mapped[datetime]

@@ -1,0 +1,1 @@
+"""Ensembles: published once, kept unchanged under their digest."""

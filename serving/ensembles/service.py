@@ -1,0 +1,77 @@
+"""Rules of ensembles: only a valid one is taken, under the digest of its content, and never changed.
+
+Publishing the same content again, from any number of clients at once, gives the
+same row. A signature travels with the document; nothing checks it yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kmod.ensemble import Deployment, Ensemble, EnsembleError, canonical_json, table_text
+from serving.database import EnsembleRow
+from serving.ensembles import repository
+from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
+from serving.paging import page_of
+
+__all__ = ["document", "page", "prepare", "publish"]
+
+# The longest header that a deployment can give: what fits with it fits in every channel.
+_LONGEST_DEPLOYMENT = Deployment(registry="r" * 63, channel="c" * 63, serial=2**63 - 1, hold_back_permille=1000)
+
+
+def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
+    """Check a document and make its row. Takes milliseconds of computing, so call it outside of a transaction.
+
+    Raises:
+        EnsembleInvalidError: structure, a range or the digest is wrong, or the kernel's text would be too long.
+    """
+    try:
+        ensemble = Ensemble.from_json(data)
+        table_text(ensemble, _LONGEST_DEPLOYMENT)
+        checked = ensemble.to_json()
+        if "signature" in data:
+            checked["signature"] = data["signature"]
+        document_text = canonical_json(checked).decode("ascii")
+    except EnsembleError as error:
+        raise EnsembleInvalidError(str(error)) from error
+    except RecursionError as error:
+        raise EnsembleInvalidError("ensemble: expected flat data, got JSON nested too deeply") from error
+    return EnsembleRow(
+        digest=ensemble.digest,
+        cca=ensemble.cca,
+        n_states=ensemble.n_states,
+        n_classes=len(ensemble.classes),
+        size_bytes=len(document_text),
+        document=document_text,
+        published_at=now,
+    )
+
+
+def publish(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
+    """Keep a prepared row; also says whether it is new."""
+    return repository.insert_or_find(session, row)
+
+
+def document(session: Session, digest: str) -> str:
+    """The document as canonical JSON.
+
+    Raises:
+        EnsembleNotFoundError: the registry does not hold it.
+    """
+    text = repository.document(session, digest)
+    if text is None:
+        raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
+    return text
+
+
+def page(
+    session: Session, *, cca: str | None, before_id: int | None, limit: int
+) -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
+    """A page of ensembles, newest first, and its last row where more follow."""
+    rows = repository.page_newest_first(session, cca=cca, before_id=before_id, limit=limit + 1)
+    return page_of(rows, limit=limit)

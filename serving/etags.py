@@ -1,0 +1,29 @@
+"""Entity tags (RFC 9110, sections 8.8.3, 13.1.1 and 13.1.2)."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["IF_MATCH", "IF_NONE_MATCH", "matches_strongly", "matches_weakly", "quoted"]
+
+IF_NONE_MATCH = "Entity tags that the caller holds: with one of them current the answer is 304."
+IF_MATCH = 'The move is made only where this is current: an ETag, `"SERIAL"`, or `"0"` for a channel without any.'
+
+_TAG = re.compile(r'(W/)?("[^"]*")')
+
+
+def quoted(opaque: str) -> str:
+    """A strong entity tag."""
+    return f'"{opaque}"'
+
+
+def matches_weakly(header: str | None, etag: str) -> bool:
+    """Whether an If-None-Match header names the tag, weak or not, or `*`."""
+    if header is None:
+        return False
+    return header.strip() == "*" or any(tag == etag for _, tag in _TAG.findall(header))
+
+
+def matches_strongly(header: str, etags: frozenset[str]) -> bool:
+    """Whether an If-Match header names one of the tags; a weak one never matches."""
+    return any(not weak and tag in etags for weak, tag in _TAG.findall(header))

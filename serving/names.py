@@ -1,0 +1,63 @@
+"""The names that travel in paths and bodies of the API, with what each may hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from kmod.abi import ALGORITHMS
+
+__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "PlainText", "is_name"]
+
+# The grammar of the /proc text for registry and channel (core/ensemble.h).
+_NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
+_DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
+_AGENT_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
+
+_ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+def is_name(text: str) -> bool:
+    """Whether the /proc text and a URL's path both carry this name: 1 to 63 of A-Z a-z 0-9 . _ -, not . or .. alone."""
+    return 1 <= len(text) <= 63 and set(text) <= _ALLOWED and text not in {".", ".."}
+
+
+def _not_dots(name: str) -> str:
+    # A URL's path cannot carry these: clients and proxies resolve them away.
+    if name in {".", ".."}:
+        raise ValueError("expected a name other than . and ..")
+    return name
+
+
+def _known_cca(name: str) -> str:
+    if name not in ALGORITHMS:
+        raise ValueError(f"expected one of the algorithms {', '.join(sorted(ALGORITHMS))}")
+    return name
+
+
+def _without_nul(text: str) -> str:
+    # PostgreSQL cannot store it, and what an agent says of an error may hold anything.
+    return text.replace("\x00", "\ufffd")
+
+
+CcaName = Annotated[
+    str,
+    Field(description="Name of a congestion-control algorithm of the core, such as `gr`."),
+    AfterValidator(_known_cca),
+]
+ChannelName = Annotated[
+    str,
+    Field(pattern=_NAME_PATTERN, description="Name of a channel, such as `champion`: 1 to 63 of A-Z a-z 0-9 . _ -"),
+    AfterValidator(_not_dots),
+]
+DigestText = Annotated[
+    str,
+    Field(pattern=_DIGEST_PATTERN, description="`sha256:` and 64 hexadecimal digits, over the ensemble's content."),
+]
+AgentId = Annotated[
+    str,
+    Field(pattern=_AGENT_PATTERN, description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -"),
+    AfterValidator(_not_dots),
+]
+PlainText = Annotated[str, AfterValidator(_without_nul)]

@@ -1,0 +1,127 @@
+"""Every error as a problem document: application/problem+json (RFC 9457).
+
+    {"type": "urn:ccatune:problem:channel-not-found", "title": ..., "status": 404, "detail": ...}
+
+A 422 for a request that breaks the schema has `errors`, a place and a message
+each. Nothing of the request's values is repeated, nor of a fault's inside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from starlette.exceptions import HTTPException
+
+from serving.errors import DatabaseError, ServingError
+
+__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", "problems"]
+
+MEDIA_TYPE = "application/problem+json"
+_URN = "urn:ccatune:problem:"
+_RETRY_AFTER_S = "1"
+
+_log = logging.getLogger(__name__)
+
+
+class InvalidPart(BaseModel):
+    """One place of a request that breaks the schema."""
+
+    where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.")
+    message: str = Field(description="What was expected.")
+
+
+class Problem(BaseModel):
+    """A problem document."""
+
+    model_config = ConfigDict(frozen=True)
+
+    type: str = Field(description="What kind of problem: a stable URN.")
+    title: str = Field(description="The kind in words.")
+    status: int = Field(description="The HTTP status again.")
+    detail: str = Field(description="What was expected, what came, and what to do.")
+    errors: list[InvalidPart] | None = Field(default=None, description="Each place of an invalid request.")
+
+
+def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """For the documentation of an endpoint: the problems it can answer with."""
+    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
+
+
+def problem_response(
+    status: int,
+    *,
+    slug: str,
+    title: str,
+    detail: str,
+    errors: Sequence[Mapping[str, str]] | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """Make the document."""
+    body: dict[str, Any] = {"type": _URN + slug, "title": title, "status": status, "detail": detail}
+    if errors is not None:
+        body["errors"] = list(errors)
+    return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
+
+
+def add_problem_handlers(app: FastAPI) -> None:
+    """Answer every error of the application with a problem document."""
+    app.add_exception_handler(ServingError, _serving_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(HTTPException, _http_error)
+    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
+        app.add_exception_handler(kind, _database_error)
+    app.add_exception_handler(Exception, _fault)
+
+
+def _serving_error(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ServingError)  # noqa: S101 - registered for this class
+    return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error))
+
+
+def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
+    parts = [{"where": ".".join(str(step) for step in e["loc"]), "message": str(e["msg"])} for e in error.errors()]
+    detail = "; ".join(f"{part['where']}: {part['message']}" for part in parts[:3])
+    return problem_response(
+        422, slug="invalid-request", title="Invalid request", detail=f"{detail}; see /v1/docs", errors=parts
+    )
+
+
+def _http_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
+    phrase = HTTPStatus(error.status_code).phrase
+    detail = f"{request.method} {request.url.path}: {error.detail}; see /v1/docs"
+    return problem_response(
+        error.status_code,
+        slug=phrase.lower().replace(" ", "-"),
+        title=phrase,
+        detail=detail,
+        headers=error.headers,
+    )
+
+
+def _database_error(_request: Request, error: Exception) -> JSONResponse:
+    _log.warning("the database did not answer: %s", error)
+    return problem_response(
+        DatabaseError.status,
+        slug=DatabaseError.slug,
+        title=DatabaseError.title,
+        detail="expected the database to answer, it did not; try again",
+        headers={"Retry-After": _RETRY_AFTER_S},
+    )
+
+
+def _fault(_request: Request, _error: Exception) -> JSONResponse:
+    # Starlette raises the error again behind this answer, so that the server's log has its traceback.
+    return problem_response(
+        500, slug=ServingError.slug, title=ServingError.title, detail="a fault of the registry; its log says more"
+    )

@@ -1,0 +1,132 @@
+"""Runs the registry as a process: binds, says where it is, ends on SIGTERM with what it was doing done.
+
+The socket is bound here and handed to uvicorn, so that port 0 gives a port that
+is known before the first request. At the end held polls are sent home first:
+otherwise an orderly stop would take as long as the longest poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from fastapi import FastAPI
+
+from serving.app import create_app
+from serving.context import Context
+from serving.database import open_database
+from serving.errors import SettingsError
+from serving.settings import ServingSettings
+
+__all__ = ["Listening", "bind", "serve_until_stopped"]
+
+_BACKLOG = 2048
+# What is still running this long after the stop is cut off; a write takes milliseconds.
+_STOP_TIMEOUT_S = 5
+
+Listening = Callable[[str, Context], None]
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with our word at its start and end, and an exit status of 0 for an orderly stop."""
+
+    def __init__(self, config: uvicorn.Config, *, on_start: Callable[[], None], on_stop: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
+        self._on_stop = on_stop
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._on_start()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stop()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again at the end, and the process would die by it instead of exiting.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        stops = (signal.SIGINT, signal.SIGTERM)
+        for number in stops:
+            loop.add_signal_handler(number, self._stop)
+        try:
+            yield
+        finally:
+            for number in stops:
+                loop.remove_signal_handler(number)
+
+    def _stop(self) -> None:
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+def bind(settings: ServingSettings) -> socket.socket:
+    """Bind the socket of the settings.
+
+    Raises:
+        SettingsError: the address is not this machine's, is taken, or can be reached from elsewhere
+            and `insecure_bind` does not say that this is meant.
+    """
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
+    family, _, _, _, address = found[0]
+    if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
+        raise SettingsError(
+            f"host: expected a loopback address, got {settings.host!r}; the API has no accounts yet, so whoever "
+            "reaches it may publish and move channels: keep it on 127.0.0.1 behind a proxy that asks who calls, "
+            "or say --insecure-bind-anyway"
+        )
+    try:
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise SettingsError(
+            f"expected {settings.host} port {settings.port} to be free, got {error.strerror or error}; "
+            "choose another --port (0 takes a free one)"
+        ) from error
+
+
+def serve_until_stopped(settings: ServingSettings, *, on_listening: Listening) -> None:
+    """Open the database, listen, call `on_listening` with the URL, and return after SIGTERM or SIGINT.
+
+    Raises:
+        SettingsError, DatabaseError: it could not start.
+    """
+    database = open_database(settings)
+    try:
+        app = create_app(database, settings)
+        with bind(settings) as listener:
+            _run(app, listener, on_listening=on_listening)
+    finally:
+        database.close()
+
+
+def _run(app: FastAPI, listener: socket.socket, *, on_listening: Listening) -> None:
+    context = app.state.context
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+    )
+    server = _Server(config, on_start=lambda: on_listening(_url_of(listener), context), on_stop=context.watch.close)
+    asyncio.run(server.serve(sockets=[listener]))
+
+
+def _url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

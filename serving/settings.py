@@ -1,0 +1,93 @@
+"""Settings of the registry: one frozen model, read from YAML, changed by options.
+
+The defaults stand in configs/serving/local.yaml too; a test holds them equal.
+A database URL may carry a password: it is kept from logs and has no default.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+
+from serving.errors import SettingsError
+from serving.names import is_name
+
+__all__ = ["DEFAULT_PORT", "DEFAULT_REGISTRY", "ServingSettings", "load_settings"]
+
+DEFAULT_PORT = 8640
+DEFAULT_REGISTRY = "local"
+
+
+class ServingSettings(BaseModel):
+    """How a registry runs. Units stand in the names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    database_url: SecretStr = Field(
+        default=SecretStr("sqlite:///ccatune.db"),
+        description="SQLAlchemy URL: sqlite:///FILE, postgresql://USER@HOST/NAME, or of another database.",
+    )
+    registry: str | None = Field(
+        default=None,
+        description="Name that every deployment carries; kept in the database at its first start ('local' if unset).",
+    )
+    host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on.")
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
+    insecure_bind: bool = Field(
+        default=False,
+        description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
+    )
+    migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
+    max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
+    max_wait_s: float = Field(default=60.0, ge=0, le=3600, description="Longest time that a long poll is held.")
+    recheck_ms: int = Field(
+        default=500,
+        ge=10,
+        le=60_000,
+        description="How often held polls look for moves that another process made.",
+    )
+    busy_timeout_ms: int = Field(
+        default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
+    )
+
+    @field_validator("registry")
+    @classmethod
+    def _registry_is_a_name(cls, name: str | None) -> str | None:
+        if name is not None and not is_name(name):
+            raise ValueError("expected 1 to 63 of A-Z a-z 0-9 . _ -")
+        return name
+
+
+def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:
+    """Read a YAML file (none: the defaults) and lay the overrides that are not None over it.
+
+    Raises:
+        SettingsError: the file cannot be read, a key is unknown or a value out of its range.
+    """
+    values = _read_yaml(path) if path is not None else {}
+    values.update({key: value for key, value in overrides.items() if value is not None})
+    try:
+        return ServingSettings.model_validate(values)
+    except ValidationError as error:
+        # Of the first mistake only place and message: the input may hold a password.
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "settings"
+        source = f"{path}: " if path is not None else ""
+        raise SettingsError(f"{source}{where}: {first['msg']}; see configs/serving/ for every key") from error
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: expected a settings file, it cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: expected YAML, got {str(error).splitlines()[0]}") from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise SettingsError(f"{path}: expected `key: value` lines, got {type(data).__name__}")
+    return data
