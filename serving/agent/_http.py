@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""HTTP within a deadline: one request, one connection, nothing followed.
+
+The standard library bounds each receive, not the whole answer: a server that
+sends a byte a second holds a client for ever. Here every receive gets what is
+left of one deadline, headers and body together. Redirects are an answer like
+any other (and refused by the caller), environment variables name no proxy, and
+a body is read up to a bound.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import SplitResult
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server answered; header names are in lower case, `body` holds at most the bound and one byte more."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _DeadlineReader(io.RawIOBase):
+    """Reads a socket; every receive gets what is left until the deadline, then raises TimeoutError."""
+
+    def __init__(self, raw: socket.socket, deadline_s: float, clock: Clock) -> None:
+        self._raw = raw
+        self._deadline_s = deadline_s
+        self._clock = clock
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._raw.settimeout(remaining_s(self._deadline_s, self._clock))
+        return self._raw.recv_into(buffer)
+
+
+class _DeadlineSocket:
+    """As much of a socket as http.client asks for; the owner closes the real one."""
+
+    def __init__(self, raw: socket.socket, deadline_s: float, clock: Clock) -> None:
+        self._raw = raw
+        self._deadline_s = deadline_s
+        self._clock = clock
+
+    def makefile(self, *_: object, **__: object) -> io.BufferedReader:
+        return io.BufferedReader(_DeadlineReader(self._raw, self._deadline_s, self._clock))
+
+    def sendall(self, data: Any) -> None:
+        self._raw.settimeout(remaining_s(self._deadline_s, self._clock))
+        self._raw.sendall(data)
+
+    def close(self) -> None:
+        """The response still reads after http.client closes its connection."""
+
+
+def remaining_s(deadline_s: float, clock: Clock) -> float:
+    """Return the seconds until the deadline; raises TimeoutError when there are none."""
+    left_s = deadline_s - clock()
+    if left_s <= 0:
+        raise TimeoutError("the answer took too long")
+    return left_s
+
+
+class Exchange:
+    """One request and its answer. `abort` from another thread ends it at once with an OSError."""
+
+    def __init__(self, url: SplitResult, *, tls: ssl.SSLContext | None, clock: Clock = time.monotonic) -> None:
+        self._url = url
+        self._tls = tls
+        self._clock = clock
+        self._raw: socket.socket | None = None
+        self._aborted = False
+
+    def run(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout_s: float,
+        max_body_bytes: int,
+    ) -> Answer:
+        """Send the request and read the answer, all within `timeout_s`.
+
+        Raises OSError (TimeoutError among them), http.client.HTTPException or ValueError.
+        """
+        deadline_s = self._clock() + timeout_s
+        host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
+        try:
+            self._connect(host, port, deadline_s)
+            connection = http.client.HTTPConnection(host, port)
+            connection.sock = cast("socket.socket", _DeadlineSocket(self._live_socket(), deadline_s, self._clock))
+            connection.request(method, path, body=body, headers={"Host": self._url.netloc, **headers})
+            response = connection.getresponse()
+            return Answer(
+                status=response.status,
+                headers={name.lower(): value for name, value in response.getheaders()},
+                body=response.read(max_body_bytes + 1),
+            )
+        finally:
+            self._close()
+
+    def abort(self) -> None:
+        """End the exchange from another thread."""
+        self._aborted = True
+        raw = self._raw
+        if raw is not None:
+            try:
+                raw.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                return
+
+    def _connect(self, host: str, port: int, deadline_s: float) -> None:
+        plain = socket.create_connection((host, port), timeout=remaining_s(deadline_s, self._clock))
+        self._raw = plain
+        if self._tls is not None:
+            plain.settimeout(remaining_s(deadline_s, self._clock))
+            self._raw = self._tls.wrap_socket(plain, server_hostname=host)
+
+    def _live_socket(self) -> socket.socket:
+        if self._raw is None or self._aborted:
+            raise ConnectionAbortedError("the exchange was ended by the agent")
+        return self._raw
+
+    def _close(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            raw.close()

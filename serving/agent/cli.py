@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune agent`, and the `ccatune-agent` of the wheel that holds nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from kmod.errors import CcatuneError
+from serving.agent.decide import State
+from serving.agent.errors import DamagedFileError, StateDirError
+from serving.agent.log import EventLog
+from serving.agent.plan import plan
+from serving.agent.runner import Agent, notify_systemd, read_boot_id
+from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
+from serving.agent.store import STATE, Store
+from serving.agent.tree import DEFAULT_PROC_ROOT, ProcTree, Tree
+
+EXIT_FALLS_SHORT = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+_UNIT = "ccatune-agent.service"
+
+# Makes the tree of these settings; the second argument holds the values of `extra_options`.
+TreeFactory = Callable[[AgentSettings, dict[str, Any]], Tree]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _proc_tree(settings: AgentSettings, _: dict[str, Any]) -> Tree:
+    return ProcTree(settings.proc_root)
+
+
+def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Let the file's keys stand as defaults, below environment and command line."""
+    del parameter
+    found = read_config(path or DEFAULT_CONFIG, required=path is not None)
+    if isinstance(found.get("cca"), str):
+        found["cca"] = [found["cca"]]
+    ctx.default_map = {**found, **(ctx.default_map or {})}
+    return path
+
+
+def _option(*names: str, **how: Any) -> Callable[[_Function], _Function]:
+    """An option that CCATUNE_AGENT_NAME sets too, NAME being the key of the settings file."""
+    key = names[1] if len(names) > 1 else names[0].removeprefix("--").replace("-", "_")
+    return click.option(*names, envvar=f"CCATUNE_AGENT_{key.upper()}", show_envvar=True, **how)
+
+
+def _settings_options(function: _Function) -> _Function:
+    folder = click.Path(path_type=Path)
+    options = [
+        click.option(
+            "--config",
+            type=folder,
+            is_eager=True,
+            expose_value=False,
+            callback=_take_config,
+            envvar="CCATUNE_AGENT_CONFIG",
+            help=f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]",
+        ),
+        _option("--registry", metavar="URL", help="Address of the registry: http(s)://HOST[:PORT][/PATH]."),
+        _option("--channel", default="champion", show_default=True, help="Channel to follow."),
+        _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
+        _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Where to remember."),
+        _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
+        _option("--agent-id", default="", help="Name to report under.  [default: the host's name]"),
+        _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
+        *(
+            _option(
+                "--" + key.removesuffix("_s").replace("_", "-"),
+                key,
+                type=float,
+                default=default,
+                show_default=True,
+                help=f"Seconds {meaning}.",
+            )
+            for key, (_, default, _, meaning) in SECONDS.items()
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
+    """Return the command group; `make_tree` gets the values of `extra_options` by name."""
+
+    @click.group(name="agent", invoke_without_command=True)
+    @_settings_options
+    @click.option("--once", is_flag=True, help="Ask once, apply, report, and end.")
+    @click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing at all.")
+    @click.option("--json", "as_json", is_flag=True, help="Results, and the lines of the log, as JSON.")
+    @click.pass_context
+    def agent(
+        ctx: click.Context, /, *, once: bool, dry_run: bool, as_json: bool, cca: tuple[str, ...], **values: Any
+    ) -> None:
+        """Keep this server's kernel at what a channel of a registry says.
+
+        The last table that the kernel took is applied at the start, before the registry is asked, and stays when
+        the registry is gone or the agent ends. A table that an operator changed is left alone until `resume`.
+
+        \b
+        Examples:
+          ccatune agent --registry http://127.0.0.1:8640 --cca gr --dry-run
+          ccatune agent --registry http://127.0.0.1:8640 --channel champion --cca gr
+          ccatune agent status
+        """
+        if ctx.invoked_subcommand is not None:
+            return
+        extra = {option.name: values.pop(option.name) for option in extra_options if option.name is not None}
+        settings = AgentSettings(ccas=cca, **{"registry": values.pop("registry") or "", **values})
+        tree = make_tree(settings, extra)
+        if dry_run:
+            ctx.exit(_dry_run(settings, tree, as_json=as_json))
+        log = EventLog(as_json=as_json)
+        # Jitter has to differ from server to server; nothing depends on it being repeatable.
+        running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id(), rng=random.SystemRandom())
+        if once:
+            ctx.exit(_once(running, as_json=as_json))
+        _install_signals(running)
+        running.run(on_ready=notify_systemd)
+
+    agent.params.extend(extra_options)
+    for command in (status, resume, unit):
+        agent.add_command(command)
+    return agent
+
+
+def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
+    plans = plan(settings, tree=tree, boot_id=read_boot_id())
+    if as_json:
+        click.echo(json.dumps([one.to_json() for one in plans]))
+    else:
+        for one in plans:
+            for message in one.damaged:
+                click.echo(f"{one.cca}: {message}")
+            click.echo(
+                f"{one.cca}: registry {one.registry}" if one.registry == "answers" else f"{one.cca}: {one.registry}"
+            )
+            click.echo(
+                f"{one.cca}: would do: {one.would}; why: {one.why}" + (f" [{one.blocked}]" if one.blocked else "")
+            )
+    return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
+
+
+def _once(running: Agent, *, as_json: bool) -> int:
+    reports = running.run_once()
+    if as_json:
+        click.echo(json.dumps([report.to_json() for report in reports]))
+    else:
+        for report in reports:
+            click.echo(_state_line(report.to_json()))
+    return 0 if all(report.state is State.IN_SYNC for report in reports) else EXIT_FALLS_SHORT
+
+
+def _install_signals(running: Agent) -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: running.stop())
+    signal.signal(signal.SIGHUP, lambda *_: running.resume())
+
+
+def _store_of(ctx: click.Context, state_dir: Path | None) -> Store:
+    """The folder given to the subcommand, else the one of `ccatune agent` with its file and environment."""
+    if state_dir is None and ctx.parent is not None:
+        state_dir = ctx.parent.params.get("state_dir")
+    return Store(state_dir or DEFAULT_STATE_DIR)
+
+
+_state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path), help="State folder of the agent.")
+
+
+@click.command()
+@_state_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
+    """Show what the agent last reported; exit 0 where it runs and all is InSync.
+
+    \b
+    Example:
+      ccatune agent status --json
+    """
+    store = _store_of(ctx, state_dir)
+    states: list[dict[str, Any]] = []
+    for cca in store.ccas():
+        try:
+            state = store.load(cca, STATE)
+        except DamagedFileError as error:
+            state = {"cca": cca, "state": "unknown", "error": str(error)}
+        if isinstance(state, dict):
+            states.append(state)
+    running = store.is_held()
+    if as_json:
+        click.echo(json.dumps({"running": running, "states": states}))
+    else:
+        for state in states:
+            click.echo(_state_line(state))
+        click.echo(f"agent on {store.root}: {'running' if running else 'not running'}")
+    in_sync = bool(states) and all(state.get("state") == State.IN_SYNC for state in states)
+    ctx.exit(0 if running and in_sync else EXIT_FALLS_SHORT)
+
+
+@click.command()
+@_state_dir_option
+@click.option("--cca", multiple=True, help="Only this algorithm; may be given several times.")
+@click.pass_context
+def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) -> None:
+    """Give tables that were changed by hand back to the agent.
+
+    What is in force is replaced by what the channel offers, also where its serial is older: such a table is
+    cleared first. A running agent does so at its next look, another one at its next start.
+
+    \b
+    Example:
+      ccatune agent resume --cca gr
+    """
+    store = _store_of(ctx, state_dir)
+    known = store.ccas()
+    unknown = [name for name in cca if name not in known]
+    if unknown or not known:
+        raise StateDirError(
+            f"state folder {store.root}: expected {', '.join(unknown) or 'at least one algorithm'} in it, "
+            f"it holds {', '.join(known) or 'none'}; set --state-dir to the agent's"
+        )
+    for name in cca or known:
+        store.ask_to_resume(name)
+        click.echo(f"{name}: asked to resume")
+
+
+@click.command()
+def unit() -> None:
+    """Print the systemd unit that runs the agent at boot, before the network is used.
+
+    \b
+    Example:
+      ccatune agent unit > /etc/systemd/system/ccatune-agent.service
+    """
+    click.echo(resources.files("serving.agent").joinpath(_UNIT).read_text(encoding="utf-8"), nl=False)
+
+
+def _state_line(state: dict[str, Any]) -> str:
+    line = (
+        f"{state.get('cca')}: {state.get('state')}; offered serial {state.get('offered_serial', 0)}, "
+        f"in force serial {state.get('effective_serial', 0)} ({state.get('effective_digest') or 'no table'})"
+    )
+    return line + (f"; {state['error']}" if state.get("error") else "")
+
+
+agent = make_agent()
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line of `ccatune-agent` and return its exit status."""
+    try:
+        result = agent.main(arguments, prog_name="ccatune-agent", standalone_mode=False)
+    except click.ClickException as error:
+        message = error.format_message()
+    except click.Abort:
+        return EXIT_INTERRUPTED
+    except CcatuneError as error:
+        message = str(error)
+    else:
+        return result if isinstance(result, int) else 0
+    click.echo(f"ccatune-agent: {message}", err=True)
+    return EXIT_USAGE
+
+
+def main() -> NoReturn:
+    """Entry point of `ccatune-agent`."""
+    sys.exit(run())

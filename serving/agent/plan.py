@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""`--dry-run`: what the agent would do now, and why, without writing anything anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from serving.agent.decide import Decision, Situation, State, decide
+from serving.agent.keeper import Remembered, remember
+from serving.agent.kernel import look
+from serving.agent.registry import RegistryClient
+from serving.agent.settings import AgentSettings
+from serving.agent.store import Store
+from serving.agent.table import Table
+from serving.agent.threads import Heard, ask
+from serving.agent.tree import Tree
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What would be done for one CCA: `would` is `apply TABLE` or `nothing`."""
+
+    cca: str
+    would: str
+    why: str
+    blocked: str | None
+    registry: str
+    damaged: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the kernel has, or would get, what the registry offers."""
+        return self.blocked is None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as JSON data."""
+        return asdict(self)
+
+
+def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
+    """Read the state folder and the kernel, ask the registry once, and decide as the agent would."""
+    store = Store(settings.state_dir)
+    return [_plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id) for cca in settings.ccas]
+
+
+def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, boot_id: str) -> Plan:
+    remembered = remember(store, cca)
+    kernel = look(tree, cca)
+    client = RegistryClient(settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file)
+    heard, _ = ask(client, cca, settings.channel)
+    decision = decide(
+        Situation(
+            channel=settings.channel,
+            kernel=kernel,
+            boot_id=boot_id,
+            good=_settled(remembered, kernel_text=kernel.text),
+            offer=heard.table,
+            record=remembered.record,
+            resume=store.is_asked_to_resume(cca),
+        )
+    )
+    return Plan(
+        cca=cca,
+        would=f"apply {decision.table.name}" if decision.action == "apply" and decision.table else "nothing",
+        why=decision.why,
+        blocked=_blocked(decision, heard),
+        registry=heard.error or "answers",
+        damaged=tuple(remembered.damaged.values()),
+    )
+
+
+def _settled(remembered: Remembered, *, kernel_text: str) -> Table | None:
+    """Return the last known good as the next start would find it."""
+    pending = remembered.pending
+    return pending if pending is not None and pending.text == kernel_text else remembered.good
+
+
+def _blocked(decision: Decision, heard: Heard) -> str | None:
+    if decision.blocked is not None:
+        return decision.blocked.value
+    states = {"unavailable": State.OFFLINE.value, "refused": State.REJECTED.value}
+    return states.get(heard.kind)

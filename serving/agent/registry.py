@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""The registry as the agent sees it: get what a channel offers, report what is in force.
+
+    GET  /v1/channels/{cca}/{channel}      If-None-Match and ?wait=SECONDS make it a long poll
+    POST /v1/agents/{agent_id}/reports
+
+Nothing that a registry answers is trusted: an answer is at most 4 MiB, comes
+whole within a deadline, is neither a redirect nor compressed, and passes the
+checks of offer.py. Proxies of the environment are not used.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from serving.agent._http import Answer, Clock, Exchange
+from serving.agent.errors import RegistryUnavailableError, SettingsError
+from serving.agent.keeper import CcaReport
+from serving.agent.offer import OfferCheck, parse_offer
+from serving.agent.table import Table
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_MAX_PROBLEM_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An offer with the ETag to ask for the next one with; None where the registry sent no strong one."""
+
+    table: Table
+    etag: str | None
+
+
+class RegistryClient:
+    """Speaks to one registry. One client per thread that speaks: `abort` ends the request in flight.
+
+    timeout_s: from the first byte sent to the last byte received; a long poll adds its wait.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_s: float,
+        ca_file: str | None = None,
+        clock: Clock = time.monotonic,
+        checks: Sequence[OfferCheck] = (),
+    ) -> None:
+        self._url = check_url(url)
+        self._timeout_s = timeout_s
+        self._clock = clock
+        self._checks = tuple(checks)
+        self._tls: ssl.SSLContext | None = None
+        if self._url.scheme == "https":
+            self._tls = _tls_context(ca_file)
+        self._exchange: Exchange | None = None
+        self._aborted = False
+
+    def get_offer(self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0) -> Offer | None:
+        """Return what the channel offers, None where that is still what `etag` names.
+
+        Waits up to `wait_s` for it to change. Raises RegistryUnavailableError, OfferRefusedError.
+        """
+        path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
+        headers = {"Accept": "application/json"}
+        if etag is not None:
+            headers["If-None-Match"] = etag
+        if etag is not None and wait_s > 0:
+            path += "?" + urlencode({"wait": f"{wait_s:g}"})
+        answer = self._ask("GET", path, headers=headers, body=None, timeout_s=self._timeout_s + wait_s)
+        if answer.status == http.HTTPStatus.NOT_MODIFIED and etag is not None:
+            return None
+        if answer.status != http.HTTPStatus.OK:
+            raise RegistryUnavailableError(self._unexpected(answer, "200 or 304"))
+        table = parse_offer(answer.body, cca=cca, channel=channel, checks=self._checks)
+        return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
+
+    def post_report(self, agent_id: str, report: CcaReport) -> None:
+        """Tell the registry what is in force here. Raises RegistryUnavailableError."""
+        path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
+        body = json.dumps(report.to_json()).encode("ascii")
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        answer = self._ask("POST", path, headers=headers, body=body, timeout_s=self._timeout_s)
+        if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
+            raise RegistryUnavailableError(self._unexpected(answer, "2xx"))
+
+    def abort(self) -> None:
+        """End the request in flight, and every later one, from another thread."""
+        self._aborted = True
+        if self._exchange is not None:
+            self._exchange.abort()
+
+    def _ask(self, method: str, path: str, *, headers: dict[str, str], body: bytes | None, timeout_s: float) -> Answer:
+        self._exchange = Exchange(self._url, tls=self._tls, clock=self._clock)
+        if self._aborted:
+            raise RegistryUnavailableError("the agent is stopping")
+        try:
+            answer = self._exchange.run(
+                method,
+                self._url.path.rstrip("/") + path,
+                headers={
+                    "Accept-Encoding": "identity",
+                    "Connection": "close",
+                    "User-Agent": "ccatune-agent",
+                    **headers,
+                },
+                body=body,
+                timeout_s=timeout_s,
+                max_body_bytes=MAX_ANSWER_BYTES,
+            )
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise RegistryUnavailableError(
+                f"registry {self._name}: expected an answer within {timeout_s:g} s, got {_in_words(error)}"
+            ) from error
+        if len(answer.body) > MAX_ANSWER_BYTES:
+            raise RegistryUnavailableError(
+                f"registry {self._name}: expected at most {MAX_ANSWER_BYTES} bytes, got more"
+            )
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise RegistryUnavailableError(f"registry {self._name}: expected an answer as it is, got a compressed one")
+        return answer
+
+    @property
+    def _name(self) -> str:
+        return f"{self._url.scheme}://{self._url.netloc}{self._url.path}"
+
+    def _unexpected(self, answer: Answer, expected: str) -> str:
+        if 300 <= answer.status < 400:
+            where = answer.headers.get("location", "nowhere")
+            return (
+                f"registry {self._name}: expected {expected}, got {answer.status} to {where!r:.100}; "
+                "redirects are refused, set --registry to where it is"
+            )
+        return (
+            f"registry {self._name}: expected {expected}, got {answer.status} {_problem_detail(answer.body)}".rstrip()
+        )
+
+
+def check_url(url: str) -> SplitResult:
+    """Return the parts of a registry's address. Raises SettingsError unless it is http(s)://HOST[:PORT][/PATH]."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None or parts.query or parts.fragment:
+        raise SettingsError(f"registry: expected http(s)://HOST[:PORT][/PATH], got {url!r}; set --registry")
+    return parts
+
+
+def _tls_context(ca_file: str | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise SettingsError(f"ca_file {ca_file}: expected certificates in PEM form, got {error}") from error
+
+
+def _strong_etag(etag: str | None) -> str | None:
+    """A weak ETag names a meaning, not the bytes; only a strong one is sent back."""
+    return etag if etag is not None and etag.startswith('"') and etag.endswith('"') else None
+
+
+def _problem_detail(body: bytes) -> str:
+    """Return the detail of a problem document (RFC 9457), else nothing."""
+    try:
+        problem = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    detail = problem.get("detail") if isinstance(problem, dict) else None
+    return f"({detail[:_MAX_PROBLEM_CHARACTERS]})" if isinstance(detail, str) else ""
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no whole one"
+    text = str(error) or type(error).__name__
+    return text[:_MAX_PROBLEM_CHARACTERS]

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""The agent: one thread that owns kernel and disk, fed by pollers, signals and the clock."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import random
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from serving.agent.errors import RegistryUnavailableError
+from serving.agent.keeper import CcaReport, Keeper
+from serving.agent.log import EventLog
+from serving.agent.registry import RegistryClient
+from serving.agent.settings import AgentSettings
+from serving.agent.store import Store
+from serving.agent.threads import Heard, Poller, Reporter, ask
+from serving.agent.tree import Tree
+
+BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a signal or the owner asks for."""
+
+    what: Literal["stop", "resume"]
+
+
+def read_boot_id(path: Path = BOOT_ID_PATH) -> str:
+    """Return the identity of this boot, `unknown` where the system tells none."""
+    try:
+        return path.read_text(encoding="ascii").strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+class Agent:
+    """Keeps the tables of the CCAs of `settings` at what their channel offers. Run it once."""
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        *,
+        tree: Tree,
+        log: EventLog,
+        boot_id: str,
+        rng: random.Random,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._log = log
+        self._rng = rng
+        self._clock = clock
+        self._store = Store(settings.state_dir)
+        self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
+        self._keepers = {
+            cca: Keeper(cca, channel=settings.channel, tree=tree, store=self._store, log=log, boot_id=boot_id)
+            for cca in settings.ccas
+        }
+
+    def stop(self) -> None:
+        """Ask the agent to end; from any thread or a signal handler. Tables stay as they are."""
+        self._inbox.put(_Asked("stop"))
+
+    def resume(self) -> None:
+        """Give all tables back to the agent; from any thread or a signal handler."""
+        self._inbox.put(_Asked("resume"))
+
+    def run(self, *, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Apply the last known good, call `on_ready`, then follow the registry until stopped. Raises StateDirError."""
+        with self._store.acquire():
+            self._start_keepers()
+            on_ready()
+            reporter = self._reporter()
+            pollers = [self._poller(cca) for cca in self._keepers]
+            try:
+                reporter.start()
+                for poller in pollers:
+                    poller.start()
+                self._follow(reporter)
+            finally:
+                for poller in pollers:
+                    poller.stop()
+                reporter.stop()
+        self._log.event("stopped", tables="stay in force")
+
+    def run_once(self) -> list[CcaReport]:
+        """Apply the last known good, ask the registry once, apply, report, and return the reports."""
+        with self._store.acquire():
+            self._start_keepers()
+            for cca, keeper in self._keepers.items():
+                heard, _ = ask(self._client(), cca, self._settings.channel)
+                _tell(keeper, heard)
+                keeper.check()
+            reports = [keeper.report() for keeper in self._keepers.values()]
+            for report in reports:
+                try:
+                    self._client().post_report(self._settings.effective_agent_id, report)
+                except RegistryUnavailableError as error:
+                    self._log.event("report_failed", cca=report.cca, error=str(error))
+        return reports
+
+    def _start_keepers(self) -> None:
+        self._log.event("started", registry=self._settings.registry, channel=self._settings.channel)
+        for keeper in self._keepers.values():
+            keeper.start()
+
+    def _follow(self, reporter: Reporter) -> None:
+        next_look_s = self._clock() + self._settings.interval_s
+        while True:
+            for keeper in self._keepers.values():
+                reporter.submit(keeper.report())
+            message = self._next_message(until_s=next_look_s)
+            if isinstance(message, _Asked) and message.what == "stop":
+                return
+            if isinstance(message, _Asked):
+                for keeper in self._keepers.values():
+                    keeper.resume()
+            elif message is not None:
+                _tell(self._keepers[message.cca], message)
+            if self._clock() >= next_look_s:
+                next_look_s = self._clock() + self._settings.interval_s
+                for keeper in self._keepers.values():
+                    keeper.check()
+
+    def _next_message(self, *, until_s: float) -> Heard | _Asked | None:
+        try:
+            return self._inbox.get(timeout=max(0.0, until_s - self._clock()))
+        except queue.Empty:
+            return None
+
+    def _client(self) -> RegistryClient:
+        settings = self._settings
+        return RegistryClient(
+            settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file, clock=self._clock
+        )
+
+    def _poller(self, cca: str) -> Poller:
+        return Poller(
+            cca,
+            channel=self._settings.channel,
+            client=self._client(),
+            tell=self._inbox.put,
+            wait_s=self._settings.wait_s,
+            backoff_max_s=self._settings.backoff_max_s,
+            rng=random.Random(self._rng.getrandbits(64)),  # noqa: S311 (jitter, not a secret)
+            clock=self._clock,
+        )
+
+    def _reporter(self) -> Reporter:
+        return Reporter(
+            agent_id=self._settings.effective_agent_id,
+            client=self._client(),
+            log=self._log,
+            every_s=self._settings.report_every_s,
+            backoff_max_s=self._settings.backoff_max_s,
+            rng=random.Random(self._rng.getrandbits(64)),  # noqa: S311 (jitter, not a secret)
+        )
+
+
+def _tell(keeper: Keeper, heard: Heard) -> None:
+    if heard.kind == "offered" and heard.table is not None:
+        keeper.offered(heard.table)
+    elif heard.kind == "unchanged":
+        keeper.unchanged()
+    elif heard.kind == "refused":
+        keeper.offer_refused(heard.error)
+    else:
+        keeper.unavailable(heard.error)
+
+
+def notify_systemd(message: str = "READY=1") -> None:
+    """Tell systemd (Type=notify) that the last known good is in force; without it nothing is told."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+        out.sendto(message.encode("ascii"), address)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""The agent's settings: one frozen class, checked whole, from options, environment and a TOML file.
+
+An option on the command line wins over CCATUNE_AGENT_NAME in the environment,
+which wins over the file, which wins over the default. The file's keys are
+registry, cca (a list), channel, state_dir, proc_root, agent_id, ca_file and
+the seconds below under the names below.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from serving.agent.errors import SettingsError
+from serving.agent.registry import check_url
+from serving.agent.tree import DEFAULT_PROC_ROOT
+
+DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
+DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
+_AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+
+# name: (smallest, default, largest, what it is)
+SECONDS: dict[str, tuple[float, float, float, str]] = {
+    "interval_s": (0.05, 2.0, 3600.0, "between two looks at the kernel's table"),
+    "wait_s": (0.0, 30.0, 600.0, "that a long poll may be held by the registry"),
+    "timeout_s": (0.1, 10.0, 600.0, "for a whole answer of the registry, beside its wait"),
+    "backoff_max_s": (0.1, 60.0, 3600.0, "between two tries at most while the registry is gone"),
+    "report_every_s": (1.0, 60.0, 86400.0, "between two reports when nothing changed"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings:
+    """Everything that an agent can be told; seconds as listed in SECONDS. Raises SettingsError."""
+
+    registry: str
+    ccas: tuple[str, ...]
+    channel: str = "champion"
+    state_dir: Path = DEFAULT_STATE_DIR
+    proc_root: Path = DEFAULT_PROC_ROOT
+    agent_id: str = ""
+    ca_file: str | None = None
+    interval_s: float = SECONDS["interval_s"][1]
+    wait_s: float = SECONDS["wait_s"][1]
+    timeout_s: float = SECONDS["timeout_s"][1]
+    backoff_max_s: float = SECONDS["backoff_max_s"][1]
+    report_every_s: float = SECONDS["report_every_s"][1]
+
+    def __post_init__(self) -> None:
+        check_url(self.registry)
+        if not self.ccas:
+            raise SettingsError("cca: expected at least one algorithm, got none; set --cca, e.g. --cca gr")
+        if len(set(self.ccas)) != len(self.ccas):
+            raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
+        for name, value in (*(("cca", cca) for cca in self.ccas), ("channel", self.channel)):
+            _require_name(name, value)
+        if self.agent_id and not _AGENT_ID.fullmatch(self.agent_id):
+            raise SettingsError(f"agent_id: expected 1 to 128 of A-Z a-z 0-9 . _ : -, got {self.agent_id!r}")
+        for name, (smallest, _, largest, _) in SECONDS.items():
+            value = getattr(self, name)
+            if not smallest <= value <= largest:
+                raise SettingsError(f"{name}: expected {smallest:g} to {largest:g} s, got {value:g}")
+
+    @property
+    def effective_agent_id(self) -> str:
+        """The name that the agent reports under: the one that was set, else the host's."""
+        return self.agent_id or re.sub(r"[^A-Za-z0-9._:-]", "-", socket.gethostname())[:128] or "unnamed"
+
+
+# Keys of the file, with the type that each must have.
+_FILE_KEYS: dict[str, tuple[type, ...]] = {
+    "registry": (str,),
+    "cca": (list, str),
+    "channel": (str,),
+    "state_dir": (str,),
+    "proc_root": (str,),
+    "agent_id": (str,),
+    "ca_file": (str,),
+    **dict.fromkeys(SECONDS, (int, float)),
+}
+
+
+def read_config(path: Path, *, required: bool) -> dict[str, Any]:
+    """Return the keys of a TOML file; no file is no keys unless it is required. Raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            data = tomllib.load(file)
+    except FileNotFoundError as error:
+        if required:
+            raise SettingsError(f"{path}: expected a TOML file, there is none; set --config") from error
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: expected a TOML file, got {error}") from error
+    for key, value in data.items():
+        if key not in _FILE_KEYS:
+            raise SettingsError(f"{path}: expected one of {', '.join(_FILE_KEYS)}, got the key {key}")
+        if not isinstance(value, _FILE_KEYS[key]) or isinstance(value, bool):
+            kinds = " or ".join(kind.__name__ for kind in _FILE_KEYS[key])
+            raise SettingsError(f"{path}: expected {key} as {kinds}, got {value!r}")
+    return data
+
+
+def _require_name(what: str, value: str) -> None:
+    # It becomes a folder's name and a part of a URL's path: `.` and `..` are none.
+    if not _NAME.fullmatch(value) or value in {".", ".."}:
+        raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {value!r}")

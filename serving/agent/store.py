@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: MIT
+"""The state folder: what the agent knows when it starts, before it has heard from anyone.
+
+    DIR/lock                   held (flock) by the one agent that may use the folder
+    DIR/<cca>/last-known-good  the last table that the kernel took and read back as written
+    DIR/<cca>/pending          a table about to be written to the kernel, until it is good or refused
+    DIR/<cca>/record           what the kernel looked like after the last write (record.py)
+    DIR/<cca>/state            what `ccatune agent status` shows
+    DIR/<cca>/resume           left by `ccatune agent resume`, taken away by the agent
+
+Every file is replaced whole (temporary file, fsync, rename, fsync of the
+folder) and opens with a line `ccatune-agent-file 1 sha256:HEX BYTES` over what
+follows, so that a file that is cut short or damaged is noticed. Such a file is
+never applied; it is moved aside to NAME.damaged for a person to look at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+import time
+from typing import TYPE_CHECKING, Any
+
+from kmod.ensemble import EnsembleError, write_atomically
+from serving.agent.errors import DamagedFileError, StateDirError
+from serving.agent.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_MAGIC = b"ccatune-agent-file 1"
+_MAX_FILE_BYTES = 8 * 1024 * 1024
+_LOCK_ATTEMPTS = 20
+_LOCK_PAUSE_S = 0.05
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+LAST_KNOWN_GOOD = "last-known-good"
+PENDING = "pending"
+RECORD = "record"
+STATE = "state"
+_RESUME = "resume"
+
+
+def seal(data: object) -> bytes:
+    """Return the file's bytes: the checksum line, then the data as JSON."""
+    payload = json.dumps(data, sort_keys=True).encode("ascii")
+    digest = hashlib.sha256(payload).hexdigest().encode("ascii")
+    return _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii") + b"\n" + payload
+
+
+def unseal(content: bytes) -> Any:
+    """Return the data of a sealed file. Raises DamagedFileError unless every byte is as it was written."""
+    header, newline, payload = content.partition(b"\n")
+    digest = hashlib.sha256(payload).hexdigest().encode("ascii")
+    expected = _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii")
+    if not newline or header != expected:
+        raise DamagedFileError(f"expected the checksum of its {len(payload)} bytes, got {header[:120]!r}")
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise DamagedFileError(f"expected JSON, got {error}") from error
+
+
+class Store:
+    """The state folder. Only `acquire` creates it; reading works without the lock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @contextlib.contextmanager
+    def acquire(self) -> Iterator[None]:
+        """Create the folder and hold its lock. Raises StateDirError when another agent holds it."""
+        try:
+            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._refuse_writable_by_others()
+            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StateDirError(
+                f"state folder {self.root}: expected a folder to write to, got {error.strerror}; set --state-dir"
+            ) from error
+        try:
+            self._lock(descriptor)
+            yield
+        finally:
+            # The lock goes with the descriptor, also when the process is killed.
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        if not _try_lock(descriptor, attempts=_LOCK_ATTEMPTS):
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StateDirError(
+                f"state folder {self.root}: expected no other agent, process {holder} holds it; "
+                "stop that one or set another --state-dir"
+            )
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+
+    def is_held(self) -> bool:
+        """Whether an agent runs on this folder."""
+        try:
+            descriptor = os.open(self.root / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            return not _try_lock(descriptor, attempts=1)
+        finally:
+            os.close(descriptor)
+
+    def _refuse_writable_by_others(self) -> None:
+        """Who can write here can have any table applied at the next start."""
+        found = self.root.stat()
+        if found.st_mode & _OTHERS_MAY_WRITE:
+            raise StateDirError(
+                f"state folder {self.root}: expected to be writable by its owner alone, "
+                f"its mode is {stat.filemode(found.st_mode)}; chmod go-w it"
+            )
+
+    def remove_leftovers(self, cca: str) -> list[str]:
+        """Delete temporary files that a killed agent left; returns their names. Only under the lock."""
+        folder = self._folder(cca)
+        leftovers = sorted(path.name for path in folder.glob(".*.tmp")) if folder.is_dir() else []
+        for name in leftovers:
+            self.discard(cca, name)
+        return leftovers
+
+    def save(self, cca: str, name: str, data: object) -> None:
+        """Replace a file, durably. Raises StateDirError."""
+        try:
+            self._folder(cca).mkdir(mode=0o755, exist_ok=True)
+            write_atomically(self._folder(cca) / name, seal(data))
+        except OSError as error:
+            raise self._cannot("write", cca, name, error) from error
+
+    def load(self, cca: str, name: str) -> Any:
+        """Return a file's data, None when there is none. Raises DamagedFileError, StateDirError."""
+        path = self._folder(cca) / name
+        try:
+            with path.open("rb") as file:
+                content = file.read(_MAX_FILE_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._cannot("read", cca, name, error) from error
+        try:
+            return unseal(content)
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{path} is damaged and is not used: {error}") from error
+
+    def load_table(self, cca: str, name: str) -> Table | None:
+        """Return a stored table of that CCA. Raises DamagedFileError where it is not one."""
+        data = self.load(cca, name)
+        if data is None:
+            return None
+        try:
+            table = Table.from_json(data)
+        except EnsembleError as error:
+            raise DamagedFileError(
+                f"{self._folder(cca) / name} holds no valid table and is not used: {error}"
+            ) from error
+        if table.ensemble.cca != cca:
+            raise DamagedFileError(f"{self._folder(cca) / name} holds a table of {table.ensemble.cca} and is not used")
+        return table
+
+    def promote(self, cca: str) -> None:
+        """Make `pending` the last known good, in one step that a kill cannot halve."""
+        folder = self._folder(cca)
+        try:
+            (folder / PENDING).replace(folder / LAST_KNOWN_GOOD)
+            _sync_folder(folder)
+        except OSError as error:
+            raise self._cannot("replace", cca, LAST_KNOWN_GOOD, error) from error
+
+    def discard(self, cca: str, name: str) -> None:
+        """Delete a file if it is there. Raises StateDirError."""
+        try:
+            (self._folder(cca) / name).unlink()
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._cannot("delete", cca, name, error) from error
+
+    def set_aside(self, cca: str, name: str) -> None:
+        """Move a damaged file to NAME.damaged, replacing an older one. Raises StateDirError."""
+        try:
+            (self._folder(cca) / name).replace(self._folder(cca) / f"{name}.damaged")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._cannot("set aside", cca, name, error) from error
+
+    def ask_to_resume(self, cca: str) -> None:
+        """Leave the mark that tells the agent, running or not, to take the table over again. Raises StateDirError."""
+        try:
+            (self._folder(cca) / _RESUME).touch()
+        except OSError as error:
+            raise self._cannot("write", cca, _RESUME, error) from error
+
+    def is_asked_to_resume(self, cca: str) -> bool:
+        """Whether the mark is there."""
+        return (self._folder(cca) / _RESUME).exists()
+
+    def forget_resume(self, cca: str) -> None:
+        """Take the mark away."""
+        self.discard(cca, _RESUME)
+
+    def ccas(self) -> list[str]:
+        """Return the names of the CCAs that the folder knows, sorted."""
+        if not self.root.is_dir():
+            return []
+        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
+
+    def _folder(self, cca: str) -> Path:
+        return self.root / cca
+
+    def _cannot(self, verb: str, cca: str, name: str, error: OSError) -> StateDirError:
+        return StateDirError(
+            f"state folder: cannot {verb} {self._folder(cca) / name}: {error.strerror}; "
+            "is the disk full or the folder gone?"
+        )
+
+
+def _try_lock(descriptor: int, *, attempts: int) -> bool:
+    """Take the lock; several attempts bridge a `status` that looks whether it is held."""
+    for attempt in range(attempts):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < attempts:
+                time.sleep(_LOCK_PAUSE_S)
+        else:
+            return True
+    return False
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

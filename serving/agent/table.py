@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""A table: one ensemble in one deployment, as it is offered, kept on disk and written to the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kmod.ensemble import Deployment, Ensemble, EnsembleError, table_text
+from serving.agent.kernel import text_sha256
+
+
+@dataclass(frozen=True)
+class Table:
+    """An ensemble and the deployment that it belongs to.
+
+    Building one proves that it has a text: raises EnsembleError where it would exceed 256 KiB.
+    """
+
+    ensemble: Ensemble
+    deployment: Deployment
+
+    def __post_init__(self) -> None:
+        _ = self.text
+
+    @cached_property
+    def text(self) -> str:
+        """What is written to the kernel, and what it must read back."""
+        return table_text(self.ensemble, self.deployment)
+
+    @cached_property
+    def text_sha256(self) -> str:
+        """SHA-256 of the text, in hexadecimal."""
+        return text_sha256(self.text)
+
+    @property
+    def name(self) -> str:
+        """The table in words, e.g. `local/champion serial 3 (sha256:0123456789ab)`."""
+        deployment = self.deployment
+        return f"{deployment.registry}/{deployment.channel} serial {deployment.serial} ({self.ensemble.digest[:19]})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table as JSON data; the inverse of from_json."""
+        return {
+            "ensemble": self.ensemble.to_json(),
+            "deployment": {
+                "registry": self.deployment.registry,
+                "channel": self.deployment.channel,
+                "serial": self.deployment.serial,
+                "hold_back_permille": self.deployment.hold_back_permille,
+            },
+        }
+
+    @staticmethod
+    def from_json(data: object) -> Table:
+        """Check structure, ranges and the ensemble's digest. Raises EnsembleError."""
+        if not isinstance(data, dict) or not isinstance(data.get("deployment"), dict):
+            raise EnsembleError("table: expected an object with `ensemble` and `deployment`, got something else")
+        deployment = data["deployment"]
+        try:
+            return Table(
+                ensemble=Ensemble.from_json(data.get("ensemble")),
+                deployment=Deployment(
+                    registry=deployment["registry"],
+                    channel=deployment["channel"],
+                    serial=deployment["serial"],
+                    hold_back_permille=deployment.get("hold_back_permille", 0),
+                ),
+            )
+        except KeyError as error:
+            raise EnsembleError(f"table: expected {error.args[0]} in its deployment, got none") from error
+        except RecursionError as error:
+            raise EnsembleError("table: expected flat data, got JSON nested too deeply") from error

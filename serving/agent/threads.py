@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""The two sides of the agent that wait on the network, each in a thread of its own.
+
+A Poller asks for one CCA's offer and hands on what it heard; the Reporter sends
+reports. Neither touches the kernel nor the disk: only the agent's own thread
+does, so that a registry that stalls cannot hold up a look at the table.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from serving.agent.backoff import FIRST_S, Backoff
+from serving.agent.errors import OfferRefusedError, RegistryUnavailableError
+from serving.agent.keeper import CcaReport
+from serving.agent.log import EventLog
+from serving.agent.registry import RegistryClient
+from serving.agent.table import Table
+
+# An answer that came sooner than this was not held by the registry: the next question waits.
+_HELD_FRACTION = 0.5
+_JOIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a Poller heard: an offer with its table, that it is unchanged, or an error."""
+
+    cca: str
+    kind: Literal["offered", "unchanged", "refused", "unavailable"]
+    table: Table | None = None
+    error: str = ""
+
+
+def ask(client: RegistryClient, cca: str, channel: str) -> tuple[Heard, str | None]:
+    """Ask once, without waiting; returns what was heard and the ETag to go on with."""
+    return _ask(client, cca, channel, etag=None, wait_s=0)
+
+
+def _ask(
+    client: RegistryClient, cca: str, channel: str, *, etag: str | None, wait_s: float
+) -> tuple[Heard, str | None]:
+    try:
+        offer = client.get_offer(cca, channel, etag=etag, wait_s=wait_s)
+    except OfferRefusedError as error:
+        # Without its ETag, so that a copy that was damaged on its way is asked for again.
+        return Heard(cca, "refused", error=str(error)), None
+    except RegistryUnavailableError as error:
+        return Heard(cca, "unavailable", error=str(error)), etag
+    if offer is None:
+        return Heard(cca, "unchanged"), etag
+    return Heard(cca, "offered", table=offer.table), offer.etag
+
+
+class Poller:
+    """Long-polls one channel of one CCA until stopped."""
+
+    def __init__(
+        self,
+        cca: str,
+        *,
+        channel: str,
+        client: RegistryClient,
+        tell: Callable[[Heard], None],
+        wait_s: float,
+        backoff_max_s: float,
+        rng: random.Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self._cca = cca
+        self._channel = channel
+        self._client = client
+        self._tell = tell
+        self._wait_s = wait_s
+        self._rng = rng
+        self._clock = clock
+        self._backoff = Backoff(maximum_s=backoff_max_s, rng=rng)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"poll-{cca}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to poll."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the poll in flight and the thread."""
+        self._stopping.set()
+        self._client.abort()
+        self._thread.join(timeout=_JOIN_S)
+
+    def _run(self) -> None:
+        etag: str | None = None
+        while not self._stopping.is_set():
+            wait_s = self._wait_s * self._rng.uniform(0.8, 1.0)
+            began_s = self._clock()
+            heard, etag = _ask(self._client, self._cca, self._channel, etag=etag, wait_s=wait_s)
+            if self._stopping.is_set():
+                return
+            self._tell(heard)
+            self._stopping.wait(self._pause_s(heard, took_s=self._clock() - began_s, wait_s=wait_s))
+
+    def _pause_s(self, heard: Heard, *, took_s: float, wait_s: float) -> float:
+        if heard.kind in {"unavailable", "refused"}:
+            return self._backoff.next_s()
+        self._backoff.reset()
+        if heard.kind == "unchanged" and took_s < _HELD_FRACTION * wait_s:
+            return FIRST_S * self._rng.uniform(0.5, 1.0)
+        return 0.0
+
+
+class Reporter:
+    """Sends the newest report of each CCA when it changes, and again every `every_s` as a sign of life."""
+
+    def __init__(
+        self,
+        *,
+        agent_id: str,
+        client: RegistryClient,
+        log: EventLog,
+        every_s: float,
+        backoff_max_s: float,
+        rng: random.Random,
+    ) -> None:
+        self._agent_id = agent_id
+        self._client = client
+        self._log = log
+        self._every_s = every_s
+        self._rng = rng
+        self._backoff = Backoff(maximum_s=backoff_max_s, rng=rng)
+        self._changed = threading.Condition()
+        self._newest: dict[str, CcaReport] = {}
+        self._sent: dict[str, CcaReport] = {}
+        self._stopping = False
+        self._failing = False
+        self._thread = threading.Thread(target=self._run, name="report", daemon=True)
+
+    def start(self) -> None:
+        """Begin to report."""
+        self._thread.start()
+
+    def submit(self, report: CcaReport) -> None:
+        """Send this report as soon as may be; an older one of the same CCA that still waits is dropped."""
+        with self._changed:
+            if self._newest.get(report.cca) != report:
+                self._newest[report.cca] = report
+                self._changed.notify()
+
+    def stop(self) -> None:
+        """End the report in flight and the thread."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._client.abort()
+        self._thread.join(timeout=_JOIN_S)
+
+    def _run(self) -> None:
+        pause_s = 0.0
+        retrying = False
+        while True:
+            with self._changed:
+                # After a failure the back-off holds, whatever changes meanwhile.
+                if retrying:
+                    self._changed.wait_for(lambda: self._stopping, timeout=pause_s)
+                else:
+                    self._changed.wait_for(lambda: self._stopping or self._newest != self._sent, timeout=pause_s)
+                if self._stopping:
+                    return
+                due = list(self._newest.values())
+            retrying = not self._send(due)
+            pause_s = self._backoff.next_s() if retrying else self._every_s * self._rng.uniform(0.8, 1.0)
+
+    def _send(self, reports: list[CcaReport]) -> bool:
+        for report in reports:
+            try:
+                self._client.post_report(self._agent_id, report)
+            except RegistryUnavailableError as error:
+                if not self._failing and not self._stopping:
+                    self._log.event("report_failed", cca=report.cca, error=str(error))
+                self._failing = True
+                return False
+            self._sent[report.cca] = report
+        self._failing = False
+        self._backoff.reset()
+        return True
