@@ -210,7 +210,7 @@ struct cca_rate_window {
 	} sample[CCA_RATE_SAMPLES];
 	u64 newest_us;
 	u32 delivered_pkts;		/* at newest_us */
-	u32 oldest, next;		/* samples [oldest, next), free-running */
+	u32 oldest, next;		/* samples [oldest, next), free-running; none: closed */
 };
 
 CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts)
@@ -221,6 +221,17 @@ CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_
 	w->delivered_pkts = delivered_pkts;
 	w->oldest = 0;
 	w->next = 1;
+}
+
+/* What lies before the next ACK is not to count: that ACK opens the window. */
+CCA_FN void cca_rate_close(struct cca_rate_window *w)
+{
+	w->oldest = w->next;
+}
+
+CCA_FN bool cca_rate_is_closed(const struct cca_rate_window *w)
+{
+	return w->oldest == w->next;
 }
 
 CCA_FN u32 cca_rate_age_us(const struct cca_rate_window *w, u32 index)
@@ -234,8 +245,9 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 {
 	u32 slot;
 
-	/* A clock that stepped back, or silence of 2^28 us (4.5 min): start over. */
-	if (now_us < w->newest_us || now_us - w->newest_us > (1u << 28)) {
+	/* Closed, a clock that stepped back, or silence of 2^28 us (4.5 min): start over. */
+	if (cca_rate_is_closed(w) || now_us < w->newest_us ||
+	    now_us - w->newest_us > (1u << 28)) {
 		cca_rate_reset(w, now_us, delivered_pkts);
 		return;
 	}
@@ -264,7 +276,7 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 /* Time covered: at least the window once that much has been seen. */
 CCA_FN u32 cca_rate_span_us(const struct cca_rate_window *w)
 {
-	return cca_rate_age_us(w, w->oldest);
+	return cca_rate_is_closed(w) ? 0 : cca_rate_age_us(w, w->oldest);
 }
 
 /* 0 before two ACKs at different times have been seen. */

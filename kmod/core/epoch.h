@@ -127,12 +127,12 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 	c->within_low += queueing_delay_us <= c->low_us;
 }
 
-/* A gap in sending: what comes next is measured for itself. */
-CCA_FN void ens_clock_on_restart(struct ens_clock *c, u64 now_us)
+/* A gap in sending: what comes next is measured for itself, from its first ACK on. */
+CCA_FN void ens_clock_on_restart(struct ens_clock *c)
 {
 	if (ens_clock_is_whole(c))
 		c->whole_bytes_per_s = cca_rate_of(&c->acked, c->mss_bytes);
-	cca_rate_reset(&c->acked, now_us, c->acked.delivered_pkts);
+	cca_rate_close(&c->acked);
 }
 
 /* Epoch 0 ends with slow start; every other, and at most that one too, after P. */

@@ -37,7 +37,12 @@
  *           than T/2 and the rule would overrun it for ever: the rate may not
  *           exceed B in the next round trip.
  *   app     an application that does not fill the rate makes B too small: B
- *           then lowers the rate only when the delay asks for it.
+ *           then lowers the rate only when the delay asks for it. Nor does slow
+ *           start grow a window of which less than half was used, as in Linux.
+ *   silence before data is sent again is no bandwidth, nor is the round trip
+ *           until its first ACK: that ACK opens W and Delta anew.
+ *   undo    a timeout that proves spurious is taken back whole, whatever it
+ *           interrupted; of several in a row, the one that found most in flight.
  */
 #ifndef CCA_GR_H
 #define CCA_GR_H
@@ -77,7 +82,7 @@ struct gr_state {
 	u32 min_rtt_us;			/* 0: no sample yet */
 	u32 drain_min_rtt_us;
 	u32 cwnd_pkts;
-	u32 undo_cwnd_pkts;
+	u32 undo_cwnd_pkts;		/* 0: no timeout to take back */
 	u32 mss_bytes;
 	u32 round_end_pkts;		/* delivered count at which the round trip ends */
 	u32 round_delivered_pkts;
@@ -122,6 +127,13 @@ CCA_FN u64 gr_scale(u64 bandwidth, u32 target_us, u64 rtt_us)
 {
 	return cca_div(bandwidth * cca_min_u32(target_us, CCA_MAX_RTT_US),
 		       cca_max_u64(rtt_us, 1));
+}
+
+/* Twice the window in a round trip, as it doubles; 0 (not paced) before an RTT is known. */
+CCA_FN u64 gr_slow_start_rate(const struct gr_state *s)
+{
+	return gr_knows_rtt(s) ?
+		cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us) : 0;
 }
 
 CCA_FN void gr_start_interval(struct gr_state *s, u64 now_us)
@@ -191,6 +203,8 @@ CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
 			    const struct cca_ack *ack)
 {
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
+	if (cca_rate_is_closed(&s->bandwidth))
+		gr_start_interval(s, ack->now_us);
 	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us);
 	gr_sample_rtt(s, ack);
 }
@@ -210,11 +224,19 @@ CCA_FN void gr_cruise(struct gr_state *s, const struct gr_params *p, u64 now_us)
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
 
 	s->mode = GR_CRUISE;
-	s->undo_mode = GR_SLOW_START;	/* what preceded a timeout is history */
+	s->undo_cwnd_pkts = 0;		/* what preceded a timeout is history */
 	if (bandwidth)
 		s->rate_bytes_per_s = cca_max_u64(bandwidth, gr_floor_bytes_per_s(s));
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
 	gr_start_interval(s, now_us);
+}
+
+/* At least half of the window was in flight before this ACK. */
+CCA_FN bool gr_window_was_used(const struct gr_state *s, const struct cca_ack *ack)
+{
+	u64 flight_pkts = (u64)ack->inflight_pkts + ack->acked_pkts + ack->lost_pkts;
+
+	return 2 * flight_pkts >= s->cwnd_pkts;
 }
 
 CCA_FN void gr_grow_exponentially(struct gr_state *s, const struct gr_params *p,
@@ -224,11 +246,11 @@ CCA_FN void gr_grow_exponentially(struct gr_state *s, const struct gr_params *p,
 		gr_cruise(s, p, ack->now_us);
 		return;
 	}
-	s->cwnd_pkts = cca_min_u32(s->cwnd_pkts + cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS),
-				   CCA_MAX_PKTS);
-	if (gr_knows_rtt(s))	/* twice the window in a round trip, as it doubles */
-		s->rate_bytes_per_s = cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes,
-							   s->min_rtt_us);
+	if (gr_window_was_used(s, ack))
+		s->cwnd_pkts = cca_min_u32(s->cwnd_pkts +
+					   cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS),
+					   CCA_MAX_PKTS);
+	s->rate_bytes_per_s = gr_slow_start_rate(s);
 }
 
 /* --- drain: look for the minimum RTT again ------------------------------- */
@@ -318,11 +340,9 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->drain_min_rtt_us = 0;
 	s->drain_end_us = 0;
 	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
-	s->undo_cwnd_pkts = s->cwnd_pkts;
-	/* Without a round-trip time yet the initial window is not paced. */
-	s->rate_bytes_per_s = s->min_rtt_us ?
-		cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us) : 0;
-	s->undo_rate_bytes_per_s = s->rate_bytes_per_s;
+	s->undo_cwnd_pkts = 0;
+	s->rate_bytes_per_s = gr_slow_start_rate(s);
+	s->undo_rate_bytes_per_s = 0;
 	gr_start_round(s, start->delivered_pkts, s->cwnd_pkts);
 	gr_start_interval(s, start->now_us);
 	gr_decide(s, d);
@@ -344,26 +364,26 @@ CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
 
 CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)
 {
-	if (s->mode != GR_SLOW_START) {
-		s->undo_mode = GR_CRUISE;
+	if (s->mode != GR_SLOW_START || s->cwnd_pkts > s->undo_cwnd_pkts) {
+		s->undo_mode = s->mode;
 		s->undo_rate_bytes_per_s = s->rate_bytes_per_s;
 		s->undo_cwnd_pkts = s->cwnd_pkts;
 	}
 	s->mode = GR_SLOW_START;
 	s->cwnd_pkts = GR_MIN_CWND_PKTS;
-	s->rate_bytes_per_s = cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes,
-						   cca_max_u32(s->min_rtt_us, 1));
+	s->rate_bytes_per_s = gr_slow_start_rate(s);
 	gr_start_round(s, s->bandwidth.delivered_pkts, s->cwnd_pkts);
 	gr_start_interval(s, ev->now_us);
 }
 
 CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
 {
-	if (s->mode != GR_SLOW_START || s->undo_mode != GR_CRUISE)
+	if (s->mode != GR_SLOW_START || !s->undo_cwnd_pkts)
 		return;
-	s->mode = GR_CRUISE;
+	s->mode = s->undo_mode;
 	s->rate_bytes_per_s = s->undo_rate_bytes_per_s;
 	s->cwnd_pkts = s->undo_cwnd_pkts;
+	s->undo_cwnd_pkts = 0;
 	gr_start_interval(s, ev->now_us);
 }
 
@@ -380,9 +400,7 @@ CCA_FN void gr_on_event(struct gr_state *s, const struct gr_params *p,
 		break;
 	case CCA_TRANSFER_STARTED:
 	case CCA_IDLE_RESTART:
-		/* The silence is not bandwidth, nor is it an RTT of this path. */
-		cca_rate_reset(&s->bandwidth, ev->now_us, s->bandwidth.delivered_pkts);
-		gr_start_interval(s, ev->now_us);
+		cca_rate_close(&s->bandwidth);
 		break;
 	case CCA_RECOVERY_ENTERED:
 	case CCA_RECOVERY_LEFT:

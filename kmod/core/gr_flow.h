@@ -62,7 +62,7 @@ CCA_FN void gr_flow_on_event(struct gr_flow *f, const struct cca_event *ev,
 			     struct cca_decision *d)
 {
 	if (ev->kind == CCA_TRANSFER_STARTED || ev->kind == CCA_IDLE_RESTART)
-		ens_clock_on_restart(&f->clock, ev->now_us);
+		ens_clock_on_restart(&f->clock);
 	gr_on_event(&f->gr, &f->params, ev, d);
 }
 

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/gr.h: the rule of PQSA section III-A at chosen round-trip times, and what bounds it. */
+#include "gr_path.h"
+
+#define TOP 0xffffffffu
+
+struct rule_case { u32 min_rtt_us, threshold_us; u64 rtt_us; bool hold, app_limited; u64 rate; };
+
+/* B = 1,000,000 bytes/s, and 800,000 in force before. */
+static void the_rate_follows_section_3a(void)
+{
+	static const struct rule_case cases[] = {
+		/* RTT > RTTmin + T: B (RTTmin + T) / RTT */
+		{ 100000, 50000, 300000, false, false, 500000 },
+		{ 100000, 50000, 200000, false, false, 750000 },
+		{ 100000, 50000, 150001, false, false, 999993 },
+		{ 100000, 50000, 200000, true, true, 750000 },
+		/* RTTmin + T/2 <= RTT <= RTTmin + T: stays */
+		{ 100000, 50000, 150000, false, false, 800000 },
+		{ 100000, 50000, 140000, false, false, 800000 },
+		{ 100000, 50000, 125000, false, false, 800000 },
+		{ 100000, 50000, 125000, true, false, 800000 },
+		/* RTT < RTTmin + T/2: B (1 + (RTTmin + T/2 - RTT) / RTT) */
+		{ 100000, 50000, 124999, false, false, 1000008 },
+		{ 100000, 50000, 112500, false, false, 1111111 },
+		{ 100000, 50000, 100000, false, false, 1250000 },
+		{ 20000, 200000, 20000, false, false, 6000000 },
+		/* after loss: at most B */
+		{ 100000, 50000, 100000, true, false, 1000000 },
+		/* T is odd: T/2 is rounded down */
+		{ 100000, 3001, 101500, false, false, 800000 },
+		{ 100000, 3001, 101499, false, false, 1000009 },
+		/* limits of the types */
+		{ 1u << 26, 1000000, 1u << 26, false, false, 1000000 },
+		{ 1, 1000, 0, false, false, 501000000 },	/* an RTT of 0 counts as 1 */
+	};
+
+	FOR_ROWS(struct rule_case, cases) {
+		struct gr_state s = { 0 };
+		struct gr_params p;
+
+		cca_params_init(&p, CCA_ID_gr);
+		p.delay_threshold_us = c->threshold_us;
+		s.min_rtt_us = c->min_rtt_us;
+		s.rate_bytes_per_s = 800000;
+		s.hold = c->hold;
+		CHECK_EQ(gr_next_rate(&s, &p, 1000000, c->rtt_us, c->app_limited), c->rate);
+	}
+}
+
+struct limited_case { u64 in_force; u64 rtt_us; bool hold; u64 rate; };
+
+/* An application that does not fill the rate: B = 100,000 only, RTTmin 100 ms, T 50 ms. */
+static void a_rate_that_is_not_filled_falls_for_delay_alone(void)
+{
+	static const struct limited_case cases[] = {
+		{ 800000, 100000, false, 800000 },
+		{ 100000, 100000, false, 125000 },	/* but may rise */
+		{ 800000, 100000, true, 800000 },
+		{ 800000, 140000, false, 800000 },
+		{ 800000, 140000, true, 100000 },
+		{ 800000, 300000, false, 50000 },
+	};
+
+	FOR_ROWS(struct limited_case, cases) {
+		struct gr_state s = { 0 };
+		struct gr_params p;
+
+		cca_params_init(&p, CCA_ID_gr);
+		s.min_rtt_us = 100000;
+		s.rate_bytes_per_s = c->in_force;
+		s.hold = c->hold;
+		CHECK_EQ(gr_next_rate(&s, &p, 100000, c->rtt_us, true), c->rate);
+	}
+}
+
+struct adapt_case { u32 rtt_us; u64 rate; };
+
+/* The same, through ACKs: B is measured (1448000), the RTT is the interval's mean. */
+static void the_rule_is_applied_at_the_end_of_an_interval(void)
+{
+	static const struct adapt_case cases[] = {
+		{ 100000, 1810000 },	/* x 125 / 100 */
+		{ 125000, 1448000 },
+		{ 150000, 1448000 },
+		{ 300000, 724000 },	/* x 150 / 300 */
+	};
+
+	FOR_ROWS(struct adapt_case, cases) {
+		struct path f;
+
+		open_cruise(&f, 100000);
+		take_acks(&f, 9, MS, c->rtt_us);
+		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* 9 ms of 10 */
+		take_ack(&f, MS, 1, c->rtt_us);
+		CHECK_EQ(f.d.pacing_bytes_per_s, c->rate);
+	}
+}
+
+static void the_interval_counts_the_mean_of_its_samples(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_acks(&f, 5, MS, 100000);
+	take_acks(&f, 5, MS, 500000);		/* mean 300 ms */
+	CHECK_EQ(f.d.pacing_bytes_per_s, 724000);
+	/* An interval without a sample changes nothing, and the next sample ends it. */
+	take_acks(&f, 20, MS, 0);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 724000);
+	take_ack(&f, MS, 1, 100000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 1810000);
+}
+
+static void the_rate_never_falls_below_a_packet_a_round_trip(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_ack(&f, 10 * SECOND, 1, 10 * SECOND);	/* an outage */
+	CHECK_EQ(f.d.pacing_bytes_per_s, 14480);
+	CHECK(f.d.cwnd_pkts >= GR_MIN_CWND_PKTS);
+	/* From there it comes back as ACKs do. */
+	take_acks(&f, 20, 100 * MS, 100000);
+	CHECK(f.d.pacing_bytes_per_s > 14480);
+}
+
+struct cwnd_case { u32 min_rtt_us, threshold_us, gain_pct; u64 rate; u32 mss_bytes, cwnd_pkts; };
+
+static void the_window_is_what_the_rate_carries_with_its_gain(void)
+{
+	static const struct cwnd_case cases[] = {
+		{ 100000, 50000, 150, 1448000, MSS, 227 },	/* 150 x 1.5 + 2 */
+		{ 100000, 50000, 100, 1448000, MSS, 152 },
+		{ 100000, 50000, 1000, 1448000, MSS, 1502 },
+		{ 100000, 50000, 150, 1448001, MSS, 228 },	/* 151 begun x 1.5, rounded down */
+		{ 100000, 50000, 150, 0, MSS, 2 },
+		{ 1, 1000, 100, 1, MSS, 3 },
+		{ 1u << 26, 1000000, 1000, 1ull << 37, 1, 1u << 24 },
+		{ 1u << 26, 1000000, 1000, 0xffffffffffffffffull, TOP, 1u << 24 },
+		{ 100000, 50000, 150, 1448000, 0, 325802 },
+	};
+
+	FOR_ROWS(struct cwnd_case, cases) {
+		struct gr_state s = { 0 };
+		struct gr_params p;
+
+		cca_params_init(&p, CCA_ID_gr);
+		p.delay_threshold_us = c->threshold_us;
+		p.cwnd_gain_pct = c->gain_pct;
+		s.min_rtt_us = c->min_rtt_us;
+		s.mss_bytes = c->mss_bytes;
+		CHECK_EQ(gr_cwnd_for(&s, &p, c->rate), c->cwnd_pkts);
+	}
+}
+
+/* --- slow start -------------------------------------------------------------- */
+
+static void slow_start_doubles_and_paces_at_twice_the_window(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, SECOND, 0, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 10);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);	/* 20 packets in 100 ms */
+	for (i = 0; i < 3; i++)
+		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 80);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+}
+
+static void without_a_round_trip_time_nothing_is_paced(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 0);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
+	f.ack.lost_pkts = 5;		/* nor is slow start left */
+	take_ack(&f, MS, 1, 0);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
+	take_event(&f, CCA_TIMEOUT, MS);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
+	CHECK_EQ(f.d.cwnd_pkts, 2);
+	take_ack(&f, MS, 1, 50000);
+	CHECK_EQ(f.d.cwnd_pkts, 3);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 173760);	/* 6 packets in 50 ms */
+}
+
+struct rise_case { u32 min_rtt_us, rise_us; bool leaves; };
+
+/* RFC 9406: the rise that counts is 1/8 of the RTT, within 4 and 16 ms. */
+static void slow_start_ends_when_the_delay_rises(void)
+{
+	static const struct rise_case cases[] = {
+		{ 20000, 3999, false }, { 20000, 4000, true },
+		{ 32000, 3999, false }, { 32000, 4000, true },
+		{ 64000, 7999, false }, { 64000, 8000, true },
+		{ 128000, 15999, false }, { 128000, 16000, true },
+		{ 400000, 15999, false }, { 400000, 16000, true },
+	};
+
+	FOR_ROWS(struct rise_case, cases) {
+		struct path f;
+
+		open_path(&f, SECOND, 0, c->min_rtt_us);
+		f.ack.inflight_pkts = 100;
+		take_acks(&f, 10, MS, c->min_rtt_us);	/* the first round trip */
+		take_acks(&f, 7, MS, c->min_rtt_us + c->rise_us);
+		CHECK_EQ(f.s.mode, GR_SLOW_START);	/* seven samples say nothing yet */
+		take_ack(&f, MS, 1, c->min_rtt_us + c->rise_us);
+		CHECK_EQ(f.s.mode, c->leaves ? GR_CRUISE : GR_SLOW_START);
+		if (c->leaves)
+			CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);	/* B */
+	}
+}
+
+static void one_low_sample_keeps_slow_start(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 20000);
+	f.ack.inflight_pkts = 100;
+	take_acks(&f, 10, MS, 20000);
+	take_acks(&f, 5, MS, 90000);
+	take_ack(&f, MS, 1, 21000);
+	take_acks(&f, 40, MS, 90000);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+}
+
+static void a_loss_ends_slow_start_at_the_bandwidth(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 100000);
+	take_acks(&f, 30, MS, 100000);
+	f.ack.lost_pkts = 1;
+	take_ack(&f, MS, 1, 100000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 1448000);
+	CHECK_EQ(f.d.cwnd_pkts, 227);
+}
+
+/* --- loss hold ---------------------------------------------------------------- */
+
+struct hold_case { u32 lost_pkts, delivered_pkts, permille; bool held; };
+
+static void a_share_lost_holds_the_rate_for_a_round_trip(void)
+{
+	static const struct hold_case cases[] = {
+		{ 2, 10, 20, false },		/* two say nothing about a share */
+		{ 3, 147, 20, true },		/* 3 of 150: 20 permille */
+		{ 3, 148, 20, false },
+		{ 20, 980, 20, true },
+		{ 19, 981, 20, false },
+		{ 3, 2000, 0, true },
+		{ 100, 1, 1000, false },	/* all but one: not all */
+		{ 100, 0, 1000, true },
+	};
+
+	FOR_ROWS(struct hold_case, cases) {
+		struct path f;
+
+		open_cruise(&f, 100000);
+		f.p.loss_hold_permille = c->permille;
+		gr_start_round(&f.s, f.ack.delivered_pkts, c->delivered_pkts);
+		f.ack.lost_pkts = c->lost_pkts;
+		take_ack(&f, MS, c->delivered_pkts, 100000);
+		CHECK_EQ(f.s.hold, c->held);
+		/* A round trip without loss lets go. */
+		take_acks(&f, 10, MS, 100000);
+		CHECK_EQ(f.s.hold, false);
+	}
+}
+
+/* --- equilibrium ---------------------------------------------------------------- */
+
+static struct loop loop;
+
+struct link_case { u32 pkt_time_us, base_rtt_us, threshold_us, window_us, interval_us; };
+
+/* On a link that does not vary the queue comes to rest between T/2 and T, and the link is full. */
+static void on_a_steady_link_the_queue_rests_in_the_cushion(void)
+{
+	static const struct link_case cases[] = {
+		{ 1158, 100000, 50000, 20000, 5000 },	/* 10 Mbit/s */
+		{ 1158, 20000, 50000, 20000, 5000 },
+		{ 1158, 100000, 20000, 60000, 3000 },
+		{ 11584, 50000, 100000, 100000, 10000 },	/* 1 Mbit/s */
+		{ 116, 40000, 10000, 50000, 3000 },	/* 100 Mbit/s */
+		{ 1158, 100000, 50000, 4000000, 5000 },	/* a long memory */
+	};
+
+	FOR_ROWS(struct link_case, cases) {
+		u32 slack_us = 2 * c->pkt_time_us;
+
+		loop_open(&loop, c->pkt_time_us, c->base_rtt_us);
+		loop.f.p.bandwidth_window_us = c->window_us;
+		loop.f.p.adaptation_interval_us = c->interval_us;
+		loop.f.p.delay_threshold_us = c->threshold_us;
+		loop_run(&loop, 30 * SECOND);
+		loop_count_anew(&loop);
+		loop_run(&loop, 10 * SECOND);
+		CHECK_EQ(loop.f.s.mode, GR_CRUISE);
+		CHECK(loop.least_delay_us + slack_us >= c->threshold_us / 2);
+		CHECK(loop.largest_delay_us <= c->threshold_us + slack_us);
+		CHECK(loop.counted_pkts + 3 >= 10 * SECOND / c->pkt_time_us);
+	}
+}
+
+int main(void)
+{
+	RUN(the_rate_follows_section_3a);
+	RUN(a_rate_that_is_not_filled_falls_for_delay_alone);
+	RUN(the_rule_is_applied_at_the_end_of_an_interval);
+	RUN(the_interval_counts_the_mean_of_its_samples);
+	RUN(the_rate_never_falls_below_a_packet_a_round_trip);
+	RUN(the_window_is_what_the_rate_carries_with_its_gain);
+	RUN(slow_start_doubles_and_paces_at_twice_the_window);
+	RUN(without_a_round_trip_time_nothing_is_paced);
+	RUN(slow_start_ends_when_the_delay_rises);
+	RUN(one_low_sample_keeps_slow_start);
+	RUN(a_loss_ends_slow_start_at_the_bandwidth);
+	RUN(a_share_lost_holds_the_rate_for_a_round_trip);
+	RUN(on_a_steady_link_the_queue_rests_in_the_cushion);
+	return check_report();
+}

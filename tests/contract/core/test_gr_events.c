@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/gr.h: timeouts and their undoing, the drain, silence, and hosts that do not keep to the contract. */
+#include "gr_path.h"
+
+#define TOP 0xffffffffu
+
+/* --- timeout and undo -------------------------------------------------------- */
+
+static void a_timeout_starts_slow_start_anew(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.d.cwnd_pkts, 2);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 57920);	/* 4 packets in 100 ms */
+	take_ack(&f, 100 * MS, 2, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 4);
+}
+
+static void an_undone_timeout_leaves_no_trace(void)
+{
+	struct path f;
+	struct cca_decision before;
+
+	open_cruise(&f, 100000);
+	before = f.d;
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_event(&f, CCA_TIMEOUT, 600 * MS);
+	take_ack(&f, 100 * MS, 1, 100000);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+	CHECK_EQ(f.d.pacing_bytes_per_s, before.pacing_bytes_per_s);
+	/* Once is enough. */
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_event(&f, CCA_UNDO, MS);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+}
+
+static void a_timeout_within_slow_start_is_undone_too(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, SECOND, 0, 100000);
+	for (i = 0; i < 3; i++)
+		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	CHECK_EQ(f.d.cwnd_pkts, 2);
+	take_event(&f, CCA_UNDO, 100 * MS);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.d.cwnd_pkts, 80);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
+}
+
+static void an_undo_behind_a_new_cruise_changes_nothing(void)
+{
+	struct path f;
+	struct cca_decision before;
+
+	open_cruise(&f, 100000);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_acks(&f, 30, MS, 100000);
+	f.ack.lost_pkts = 1;
+	take_ack(&f, MS, 1, 100000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	before = f.d;
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+	CHECK_EQ(f.d.pacing_bytes_per_s, before.pacing_bytes_per_s);
+	/* A timeout in the slow start that follows has nothing older to return to. */
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+}
+
+static void an_undo_without_a_timeout_changes_nothing(void)
+{
+	struct path f;
+	struct cca_decision before;
+
+	open_path(&f, SECOND, 0, 100000);
+	take_acks(&f, 5, MS, 100000);
+	before = f.d;
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+	CHECK_EQ(f.d.pacing_bytes_per_s, before.pacing_bytes_per_s);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+}
+
+static void the_larger_window_is_what_repeated_timeouts_return_to(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, SECOND, 0, 100000);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);		/* 10 packets were the window */
+	for (i = 0; i < 5; i++)
+		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 64);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, 64);
+}
+
+static void recovery_alone_changes_nothing(void)
+{
+	struct path f;
+	struct cca_decision before;
+
+	open_cruise(&f, 100000);
+	before = f.d;
+	take_event(&f, CCA_RECOVERY_ENTERED, 0);
+	take_event(&f, CCA_RECOVERY_LEFT, 0);
+	CHECK_EQ(f.d.cwnd_pkts, before.cwnd_pkts);
+	CHECK_EQ(f.d.pacing_bytes_per_s, before.pacing_bytes_per_s);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+}
+
+/* --- the drain ------------------------------------------------------------------ */
+
+static struct loop loop;
+
+static void an_old_minimum_is_looked_for_again(void)
+{
+	struct path f;
+	u32 i;
+
+	open_cruise(&f, 100000);
+	f.p.min_rtt_window_ms = 1000;
+	for (i = 0; i < 1040 && f.s.mode == GR_CRUISE; i++)
+		take_ack(&f, MS, 1, 140000);		/* never near 100 ms again */
+	CHECK_EQ(f.s.mode, GR_DRAIN);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+	/* Two round trips of 140 ms: then the least seen in them is RTTmin. */
+	take_acks(&f, 200, MS, 130000);
+	CHECK_EQ(f.s.mode, GR_DRAIN);
+	take_acks(&f, 80, MS, 120000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.s.min_rtt_us, 120000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+}
+
+static void a_drain_without_samples_keeps_the_minimum(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	f.p.min_rtt_window_ms = 1000;
+	take_acks(&f, 1040, MS, 140000);
+	CHECK_EQ(f.s.mode, GR_DRAIN);
+	f.s.drain_min_rtt_us = 0;
+	take_acks(&f, 400, MS, 0);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.s.min_rtt_us, 100000);
+	take_acks(&f, 40, MS, 140000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);			/* and it counts as seen now */
+}
+
+struct seen_case { u32 rtt_us; u8 mode; };
+
+/* A minimum that is met within 1/16 is no old one. */
+static void a_minimum_that_is_seen_again_stays(void)
+{
+	static const struct seen_case cases[] = {
+		{ 100000, GR_CRUISE }, { 106250, GR_CRUISE }, { 106251, GR_DRAIN },
+	};
+
+	FOR_ROWS(struct seen_case, cases) {
+		struct path f;
+
+		open_cruise(&f, 100000);
+		f.p.min_rtt_window_ms = 1000;
+		take_acks(&f, 1100, MS, c->rtt_us);
+		CHECK_EQ(f.s.mode, c->mode);
+	}
+}
+
+/* The base round trip rises from 50 to 90 ms: GR finds out, and the queue rests in its cushion again. */
+static void a_longer_path_is_found_by_draining(void)
+{
+	loop_open(&loop, 1158, 50000);
+	loop.f.p.delay_threshold_us = 30000;
+	loop.f.p.min_rtt_window_ms = 5000;
+	loop_run(&loop, 10 * SECOND);
+	CHECK_EQ(loop.f.s.min_rtt_us, 50000);
+	loop.base_rtt_us = 90000;
+	loop_run(&loop, 20 * SECOND);
+	CHECK(loop.f.s.min_rtt_us >= 90000 && loop.f.s.min_rtt_us <= 96000);
+	loop_count_anew(&loop);
+	loop_run(&loop, 3 * SECOND);
+	CHECK(loop.largest_delay_us <= 36000 + 2 * 1158);
+	CHECK(loop.counted_pkts + 300 >= 3 * SECOND / 1158);
+}
+
+static void a_timeout_in_a_drain_is_undone_into_it(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	f.p.min_rtt_window_ms = 1000;
+	take_acks(&f, 1040, MS, 140000);
+	CHECK_EQ(f.s.mode, GR_DRAIN);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_event(&f, CCA_UNDO, MS);
+	take_ack(&f, MS, 1, 110000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.s.min_rtt_us, 110000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* not the half of it */
+}
+
+/* --- silence ---------------------------------------------------------------------- */
+
+struct silence_case { enum cca_event_kind kind; u32 window_us; };
+
+/* Data again after 5 s: what lies before the first ACK is not bandwidth, whatever W is. */
+static void silence_does_not_lower_the_rate(void)
+{
+	static const struct silence_case cases[] = {
+		{ CCA_TRANSFER_STARTED, 20 * MS },
+		{ CCA_IDLE_RESTART, 20 * MS },
+		{ CCA_TRANSFER_STARTED, 4 * SECOND },
+		{ CCA_IDLE_RESTART, 4 * SECOND },
+	};
+
+	FOR_ROWS(struct silence_case, cases) {
+		struct path f;
+		u32 i;
+
+		open_cruise(&f, 100000);
+		f.p.bandwidth_window_us = c->window_us;
+		take_event(&f, c->kind, 5 * SECOND);
+		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+		take_ack(&f, 100 * MS, 1, 125000);
+		for (i = 0; i < 50; i++) {
+			CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+			take_ack(&f, MS, 1, 100000 + 1000 * (i % 10));
+			if (f.d.pacing_bytes_per_s != CRUISE_BYTES_PER_S)
+				break;
+		}
+		/* The first change is a rise, from a B that is right: x 125 / 104. */
+		CHECK(i >= 9);
+		CHECK(f.d.pacing_bytes_per_s > CRUISE_BYTES_PER_S * 11 / 10);
+		CHECK(f.d.pacing_bytes_per_s <= CRUISE_BYTES_PER_S * 13 / 10);
+	}
+}
+
+/* Ten packets at once in 10 us behind a silence are a burst of ACKs, not 1 Gbit/s. */
+static void the_first_acks_behind_silence_are_not_a_rate(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_event(&f, CCA_IDLE_RESTART, 5 * SECOND);
+	take_ack(&f, 100 * MS, 1, 100000);
+	take_acks(&f, 10, 1, 100000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+}
+
+/* A window that the application does not fill says nothing about twice as large a one. */
+static void slow_start_grows_while_the_window_is_used(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, SECOND, 0, 100000);
+	f.ack.inflight_pkts = 1;
+	for (i = 0; i < 1000; i++)
+		take_ack(&f, 100 * MS, 1, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 10);
+	f.ack.inflight_pkts = 4;		/* five in flight before the ACK: half of ten */
+	take_ack(&f, 100 * MS, 1, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 11);
+}
+
+/* --- hosts at their limits ---------------------------------------------------------- */
+
+static void a_clock_that_steps_back_does_no_harm(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	f.ack.now_us -= 40 * MS;
+	take_ack(&f, 0, 1, 100000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+	take_acks(&f, 200, MS, 100000);
+	CHECK(f.d.pacing_bytes_per_s > CRUISE_BYTES_PER_S);
+	CHECK(f.d.pacing_bytes_per_s <= 2 * CRUISE_BYTES_PER_S);
+}
+
+/* Where time and counts start does not matter, wraps included. */
+static void decisions_do_not_depend_on_where_counters_start(void)
+{
+	static const struct { u64 now_us; u32 delivered_pkts; } cases[] = {
+		{ 0, 0 }, { (1ull << 32) - 20 * MS, TOP - 20 }, { 1ull << 63, 1u << 31 }, { 77, TOP },
+	};
+	struct path base, f;
+	u32 i, k;
+
+	for (k = 0; k < 4; k++) {
+		row = (int)k + 1;
+		open_path(&base, SECOND, 0, 100000);
+		open_path(&f, cases[k].now_us, cases[k].delivered_pkts, 100000);
+		for (i = 0; i < 3000; i++) {
+			u32 rtt_us = 100000 + i * 7919 % 60000;
+
+			base.ack.lost_pkts = f.ack.lost_pkts = i % 500 == 400;
+			take_ack(&base, MS / 2 + i % 7, 1, rtt_us);
+			take_ack(&f, MS / 2 + i % 7, 1, rtt_us);
+			if (i % 1000 == 999) {
+				take_event(&base, CCA_TIMEOUT, SECOND);
+				take_event(&f, CCA_TIMEOUT, SECOND);
+			}
+			CHECK(base.d.cwnd_pkts == f.d.cwnd_pkts);
+			CHECK(base.d.pacing_bytes_per_s == f.d.pacing_bytes_per_s);
+		}
+	}
+}
+
+struct host_case { u32 mss_bytes, rtt_us, pkts, inflight_pkts; };
+
+static void impossible_values_are_clamped(void)
+{
+	static const struct host_case cases[] = {
+		{ 0, 100000, 1, 10 },
+		{ TOP, 100000, 1, 10 },
+		{ MSS, TOP, 1, 10 },
+		{ MSS, 1, TOP, TOP },
+		{ TOP, 1, TOP, TOP },
+		{ 0, TOP, TOP, 0 },
+	};
+
+	FOR_ROWS(struct host_case, cases) {
+		struct path f;
+		u32 i;
+
+		open_path(&f, SECOND, 0, 0);
+		f.ack.mss_bytes = c->mss_bytes;
+		f.ack.inflight_pkts = c->inflight_pkts;
+		for (i = 0; i < 300; i++) {
+			f.ack.lost_pkts = i % 100 == 99 ? TOP : 0;
+			take_ack(&f, 3 * MS, c->pkts, c->rtt_us);
+			CHECK(f.d.cwnd_pkts >= 2 && f.d.cwnd_pkts <= 1u << 24);
+			CHECK(f.d.pacing_bytes_per_s > 0);
+			CHECK(f.d.pacing_bytes_per_s <= 1ull << 37);
+		}
+	}
+}
+
+/* Each parameter at each end of its range, on a link of 10 Mbit/s: the flow goes on. */
+static void parameters_at_the_ends_of_their_ranges_keep_a_flow_going(void)
+{
+	u32 i, end;
+
+	for (i = 0; cca_param_at(CCA_ID_gr, i); i++)
+		for (end = 0; end < 2; end++) {
+			const struct cca_param_spec *spec = cca_param_at(CCA_ID_gr, i);
+
+			row = (int)(2 * i + end);
+			loop_open(&loop, 1158, 40000);
+			cca_param_set(&loop.f.p, i, end ? spec->max : spec->min);
+			loop_run(&loop, 20 * SECOND);
+			loop_count_anew(&loop);
+			loop_run(&loop, 5 * SECOND);
+			CHECK(loop.counted_pkts > 5 * SECOND / 1158 / 2);
+		}
+}
+
+int main(void)
+{
+	RUN(a_timeout_starts_slow_start_anew);
+	RUN(an_undone_timeout_leaves_no_trace);
+	RUN(a_timeout_within_slow_start_is_undone_too);
+	RUN(an_undo_behind_a_new_cruise_changes_nothing);
+	RUN(an_undo_without_a_timeout_changes_nothing);
+	RUN(the_larger_window_is_what_repeated_timeouts_return_to);
+	RUN(recovery_alone_changes_nothing);
+	RUN(an_old_minimum_is_looked_for_again);
+	RUN(a_drain_without_samples_keeps_the_minimum);
+	RUN(a_minimum_that_is_seen_again_stays);
+	RUN(a_longer_path_is_found_by_draining);
+	RUN(a_timeout_in_a_drain_is_undone_into_it);
+	RUN(silence_does_not_lower_the_rate);
+	RUN(the_first_acks_behind_silence_are_not_a_rate);
+	RUN(slow_start_grows_while_the_window_is_used);
+	RUN(a_clock_that_steps_back_does_no_harm);
+	RUN(decisions_do_not_depend_on_where_counters_start);
+	RUN(impossible_values_are_clamped);
+	RUN(parameters_at_the_ends_of_their_ranges_keep_a_flow_going);
+	return check_report();
+}
