@@ -48,6 +48,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels."),
     "serve": LazyCommand("serving.cli:serve", "serving", "Run the registry and its API."),
     "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
+    "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List what the registry holds, or get one out."),
     "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
     "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
 }

@@ -82,7 +82,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(
         Guard,
         max_body_bytes=settings.max_body_bytes,
-        host_names=None if settings.insecure_bind else LOOPBACK_NAMES,
+        host_names=None if settings.insecure_bind else LOOPBACK_NAMES | set(settings.host_names),
     )
     for router in (ensembles_router, channels_router, agents_router):
         app.include_router(router)

@@ -40,6 +40,10 @@ class ServingSettings(BaseModel):
         default=False,
         description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
     )
+    host_names: tuple[str, ...] = Field(
+        default=(),
+        description="Names besides localhost that requests may call the registry by, as behind a proxy.",
+    )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
     max_wait_s: float = Field(default=60.0, ge=0, le=3600, description="Longest time that a long poll is held.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from serving.database import AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
@@ -17,6 +17,11 @@ MAX_SERIAL = 2**63 - 1
 
 Version = Annotated[PlainText, Field(max_length=256)]
 Serial = Annotated[int, Field(ge=0, le=MAX_SERIAL)]
+
+
+def _cut(text: str) -> str:
+    # A report is worth more than the end of a long error.
+    return text[:MAX_ERROR_CHARS]
 
 
 class AgentReport(BaseModel):
@@ -37,8 +42,9 @@ class AgentReport(BaseModel):
             description="One word: Starting, InSync, Offline, Rejected, Degraded, Incompatible.",
         ),
     ]
-    error: Annotated[PlainText, Field(max_length=MAX_ERROR_CHARS)] | None = Field(
-        default=None, description="What is wrong, in words; null when nothing is."
+    error: Annotated[PlainText, AfterValidator(_cut)] | None = Field(
+        default=None,
+        description=f"What is wrong, in words; null when nothing is. Kept up to {MAX_ERROR_CHARS} characters.",
     )
     offered_digest: DigestText | None = Field(default=None, description="What the registry offers.")
     offered_serial: Serial = Field(default=0, description="Its serial; 0 without an offer.")

@@ -1,0 +1,338 @@
+"""`ccatune serve`, `ccatune publish`, `ccatune channel` and `ccatune ensembles`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from kmod.ensemble import Ensemble, write_atomically
+from serving.client import DEFAULT_URL, RegistryClient
+from serving.errors import SettingsError
+from serving.settings import load_settings
+
+if TYPE_CHECKING:
+    from serving.context import Context
+
+__all__ = ["channel", "ensembles", "publish", "serve"]
+
+Json = dict[str, Any]
+
+_DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "deployed_at", "restores_serial", "note")
+_CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "deployed_at")
+_ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
+
+_url_option = click.option(
+    "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+_note_option = click.option("--note", default="", help="Why, for those who read the history.")
+_hold_back_option = click.option(
+    "--hold-back-permille",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="Share of flows that do not use the ensemble.",
+)
+_if_serial_option = click.option(
+    "--if-serial", type=click.IntRange(min=0), help="Move only where the channel stands at this serial (0: at none)."
+)
+
+
+@click.command()
+@click.option(
+    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings, as in configs/serving/."
+)
+@click.option(
+    "--database",
+    envvar="CCATUNE_DATABASE_URL",
+    show_envvar=True,
+    help="sqlite:///FILE or postgresql://USER@HOST/NAME.  [default: sqlite:///ccatune.db]",
+)
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
+@click.option("--registry", help="Name that deployments carry; kept at the first start.  [default: local]")
+@click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
+@click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it: they may all write.")
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the URL there once requests are answered; removed at the end.",
+)
+@_json_option
+def serve(
+    *,
+    config: Path | None,
+    database: str | None,
+    host: str | None,
+    port: int | None,
+    registry: str | None,
+    migrate: bool | None,
+    insecure_bind_anyway: bool,
+    ready_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the registry and its API until SIGTERM or Ctrl-C.
+
+    There are no accounts yet: it listens on 127.0.0.1, and whoever reaches it may write.
+
+    \b
+    Example:
+      ccatune serve --database sqlite:///registry.db --port 8640
+      CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
+    """
+    # The other commands of this module need neither FastAPI nor a database.
+    from serving.server import serve_until_stopped
+
+    settings = load_settings(
+        config,
+        database_url=database,
+        host=host,
+        port=port,
+        registry=registry,
+        migrate=migrate,
+        insecure_bind=insecure_bind_anyway or None,
+    )
+
+    def tell(url: str, context: Context) -> None:
+        facts = {
+            "registry": context.registry,
+            "database": context.database.shown_url,
+            "docs": f"{url}/v1/docs",
+            "url": url,
+        }
+        _print_facts(facts, as_json=as_json)
+        if ready_file is not None:
+            _write_ready_file(ready_file, url)
+
+    if ready_file is not None:
+        # One that a killed process left behind would send its reader to the wrong place.
+        ready_file.unlink(missing_ok=True)
+    try:
+        serve_until_stopped(settings, on_listening=tell)
+    finally:
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--channel", "channel_name", help="Point this channel of its algorithm to the ensemble, too.")
+@_hold_back_option
+@_note_option
+@_url_option
+@_json_option
+def publish(
+    *, files: tuple[Path, ...], channel_name: str | None, hold_back_permille: int, note: str, url: str, as_json: bool
+) -> None:
+    """Put ensembles into the registry; what it holds already stays as it is.
+
+    \b
+    Example:
+      ccatune publish build/gr.json
+      ccatune publish build/gr.json --channel champion --note "trained on March"
+    """
+    if channel_name is not None and len(files) > 1:
+        raise click.UsageError("--channel: expected one file, for a channel points to one ensemble")
+    # All are read before one is sent, so that a bad file changes nothing.
+    loaded = [Ensemble.load(path) for path in files]
+    results: list[Json] = []
+    with RegistryClient(url) as client:
+        for path, ensemble in zip(files, loaded, strict=True):
+            results.append({"file": str(path), **client.publish(ensemble)})
+        if channel_name is not None:
+            moved = client.move(
+                loaded[0].cca,
+                channel_name,
+                digest=loaded[0].digest,
+                hold_back_permille=hold_back_permille,
+                note=note,
+            )
+            results[0]["deployment"] = moved
+    if as_json:
+        click.echo(json.dumps(results))
+        return
+    for result in results:
+        click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
+        if "deployment" in result:
+            _print_move(result["deployment"])
+
+
+@click.group()
+def channel() -> None:
+    """Point a channel to an ensemble, or back.
+
+    \b
+    Example:
+      ccatune channel set gr champion sha256:0123... --note "after the canary"
+      ccatune channel rollback gr champion
+    """
+
+
+@channel.command("set")
+@click.argument("cca")
+@click.argument("name")
+@click.argument("digest")
+@_hold_back_option
+@_note_option
+@_if_serial_option
+@_url_option
+@_json_option
+def set_(
+    *,
+    cca: str,
+    name: str,
+    digest: str,
+    hold_back_permille: int,
+    note: str,
+    if_serial: int | None,
+    url: str,
+    as_json: bool,
+) -> None:
+    """Point channel NAME of algorithm CCA to the published ensemble DIGEST.
+
+    \b
+    Example:
+      ccatune channel set gr canary sha256:0123... --hold-back-permille 100
+    """
+    with RegistryClient(url) as client:
+        moved = client.move(
+            cca, name, digest=digest, hold_back_permille=hold_back_permille, note=note, if_serial=if_serial
+        )
+    _print_move(moved, as_json=as_json)
+
+
+@channel.command()
+@click.argument("cca")
+@click.argument("name")
+@_note_option
+@_if_serial_option
+@_url_option
+@_json_option
+def rollback(*, cca: str, name: str, note: str, if_serial: int | None, url: str, as_json: bool) -> None:
+    """Go back to the ensemble that the channel pointed to before.
+
+    \b
+    Example:
+      ccatune channel rollback gr champion --note "p95 rose on 3g"
+    """
+    with RegistryClient(url) as client:
+        moved = client.roll_back(cca, name, note=note, if_serial=if_serial)
+    _print_move(moved, as_json=as_json)
+
+
+@channel.command()
+@click.argument("cca")
+@click.argument("name")
+@_url_option
+@_json_option
+def history(*, cca: str, name: str, url: str, as_json: bool) -> None:
+    """List the channel's deployments, newest first.
+
+    \b
+    Example:
+      ccatune channel history gr champion
+    """
+    with RegistryClient(url) as client:
+        _print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
+
+
+@channel.command("list")
+@click.option("--cca", help="Only those of this algorithm.")
+@_url_option
+@_json_option
+def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
+    """List the channels, each with the deployment that it stands at.
+
+    \b
+    Example:
+      ccatune channel list
+    """
+    with RegistryClient(url) as client:
+        _print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
+
+
+@click.group()
+def ensembles() -> None:
+    """List what the registry holds, or get one out.
+
+    \b
+    Example:
+      ccatune ensembles list
+      ccatune ensembles show sha256:0123... > gr.json
+    """
+
+
+@ensembles.command("list")
+@click.option("--cca", help="Only those of this algorithm.")
+@_url_option
+@_json_option
+def list_ensembles(*, cca: str | None, url: str, as_json: bool) -> None:
+    """List the published ensembles, newest first.
+
+    \b
+    Example:
+      ccatune ensembles list --cca gr
+    """
+    with RegistryClient(url) as client:
+        _print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
+
+
+@ensembles.command()
+@click.argument("digest")
+@_url_option
+def show(*, digest: str, url: str) -> None:
+    """Print the ensemble DIGEST as JSON, its digest verified.
+
+    \b
+    Example:
+      ccatune ensembles show sha256:0123... > gr.json
+    """
+    with RegistryClient(url) as client:
+        click.echo(json.dumps(client.ensemble(digest).to_json(), indent=1, sort_keys=True))
+
+
+def _write_ready_file(path: Path, url: str) -> None:
+    try:
+        write_atomically(path, f"{url}\n".encode())
+    except OSError as error:
+        raise SettingsError(
+            f"--ready-file {path}: expected a file that can be written, got {error.strerror}"
+        ) from error
+
+
+def _print_facts(facts: Json, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(facts))
+        return
+    for name, value in facts.items():
+        click.echo(f"{name:<9} {value}")
+
+
+def _print_move(moved: Json, *, as_json: bool = False) -> None:
+    if as_json:
+        click.echo(json.dumps(moved))
+        return
+    back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
+    click.echo(
+        f"{moved['registry']}: {moved['cca']}/{moved['channel']} serial {moved['serial']} {moved['digest']}{back}"
+    )
+
+
+def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool) -> None:
+    found = list(rows)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in columns:
+        table.add_column(name, no_wrap=True)
+    for row in found:
+        table.add_row(*("" if row[name] is None else str(row[name]) for name in columns))
+    # A digest cut to the terminal's width could not be copied: lines may be as long as they are.
+    Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)
