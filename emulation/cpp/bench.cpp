@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+// What an ACK costs in the core alone: the same recorded ACKs through GR's flow
+// and through Reno, without the simulator around them.
+#include <nanobind/nanobind.h>
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "gr_flow.h"
+#include "reno.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+// ACKs of two packets on a 20 Mbit/s link with a queue that breathes between 0 and 100 ms.
+std::vector<cca_ack> typical_acks(std::uint32_t count) {
+    std::vector<cca_ack> acks(count);
+    std::uint64_t now_us = 1'000'000;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        now_us += 1200;
+        cca_ack& ack = acks[i];
+        ack = cca_ack{};
+        ack.now_us = now_us;
+        ack.rtt_us = 100'000 + (i % 2000 < 1000 ? i % 1000 : 1000 - i % 1000) * 100;
+        ack.acked_pkts = 2;
+        ack.inflight_pkts = 170;
+        ack.delivered_pkts = 2 * i;
+        ack.rate_pkts = 170;
+        ack.rate_interval_us = ack.rtt_us;
+        ack.cwnd_pkts = 200;
+        ack.mss_bytes = 1448;
+        ack.cwnd_limited = 1;
+    }
+    return acks;
+}
+
+template <class Work>
+double ns_per_ack(std::size_t acks, Work&& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    return spent.count() / static_cast<double>(acks);
+}
+
+double gr_ns(std::uint32_t count) {
+    const auto acks = typical_acks(count);
+    gr_params params;
+    cca_params_init(&params, CCA_ID_gr);
+    cca_start start{};
+    start.rtt_us = 100'000;
+    start.cwnd_pkts = 10;
+    start.mss_bytes = 1448;
+    gr_flow flow;
+    cca_decision decision;
+    volatile std::uint64_t sink = 0;
+    gr_flow_init(&flow, &params, &start, 0, false, &decision);
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (const cca_ack& ack : acks) gr_flow_on_ack(&flow, &params, nullptr, &ack, &decision);
+    });
+    sink = sink + decision.pacing_bytes_per_s;
+    return ns;
+}
+
+double reno_ns(std::uint32_t count) {
+    const auto acks = typical_acks(count);
+    reno_state state;
+    cca_window window{10, 100, 0};
+    volatile std::uint32_t sink = 0;
+    reno_init(&state);
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (const cca_ack& ack : acks) {
+            reno_on_ack(&state, &ack);
+            reno_grow(&state, &window, ack.acked_pkts);
+        }
+    });
+    sink = sink + window.cwnd_pkts;
+    return ns;
+}
+
+}  // namespace
+
+void bind_bench(nb::module_& m);
+void bind_bench(nb::module_& m) {
+    m.def("gr_ns_per_ack", &gr_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in gr_flow_on_ack, over that many ACKs.");
+    m.def("reno_ns_per_ack", &reno_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in reno_on_ack and reno_grow, over that many ACKs.");
+}

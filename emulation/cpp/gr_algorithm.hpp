@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// GR in the simulator: the flow of kmod/core/gr_flow.h, its table if it has one.
+#pragma once
+
+#include <memory>
+
+#include "algorithm.hpp"
+#include "gr_flow.h"
+#include "table.hpp"
+
+namespace ccatune {
+
+class GrAlgorithm final : public Algorithm {
+public:
+    GrAlgorithm(const gr_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class)
+        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class) {}
+
+    void start(const cca_start& start) override {
+        gr_flow_init(&flow_, &defaults_, &start, delay_class_, false, &decision_);
+    }
+
+    void on_ack(const cca_ack& ack) override {
+        gr_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, &decision_);
+        if (flow_.turn != ENS_WAITED) [[unlikely]]
+            turns_.push_back({ack.now_us, flow_.clock.measured_bytes_per_s, flow_.clock.epoch, flow_.clock.state,
+                              flow_.turn});
+    }
+
+    void on_event(const cca_event& event) override { gr_flow_on_event(&flow_, &event, &decision_); }
+    std::uint32_t mode() const override { return flow_.gr.mode; }
+    const std::vector<EpochTurn>& turns() const override { return turns_; }
+
+private:
+    gr_flow flow_{};
+    gr_params defaults_;
+    std::shared_ptr<const Table> table_;
+    std::uint8_t delay_class_;
+    std::vector<EpochTurn> turns_;
+};
+
+}  // namespace ccatune

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Independent pieces of work on threads: each writes to its own place, so the
+// result does not depend on how many threads there are.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace ccatune {
+
+// Calls work(i) for i in [0, count). The caller's thread runs `watch(done)`
+// about ten times a second meanwhile; when that throws, no further piece is
+// begun and the exception passes on, as does the first of a piece.
+inline void run_pool(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work,
+                     const std::function<void(std::size_t)>& watch) {
+    std::atomic<std::size_t> next{0}, done{0};
+    std::atomic<bool> cancelled{false};
+    std::exception_ptr failure;
+    std::mutex mutex;
+    std::condition_variable finished;
+    unsigned running = std::max(1u, threads);
+
+    auto worker = [&] {
+        while (!cancelled) {
+            const std::size_t i = next.fetch_add(1);
+            if (i >= count) break;
+            try {
+                work(i);
+                done.fetch_add(1);
+            } catch (...) {
+                const std::scoped_lock lock(mutex);
+                if (!failure) failure = std::current_exception();
+                cancelled = true;
+            }
+        }
+        const std::scoped_lock lock(mutex);
+        --running;
+        finished.notify_one();
+    };
+    std::vector<std::jthread> pool;
+    for (unsigned i = 0, n = running; i < n; ++i) pool.emplace_back(worker);
+    try {
+        std::unique_lock lock(mutex);
+        while (!finished.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
+            lock.unlock();
+            watch(done);
+            lock.lock();
+        }
+    } catch (...) {
+        cancelled = true;
+        throw;  // the pool's destructor waits for the pieces that have begun
+    }
+    pool.clear();
+    if (failure) std::rethrow_exception(failure);
+    watch(done);
+}
+
+}  // namespace ccatune

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// An ensemble in memory, parsed from its text by the core: what a kernel that
+// was given that text would hold.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ensemble_format.h"
+
+namespace ccatune {
+
+class TableError : public std::exception {
+public:
+    TableError(int error_number, std::uint32_t line) : errno_(error_number), line_(line) {
+        text_ = "ensemble text: refused in line " + std::to_string(line) + " with errno " + std::to_string(errno_);
+    }
+    const char* what() const noexcept override { return text_.c_str(); }
+    int error_number() const { return errno_; }
+    std::uint32_t line() const { return line_; }
+
+private:
+    int errno_;
+    std::uint32_t line_;
+    std::string text_;
+};
+
+class Table {
+public:
+    Table(std::string_view text, std::uint32_t id) {
+        ens_parser parser;
+        ens_parser_init(&parser, &table_, id);
+        while (!text.empty()) {
+            const int taken = ens_parse(&parser, text.data(), static_cast<std::uint32_t>(text.size()));
+            if (taken < 0) throw TableError(-taken, parser.line_no);
+            text.remove_prefix(static_cast<std::size_t>(taken));
+            if (ens_needs_values(&parser)) {
+                values_.resize(ens_values_bytes(&table_) / sizeof(u32));
+                ens_give_values(&parser, values_.data());
+            }
+        }
+        if (!ens_is_complete(&parser)) throw TableError(CCA_EINVAL, parser.line_no + 1);
+        table_.generation = 1;
+    }
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+
+    const ens_table& table() const { return table_; }
+
+    std::string text() const {
+        std::string text;
+        char line[ENS_MAX_LINE];
+        for (u32 i = 0; i < ens_lines(&table_); ++i) text.append(line, ens_format_line(&table_, i, line, sizeof(line)));
+        return text;
+    }
+
+private:
+    ens_table table_{};
+    std::vector<u32> values_;
+};
+
+}  // namespace ccatune
