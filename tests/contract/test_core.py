@@ -11,12 +11,12 @@ import pytest
 from tests.contract.toolchain import CORE, HERE, SANITIZED_C, SANITIZED_CXX, Build, compile_program, sanitizer_environment
 
 PROGRAMS = sorted((HERE / "core").glob("test_*.c"))
-TESTED_ELSEWHERE = {"ensemble_format.h": "test_text.c", "ensemble_text.h": "test_text.c"}
 
 
 def test_every_header_has_its_tests() -> None:
-    expected = {TESTED_ELSEWHERE.get(header.name, f"test_{header.stem}.c") for header in CORE.glob("*.h")}
-    assert {program.name for program in PROGRAMS} == expected
+    openings = [program.read_text(encoding="utf-8").splitlines()[1] for program in PROGRAMS]
+    lacking = [header.name for header in CORE.glob("*.h") if not any(header.name in line for line in openings)]
+    assert lacking == []
 
 
 @pytest.mark.parametrize("build", [SANITIZED_C, SANITIZED_CXX], ids=lambda build: build.name)

@@ -36,9 +36,10 @@ static void the_rate_follows_section_3a(void)
 	};
 
 	FOR_ROWS(struct rule_case, cases) {
-		struct gr_state s = { 0 };
+		struct gr_state s;
 		struct gr_params p;
 
+		memset(&s, 0, sizeof(s));
 		cca_params_init(&p, CCA_ID_gr);
 		p.delay_threshold_us = c->threshold_us;
 		s.min_rtt_us = c->min_rtt_us;
@@ -63,9 +64,10 @@ static void a_rate_that_is_not_filled_falls_for_delay_alone(void)
 	};
 
 	FOR_ROWS(struct limited_case, cases) {
-		struct gr_state s = { 0 };
+		struct gr_state s;
 		struct gr_params p;
 
+		memset(&s, 0, sizeof(s));
 		cca_params_init(&p, CCA_ID_gr);
 		s.min_rtt_us = 100000;
 		s.rate_bytes_per_s = c->in_force;
@@ -142,9 +144,10 @@ static void the_window_is_what_the_rate_carries_with_its_gain(void)
 	};
 
 	FOR_ROWS(struct cwnd_case, cases) {
-		struct gr_state s = { 0 };
+		struct gr_state s;
 		struct gr_params p;
 
+		memset(&s, 0, sizeof(s));
 		cca_params_init(&p, CCA_ID_gr);
 		p.delay_threshold_us = c->threshold_us;
 		p.cwnd_gain_pct = c->gain_pct;

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/epoch.h: PQSA equations 1, 2 and 6, and its rule of re-optimisation. */
+#include "epoch.h"
+
+#include "check.h"
+
+#define MSS 1000u			/* a packet a millisecond is 1,000,000 bytes/s */
+#define MS 1000u
+#define SECOND 1000000u
+#define EPOCH_MS 2000u
+#define ESTIMATE_MS 250u
+#define TARGET_US 100000u
+
+/* Forty levels of 125,000 bytes/s; class 0: 95th percentile 50 ms, class 1: 100 ms. */
+static struct ens_table table_of(u64 generation, u32 epsilon_pct)
+{
+	struct ens_table t;
+
+	memset(&t, 0, sizeof(t));
+	t.generation = generation;
+	t.epoch_ms = EPOCH_MS;
+	t.estimate_ms = ESTIMATE_MS;
+	t.epsilon_pct = epsilon_pct;
+	t.n_axes = 1;
+	t.axis[0].step = 125000;
+	t.axis[0].count = 40;
+	t.n_classes = 2;
+	t.classes[0].percentile = 95;
+	t.classes[0].queueing_delay_us = TARGET_US / 2;
+	t.classes[1].percentile = 95;
+	t.classes[1].queueing_delay_us = TARGET_US;
+	return t;
+}
+
+struct flow {
+	struct ens_clock c;
+	struct cca_ack ack;
+};
+
+static void open_flow(struct flow *f)
+{
+	struct cca_start start = { SECOND, 0, 10, 0xfffffff0u, MSS };
+
+	memset(f, 0xa5, sizeof(*f));
+	memset(&f->ack, 0, sizeof(f->ack));
+	f->ack.now_us = start.now_us;
+	f->ack.delivered_pkts = start.delivered_pkts;
+	f->ack.mss_bytes = MSS;
+	f->ack.rtt_us = 1;
+	ens_clock_init(&f->c, &start, 1);
+}
+
+static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
+{
+	while (count--) {
+		f->ack.now_us += gap_us;
+		f->ack.delivered_pkts++;
+		ens_clock_on_ack(&f->c, &f->ack, delay_us);
+	}
+}
+
+static enum ens_turn turn(struct flow *f, const struct ens_table *t)
+{
+	return ens_clock_turn(&f->c, t, f->ack.now_us, 0);
+}
+
+/* Epoch 0 behind the flow: state 8 from 1,000,000 bytes/s. */
+static void open_epoch_1(struct flow *f, const struct ens_table *t)
+{
+	open_flow(f);
+	take_acks(f, 500, MS, 0);
+	CHECK_EQ(turn(f, t), ENS_LOOKED_UP);
+	CHECK_EQ(f->c.state, 8);
+	CHECK_EQ(f->c.epoch, 1);
+}
+
+struct measure_case { u32 gap_us, count; u64 bytes_per_s; };
+
+/* Eq. 1 over the last 250 ms; eq. 6: epoch 0 may be shorter, then over all of it. */
+static void the_estimate_is_what_was_acknowledged_over_the_window(void)
+{
+	static const struct measure_case cases[] = {
+		{ 1000, 500, 1000000 },
+		{ 1000, 100, 1000000 },		/* 100 ms in all */
+		{ 100, 9000, 10000000 },
+		{ 300000, 3, 3333 },		/* less than an ACK a window */
+		{ 1000, 1, 1000000 },
+		{ 1000, 0, 0 },
+	};
+
+	FOR_ROWS(struct measure_case, cases) {
+		struct flow f;
+
+		open_flow(&f);
+		take_acks(&f, c->count, c->gap_us, 0);
+		CHECK_EQ(ens_clock_measure(&f.c), c->bytes_per_s);
+	}
+}
+
+static void the_estimate_forgets_what_is_older_than_its_window(void)
+{
+	struct flow f;
+
+	open_flow(&f);
+	take_acks(&f, 5000, 100, 0);
+	take_acks(&f, 257, MS, 0);	/* gamma P and its merging: 1/32 more */
+	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
+}
+
+static void epoch_0_ends_with_slow_start_and_others_with_their_time(void)
+{
+	struct flow f;
+	struct ens_table t = table_of(1, 25);
+
+	open_flow(&f);
+	CHECK(!ens_clock_is_due(&f.c, SECOND + 10, true));
+	CHECK(ens_clock_is_due(&f.c, SECOND + 10, false));
+	CHECK(!ens_clock_is_due(&f.c, SECOND + 30 * SECOND - 1, true));
+	CHECK(ens_clock_is_due(&f.c, SECOND + 30 * SECOND, true));
+	CHECK(!ens_clock_is_due(&f.c, 0, true));	/* a clock that stepped back */
+	open_epoch_1(&f, &t);
+	CHECK(!ens_clock_is_due(&f.c, f.ack.now_us + EPOCH_MS * MS - 1, false));
+	CHECK(!ens_clock_is_due(&f.c, f.ack.now_us + EPOCH_MS * MS - 1, true));
+	CHECK(ens_clock_is_due(&f.c, f.ack.now_us + EPOCH_MS * MS, false));
+}
+
+struct level_case { u32 gap_us; u32 state; };
+
+static void the_state_is_equation_2_of_the_estimate(void)
+{
+	static const struct level_case cases[] = {
+		{ 8000, 1 }, { 8001, 0 }, { 1000, 8 }, { 800, 10 }, { 801, 9 },
+		{ 205, 39 }, { 100, 39 }, { 1, 39 },
+	};
+	struct ens_table t = table_of(1, 25);
+
+	FOR_ROWS(struct level_case, cases) {
+		struct flow f;
+
+		open_flow(&f);
+		take_acks(&f, 1000000 / c->gap_us + 2, c->gap_us, 0);
+		CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+		CHECK_EQ(f.c.state, c->state);
+	}
+}
+
+struct epsilon_case { u32 epsilon_pct, target_us, high_us, low_us, percentile; };
+
+static void epsilon_gives_two_limits(void)
+{
+	static const struct epsilon_case cases[] = {
+		{ 25, 100000, 125000, 75000, 95 },
+		{ 0, 100000, 100000, 100000, 0 },	/* the rule is switched off */
+		{ 100, 100000, 200000, 0, 95 },
+		{ 101, 100000, 201000, 0, 95 },
+		{ 1000, 60000000, 660000000, 0, 95 },
+		{ 1, 1, 1, 0, 95 },
+		{ 25, 3, 3, 2, 95 },
+	};
+
+	FOR_ROWS(struct epsilon_case, cases) {
+		struct ens_table t = table_of(1, c->epsilon_pct);
+		struct flow f;
+
+		t.classes[1].queueing_delay_us = c->target_us;
+		open_epoch_1(&f, &t);
+		CHECK_EQ(f.c.high_us, c->high_us);
+		CHECK_EQ(f.c.low_us, c->low_us);
+		CHECK_EQ(f.c.percentile, c->percentile);
+		CHECK_EQ(f.c.estimate_us, ESTIMATE_MS * MS);
+	}
+}
+
+struct judge_case {
+	u32 epsilon_pct;
+	u32 below, between, above;	/* samples at 75 ms, at 125 ms, at 125.001 ms */
+	enum ens_turn turn;
+};
+
+/* 95th percentile against 100 ms. Between the limits: kept, above: looked up, below: one up. */
+static void the_percentile_decides_exactly(void)
+{
+	static const struct judge_case cases[] = {
+		{ 25, 1000, 0, 0, ENS_RAISED },
+		{ 25, 950, 0, 50, ENS_RAISED },		/* q is the 95th of a hundred */
+		{ 25, 949, 1, 50, ENS_KEPT },
+		{ 25, 949, 0, 51, ENS_LOOKED_UP },
+		{ 25, 0, 1000, 0, ENS_KEPT },
+		{ 25, 0, 950, 50, ENS_KEPT },
+		{ 25, 0, 949, 51, ENS_LOOKED_UP },
+		{ 25, 0, 0, 1000, ENS_LOOKED_UP },
+		{ 0, 1000, 0, 0, ENS_LOOKED_UP },	/* epsilon 0: always */
+		{ 0, 0, 1000, 0, ENS_LOOKED_UP },
+	};
+
+	FOR_ROWS(struct judge_case, cases) {
+		struct ens_table t = table_of(1, c->epsilon_pct);
+		struct flow f;
+
+		open_epoch_1(&f, &t);
+		take_acks(&f, c->below, MS / 2, 75000);
+		take_acks(&f, c->between, MS / 2, 125000);
+		take_acks(&f, c->above, MS / 2, 125001);
+		CHECK_EQ(turn(&f, &t), c->turn);
+		/* 2,000,000 bytes/s are level 16; 8 was the state before. */
+		CHECK_EQ(f.c.state, c->turn == ENS_KEPT ? 8 : c->turn == ENS_RAISED ? 17 : 16);
+		CHECK_EQ(f.c.measured_bytes_per_s, 2000000);
+		CHECK_EQ(f.c.epoch, 2);
+	}
+}
+
+static void the_highest_level_is_not_raised(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	take_acks(&f, 9000, 100, 0);
+	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(f.c.state, 39);
+}
+
+static void samples_are_of_their_own_epoch(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	take_acks(&f, 2000, MS, 500000);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	/* Without one there is nothing to judge by. */
+	f.ack.rtt_us = 0;
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(f.c.samples, 0);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+}
+
+static void the_count_of_samples_is_bounded(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	f.c.samples = f.c.within_high = f.c.within_low = CCA_MAX_PKTS - 1;
+	take_acks(&f, 3, MS, 0);
+	CHECK_EQ(f.c.samples, CCA_MAX_PKTS);
+	CHECK_EQ(f.c.within_high, CCA_MAX_PKTS);
+	CHECK_EQ(turn(&f, &t), ENS_RAISED);	/* 2^24 x 100 does not wrap */
+}
+
+/* --- tables that come and go ------------------------------------------------ */
+
+static void without_a_table_there_is_no_state(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_flow(&f);
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(f.c.state, ENS_NO_STATE);
+	CHECK_EQ(f.c.measured_bytes_per_s, 1000000);	/* measured all the same */
+	CHECK_EQ(f.c.epoch_us, 30 * SECOND);
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 8);
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, NULL), ENS_KEPT);
+	CHECK_EQ(f.c.state, ENS_NO_STATE);
+}
+
+static void a_new_table_is_looked_up_whatever_the_delay(void)
+{
+	struct ens_table one = table_of(1, 25), two = table_of(2, 25);
+	struct flow f;
+
+	two.axis[0].count = 4;
+	open_epoch_1(&f, &one);
+	take_acks(&f, 500, MS, 100000);		/* would be kept */
+	CHECK_EQ(turn(&f, &two), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 3);
+	CHECK_EQ(f.c.generation, 2);
+	/* Nothing measured since: the last estimate counts in the new table. */
+	CHECK_EQ(turn(&f, &one), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 8);
+}
+
+static void nothing_measured_keeps_the_row(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_flow(&f);
+	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(f.c.state, ENS_NO_STATE);
+	open_epoch_1(&f, &t);
+	f.ack.app_limited = 1;
+	take_acks(&f, 1, MS, 500000);
+	ens_clock_start_epoch(&f.c, f.ack.now_us);	/* what was whole was of the epoch before */
+	take_acks(&f, 500, MS, 500000);
+	CHECK_EQ(ens_clock_measure(&f.c), 0);
+	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(f.c.state, 8);
+}
+
+/* --- application-limited time and silence --------------------------------------- */
+
+static void application_limited_time_is_not_measured(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	take_acks(&f, 600, MS / 2, 0);			/* 2,000,000 bytes/s, whole */
+	f.ack.app_limited = 1;
+	take_acks(&f, 300, 10 * MS, 0);			/* 100,000 that the application chose */
+	CHECK_EQ(ens_clock_measure(&f.c), 2000000);
+	f.ack.app_limited = 0;
+	take_acks(&f, 100, MS, 0);			/* too short to be whole */
+	CHECK_EQ(ens_clock_measure(&f.c), 2000000);
+	take_acks(&f, 200, MS, 0);
+	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
+}
+
+static void application_limited_samples_are_not_judged(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	take_acks(&f, 500, MS, 100000);
+	f.ack.app_limited = 1;
+	take_acks(&f, 5000, MS / 10, 0);
+	CHECK_EQ(f.c.samples, 500);
+	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+}
+
+static void a_silence_is_not_measured(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	take_acks(&f, 600, MS / 2, 0);
+	f.ack.now_us += 10 * SECOND;
+	ens_clock_on_restart(&f.c);
+	CHECK_EQ(ens_clock_measure(&f.c), 2000000);
+	f.ack.now_us += 90 * MS;			/* a round trip before the first ACK */
+	take_acks(&f, 251, MS, 0);
+	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
+	/* A silence right behind another leaves what was whole. */
+	ens_clock_on_restart(&f.c);
+	ens_clock_on_restart(&f.c);
+	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
+}
+
+static void epoch_0_that_is_cut_by_the_application_counts_its_whole_part(void)
+{
+	struct flow f;
+
+	open_flow(&f);
+	take_acks(&f, 500, MS, 0);
+	ens_clock_on_restart(&f.c);
+	take_acks(&f, 10, 10 * MS, 0);
+	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
+}
+
+static void a_class_beyond_the_last_is_the_last(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	open_epoch_1(&f, &t);
+	f.c.delay_class = 255;
+	turn(&f, &t);
+	CHECK_EQ(f.c.high_us, 125000);
+	f.c.delay_class = 0;
+	turn(&f, &t);
+	CHECK_EQ(f.c.high_us, 62500);
+}
+
+int main(void)
+{
+	RUN(the_estimate_is_what_was_acknowledged_over_the_window);
+	RUN(the_estimate_forgets_what_is_older_than_its_window);
+	RUN(epoch_0_ends_with_slow_start_and_others_with_their_time);
+	RUN(the_state_is_equation_2_of_the_estimate);
+	RUN(epsilon_gives_two_limits);
+	RUN(the_percentile_decides_exactly);
+	RUN(the_highest_level_is_not_raised);
+	RUN(samples_are_of_their_own_epoch);
+	RUN(the_count_of_samples_is_bounded);
+	RUN(without_a_table_there_is_no_state);
+	RUN(a_new_table_is_looked_up_whatever_the_delay);
+	RUN(nothing_measured_keeps_the_row);
+	RUN(application_limited_time_is_not_measured);
+	RUN(application_limited_samples_are_not_judged);
+	RUN(a_silence_is_not_measured);
+	RUN(epoch_0_that_is_cut_by_the_application_counts_its_whole_part);
+	RUN(a_class_beyond_the_last_is_the_last);
+	return check_report();
+}

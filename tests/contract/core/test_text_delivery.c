@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/ensemble_text.h, ensemble_format.h: texts in pieces, cut short or too long, and the formatter's edges. */
+#include "texts.h"
+
+/* --- delivery ------------------------------------------------------------- */
+
+static void pieces_of_any_size_give_the_same_table(void)
+{
+	u32 size, at;
+
+	set_text(gr_lines, 0, NULL);
+	for (size = 1; size <= r.len; size++) {
+		row = (int)size;
+		start_reading(CCA_ID_gr);
+		for (at = 0; at < r.len; at += size) {
+			u32 n = cca_min_u32(size, r.len - at);
+
+			CHECK(!ens_is_complete(&r.parser));
+			CHECK_EQ(feed_table(&r.parser, r.text + at, n), n);
+		}
+		CHECK(ens_is_complete(&r.parser));
+		CHECK_EQ(write_table(&r.table, r.back, sizeof(r.back)), r.len);
+		CHECK(!memcmp(r.back, r.text, r.len));
+		finish_reading();
+	}
+}
+
+static void a_text_cut_short_is_not_complete(void)
+{
+	u32 len;
+
+	set_text(gr_lines, 0, NULL);
+	for (len = 0; len < r.len; len++) {
+		row = (int)len;
+		start_reading(CCA_ID_gr);
+		CHECK_EQ(feed_table(&r.parser, r.text, len), len);
+		CHECK(!ens_is_complete(&r.parser));
+		CHECK(!ens_is_clear(&r.parser));
+		finish_reading();
+	}
+}
+
+static void an_error_stays(void)
+{
+	set_text(gr_lines, 9, "epsilon_pct 1001");
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(feed_table(&r.parser, r.text, r.len), -CCA_ERANGE);
+	CHECK_EQ(ens_parse(&r.parser, "", 0), -CCA_ERANGE);
+	set_text(gr_lines, 0, NULL);
+	CHECK_EQ(feed_table(&r.parser, r.text, r.len), -CCA_ERANGE);
+	CHECK(!ens_is_complete(&r.parser));
+	finish_reading();
+}
+
+static void text_behind_the_end_is_an_error(void)
+{
+	static const char *const behind[] = { "\n", " ", "x", "clear\n", "end 4\n" };
+	u32 i;
+
+	for (i = 0; i < 5; i++) {
+		row = (int)i + 1;
+		set_text(gr_lines, 0, NULL);
+		check_reads_back(CCA_ID_gr);
+		CHECK_EQ(ens_parse(&r.parser, behind[i], 1), -CCA_EINVAL);
+		CHECK(!ens_is_complete(&r.parser));
+		finish_reading();
+		start_reading(CCA_ID_gr);
+		CHECK_EQ(ens_parse(&r.parser, "clear\n", 6), 6);
+		CHECK(ens_is_clear(&r.parser));
+		CHECK(!ens_is_complete(&r.parser));
+		CHECK_EQ(ens_parse(&r.parser, behind[i], 1), -CCA_EINVAL);
+		CHECK(!ens_is_clear(&r.parser));
+	}
+}
+
+static void clear_counts_with_its_line_feed_alone(void)
+{
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(ens_parse(&r.parser, "clear", 5), 5);
+	CHECK(!ens_is_clear(&r.parser));
+	CHECK_EQ(ens_parse(&r.parser, "\n", 1), 1);
+	CHECK(ens_is_clear(&r.parser));
+	CHECK(!ens_needs_values(&r.parser));
+}
+
+static void the_parser_stops_where_it_needs_memory(void)
+{
+	u32 columns_end;
+
+	set_text(gr_lines, 0, NULL);
+	columns_end = (u32)(strstr(r.text, "0 0 60000") - r.text);
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(ens_parse(&r.parser, r.text, r.len), columns_end);
+	CHECK(ens_needs_values(&r.parser));
+	CHECK_EQ(ens_values_bytes(&r.table), 4 * 3 * sizeof(u32));
+	/* Without it nothing more is taken. */
+	CHECK_EQ(ens_parse(&r.parser, r.text + columns_end, 9), 0);
+	CHECK(ens_needs_values(&r.parser));
+	CHECK_EQ(feed_table(&r.parser, r.text + columns_end, r.len - columns_end), r.len - columns_end);
+	CHECK(ens_is_complete(&r.parser));
+	finish_reading();
+}
+
+static void a_line_longer_than_its_room_is_refused(void)
+{
+	char longest[ENS_MAX_LINE + 1];
+
+	memset(longest, 'x', sizeof(longest));
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(ens_parse(&r.parser, longest, ENS_MAX_LINE - 1), ENS_MAX_LINE - 1);
+	CHECK_EQ(ens_parse(&r.parser, longest, 1), -CCA_EINVAL);
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(ens_parse(&r.parser, longest, ENS_MAX_LINE + 1), -CCA_EINVAL);
+}
+
+static void more_than_256_kib_is_refused_as_such(void)
+{
+	static char text[4096];
+	u32 i, len = 0;
+	int taken = 0;
+
+	/* 64 levels of 64 and 8 classes: the header of a table that no text can hold. */
+	for (i = 0; i < 14; i++)
+		len += (u32)snprintf(text + len, sizeof(text) - len, "%s\n", i == 11 ?
+				     "axis first_axis linear 1 64" : i == 12 ?
+				     "axis second_axis linear 1 64" : twin_lines[i]);
+	start_reading(CCA_ID_twin);
+	CHECK_EQ(feed_table(&r.parser, text, len), len);
+	for (i = 0; i < 32768 && taken >= 0; i++) {
+		len = (u32)snprintf(text, sizeof(text), "%u %u %u 4294967295 4294967295 5\n",
+				    i / 512, i / 8 % 64, i % 8);
+		taken = feed_table(&r.parser, text, len);
+	}
+	CHECK_EQ(taken, -CCA_EFBIG);
+	CHECK_EQ(r.parser.text_bytes, ENS_MAX_TEXT_BYTES + 1);
+	CHECK(!ens_is_complete(&r.parser));
+	finish_reading();
+	/* One delivery of more than that is no other thing. */
+	start_reading(CCA_ID_twin);
+	CHECK(ens_parse(&r.parser, text, 1) == 1);
+}
+
+/* --- the formatter's edges --------------------------------------------------- */
+
+static void there_is_no_line_behind_the_last(void)
+{
+	char line[ENS_MAX_LINE];
+
+	set_text(gr_lines, 0, NULL);
+	check_reads_back(CCA_ID_gr);
+	CHECK_EQ(ens_lines(&r.table), 18);
+	CHECK_EQ(ens_format_line(&r.table, 17, line, sizeof(line)), strlen("end 4\n"));
+	CHECK_EQ(ens_format_line(&r.table, 18, line, sizeof(line)), 0);
+	CHECK_EQ(ens_format_line(&r.table, 0xffffffffu, line, sizeof(line)), 0);
+	finish_reading();
+}
+
+static void a_buffer_too_small_is_filled_and_not_overrun(void)
+{
+	char small[8];
+
+	set_text(gr_lines, 0, NULL);
+	check_reads_back(CCA_ID_gr);
+	memset(small, '#', sizeof(small));
+	CHECK_EQ(ens_format_line(&r.table, 0, small, 5), 5);
+	CHECK(!memcmp(small, "ccatu###", 8));
+	CHECK_EQ(ens_format_line(&r.table, 0, small, 0), 0);
+	CHECK(!memcmp(small, "ccatu###", 8));
+	finish_reading();
+}
+
+static void the_largest_number_is_written_whole(void)
+{
+	char text[2 * ENS_MAX_LINE];
+	struct ens_writer w = { text, 0, sizeof(text) };
+
+	ens_put_number(&w, 0xffffffffffffffffull);
+	ens_put_number(&w, 0);
+	CHECK_EQ(w.len, 21);
+	CHECK(!memcmp(text, "184467440737095516150", 21));
+	/* A text without an end is cut where a line would be. */
+	memset(text, 'x', sizeof(text));
+	w.len = 0;
+	ens_put_text(&w, text);
+	CHECK_EQ(w.len, ENS_MAX_LINE);
+}
+
+int main(void)
+{
+	RUN(pieces_of_any_size_give_the_same_table);
+	RUN(a_text_cut_short_is_not_complete);
+	RUN(an_error_stays);
+	RUN(text_behind_the_end_is_an_error);
+	RUN(clear_counts_with_its_line_feed_alone);
+	RUN(the_parser_stops_where_it_needs_memory);
+	RUN(a_line_longer_than_its_room_is_refused);
+	RUN(more_than_256_kib_is_refused_as_such);
+	RUN(there_is_no_line_behind_the_last);
+	RUN(a_buffer_too_small_is_filled_and_not_overrun);
+	RUN(the_largest_number_is_written_whole);
+	return check_report();
+}
