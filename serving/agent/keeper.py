@@ -15,6 +15,8 @@ from __future__ import annotations
 import errno
 import os
 from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import metadata
 from typing import TYPE_CHECKING
 
 from serving.agent.decide import Decision, Record, Refusal, Situation, State, decide
@@ -33,6 +35,7 @@ CLEAR_TEXT = "clear\n"
 
 # The kernel may take the same text later; any other refusal stays until table, offer or module changes.
 _TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOENT})
+_MAX_ERROR_CHARACTERS = 1000
 # An operator's `resume` may clear a table in the way: these say that one is.
 _IN_THE_WAY_ERRNOS = frozenset({errno.EEXIST, errno.ESTALE})
 
@@ -54,6 +57,7 @@ class CcaReport:
     error: str | None
     kernel_version: str
     module_version: str | None
+    agent_version: str | None
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON data."""
@@ -313,9 +317,10 @@ class Keeper:
             effective_digest=effective.digest if effective is not None else None,
             effective_serial=effective.serial if effective is not None else 0,
             state=state,
-            error=error,
+            error=error[:_MAX_ERROR_CHARACTERS] if error is not None else None,
             kernel_version=os.uname().release,
             module_version=status.module if status is not None else None,
+            agent_version=_agent_version(),
         )
 
     def _state_and_error(self) -> tuple[State, str | None]:
@@ -341,6 +346,17 @@ class Keeper:
             self._store.save(self.cca, STATE, report.to_json())
         except StateDirError as error:
             self._log.event("not_kept", cca=self.cca, error=str(error))
+
+
+@cache
+def _agent_version() -> str | None:
+    """Version of the installation: the agent's own wheel, or the whole of ccatune."""
+    for distribution in ("ccatune-agent", "ccatune"):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
 
 
 def _first_difference(kernel: KernelView, table: Table) -> str:

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""What the agent's tests put in the place of the kernel and of the registry, and the tables they use.
+
+FakeTree IS A FAKE of the module's tree: it keeps texts in memory, applies the
+serial rules of kmod/core/ensemble.h (`ens_admit`) to the header lines, and
+parses nothing else. The tests that need the real parser use the stand-in of
+emulation (test_stand_in.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, cast
+
+from kmod.abi import ALGORITHMS
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
+from serving.agent import EventLog, Table
+
+COLUMNS = ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
+PARAMETERS = "".join(
+    f"{spec.name} {spec.default} {spec.minimum} {spec.default} {spec.maximum} {spec.unit}\n"
+    for spec in ALGORITHMS["gr"].params
+)
+
+
+def ensemble(*, window_us: int = 60_000, levels: int = 3) -> Ensemble:
+    """A small ensemble; another window makes another digest."""
+    return Ensemble(
+        cca="gr",
+        epoch_ms=30_000,
+        estimate_ms=250,
+        epsilon_pct=25,
+        classes=(DelayClass(95, 50_000), DelayClass(95, 100_000)),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, levels),),
+        columns=COLUMNS,
+        rows=tuple((window_us, 3000, 12_000 + index) for index in range(levels * 2)),
+        provenance={"made_by": "test"},
+    )
+
+
+def table(serial: int, *, channel: str = "champion", registry: str = "local", window_us: int | None = None) -> Table:
+    """A deployment; each serial has content of its own unless a window is given."""
+    return Table(
+        ensemble=ensemble(window_us=60_000 + serial if window_us is None else window_us),
+        deployment=Deployment(registry=registry, channel=channel, serial=serial),
+    )
+
+
+def answer(offered: Table, **changes: Any) -> bytes:
+    """What the API answers for an offer, with some keys changed."""
+    deployment = offered.deployment
+    body = {
+        "registry": deployment.registry,
+        "cca": offered.ensemble.cca,
+        "channel": deployment.channel,
+        "serial": deployment.serial,
+        "digest": offered.ensemble.digest,
+        "hold_back_permille": deployment.hold_back_permille,
+        "note": "",
+        "restores_serial": None,
+        "deployed_at": "2026-01-01T00:00:00Z",
+        "ensemble": offered.ensemble.to_json(),
+        **changes,
+    }
+    return json.dumps(body).encode()
+
+
+class FakeTree:
+    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.generation = 0
+        self.rejected = 0
+        self.module = "0.1.0"
+        self.parameters = PARAMETERS
+        self.loaded = True
+        self.refuse_with: int | None = None
+        self.alter: Callable[[str], str] = lambda text: text
+        self.accepted: list[str] = []
+        self.on_access: Callable[[str], None] = lambda _: None
+
+    def reload(self) -> None:
+        """Unload and load the module: no table, generations from the beginning."""
+        self.text, self.generation, self.rejected = "", 0, 0
+
+    def read(self, cca: str, file: str) -> str:
+        """Return the text of a file."""
+        self.on_access(f"read {file}")
+        self._require(cca)
+        return {"ensemble": self.text, "parameters": self.parameters, "status": self._status()}[file]
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Take a table, or `clear`."""
+        self.on_access("before write")
+        self._require(cca)
+        assert file == "ensemble"
+        if text == "clear\n":
+            self.text = ""
+            self.generation += 1
+        else:
+            self._admit(text)
+        self.on_access("after write")
+
+    def _admit(self, text: str) -> None:
+        if self.refuse_with is not None:
+            self._refuse(self.refuse_with)
+        assert text.endswith("\n")
+        assert text.splitlines()[-1].startswith("end ")
+        now, offered = header(self.text), header(text)
+        if (now["registry"], now["channel"]) == (offered["registry"], offered["channel"]):
+            if int(offered["serial"]) < int(now["serial"]):
+                self._refuse(errno.ESTALE)
+            if offered["serial"] == now["serial"]:
+                if offered["digest"] != now["digest"]:
+                    self._refuse(errno.EEXIST)
+                return
+        self.text = self.alter(text)
+        self.generation += 1
+        self.accepted.append(text)
+
+    def _refuse(self, number: int) -> None:
+        self.rejected += 1
+        raise OSError(number, "refused by the fake")
+
+    def _require(self, cca: str) -> None:
+        if not self.loaded or cca != "gr":
+            raise FileNotFoundError(errno.ENOENT, "no such file", f"{cca}/ensemble")
+
+    def _status(self) -> str:
+        of = header(self.text)
+        return (
+            f"module {self.module}\ngeneration {self.generation}\nregistry {of['registry']}\n"
+            f"channel {of['channel']}\nserial {of['serial']}\ndigest {of['digest']}\nrejected_writes {self.rejected}\n"
+        )
+
+
+def header(text: str) -> dict[str, str]:
+    """The header lines of a table by their first word; of no table what `status` says then."""
+    lines = {line.partition(" ")[0]: line.partition(" ")[2] for line in text.splitlines()[:8]}
+    return {"registry": "-", "channel": "-", "serial": "0", "digest": "-", **lines}
+
+
+def log_to(stream: io.StringIO | None = None) -> EventLog:
+    """A log that a test can read."""
+    return EventLog(stream=stream if stream is not None else io.StringIO())
+
+
+@dataclass
+class FakeRegistry:
+    """A fake of the registry's API that long-polls, and can be told to answer anything."""
+
+    url: str = ""
+    offered: Table | None = None
+    raw: tuple[int, dict[str, str], bytes] | None = None
+    reports: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    closing: bool = False
+
+    def offer(self, offered: Table | None) -> None:
+        """Move the channel."""
+        with self.changed:
+            self.offered, self.raw = offered, None
+            self.changed.notify_all()
+
+    def answer_with(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """Answer every GET with this from now on."""
+        with self.changed:
+            self.raw = (status, headers, body)
+            self.changed.notify_all()
+
+    def wait_for_report(self, wanted: Callable[[dict[str, Any]], bool], *, timeout_s: float = 20) -> dict[str, Any]:
+        """Return the newest report once one that is wanted came; fails when none comes."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: bool(self.reports) and wanted(self.reports[-1]), timeout=timeout_s), (
+                self.reports
+            )
+            return self.reports[-1]
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def _fake(self) -> FakeRegistry:
+        return cast("FakeRegistry", self.server.fake)  # type: ignore[attr-defined]
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        del format, args
+
+    def do_GET(self) -> None:
+        fake = self._fake
+        known = self.headers.get("If-None-Match")
+        with fake.changed:
+            fake.asked.append((self.path, known))
+            if "wait=" in self.path and fake.raw is None and etag(fake.offered) == known:
+                wait_s = float(self.path.partition("wait=")[2])
+                fake.changed.wait_for(
+                    lambda: fake.closing or fake.raw is not None or etag(fake.offered) != known, timeout=wait_s
+                )
+            status, headers, body = fake.raw or _usual(fake.offered, known)
+        self._send(status, headers, body)
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with self._fake.changed:
+            self._fake.reports.append({"path": self.path, **body})
+            self._fake.changed.notify_all()
+        self._send(204, {}, b"")
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        if status not in {204, 304}:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def etag(offered: Table | None) -> str | None:
+    """The strong ETag of an offer."""
+    return None if offered is None else f'"{offered.deployment.serial}-{offered.ensemble.digest[-8:]}"'
+
+
+def _usual(offered: Table | None, known: str | None) -> tuple[int, dict[str, str], bytes]:
+    if offered is None:
+        return 404, {}, json.dumps({"title": "No such channel", "detail": "no channel champion"}).encode()
+    headers = {"ETag": etag(offered) or ""}
+    return (304, headers, b"") if known == headers["ETag"] else (200, headers, answer(offered))
+
+
+@contextmanager
+def fake_registry(port: int = 0) -> Iterator[FakeRegistry]:
+    """Serve a FakeRegistry on 127.0.0.1."""
+    fake = FakeRegistry()
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        block_on_close = False
+        allow_reuse_address = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A caller that hangs up is no news."""
+            del request, client_address
+
+    server = Server(("127.0.0.1", port), _Handler)
+    server.fake = fake  # type: ignore[attr-defined]
+    fake.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield fake
+    finally:
+        with fake.changed:
+            fake.closing = True
+            fake.changed.notify_all()
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=10)
