@@ -280,7 +280,7 @@ void bind_results(nb::module_& m) {
         .def_ro("dropped", &SimulationResult::dropped)
         .def_ro("lost_at_random", &SimulationResult::lost_at_random)
         .def_ro("delay_sum_s", &SimulationResult::delay_sum_s)
-        .def_prop_ro("delay_hist", [](const SimulationResult& r) { return owned(r.delay_hist); })
+        .def_prop_ro("delay_hist", [](const SimulationResult& r) { return owned(r.delay_hist); }, nb::rv_policy::move)
         .def_prop_ro("windows", &windows_dict)
         .def_prop_ro("flows",
                      [](const SimulationResult& r) {

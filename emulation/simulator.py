@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""The packet-level simulator: scenarios in, QoS out, on as many threads as there are.
+
+Equal scenarios give equal results, on any number of threads and any machine.
+Runs happen in C++ without the GIL; Ctrl-C stops before the next run begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation import _engine
+from emulation.errors import EmulationError
+from emulation.qos import Delays, EpochTurn, FlowQoS, QoS, Windows
+from emulation.scenario import FlowSpec, Scenario
+from emulation.traces import Trace
+
+__all__ = [
+    "GridResult",
+    "compact_edges_us",
+    "default_threads",
+    "evaluate_grid",
+    "simulate",
+    "simulate_many",
+]
+
+Progress = Callable[[int], None]
+_TURNS = ("waited", "looked_up", "raised", "kept")
+_NO_STATE = 2**32 - 1
+
+
+def default_threads() -> int:
+    """As many as this process may use processors."""
+    return len(os.sched_getaffinity(0))
+
+
+@cache
+def compact_edges_us() -> NDArray[np.float64]:
+    """Upper edges of the delay bins of windows and grids: 0.1 ms up to 3.2 ms, then at most 6.3 % wide."""
+    return _engine.compact_edges_us()
+
+
+@cache
+def _delay_edges_us() -> NDArray[np.float64]:
+    return _engine.delay_edges_us()
+
+
+@cache
+def _rtt_edges_us() -> NDArray[np.float64]:
+    return _engine.rtt_edges_us()
+
+
+def _opportunities(trace: Trace, made: dict[int, Any]) -> Any:
+    # Once per trace object: jobs of one call share it.
+    if id(trace) not in made:
+        made[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
+    return made[id(trace)]
+
+
+def _table(text: str, cca: str, made: dict[str, Any]) -> Any:
+    if text not in made:
+        try:
+            made[text] = _engine.Table(text, cca)
+        except OSError as error:
+            raise EmulationError(f"{error.strerror}; write it with kmod.ensemble.table_text") from error
+    return made[text]
+
+
+class _Jobs:
+    """Builds the engine's jobs; traces and tables are taken over once."""
+
+    def __init__(self) -> None:
+        self._traces: dict[int, Any] = {}
+        self._tables: dict[str, Any] = {}
+
+    def flow(self, flow: FlowSpec) -> Any:
+        table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
+        return _engine.FlowJob(flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s)
+
+    def job(self, scenario: Scenario, *, sample_s: float = 0.0) -> Any:
+        link = scenario.link
+        return _engine.Job(
+            flows=[self.flow(flow) for flow in scenario.flows],
+            trace=None if link.trace is None else _opportunities(link.trace, self._traces),
+            rate_bytes_per_s=0.0 if link.rate_mbps is None else link.rate_mbps * 125_000,
+            start_ms=link.start_ms,
+            opportunity_bytes=link.opportunity_bytes,
+            buffer_pkts=link.buffer_pkts,
+            buffer_bytes=link.buffer_bytes,
+            rtt_ms=link.rtt_ms,
+            loss=link.loss,
+            duration_s=scenario.duration_s,
+            warmup_s=scenario.warmup_s,
+            window_s=scenario.window_s or 0.0,
+            sample_s=sample_s,
+            seed=scenario.seed,
+        )
+
+
+def simulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
+    """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
+
+    Raises:
+        EmulationError: an ensemble text that the core does not take.
+    """
+    job = _Jobs().job(scenario, sample_s=series_every_s or 0.0)
+    return _qos(scenario, _engine.run([job], 1, None)[0])
+
+
+def simulate_many(
+    scenarios: Sequence[Scenario], *, threads: int | None = None, progress: Progress | None = None
+) -> list[QoS]:
+    """Run scenarios on threads (None: all processors); results in their order.
+
+    progress: called about ten times a second with the number of runs done.
+
+    Raises:
+        EmulationError: an ensemble text that the core does not take.
+    """
+    jobs = _Jobs()
+    results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)
+    return [_qos(scenario, result) for scenario, result in zip(scenarios, results, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class GridResult:
+    """Runs of every scenario (n) with every parameter set (m), over the measured time.
+
+    capacity_bytes, delivered_bytes, packets: uint64 [n, m]; delay_counts: uint32
+    [n, m, n_bins] in bins that end at edges_us.
+    """
+
+    capacity_bytes: NDArray[np.uint64]
+    delivered_bytes: NDArray[np.uint64]
+    packets: NDArray[np.uint64]
+    delay_counts: NDArray[np.uint32]
+    edges_us: NDArray[np.float64]
+
+
+def evaluate_grid(
+    scenarios: Sequence[Scenario],
+    params: Sequence[dict[str, int]],
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> GridResult:
+    """Run each scenario with each parameter set in place of its first flow's.
+
+    Raises:
+        EmulationError: no scenarios, no sets, or a set that the algorithm does not take.
+    """
+    if not scenarios or not params:
+        raise EmulationError(f"grid: expected scenarios and sets, got {len(scenarios)} and {len(params)}")
+    cca = scenarios[0].flows[0].cca
+    try:
+        rows = [FlowSpec(cca=cca, params=dict(values)).values() for values in params]
+    except ValueError as error:
+        raise EmulationError(f"grid: {error}") from error
+    jobs = _Jobs()
+    out = _engine.grid(
+        [jobs.job(scenario) for scenario in scenarios],
+        np.asarray(rows, dtype=np.uint32),
+        threads or default_threads(),
+        progress,
+    )
+    return GridResult(
+        out["capacity_bytes"], out["delivered_bytes"], out["packets"], out["hist"], compact_edges_us()
+    )
+
+
+def _flow_qos(flow: dict[str, Any], measured_s: float) -> FlowQoS:
+    turns = zip(
+        flow["turn_at_us"].tolist(),
+        flow["turn_measured_bytes_per_s"].tolist(),
+        flow["turn_epoch"].tolist(),
+        flow["turn_state"].tolist(),
+        flow["turn_kind"].tolist(),
+        strict=True,
+    )
+    return FlowQoS(
+        throughput_mbps=flow["delivered_pkts"] * 1500 * 8e-6 / measured_s,
+        goodput_mbps=flow["goodput_pkts"] * 1448 * 8e-6 / measured_s,
+        retransmission_rate=flow["retransmitted_pkts"] / max(flow["sent_pkts"], 1),
+        timeouts=flow["timeouts"],
+        rtt=Delays(_rtt_edges_us(), flow["rtt_hist"]),
+        turns=tuple(
+            EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
+            for at_us, measured, epoch, state, kind in turns
+        ),
+    )
+
+
+def _qos(scenario: Scenario, result: Any) -> QoS:
+    measured_s = scenario.duration_s - scenario.warmup_s
+    raw_flows = result.flows
+    flows = tuple(_flow_qos(flow, measured_s) for flow in raw_flows)
+    windows = result.windows
+    sent = sum(flow["sent_pkts"] for flow in raw_flows)
+    return QoS(
+        scenario=scenario.name,
+        throughput_mbps=result.delivered_bytes * 8e-6 / measured_s,
+        goodput_mbps=sum(flow.goodput_mbps for flow in flows),
+        capacity_mbps=result.capacity_bytes * 8e-6 / measured_s,
+        utilization=result.delivered_bytes / max(result.capacity_bytes, 1),
+        queueing_delay=Delays(_delay_edges_us(), result.delay_hist),
+        mean_queueing_delay_ms=result.delay_sum_s * 1000 / max(result.packets, 1),
+        retransmission_rate=sum(flow["retransmitted_pkts"] for flow in raw_flows) / max(sent, 1),
+        packets=result.packets,
+        simulated_packets=result.all_packets,
+        dropped=result.dropped,
+        lost_at_random=result.lost_at_random,
+        flows=flows,
+        windows=Windows(
+            windows["start_ms"],
+            windows["capacity_bytes"],
+            windows["delivered_bytes"],
+            windows["packets"],
+            windows["hist"],
+            compact_edges_us(),
+        ),
+        series=result.series,
+    )
