@@ -10,6 +10,9 @@
 //                   in flight is then taken for lost
 //   undo            the ACK of an original that was taken for lost by a timeout
 //                   takes that back (RFC 4015, told apart as by timestamps)
+//   pacing          in pairs, as Linux sends at least two segments at a time
+//                   (tcp_min_tso_segs): single ones, each waiting for the delayed
+//                   ACK, would show a slow flow a round trip 40 ms too long
 //   delivery rate   samples with Linux's meaning: the longer of the send and the
 //                   ACK interval
 //
@@ -89,6 +92,7 @@ public:
 
 private:
     static constexpr std::uint32_t kInitialWindow = 10;
+    static constexpr std::uint32_t kPacingQuantum = 2;
     static constexpr std::uint32_t kReordering = 3;  // RFC 5681 DupThresh
     static constexpr std::int64_t kMinRtoNs = 200'000'000;
     static constexpr std::int64_t kMaxRtoNs = 120'000'000'000;
@@ -120,7 +124,7 @@ private:
                 cwnd_limited_ = true;
                 return;
             }
-            if (now < next_send_) {
+            if (now < next_send_ && burst_ == 0) {
                 waits_for_pacing_ = true;
                 return;
             }
@@ -161,6 +165,7 @@ private:
 
     void pace(Instant now) {
         const std::uint64_t rate = algorithm_->decision().pacing_bytes_per_s;
+        burst_ = burst_ == 0 ? kPacingQuantum - 1 : burst_ - 1;
         if (!rate) {
             next_send_ = now;
             return;
@@ -340,6 +345,7 @@ private:
     std::uint32_t in_flight_ = 0, delivered_ = 0, arrived_now_ = 0, rate_base_ = 0;
     std::uint32_t timeout_tx_ = kNone;      // first transmission after a timeout not undone
     std::uint32_t recovery_end_ = 0, backoff_ = 0;
+    std::uint32_t burst_ = 0;               // segments that may go with the last one
     bool running_ = false, recovering_ = false, rate_valid_ = false;
     bool waits_for_pacing_ = false, cwnd_limited_ = false;
     Instant next_send_{}, delivered_at_{}, first_sent_at_{}, timeout_at_ = Instant::never();
