@@ -7,6 +7,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cerrno>
@@ -233,6 +234,17 @@ void bind_jobs(nb::module_& m) {
         .def(
             "admit", [](const Table& t, const Table* in_force) { return ens_admit(in_force ? &in_force->table() : nullptr, &t.table()); },
             "in_force"_a.none(), "1: may replace it. 0: is the one in force. Negative: errno.");
+    m.def(
+        "judge_text",
+        [](const std::string& text, const std::string& cca) {
+            try {
+                const Table table(text, id_of(cca));
+                return nb::make_tuple(0, 0, true);
+            } catch (const TableError& error) {
+                return nb::make_tuple(error.error_number(), error.line(), error.complete());
+            }
+        },
+        "text"_a, "cca"_a, "(errno or 0, line of the error or 0, whether an error came before the text ended).");
     nb::class_<FlowJob>(m, "FlowJob", "A flow: its algorithm, parameters and table, and when it runs.")
         .def(
             "__init__",

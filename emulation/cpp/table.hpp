@@ -13,16 +13,20 @@ namespace ccatune {
 
 class TableError : public std::exception {
 public:
-    TableError(int error_number, std::uint32_t line) : errno_(error_number), line_(line) {
+    // complete: the text was wrong, rather than cut short.
+    TableError(int error_number, std::uint32_t line, bool complete)
+        : errno_(error_number), line_(line), complete_(complete) {
         text_ = "ensemble text: refused in line " + std::to_string(line) + " with errno " + std::to_string(errno_);
     }
     const char* what() const noexcept override { return text_.c_str(); }
     int error_number() const { return errno_; }
     std::uint32_t line() const { return line_; }
+    bool complete() const { return complete_; }
 
 private:
     int errno_;
     std::uint32_t line_;
+    bool complete_;
     std::string text_;
 };
 
@@ -33,14 +37,14 @@ public:
         ens_parser_init(&parser, &table_, id);
         while (!text.empty()) {
             const int taken = ens_parse(&parser, text.data(), static_cast<std::uint32_t>(text.size()));
-            if (taken < 0) throw TableError(-taken, parser.line_no);
+            if (taken < 0) throw TableError(-taken, parser.line_no, true);
             text.remove_prefix(static_cast<std::size_t>(taken));
             if (ens_needs_values(&parser)) {
                 values_.resize(ens_values_bytes(&table_) / sizeof(u32));
                 ens_give_values(&parser, values_.data());
             }
         }
-        if (!ens_is_complete(&parser)) throw TableError(CCA_EINVAL, parser.line_no + 1);
+        if (!ens_is_complete(&parser)) throw TableError(CCA_EINVAL, parser.line_no + 1, false);
         table_.generation = 1;
     }
     Table(const Table&) = delete;

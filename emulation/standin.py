@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""A stand-in for /proc/net/ccatune, for machines without the kernel module.
+
+The same files with the same rules (parser, formatter and admission are the
+core's), kept in a folder instead of a kernel: `<root>/<cca>.json`, replaced as a
+whole, so that a reader or a crash finds the state before or after a write and
+nothing between. What it cannot have is flows: nothing on this machine follows
+its tables, and `status` says that it is a stand-in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from emulation import _engine
+from emulation.errors import EmulationError
+from kmod.abi import ALGORITHMS
+from kmod.ensemble import MAX_TEXT_BYTES, write_atomically
+
+__all__ = ["StandInTree"]
+
+MODULE = "stand-in 0.1.0"
+
+
+@dataclass(frozen=True)
+class _State:
+    generation: int = 0
+    rejected_writes: int = 0
+    ensemble: str = ""
+    parameters: dict[str, int] = field(default_factory=dict)
+
+
+class StandInTree:
+    """The tree's files of every algorithm with parameters. Errors are OSError with the kernel's errno.
+
+    Raises:
+        EmulationError: a state file that this class did not write.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self.root.mkdir(parents=True, exist_ok=True)
+
+    def read(self, cca: str, file: str) -> str:
+        """The whole text of a file."""
+        self._check(cca, file)
+        state = self._load(cca)
+        if file == "ensemble":
+            return state.ensemble
+        if file == "parameters":
+            return _parameters_text(cca, state)
+        return _status_text(cca, state) if file == "status" else ""
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write a whole text, as in one open file."""
+        self._check(cca, file)
+        if file not in ("ensemble", "parameters"):
+            raise _refused(errno.EACCES, f"{cca}/{file} is read-only")
+        with self._locked(cca):
+            state = self._load(cca)
+            try:
+                taken = _take_table(cca, state, text) if file == "ensemble" else _take_values(cca, state, text)
+            except OSError:
+                self._save(cca, replace(state, rejected_writes=state.rejected_writes + 1))
+                raise
+            if taken != state:
+                self._save(cca, taken)
+
+    def _check(self, cca: str, file: str) -> None:
+        if cca not in ALGORITHMS or file not in ("parameters", "ensemble", "status", "flows"):
+            raise _refused(errno.ENOENT, f"{cca}/{file}: no such file")
+
+    @contextlib.contextmanager
+    def _locked(self, cca: str) -> Iterator[None]:
+        descriptor = os.open(self.root / f".{cca}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _path(self, cca: str) -> Path:
+        return self.root / f"{cca}.json"
+
+    def _load(self, cca: str) -> _State:
+        path = self._path(cca)
+        try:
+            return _State(**json.loads(path.read_bytes()))
+        except FileNotFoundError:
+            return _State()
+        except (ValueError, TypeError) as error:
+            raise EmulationError(f"{path}: expected the state of a stand-in, got other data; remove it") from error
+
+    def _save(self, cca: str, state: _State) -> None:
+        write_atomically(self._path(cca), json.dumps(asdict(state), indent=1).encode() + b"\n")
+
+
+def _refused(number: int, message: str) -> OSError:
+    return OSError(number, message)
+
+
+def _take_table(cca: str, state: _State, text: str) -> _State:
+    if text == "clear\n":
+        return replace(state, ensemble="", generation=state.generation + 1)
+    if not text:
+        return state
+    # One byte over the limit is enough for the parser to refuse the text.
+    number, line, complete = _engine.judge_text(text[: MAX_TEXT_BYTES + 1], cca)
+    if number and not complete:  # closed without `end`: discarded and counted, as the kernel does
+        return replace(state, rejected_writes=state.rejected_writes + 1)
+    if number:
+        raise _refused(number, f"{cca}/ensemble: refused in line {line}")
+    offered = _engine.Table(text, cca)
+    in_force = _engine.Table(state.ensemble, cca) if state.ensemble else None
+    verdict = offered.admit(in_force)
+    if verdict < 0:
+        raise _refused(-verdict, f"{cca}/ensemble: serial {offered.serial} does not follow the table in force")
+    if verdict == 0:
+        return state
+    return replace(state, ensemble=offered.text, generation=state.generation + 1)
+
+
+def _take_values(cca: str, state: _State, text: str) -> _State:
+    values = dict(state.parameters)
+    specs = {spec.name: spec for spec in ALGORITHMS[cca].params}
+    for line in text.splitlines():
+        name, _, number = line.partition(" ")
+        if name not in specs or not (number.isascii() and number.isdigit()):
+            raise _refused(errno.EINVAL, f"{cca}/parameters: expected `name value`, got {line!r}")
+        if not specs[name].minimum <= int(number) <= specs[name].maximum:
+            raise _refused(errno.ERANGE, f"{cca}/parameters: {name} out of range")
+        values[name] = int(number)
+    return replace(state, parameters=values)
+
+
+def _parameters_text(cca: str, state: _State) -> str:
+    return "".join(
+        f"{spec.name} {state.parameters.get(spec.name, spec.default)} "
+        f"{spec.minimum} {spec.default} {spec.maximum} {spec.unit}\n"
+        for spec in ALGORITHMS[cca].params
+    )
+
+
+def _status_text(cca: str, state: _State) -> str:
+    table = _engine.Table(state.ensemble, cca) if state.ensemble else None
+    lines = {
+        "module": MODULE,
+        "generation": state.generation,
+        "registry": table.registry if table else "-",
+        "channel": table.channel if table else "-",
+        "serial": table.serial if table else 0,
+        "digest": table.digest if table else "-",
+        "rejected_writes": state.rejected_writes,
+    }
+    return "".join(f"{name} {value}\n" for name, value in lines.items())
