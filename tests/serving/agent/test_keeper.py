@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: MIT
+"""One CCA through every state and back, against the fake of the tree."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serving.agent import Keeper, State, Store, Table
+from serving.agent.keeper import CcaReport
+from serving.agent.store import LAST_KNOWN_GOOD, PENDING, STATE
+from tests.serving.agent.fakes import PARAMETERS, FakeTree, log_to, table
+
+ONE, TWO, THREE = table(1), table(2), table(3)
+BY_HAND = table(8, channel="by-hand")
+
+
+class Server:
+    """A server with an agent that can be started again, and what it keeps over a restart or a reboot."""
+
+    def __init__(self, folder: Path) -> None:
+        self.tree = FakeTree()
+        self.store = Store(folder)
+        self.boot_id = "boot-1"
+        self.log = io.StringIO()
+        self.keeper = self.restart()
+
+    def restart(self, *, channel: str = "champion") -> Keeper:
+        """Start the agent anew; the kernel and the disk stay as they are."""
+        self.keeper = Keeper(
+            "gr",
+            channel=channel,
+            tree=self.tree,
+            store=self.store,
+            log=log_to(self.log),
+            boot_id=self.boot_id,
+        )
+        self.keeper.start()
+        return self.keeper
+
+    def reboot(self) -> None:
+        """Empty the kernel and start the agent."""
+        self.tree.reload()
+        self.boot_id += "+"
+        self.restart()
+
+    def by_hand(self, text: str) -> None:
+        """An operator writes a table, or `clear`."""
+        self.tree.write("gr", "ensemble", text)
+        self.keeper.check()
+
+    @property
+    def report(self) -> CcaReport:
+        return self.keeper.report()
+
+    @property
+    def state(self) -> State:
+        return self.report.state
+
+    def good(self) -> Table | None:
+        return self.store.load_table("gr", LAST_KNOWN_GOOD)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        yield Server(store.root)
+
+
+@pytest.fixture
+def in_sync(server: Server) -> Server:
+    server.keeper.offered(ONE)
+    assert server.state is State.IN_SYNC
+    return server
+
+
+def test_agent_starts_without_a_table_and_says_starting(server: Server) -> None:
+    assert server.state is State.STARTING
+    assert (server.report.effective_digest, server.report.effective_serial) == (None, 0)
+    assert server.report.kernel_version == os.uname().release
+    assert server.report.module_version == "0.1.0"
+
+
+def test_offer_is_written_read_back_kept_and_in_sync(server: Server) -> None:
+    server.keeper.offered(ONE)
+    assert server.tree.text == ONE.text
+    assert server.good() == ONE
+    assert server.store.load_table("gr", PENDING) is None
+    report = server.report
+    assert (report.state, report.error) == (State.IN_SYNC, None)
+    assert (report.offered_digest, report.offered_serial) == (ONE.ensemble.digest, 1)
+    assert (report.effective_digest, report.effective_serial) == (ONE.ensemble.digest, 1)
+    assert server.store.load("gr", STATE) == report.to_json()
+
+
+def test_roll_back_is_an_offer_like_any_other(in_sync: Server) -> None:
+    in_sync.keeper.offered(TWO)
+    rolled_back = Table(ONE.ensemble, THREE.deployment)
+    in_sync.keeper.offered(rolled_back)
+    assert in_sync.tree.text == rolled_back.text
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -> None:
+    in_sync.keeper.unavailable("registry http://r: refused")
+    assert in_sync.tree.text == ONE.text
+    assert (in_sync.state, in_sync.report.error) == (State.OFFLINE, "registry http://r: refused")
+    in_sync.keeper.unchanged()
+    assert (in_sync.state, in_sync.report.error) == (State.IN_SYNC, None)
+
+
+def test_bad_answer_is_reported_and_never_applied(in_sync: Server) -> None:
+    in_sync.keeper.offer_refused("digest mismatch")
+    assert (in_sync.state, in_sync.report.error) == (State.REJECTED, "digest mismatch")
+    assert in_sync.tree.text == ONE.text
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_last_known_good_is_in_force_after_a_reboot_before_anything_is_asked(in_sync: Server) -> None:
+    in_sync.reboot()
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.state is State.STARTING
+    in_sync.keeper.unavailable("gone")
+    assert in_sync.state is State.OFFLINE
+    assert in_sync.tree.text == ONE.text
+
+
+def test_restart_with_the_table_in_force_writes_nothing(in_sync: Server) -> None:
+    in_sync.restart()
+    in_sync.keeper.offered(ONE)
+    assert in_sync.tree.accepted == [ONE.text]
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_module_loaded_anew_gets_the_table_at_the_next_look(in_sync: Server) -> None:
+    in_sync.tree.reload()
+    in_sync.keeper.check()
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_module_that_is_gone_is_incompatible_until_it_is_back(in_sync: Server) -> None:
+    in_sync.tree.loaded = False
+    in_sync.keeper.check()
+    assert in_sync.state is State.INCOMPATIBLE
+    assert "module is not loaded" in str(in_sync.report.error)
+    assert in_sync.report.effective_digest is None
+    in_sync.tree.reload()
+    in_sync.tree.loaded = True
+    in_sync.keeper.check()
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_agent_that_starts_before_the_module_applies_when_it_comes(in_sync: Server) -> None:
+    in_sync.tree.loaded = False
+    in_sync.reboot()
+    assert in_sync.state is State.INCOMPATIBLE
+    in_sync.tree.loaded = True
+    in_sync.keeper.check()
+    assert in_sync.tree.text == ONE.text
+
+
+def test_offer_outside_the_modules_ranges_is_incompatible_and_the_old_table_stays(in_sync: Server) -> None:
+    in_sync.tree.parameters = PARAMETERS.replace(" 4000000 ", " 60001 ")
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.INCOMPATIBLE
+    assert "from 2000 to 60001, row 0 has 60002" in str(in_sync.report.error)
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.report.offered_serial == 2
+    assert in_sync.report.effective_serial == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (errno.EINVAL, "EINVAL (a line"),
+        (errno.ERANGE, "ERANGE (a value"),
+        (errno.EPERM, "EPERM (not permitted: CAP_NET_ADMIN"),
+        (errno.EFBIG, "EFBIG (the table is larger"),
+    ],
+)
+def test_refusal_of_the_kernel_is_named_in_words_and_the_old_table_stays(
+    in_sync: Server, number: int, words: str
+) -> None:
+    in_sync.tree.refuse_with = number
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.REJECTED
+    assert words in str(in_sync.report.error)
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.good() == ONE
+    assert in_sync.store.load_table("gr", PENDING) is None
+
+
+def test_refused_table_is_written_once_and_the_next_offer_is_tried(in_sync: Server) -> None:
+    in_sync.tree.refuse_with = errno.ERANGE
+    in_sync.keeper.offered(TWO)
+    for _ in range(3):
+        in_sync.keeper.check()
+        in_sync.keeper.unchanged()
+        in_sync.keeper.offered(TWO)
+    assert in_sync.tree.rejected == 1
+    in_sync.tree.refuse_with = None
+    in_sync.keeper.offered(THREE)
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_refusal_for_want_of_memory_is_tried_again(in_sync: Server) -> None:
+    in_sync.tree.refuse_with = errno.ENOMEM
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.REJECTED
+    in_sync.tree.refuse_with = None
+    in_sync.keeper.check()
+    assert in_sync.state is State.IN_SYNC
+    assert in_sync.tree.text == TWO.text
+
+
+def test_registry_that_counts_from_the_beginning_is_rejected_as_stale(in_sync: Server) -> None:
+    in_sync.keeper.offered(THREE)
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.REJECTED
+    assert "ESTALE (the kernel holds a newer serial" in str(in_sync.report.error)
+    assert in_sync.tree.text == THREE.text
+
+
+def test_serial_that_names_other_content_is_rejected(in_sync: Server) -> None:
+    in_sync.keeper.offered(table(1, window_us=77_000))
+    assert in_sync.state is State.REJECTED
+    assert "EEXIST (the kernel holds this serial" in str(in_sync.report.error)
+    assert in_sync.tree.text == ONE.text
+
+
+def test_kernel_that_reads_back_something_else_is_reported_by_the_line(server: Server) -> None:
+    server.tree.alter = lambda text: text.replace("epsilon_pct 25", "epsilon_pct 26")
+    server.keeper.offered(ONE)
+    assert server.state is State.REJECTED
+    assert "line 9: wrote 'epsilon_pct 25', read 'epsilon_pct 26'" in str(server.report.error)
+    assert server.good() is None
+
+
+def test_table_changed_by_hand_pauses_the_agent_and_is_not_fought(in_sync: Server) -> None:
+    in_sync.by_hand(BY_HAND.text)
+    assert in_sync.state is State.DEGRADED
+    assert "local/by-hand serial 8 is in force" in str(in_sync.report.error)
+    in_sync.keeper.offered(TWO)
+    in_sync.keeper.unavailable("gone")
+    in_sync.restart()
+    in_sync.keeper.offered(THREE)
+    assert in_sync.state is State.DEGRADED
+    assert in_sync.tree.text == BY_HAND.text
+    assert (in_sync.report.offered_serial, in_sync.report.effective_serial) == (3, 8)
+    assert in_sync.good() == ONE
+
+
+def test_table_cleared_by_hand_stays_cleared_over_a_restart(in_sync: Server) -> None:
+    in_sync.by_hand("clear\n")
+    assert in_sync.state is State.DEGRADED
+    in_sync.restart()
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.DEGRADED
+    assert in_sync.tree.text == ""
+
+
+def test_pause_ends_when_the_operator_writes_our_table_back(in_sync: Server) -> None:
+    in_sync.by_hand(BY_HAND.text)
+    in_sync.by_hand(ONE.text)
+    assert in_sync.state is State.IN_SYNC
+    in_sync.by_hand("clear\n")
+    assert in_sync.state is State.DEGRADED
+
+
+def test_resume_gives_the_table_back_to_the_agent(in_sync: Server) -> None:
+    in_sync.by_hand(BY_HAND.text)
+    in_sync.keeper.offered(TWO)
+    in_sync.keeper.resume()
+    assert in_sync.state is State.IN_SYNC
+    assert in_sync.tree.text == TWO.text
+    in_sync.by_hand(BY_HAND.text)
+    assert in_sync.state is State.DEGRADED
+
+
+def test_resume_clears_a_newer_serial_that_stands_in_the_way(in_sync: Server) -> None:
+    in_sync.by_hand(table(99).text)
+    in_sync.keeper.resume()
+    assert in_sync.state is State.IN_SYNC
+    assert in_sync.tree.text == ONE.text
+
+
+def test_resume_replaces_the_same_serial_with_other_rows(in_sync: Server) -> None:
+    in_sync.tree.text = ONE.text.replace("12000", "12345")
+    in_sync.tree.generation += 1
+    in_sync.keeper.check()
+    assert in_sync.state is State.DEGRADED
+    in_sync.keeper.resume()
+    assert in_sync.tree.text == ONE.text
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_resume_that_the_kernel_refuses_puts_the_operators_table_back(in_sync: Server) -> None:
+    in_sync.by_hand(table(99).text)
+    tree = in_sync.tree
+    accesses: list[str] = []
+
+    def refuse_after_clear(access: str) -> None:
+        accesses.append(access)
+        if accesses.count("before write") == 3:
+            raise OSError(errno.ENOMEM, "no memory")
+
+    tree.on_access = refuse_after_clear
+    in_sync.keeper.resume()
+    assert in_sync.state is State.REJECTED
+    assert "ENOMEM" in str(in_sync.report.error)
+    assert tree.text == table(99).text
+
+
+def test_mark_of_agent_resume_is_taken_at_the_next_look(in_sync: Server) -> None:
+    in_sync.by_hand("clear\n")
+    in_sync.store.ask_to_resume("gr")
+    in_sync.keeper.check()
+    assert in_sync.tree.text == ONE.text
+    assert not in_sync.store.is_asked_to_resume("gr")
+
+
+def test_resume_without_anything_to_apply_waits_for_the_first_offer(in_sync: Server) -> None:
+    in_sync.by_hand(BY_HAND.text)
+    (in_sync.store.root / "gr" / LAST_KNOWN_GOOD).unlink()
+    in_sync.restart()
+    in_sync.keeper.resume()
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.IN_SYNC
+    assert in_sync.tree.text == TWO.text
+
+
+def test_damaged_last_known_good_is_never_applied(in_sync: Server) -> None:
+    path = in_sync.store.root / "gr" / LAST_KNOWN_GOOD
+    path.write_bytes(path.read_bytes().replace(b"12000", b"12001"))
+    in_sync.reboot()
+    assert in_sync.tree.text == ""
+    assert "is damaged and is not used" in str(in_sync.report.error)
+    assert "event=damaged" in in_sync.log.getvalue()
+    in_sync.keeper.offered(ONE)
+    assert (in_sync.state, in_sync.report.error) == (State.IN_SYNC, None)
+    assert in_sync.good() == ONE
+
+
+def test_damaged_record_is_set_aside_and_the_table_kept(in_sync: Server) -> None:
+    (in_sync.store.root / "gr" / "record").write_bytes(b"half")
+    in_sync.restart()
+    in_sync.keeper.offered(TWO)
+    assert in_sync.state is State.IN_SYNC
+
+
+def test_last_known_good_of_another_channel_stays_until_the_first_offer(in_sync: Server) -> None:
+    in_sync.restart(channel="canary")
+    assert in_sync.tree.text == ONE.text
+    canary = table(1, channel="canary", window_us=90_000)
+    in_sync.keeper.offered(canary)
+    assert in_sync.tree.text == canary.text
+    in_sync.restart()
+    in_sync.reboot()
+    assert in_sync.tree.text == ""
+
+
+def test_full_disk_keeps_the_old_table_and_says_so(in_sync: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        in_sync.keeper.offered(TWO)
+        assert in_sync.state is State.REJECTED
+        assert "No space left on device" in str(in_sync.report.error)
+        assert in_sync.tree.text == ONE.text
+    in_sync.keeper.check()
+    assert in_sync.state is State.IN_SYNC
+    assert in_sync.tree.text == TWO.text
+
+
+def test_quiet_when_nothing_changes(in_sync: Server) -> None:
+    before, accepted = in_sync.log.getvalue(), list(in_sync.tree.accepted)
+    for _ in range(5):
+        in_sync.keeper.check()
+        in_sync.keeper.unchanged()
+        in_sync.keeper.offered(ONE)
+    assert in_sync.log.getvalue() == before
+    assert in_sync.tree.accepted == accepted
+
+
+def test_log_has_one_line_an_event(in_sync: Server) -> None:
+    lines = in_sync.log.getvalue().splitlines()
+    assert [line.partition(" ")[0] for line in lines] == ["event=state", "event=applied", "event=state"]
+    assert "state=InSync offered=1 effective=1" in lines[2]
