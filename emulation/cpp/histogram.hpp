@@ -6,7 +6,7 @@
 //   DelayHistogram   0.1 ms up to 1 s, then 10 ms up to 60 s, then one bin
 //   LogHistogram<S>  ticks of 0.1 ms: one bin a tick up to 2^(S+1) ticks, then
 //                    2^S bins an octave up to 60 s. Width at most 2^-S of the
-//                    value: 6.3 % for S = 4, 1.6 % for S = 6
+//                    value: 3.1 % for S = 5, 1.6 % for S = 6
 //
 // A percentile is the upper edge of the bin that holds it: too high by at most
 // one bin, never too low.
@@ -97,7 +97,7 @@ private:
     std::array<std::uint32_t, Bins::kBins> counts_{};
 };
 
-using CompactBins = LogBins<4>;  // what windows and grids keep
+using CompactBins = LogBins<5>;  // what windows and grids keep
 using FineLog = LogHistogram<6>; // what flows keep of RTT and queueing delay
 
 }  // namespace ccatune
