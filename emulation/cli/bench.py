@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune bench`: how fast the simulator is, on the link that others are measured on.
+
+    link      20 Mbit/s trace (opportunities spread evenly in ms), RTT 100 ms, 1000-packet buffer; one GR flow
+    speed     packets delivered per second of wall time, one thread
+    scaling   the same jobs on one thread and on two, one after the other: the ratio of the times
+    core      ns an ACK of GR's and of Reno's core alone
+
+Medians of `repeats` runs. Targets: 4 million packets per second; two threads at least 1.8 times one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from emulation import _engine
+from emulation.scenario import LinkSpec, Scenario
+from emulation.simulator import default_threads, simulate, simulate_many
+from emulation.traces import Trace
+
+__all__ = ["bench"]
+
+TARGET_PKTS_PER_S = 4e6
+TARGET_SCALING = 1.8
+JOBS = 12
+ACKS = 2_000_000
+# The original authors' simulator, measured on a machine like the ones that this runs on.
+AUTHORS_PKTS_PER_S = 0.1e6
+
+
+def even_trace(rate_mbps: float = 20.0, *, period_s: int = 60) -> Trace:
+    """A trace of that rate with its opportunities spread as evenly as milliseconds allow."""
+    count = round(rate_mbps * 1e6 * period_s / (1500 * 8))
+    times_ms = (np.arange(count, dtype=np.int64) * period_s * 1000 // count).astype(np.uint32)
+    return Trace(f"{rate_mbps:g} Mbit/s", times_ms, period_s * 1000)
+
+
+def gr_scenario(duration_s: float) -> Scenario:
+    """One GR flow on the link of the module's text."""
+    return Scenario(name="bench", link=LinkSpec(trace=even_trace()), duration_s=duration_s)
+
+
+def measure_speed(duration_s: float) -> float:
+    """Delivered packets per second of wall time, in one run of that simulated length."""
+    scenario = gr_scenario(duration_s)
+    started_s = time.perf_counter()
+    qos = simulate(scenario)
+    return qos.simulated_packets / (time.perf_counter() - started_s)
+
+
+def measure_scaling(duration_s: float) -> float:
+    """Time of the same jobs on one thread by their time on two."""
+    jobs = [gr_scenario(duration_s / 4)] * JOBS
+    spent_s = []
+    for threads in (1, 2):
+        started_s = time.perf_counter()
+        simulate_many(jobs, threads=threads)
+        spent_s.append(time.perf_counter() - started_s)
+    return spent_s[0] / spent_s[1]
+
+
+def describe_machine() -> dict[str, str]:
+    """Version, processor, what may be used of it, Python and system."""
+    try:
+        own = version("ccatune")
+    except PackageNotFoundError:
+        own = "unknown"
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), model)
+    return {
+        "ccatune": own,
+        "processor": model,
+        "usable_cpus": str(default_threads()),
+        "load_average": f"{os.getloadavg()[0]:.1f}",
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+
+
+def measure(*, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
+    """All runs of all figures, the figures in turn, so that a busy moment does not hit one alone."""
+    parts: dict[str, Callable[[], float]] = {
+        "pkts_per_s": lambda: measure_speed(duration_s),
+        "gr_ns_per_ack": lambda: _engine.gr_ns_per_ack(ACKS),
+        "reno_ns_per_ack": lambda: _engine.reno_ns_per_ack(ACKS),
+    }
+    if default_threads() > 1:
+        parts["two_threads_by_one"] = lambda: measure_scaling(duration_s)
+    runs: dict[str, list[float]] = {name: [] for name in parts}
+    console = Console(stderr=True)
+    for _ in track(range(repeats), "measuring", console=console, transient=True, disable=quiet):
+        for name, part in parts.items():
+            runs[name].append(part())
+    return runs
+
+
+@click.command()
+@click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs behind each median.")
+@click.option(
+    "--duration", "duration_s", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
+    help="Simulated seconds of a run.",
+)  # fmt: skip
+@click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def bench(*, repeats: int, duration_s: float, enforce: bool, as_json: bool) -> None:
+    """Measure the simulator: packets per second, gain of a second thread, cost of an ACK in the core.
+
+    \b
+    Example:
+      ccatune bench
+      ccatune bench --enforce --json
+    """
+    runs = measure(repeats=repeats, duration_s=duration_s, quiet=as_json)
+    medians = {name: statistics.median(values) for name, values in runs.items()}
+    targets = {"pkts_per_s": TARGET_PKTS_PER_S, "two_threads_by_one": TARGET_SCALING}
+    missed = [name for name, least in targets.items() if medians.get(name, 0.0) < least]
+    if as_json:
+        result: dict[str, Any] = {"machine": describe_machine(), "runs": runs, "targets": targets}
+        click.echo(json.dumps({**result, "missed": missed, **medians}))
+    else:
+        print_figures(medians, runs, missed)
+    if enforce and missed:
+        sys.exit(1)
+
+
+def print_figures(medians: dict[str, float], runs: dict[str, list[float]], missed: list[str]) -> None:
+    """Print the machine, then each figure with its range and target."""
+    for key, value in describe_machine().items():
+        click.echo(f"{key.replace('_', ' ')}: {value}")
+    rows = (
+        ("pkts_per_s", "million packets/s, one thread", 1e-6, f">= {TARGET_PKTS_PER_S / 1e6:g}"),
+        ("two_threads_by_one", "two threads by one", 1.0, f">= {TARGET_SCALING:g}"),
+        ("gr_ns_per_ack", "GR's core, ns an ACK", 1.0, ""),
+        ("reno_ns_per_ack", "Reno's core, ns an ACK", 1.0, ""),
+    )
+    table = Table()
+    for heading in ("figure", "median", "least", "most", "target", ""):
+        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    for name, label, scale, target in rows:
+        verdict = ("short" if name in missed else "holds") if target else ""
+        if name not in runs:
+            table.add_row(label, "-", "-", "-", target, "needs two processors")
+            continue
+        values = [f"{value * scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
+        table.add_row(label, *values, target, verdict)
+    Console().print(table)
+    times = medians["pkts_per_s"] / AUTHORS_PKTS_PER_S
+    click.echo(
+        f"{medians['pkts_per_s'] / 1e6:.2f} million packets/s, {times:.0f} times the original authors' simulator"
+    )

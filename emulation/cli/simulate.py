@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune simulate`: one scenario, its figures and its picture."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from emulation.errors import EmulationError
+from emulation.files import build_scenario, read_document
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+from emulation.simulator import simulate as run_scenario
+
+__all__ = ["simulate"]
+
+Document = dict[str, Any]
+
+SERIES_POINTS = 900
+SERIES_LEAST_S = 0.02
+_BUFFER = re.compile(r"(\d+)(pkts|bytes)")
+_PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
+
+
+@click.command()
+@click.argument("file", required=False, metavar="[SCENARIO.yaml]", type=click.Path(path_type=Path))
+@click.option("--trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .up, .txt, .tar.xz).")
+@click.option("--recording", help="Which recording, where --trace holds several.")
+@click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")
+@click.option("--start-s", type=click.FloatRange(min=0), help="Where in the trace the run begins.")
+@click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
+@click.option("--buffer", "buffer_size", help="Most in the queue, as 1000pkts or 1500000bytes.  [default: 1000pkts]")
+@click.option("--loss", type=float, help="Share of packets lost at random, 0 to 1.  [default: 0]")
+@click.option("--cca", help="Algorithm of the flows: gr or reno.  [default: gr]")
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter of the flows; repeatable.")
+@click.option("--ensemble", type=click.Path(path_type=Path), help="Ensemble file that the flows follow.")
+@click.option("--delay-class", help="Its target, such as 100ms.  [default: its first]")
+@click.option("--flows", "n_flows", type=click.IntRange(1, 1000), help="That many flows, all as the first.")
+@click.option("--duration", "duration_s", type=float, help="Seconds simulated.  [default: 30]")
+@click.option("--warmup", "warmup_s", type=float, help="Seconds at the start that do not count.  [default: 0]")
+@click.option("--seed", type=int, help="Of random loss.  [default: 0]")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run into this .png, .svg, .pdf."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: Any) -> None:
+    """Run one scenario in the simulator: from a file, from options, or from a file with options over it.
+
+    \b
+    Example:
+      ccatune simulate --rate-mbps 20 --rtt-ms 100 --duration 30 --plot gr.png
+      ccatune simulate --trace 4g.down --param delay_threshold_us=20000 --json
+      ccatune simulate configs/scenarios/two-flows.yaml --ensemble gr.json --delay-class 100ms
+    """
+    document = {} if file is None else read_document(file)
+    source = "options" if file is None else str(file)
+    lay_over(document, options, source=source)
+    scenario = build_scenario(document, source=source, folder=Path() if file is None else file.parent)
+    every_s = max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S) if plot is not None else None
+    qos = run_scenario(scenario, series_every_s=every_s)
+    if plot is not None:
+        from emulation._plot import draw_run
+
+        draw_run(scenario, qos, path=plot)
+    if as_json:
+        click.echo(json.dumps({**qos.summary(), **({"plot": str(plot)} if plot is not None else {})}))
+        return
+    print_figures(scenario, qos)
+    if plot is not None:
+        click.echo(f"picture: {plot}")
+
+
+def lay_over(document: Document, options: Document, *, source: str) -> None:
+    """Put the options that were given in the place of what a scenario's document says."""
+    for key in ("duration_s", "warmup_s", "seed"):
+        if options[key] is not None:
+            document[key] = options[key]
+    if not isinstance(document.setdefault("link", {}), dict):
+        raise EmulationError(f"{source}: link: expected a mapping, got {document['link']!r}")
+    document["link"] = {**document["link"], **_link_options(options)}
+    if options["trace"] is not None:
+        document["link"].pop("rate_mbps", None)
+        document.setdefault("name", options["trace"].name)
+    elif options["rate_mbps"] is not None:
+        document["link"].pop("trace", None)
+        document["link"].pop("recording", None)
+        document.setdefault("name", f"{options['rate_mbps']:g} Mbit/s")
+    if not document["link"].keys() & {"trace", "rate_mbps"}:
+        raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
+    flows = document.setdefault("flows", [{}])
+    if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
+        raise EmulationError(f"{source}: flows: expected a list of mappings, got {flows!r}")
+    given = _flow_options(options)
+    if options["n_flows"] is not None:
+        flows = flows[:1] * options["n_flows"]
+    document["flows"] = [
+        {**flow, **given, "params": {**(flow.get("params") or {}), **_params(options["params"])}} for flow in flows
+    ]
+
+
+def _link_options(options: Document) -> Document:
+    given = {key: options[key] for key in ("recording", "rate_mbps", "rtt_ms", "loss") if options[key] is not None}
+    if options["trace"] is not None and options["rate_mbps"] is not None:
+        raise click.UsageError("expected one link, got both --trace and --rate-mbps")
+    if options["trace"] is not None:
+        given["trace"] = options["trace"].absolute()
+    if options["start_s"] is not None:
+        given["start_ms"] = round(options["start_s"] * 1000)
+    if options["buffer_size"] is not None:
+        match = _BUFFER.fullmatch(options["buffer_size"])
+        if match is None:
+            raise click.UsageError(f"--buffer: expected such as 1000pkts or 1500000bytes, got {options['buffer_size']}")
+        given["buffer_pkts"] = given["buffer_bytes"] = None
+        given[f"buffer_{match[2]}"] = int(match[1])
+    return given
+
+
+def _flow_options(options: Document) -> Document:
+    given = {key: options[key] for key in ("cca", "delay_class") if options[key] is not None}
+    if options["ensemble"] is not None:
+        given["ensemble"] = options["ensemble"].absolute()
+    return given
+
+
+def _params(texts: tuple[str, ...]) -> dict[str, int]:
+    values = {}
+    for text in texts:
+        match = _PARAM.fullmatch(text)
+        if match is None:
+            raise click.UsageError(f"--param: expected such as bandwidth_window_us=60000, got {text}")
+        values[match[1]] = int(match[2])
+    return values
+
+
+def print_figures(scenario: Scenario, qos: QoS) -> None:
+    """Print a line for each flow, then the link's figures."""
+    table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD)
+    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/p95/p99 ms", "resent", "timeouts", "epochs"):
+        table.add_column(heading, justify="left" if heading == "flow" else "right")
+    for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
+        table.add_row(
+            f"{number} {spec.cca}{' by ensemble' if spec.ensemble_text else ''}",
+            f"{flow.throughput_mbps:.3f}",
+            f"{flow.goodput_mbps:.3f}",
+            " / ".join(f"{value:.1f}" for value in flow.rtt.summary_ms().values()),
+            f"{flow.retransmission_rate:.3%}",
+            str(flow.timeouts),
+            str(len(flow.turns)),
+        )
+    Console().print(table)
+    delay = qos.queueing_delay.summary_ms()
+    lost = f"{qos.dropped} dropped by the buffer, {qos.lost_at_random} lost at random"
+    click.echo(f"packets:        {qos.packets} delivered, {lost}")
+    if len(qos.flows) > 1:
+        click.echo(f"fairness:       {qos.fairness:.4f} (Jain)")
+    click.echo(
+        f"queueing delay: p50 {delay['p50']:.1f}, p95 {delay['p95']:.1f}, p99 {delay['p99']:.1f}, "
+        f"mean {qos.mean_queueing_delay_ms:.1f} ms"
+    )
+    click.echo(
+        f"throughput:     {qos.throughput_mbps:.3f} of {qos.capacity_mbps:.3f} Mbit/s, "
+        f"utilization {qos.utilization:.2%}"
+    )

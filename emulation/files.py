@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Scenario files: YAML, with traces and ensembles by path, to a checked Scenario.
+
+    name: two-flows
+    link:
+      trace: ../../traces/a.down    # or rate_mbps: 20; paths count from the file's folder
+      recording: a                  # which one, where the path holds several
+      rtt_ms: 100                   # all other fields of LinkSpec as they are named there
+    flows:
+      - cca: gr
+        ensemble: gr.json           # an ensemble file, in place of ensemble_text
+        delay_class: 100ms          # its target, by delay, by percentile and delay (95:100ms) or by index
+    duration_s: 30
+
+The fields are those of emulation/scenario.py. The command line lays its options over such a document, so that
+there is one way, and one set of checks, from names and paths to a scenario.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from emulation.errors import EmulationError
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.traces import Recording, Trace, read_recordings
+from kmod.ensemble import Deployment, Ensemble, table_text
+
+__all__ = ["build_scenario", "load_scenario", "read_document"]
+
+Document = dict[str, Any]
+
+DEPLOYMENT = Deployment("file", "simulate", 1)
+MOST_NAMES_SHOWN = 8
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file; raises EmulationError as read_document and build_scenario do."""
+    return build_scenario(read_document(path), source=str(path), folder=path.parent)
+
+
+def read_document(path: Path) -> Document:
+    """The YAML mapping of a scenario file, unchecked but for its being one.
+
+    Raises EmulationError for a file that cannot be read, is no YAML or holds no mapping.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = " ".join(str(error).split())
+        raise EmulationError(f"{path}: expected a scenario as YAML, got other text ({text})") from error
+    if not isinstance(document, dict):
+        raise EmulationError(f"{path}: expected a mapping with link and flows, got {type(document).__name__}")
+    return document
+
+
+def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario:
+    """Check a document and read what it points to.
+
+    source: what messages call it. folder: where its relative paths start. Raises EmulationError in one line for
+    the first fault: an unknown field, a value out of range, a trace or an ensemble that cannot be read.
+    """
+    fields = dict(document)
+    if "link" in fields:
+        fields["link"] = _link(_mapping(fields["link"], f"{source}: link"), source=source, folder=folder)
+    if "flows" in fields:
+        flows = fields["flows"]
+        if not isinstance(flows, list):
+            raise EmulationError(f"{source}: flows: expected a list, got {type(flows).__name__}")
+        fields["flows"] = tuple(
+            _flow(_mapping(flow, f"{source}: flows.{number}"), source=f"{source}: flows.{number}", folder=folder)
+            for number, flow in enumerate(flows)
+        )
+    try:
+        return Scenario.model_validate(fields)
+    except ValidationError as error:
+        raise EmulationError(f"{source}: {_first_fault(error)}") from error
+
+
+def _mapping(value: object, what: str) -> Document:
+    if not isinstance(value, dict):
+        raise EmulationError(f"{what}: expected a mapping, got {value!r}")
+    return dict(value)
+
+
+def _link(link: Document, *, source: str, folder: Path) -> Document:
+    recording = link.pop("recording", None)
+    path = link.get("trace")
+    if path is None or isinstance(path, Trace):
+        if recording is not None:
+            raise EmulationError(f"{source}: link.recording: expected a trace beside it, got none")
+        return link
+    if not isinstance(path, str | Path):
+        raise EmulationError(f"{source}: link.trace: expected a path, got {path!r}")
+    link["trace"] = _one_recording(read_recordings(folder / path), recording, path).trace
+    return link
+
+
+def _one_recording(recordings: list[Recording], name: object, path: str | Path) -> Recording:
+    names = [recording.name for recording in recordings]
+    chosen = [recording for recording in recordings if name is None or recording.name == name]
+    if len(chosen) == 1:
+        return chosen[0]
+    shown = ", ".join(names[:MOST_NAMES_SHOWN]) + (" ..." if len(names) > MOST_NAMES_SHOWN else "")
+    if name is None:
+        raise EmulationError(f"{path}: expected one recording, got {len(names)}; name one of {shown}")
+    raise EmulationError(f"{path}: expected a recording named {name}, got {shown}")
+
+
+def _flow(flow: Document, *, source: str, folder: Path) -> Document:
+    path = flow.pop("ensemble", None)
+    if path is None:
+        if isinstance(flow.get("delay_class"), str):
+            raise EmulationError(f"{source}.delay_class: expected an ensemble beside it, got none")
+        return flow
+    if not isinstance(path, str | Path):
+        raise EmulationError(f"{source}.ensemble: expected a path, got {path!r}")
+    ensemble = Ensemble.load(folder / path)
+    if flow.setdefault("cca", ensemble.cca) != ensemble.cca:
+        raise EmulationError(f"{source}: expected an ensemble of {flow['cca']}, got one of {ensemble.cca} in {path}")
+    flow["ensemble_text"] = table_text(ensemble, DEPLOYMENT)
+    if "delay_class" in flow:
+        flow["delay_class"] = _class_index(ensemble, flow["delay_class"], source)
+    return flow
+
+
+def _class_index(ensemble: Ensemble, wanted: object, source: str) -> int:
+    """The index of a class given as "100ms", "95:100ms" or its index."""
+    by_delay = [f"{c.queueing_delay_us / 1000:g}ms" for c in ensemble.classes]
+    by_both = [f"{c.percentile}:{delay}" for c, delay in zip(ensemble.classes, by_delay, strict=True)]
+    text = str(wanted)
+    found = [i for i, names in enumerate(zip(by_delay, by_both, map(str, range(8)), strict=False)) if text in names]
+    if len(found) != 1:
+        raise EmulationError(f"{source}.delay_class: expected one of {', '.join(by_both)}, got {text}")
+    return found[0]
+
+
+def _first_fault(error: ValidationError) -> str:
+    """One line for the first of pydantic's errors: where, what was expected, what came."""
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    text = fault["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if fault["type"] == "extra_forbidden":
+        text = f"expected one of {', '.join(_fields_at(fault['loc']))}"
+    elif fault["type"] == "missing":
+        text = "expected it, got nothing"
+    if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
+        text += f", got {fault['input']!r}"
+    return f"{where}: {text}" if where else text
+
+
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+    """The names that may stand where an unknown one stood."""
+    if location[0] == "link" and len(location) > 1:
+        return [*LinkSpec.model_fields, "recording"]
+    if location[0] == "flows" and len(location) > 2:
+        return [*FlowSpec.model_fields, "ensemble"]
+    return list(Scenario.model_fields)
