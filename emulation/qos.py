@@ -81,19 +81,29 @@ class EpochTurn:
 
 @dataclass(frozen=True, eq=False)
 class FlowQoS:
-    """One flow's part. Retransmissions are of the whole run, the rest of the measured time."""
+    """One flow's part, in the measured time; turns and completion are of the whole run.
+
+    undone: timeouts that proved spurious. complete_s: when all of its size was acknowledged.
+    """
 
     throughput_mbps: float
     goodput_mbps: float
     retransmission_rate: float
     timeouts: int
+    undone: int
+    complete_s: float | None
     rtt: Delays
     turns: tuple[EpochTurn, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class QoS:
-    """A run's result; see the module's text for what counts."""
+    """A run's result; see the module's text for what counts.
+
+    Of the whole run, warm-up included, are the packets sent, simulated_packets (that left
+    the bottleneck), dropped (by the full queue), queued (at the end) and lost_at_random
+    (behind the bottleneck): sent = simulated + dropped + queued.
+    """
 
     scenario: str
     throughput_mbps: float
@@ -105,6 +115,8 @@ class QoS:
     retransmission_rate: float
     packets: int
     simulated_packets: int
+    sent: int
+    queued: int
     dropped: int
     lost_at_random: int
     flows: tuple[FlowQoS, ...]

@@ -17,6 +17,8 @@ from kmod.abi import ALGORITHMS
 __all__ = ["FlowSpec", "LinkSpec", "Scenario"]
 
 Cca = Literal["gr", "reno", "fixed"]
+MSS_BYTES = 1448
+NO_END_PKTS = 2**32 - 1
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 
 
@@ -52,6 +54,7 @@ class FlowSpec(_Frozen):
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0)
     stop_s: float | None = Field(None, gt=0, description="sends nothing new from here on; None: to the end")
+    size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
 
     @model_validator(mode="after")
     def _within_ranges(self) -> FlowSpec:
@@ -61,6 +64,13 @@ class FlowSpec(_Frozen):
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("expected stop_s behind start_s")
         return self
+
+    @property
+    def size_pkts(self) -> int:
+        """The segments that the application has to send; 2^32 - 1 where it has no end."""
+        if self.size_bytes is None:
+            return NO_END_PKTS
+        return min(-(-self.size_bytes // MSS_BYTES), NO_END_PKTS)
 
     def values(self) -> list[int]:
         """All parameters in the engine's order.

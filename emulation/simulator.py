@@ -82,7 +82,9 @@ class _Jobs:
 
     def flow(self, flow: FlowSpec) -> Any:
         table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
-        return _engine.FlowJob(flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s)
+        return _engine.FlowJob(
+            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, flow.size_pkts
+        )
 
     def job(self, scenario: Scenario, *, sample_s: float = 0.0) -> Any:
         link = scenario.link
@@ -189,6 +191,8 @@ def _flow_qos(flow: dict[str, Any], measured_s: float) -> FlowQoS:
         goodput_mbps=flow["goodput_pkts"] * 1448 * 8e-6 / measured_s,
         retransmission_rate=flow["retransmitted_pkts"] / max(flow["sent_pkts"], 1),
         timeouts=flow["timeouts"],
+        undone=flow["undone"],
+        complete_s=None if flow["complete_s"] < 0 else flow["complete_s"],
         rtt=Delays(_rtt_edges_us(), flow["rtt_hist"]),
         turns=tuple(
             EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
@@ -214,6 +218,8 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
         retransmission_rate=sum(flow["retransmitted_pkts"] for flow in raw_flows) / max(sent, 1),
         packets=result.packets,
         simulated_packets=result.all_packets,
+        sent=sum(flow["all_sent_pkts"] for flow in raw_flows),
+        queued=result.queued,
         dropped=result.dropped,
         lost_at_random=result.lost_at_random,
         flows=flows,

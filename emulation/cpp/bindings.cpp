@@ -59,6 +59,7 @@ struct FlowJob {
     std::uint8_t delay_class = 0;
     double start_s = 0;
     std::optional<double> stop_s;
+    std::uint32_t size_pkts = UINT32_MAX;
 };
 
 struct Job {
@@ -74,21 +75,23 @@ gr_params gr_params_of(const std::vector<std::uint32_t>& values) {
     return params;
 }
 
-std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow) {
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash) {
     if (flow.cca == "fixed") {
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
         return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
     }
-    if (flow.cca == "gr") return std::make_unique<GrAlgorithm>(gr_params_of(flow.params), flow.table, flow.delay_class);
+    if (flow.cca == "gr")
+        return std::make_unique<GrAlgorithm>(gr_params_of(flow.params), flow.table, flow.delay_class, hash);
     if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
     throw std::invalid_argument("cca: expected gr, reno or fixed, got " + flow.cca);
 }
 
 SimulationResult run_job(const Job& job) {
     std::vector<FlowConfig> flows;
+    auto hash = static_cast<std::uint32_t>(job.config.seed);
     for (const FlowJob& flow : job.flows)
-        flows.push_back({make_algorithm(flow), Instant{} + Duration::from_s(flow.start_s),
-                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never()});
+        flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
+                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.size_pkts});
     return run_simulation(job.config, std::move(flows));
 }
 
@@ -159,10 +162,12 @@ nb::dict flow_dict(const FlowResult& flow) {
     nb::dict out;
     out["delivered_pkts"] = flow.delivered_pkts;
     out["goodput_pkts"] = flow.goodput_pkts;
-    out["sent_pkts"] = flow.sent_pkts;
-    out["retransmitted_pkts"] = flow.retransmitted_pkts;
-    out["timeouts"] = flow.timeouts;
-    out["undone"] = flow.undone;
+    out["sent_pkts"] = flow.sender.sent;
+    out["retransmitted_pkts"] = flow.sender.retransmitted;
+    out["timeouts"] = flow.sender.timeouts;
+    out["undone"] = flow.sender.undone;
+    out["all_sent_pkts"] = flow.all_sent_pkts;
+    out["complete_s"] = flow.complete_s;
     out["rtt_hist"] = owned(flow.rtt_hist);
     out["turn_at_us"] = owned(std::move(at));
     out["turn_measured_bytes_per_s"] = owned(std::move(measured));
@@ -249,11 +254,12 @@ void bind_jobs(nb::module_& m) {
         .def(
             "__init__",
             [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
-               std::uint8_t delay_class, double start_s, std::optional<double> stop_s) {
-                new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s, stop_s};
+               std::uint8_t delay_class, double start_s, std::optional<double> stop_s, std::uint32_t size_pkts) {
+                new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
+                                   stop_s, size_pkts};
             },
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
-            "stop_s"_a.none() = nb::none());
+            "stop_s"_a.none() = nb::none(), "size_pkts"_a = UINT32_MAX);
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",
@@ -289,6 +295,7 @@ void bind_results(nb::module_& m) {
         .def_ro("delivered_bytes", &SimulationResult::delivered_bytes)
         .def_ro("packets", &SimulationResult::packets)
         .def_ro("all_packets", &SimulationResult::all_packets)
+        .def_ro("queued", &SimulationResult::queued)
         .def_ro("dropped", &SimulationResult::dropped)
         .def_ro("lost_at_random", &SimulationResult::lost_at_random)
         .def_ro("delay_sum_s", &SimulationResult::delay_sum_s)

@@ -12,11 +12,16 @@ namespace ccatune {
 
 class GrAlgorithm final : public Algorithm {
 public:
-    GrAlgorithm(const gr_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class)
-        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class) {}
+    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    GrAlgorithm(const gr_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
+                std::uint32_t hash)
+        : defaults_(defaults),
+          table_(std::move(table)),
+          delay_class_(delay_class),
+          held_back_(table_ && ens_held_back(&table_->table(), hash)) {}
 
     void start(const cca_start& start) override {
-        gr_flow_init(&flow_, &defaults_, &start, delay_class_, false, &decision_);
+        gr_flow_init(&flow_, &defaults_, &start, delay_class_, held_back_, &decision_);
     }
 
     void on_ack(const cca_ack& ack) override {
@@ -35,6 +40,7 @@ private:
     gr_params defaults_;
     std::shared_ptr<const Table> table_;
     std::uint8_t delay_class_;
+    bool held_back_;
     std::vector<EpochTurn> turns_;
 };
 

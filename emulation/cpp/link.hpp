@@ -40,10 +40,14 @@ struct Opportunities {
 
 private:
     std::uint64_t before(std::int64_t ms) const {
-        const auto periods = static_cast<std::uint64_t>(ms / period_ms);
-        const auto rest = static_cast<std::uint32_t>(ms % period_ms);
-        const auto within = std::lower_bound(at_ms.begin(), at_ms.end(), rest) - at_ms.begin();
-        return periods * at_ms.size() + static_cast<std::uint64_t>(within);
+        const std::int64_t periods = ms / period_ms, rest = ms % period_ms;
+        if (periods == 0) return below(rest);
+        // What stands at the very end of the period before happens now, not before.
+        return static_cast<std::uint64_t>(periods - 1) * at_ms.size() + below(period_ms + rest) + below(rest);
+    }
+
+    std::uint64_t below(std::int64_t ms) const {
+        return static_cast<std::uint64_t>(std::lower_bound(at_ms.begin(), at_ms.end(), ms) - at_ms.begin());
     }
 };
 
@@ -72,7 +76,6 @@ public:
     }
 
     std::size_t queued() const { return queue_.size(); }
-    std::uint64_t queued_bytes() const { return queue_.size() * kWireBytes - served_bytes_; }
     std::uint64_t drops() const { return drops_; }
 
     // When the head of the queue may be served next; never while it is empty.
@@ -80,7 +83,9 @@ public:
 
     // False: the buffer was full and the packet is gone.
     bool enqueue(const Packet& packet) {
-        if (queue_.size() >= config_.buffer_pkts || queued_bytes() + kWireBytes > config_.buffer_bytes) {
+        // The limits hold for what waits, not for a packet that has begun to leave.
+        const std::uint64_t waiting = queue_.size() - (served_bytes_ != 0 ? 1 : 0);
+        if (waiting >= config_.buffer_pkts || (waiting + 1) * kWireBytes > config_.buffer_bytes) {
             ++drops_;
             return false;
         }
@@ -113,6 +118,19 @@ public:
                 deliver(packet);
             }
         }
+    }
+
+    // How long a small packet that came now would wait: what a handshake meets.
+    Duration wait_of_probe(Instant now) const {
+        if (!config_.trace) {
+            if (queue_.empty()) return Duration{};
+            return next_at_ - now + service_time() * static_cast<std::int64_t>(queue_.size() - 1);
+        }
+        Link idle = *this;
+        if (queue_.empty()) idle.become_busy(now);
+        for (std::uint64_t bytes = queue_.size() * kWireBytes - served_bytes_; bytes >= config_.opportunity_bytes; bytes -= config_.opportunity_bytes)
+            idle.advance();
+        return idle.next_at_ - now;
     }
 
     // What the link could have carried in [from, to).

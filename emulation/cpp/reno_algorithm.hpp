@@ -32,22 +32,24 @@ public:
         switch (event.kind) {
             case CCA_RECOVERY_ENTERED:
                 flight_pkts_ = std::max(event.inflight_pkts, 1u);
-                window_.ssthresh_pkts = reno_ssthresh(&state_, &window_);
+                begin_episode();
                 delivered_pkts_ = sent_pkts_ = 0;
                 recovering_ = true;
                 return;
             case CCA_TIMEOUT:
-                window_.ssthresh_pkts = reno_ssthresh(&state_, &window_);
+                // In recovery, or behind another timeout, it is the same episode.
+                if (!in_episode_) begin_episode();
                 window_.cwnd_pkts = 1;
                 recovering_ = false;
                 break;
             case CCA_UNDO:
                 window_.cwnd_pkts = reno_undo(&state_, &window_);
-                recovering_ = false;
+                window_.ssthresh_pkts = std::max(window_.ssthresh_pkts, prior_ssthresh_pkts_);
+                recovering_ = in_episode_ = false;
                 break;
             case CCA_RECOVERY_LEFT:
                 if (recovering_) window_.cwnd_pkts = window_.ssthresh_pkts;
-                recovering_ = false;
+                recovering_ = in_episode_ = false;
                 break;
             default:
                 break;
@@ -62,6 +64,12 @@ public:
     }
 
 private:
+    void begin_episode() {
+        prior_ssthresh_pkts_ = window_.ssthresh_pkts;
+        window_.ssthresh_pkts = reno_ssthresh(&state_, &window_);
+        in_episode_ = true;
+    }
+
     std::uint32_t reduced(const cca_ack& ack) {
         delivered_pkts_ += ack.acked_pkts;
         std::int64_t send;
@@ -84,7 +92,9 @@ private:
 
     reno_state state_{};
     cca_window window_{};
-    bool recovering_ = false;
+    bool in_episode_ = false;           // from the first loss or timeout on
+    bool recovering_ = false;           // of it: fast recovery, not a timeout
+    std::uint32_t prior_ssthresh_pkts_ = 0;
     std::uint32_t flight_pkts_ = 1;     // RecoverFS
     std::uint32_t delivered_pkts_ = 0;  // prr_delivered
     std::uint32_t sent_pkts_ = 0;       // prr_out

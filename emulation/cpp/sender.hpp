@@ -2,19 +2,18 @@
 // A bulk TCP sender, in whole segments: correct under loss, not yet Linux's to
 // the letter. What it keeps of TCP:
 //
-//   loss detection  a transmission is lost once three later ones were delivered;
-//                   ordered by transmission, so that lost retransmissions are
-//                   found too (RFC 8985 with a reordering window in segments)
-//   timeout         RFC 6298 with Linux's bounds (200 ms at least beside the
-//                   smoothed RTT), doubled while nothing comes back; everything
-//                   in flight is then taken for lost
+//   loss detection  a transmission is lost once one that was sent at least three
+//                   later was delivered; ordered by transmission, so that lost
+//                   retransmissions are found too (RFC 8985 with a reordering
+//                   window in segments)
+//   timeout         rto.hpp; everything in flight is then taken for lost
 //   undo            the ACK of an original that was taken for lost by a timeout
 //                   takes that back (RFC 4015, told apart as by timestamps)
 //   pacing          in pairs, as Linux sends at least two segments at a time
 //                   (tcp_min_tso_segs): single ones, each waiting for the delayed
 //                   ACK, would show a slow flow a round trip 40 ms too long
 //   delivery rate   samples with Linux's meaning: the longer of the send and the
-//                   ACK interval
+//                   ACK interval, none when that is below the least RTT
 //
 // The seam to the rest of the engine: start(), on_ack(), on_timer(), timer_at()
 // and the packets it hands to `send`.
@@ -23,11 +22,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "algorithm.hpp"
 #include "link.hpp"
 #include "packet.hpp"
 #include "ring.hpp"
+#include "rto.hpp"
 #include "time.hpp"
 
 namespace ccatune {
@@ -37,21 +38,29 @@ struct SenderCounters {
     std::uint64_t retransmitted = 0;
     std::uint64_t timeouts = 0;
     std::uint64_t undone = 0;
+
+    SenderCounters operator-(const SenderCounters& before) const {
+        return {sent - before.sent, retransmitted - before.retransmitted, timeouts - before.timeouts,
+                undone - before.undone};
+    }
 };
 
 class Sender {
 public:
-    Sender(std::uint32_t flow, std::unique_ptr<Algorithm> algorithm, Duration handshake_rtt)
-        : flow_(flow), algorithm_(std::move(algorithm)), handshake_rtt_(handshake_rtt) {}
+    // size_pkts: what the application has to send.
+    Sender(std::uint32_t flow, std::unique_ptr<Algorithm> algorithm, std::uint32_t size_pkts)
+        : flow_(flow), algorithm_(std::move(algorithm)), size_pkts_(size_pkts) {}
 
+    // handshake_rtt: what the exchange of SYNs, which is not simulated, has shown.
     template <class Send>
-    void start(Instant now, Send&& send) {
+    void start(Instant now, Duration handshake_rtt, Send&& send) {
         cca_start start{};
         start.now_us = now.us();
-        start.rtt_us = static_cast<u32>(handshake_rtt_.us());
+        start.rtt_us = static_cast<u32>(handshake_rtt.us());
         start.cwnd_pkts = kInitialWindow;
         start.mss_bytes = kMssBytes;
-        sample_rtt(handshake_rtt_);
+        rto_.sample(handshake_rtt);
+        last_rtt_ = handshake_rtt;
         delivered_at_ = first_sent_at_ = now;
         next_send_ = now;
         running_ = true;
@@ -73,29 +82,29 @@ public:
         send_what_may(now, send);
     }
 
+    // True: the ACK gave an RTT sample, last_rtt().
     template <class Send>
-    void on_ack(Instant now, const Ack& ack, Send&& send) {
+    bool on_ack(Instant now, const Ack& ack, Send&& send) {
         cca_ack report{};
-        report.lost_pkts = 0;
         const bool undo = is_spurious(ack);
         take(now, ack, &report);
         if (undo) take_back(now);
         report.lost_pkts = detect_losses(now);
-        finish(now, ack, &report);
+        finish(now, &report);
         send_what_may(now, send);
+        return report.rtt_us != 0;
     }
 
     const Algorithm& algorithm() const { return *algorithm_; }
     const SenderCounters& counters() const { return counters_; }
     std::uint32_t in_flight() const { return in_flight_; }
+    bool is_complete() const { return una_ == size_pkts_; }
     Duration last_rtt() const { return last_rtt_; }
 
 private:
     static constexpr std::uint32_t kInitialWindow = 10;
     static constexpr std::uint32_t kPacingQuantum = 2;
     static constexpr std::uint32_t kReordering = 3;  // RFC 5681 DupThresh
-    static constexpr std::int64_t kMinRtoNs = 200'000'000;
-    static constexpr std::int64_t kMaxRtoNs = 120'000'000'000;
 
     struct Segment {
         Instant sent_at;
@@ -105,6 +114,7 @@ private:
         std::uint32_t tx;
         bool arrived;
         bool lost;
+        bool app_limited;
     };
     struct Transmission {
         std::uint32_t tx;
@@ -142,7 +152,11 @@ private:
             transmit(now, seq, send);
             return true;
         }
-        if (!running_ || next_ == UINT32_MAX) return false;
+        if (!running_) return false;
+        if (next_ == size_pkts_) {  // samples up to here measure the application
+            app_limited_until_ = std::max(delivered_ + in_flight_, 1u);
+            return false;
+        }
         segments_.reserve(una_, next_);
         transmit(now, next_++, send);
         return true;
@@ -150,11 +164,10 @@ private:
 
     template <class Send>
     void transmit(Instant now, std::uint32_t seq, Send&& send) {
-        if (in_flight_ == 0) {  // a new flight: its rate starts here
-            first_sent_at_ = delivered_at_ = now;
-            if (next_ - una_ <= 1) arm_timeout(now);
-        }
-        segments_[seq] = {now, delivered_at_, first_sent_at_, delivered_, next_tx_, false, false};
+        if (in_flight_ == 0) first_sent_at_ = delivered_at_ = now;  // a new flight: its rate starts here
+        // For the first segment outstanding, also when it is sent again.
+        if (seq == una_) arm_timeout(now);
+        segments_[seq] = {now, delivered_at_, first_sent_at_, delivered_, next_tx_, false, false, app_limited_until_ != 0};
         transmissions_.push({next_tx_, seq});
         ++in_flight_;
         ++counters_.sent;
@@ -186,7 +199,8 @@ private:
         if (ack.newest - una_ < next_ - una_ && segments_[ack.newest].tx == ack.newest_tx) {
             const Segment& newest = segments_[ack.newest];
             last_rtt_ = now - newest.sent_at;
-            sample_rtt(last_rtt_);
+            rto_.sample(last_rtt_);
+            report->app_limited = newest.app_limited;
             report->rtt_us = static_cast<u32>(std::max<std::uint64_t>(last_rtt_.us(), 1));
             sample_rate(now, newest, report);
         }
@@ -196,11 +210,12 @@ private:
         for (; una != ack.cumulative; ++una) arrive(una);
         report->acked_pkts = arrived_now_;
         delivered_ += arrived_now_;
+        if (delivered_ > app_limited_until_) app_limited_until_ = 0;
         arrived_now_ = 0;
         delivered_at_ = now;
         if (una != una_) {
             una_ = una;
-            backoff_ = 0;
+            rto_.progressed();
             arm_timeout(now);
         }
     }
@@ -219,10 +234,11 @@ private:
     void sample_rate(Instant now, const Segment& newest, cca_ack* report) {
         const Duration sending = newest.sent_at - newest.first_sent_at;
         const Duration acking = now - newest.delivered_at;
-        report->rate_interval_us = static_cast<u32>(std::max(sending, acking).us());
-        rate_base_ = newest.delivered;
-        rate_valid_ = true;
+        const Duration interval = std::max(sending, acking);
         first_sent_at_ = newest.sent_at;
+        if (interval < rto_.min_rtt()) return;
+        report->rate_interval_us = static_cast<u32>(interval.us());
+        rate_base_ = newest.delivered;
     }
 
     std::uint32_t detect_losses(Instant now) {
@@ -250,8 +266,7 @@ private:
         lost_.push(seq);
     }
 
-    void finish(Instant now, const Ack& ack, cca_ack* report) {
-        (void)ack;
+    void finish(Instant now, cca_ack* report) {
         if (recovering_ && static_cast<std::int32_t>(una_ - recovery_end_) >= 0) {
             recovering_ = false;
             timeout_tx_ = kNone;
@@ -261,11 +276,10 @@ private:
         report->now_us = now.us();
         report->inflight_pkts = in_flight_;
         report->delivered_pkts = delivered_;
-        report->rate_pkts = rate_valid_ ? delivered_ - rate_base_ : 0;
+        report->rate_pkts = report->rate_interval_us ? delivered_ - rate_base_ : 0;
         report->cwnd_pkts = algorithm_->decision().cwnd_pkts;
         report->mss_bytes = kMssBytes;
         report->cwnd_limited = cwnd_limited_;
-        rate_valid_ = false;
         algorithm_->on_ack(*report);
     }
 
@@ -283,7 +297,7 @@ private:
         recovering_ = true;
         recovery_end_ = next_;
         next_send_ = now;
-        backoff_ = std::min(backoff_ + 1, 10u);
+        rto_.timed_out();
         arm_timeout(now);
         tell(CCA_TIMEOUT, now);
     }
@@ -292,35 +306,25 @@ private:
         ++counters_.undone;
         lost_.clear();
         // What was sent again meanwhile stays sent; the rest is in flight after all.
+        std::vector<Transmission> flying;
         for (std::uint32_t seq = una_; seq != next_; ++seq) {
             Segment& segment = segments_[seq];
-            if (!segment.lost) continue;
+            if (segment.arrived) continue;
+            if (segment.lost) ++in_flight_;
             segment.lost = false;
-            ++in_flight_;
-            transmissions_.push({segment.tx, seq});
+            flying.push_back({segment.tx, seq});
         }
+        std::sort(flying.begin(), flying.end(), [](const auto& a, const auto& b) { return a.tx < b.tx; });
+        transmissions_.clear();
+        for (const Transmission& transmission : flying) transmissions_.push(transmission);
         timeout_tx_ = kNone;
         recovering_ = false;
-        backoff_ = 0;
+        rto_.progressed();
         arm_timeout(now);
         tell(CCA_UNDO, now);
     }
 
-    void sample_rtt(Duration rtt) {
-        if (!srtt_ns_) {
-            srtt_ns_ = rtt.ns;
-            rttvar_ns_ = rtt.ns / 2;
-            return;
-        }
-        const std::int64_t error = rtt.ns - srtt_ns_;
-        rttvar_ns_ += (std::abs(error) - rttvar_ns_) / 4;
-        srtt_ns_ += error / 8;
-    }
-
-    void arm_timeout(Instant now) {
-        const std::int64_t base = srtt_ns_ + std::max(4 * rttvar_ns_, kMinRtoNs);
-        timeout_at_ = now + Duration{std::min(base << backoff_, kMaxRtoNs)};
-    }
+    void arm_timeout(Instant now) { timeout_at_ = now + rto_.timeout(); }
 
     void tell(cca_event_kind kind, Instant now) {
         cca_event event{};
@@ -336,7 +340,7 @@ private:
 
     std::uint32_t flow_;
     std::unique_ptr<Algorithm> algorithm_;
-    Duration handshake_rtt_;
+    std::uint32_t size_pkts_;
     Window<Segment> segments_{1024};        // [una_, next_)
     Fifo<Transmission> transmissions_{1024};  // in order of sending, not yet judged
     Fifo<std::uint32_t> lost_{64};          // to be sent again
@@ -344,12 +348,13 @@ private:
     std::uint32_t highest_tx_ = 0;          // one beyond the newest transmission delivered
     std::uint32_t in_flight_ = 0, delivered_ = 0, arrived_now_ = 0, rate_base_ = 0;
     std::uint32_t timeout_tx_ = kNone;      // first transmission after a timeout not undone
-    std::uint32_t recovery_end_ = 0, backoff_ = 0;
+    std::uint32_t recovery_end_ = 0;
+    std::uint32_t app_limited_until_ = 0;   // delivered count; 0: the application keeps up
     std::uint32_t burst_ = 0;               // segments that may go with the last one
-    bool running_ = false, recovering_ = false, rate_valid_ = false;
+    bool running_ = false, recovering_ = false;
     bool waits_for_pacing_ = false, cwnd_limited_ = false;
     Instant next_send_{}, delivered_at_{}, first_sent_at_{}, timeout_at_ = Instant::never();
-    std::int64_t srtt_ns_ = 0, rttvar_ns_ = 0;
+    RtoEstimator rto_;
     Duration last_rtt_{};
     SenderCounters counters_;
 };

@@ -19,7 +19,7 @@ enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife
 
 struct Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : sender(id, std::move(config.algorithm), sim.rtt),
+        : sender(id, std::move(config.algorithm), config.size_pkts),
           receiver(sim.ack_every, sim.delayed_ack),
           random(sim.seed, id),
           start(config.start),
@@ -34,6 +34,7 @@ struct Flow {
     FlowResult result;
     FineLog rtt_hist;
     std::uint32_t goodput_base = 0;
+    SenderCounters sender_base;
     std::uint64_t sampled_pkts = 0;
 };
 
@@ -98,7 +99,7 @@ private:
         }
         flow.started = true;
         heap_.move(source(id, kLife), flow.stop);
-        flow.sender.start(now, [&](const Packet& p) { enqueue(p); });
+        flow.sender.start(now, config_.rtt + link_.wait_of_probe(now), [&](const Packet& p) { enqueue(p); });
     }
 
     void schedule(std::uint32_t id, const Flow& flow) {
@@ -112,8 +113,10 @@ private:
         const Ack ack = flow.acks.front();
         flow.acks.pop();
         heap_.move(source(id, kAcks), flow.acks.empty() ? Instant::never() : flow.acks.front().arrives_at);
-        flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(p); });
-        if (measuring_) flow.rtt_hist.add(flow.sender.last_rtt());
+        const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(p); });
+        if (measuring_ && sampled) flow.rtt_hist.add(flow.sender.last_rtt());
+        if (flow.sender.is_complete() && flow.result.complete_s < 0) [[unlikely]]
+            flow.result.complete_s = now.s();
         schedule(id, flow);
     }
 
@@ -161,6 +164,7 @@ private:
         for (Flow& flow : flows_) {
             flow.result.delivered_pkts = 0;
             flow.goodput_base = flow.receiver.in_order();
+            flow.sender_base = flow.sender.counters();
         }
     }
 
@@ -216,15 +220,14 @@ private:
         close_window(end_);
         result_.delivered_bytes = result_.packets * kWireBytes;
         result_.dropped = link_.drops();
+        result_.queued = link_.queued();
         if (config_.fine_histogram) result_.delay_hist = delays_.counts();
         for (Flow& flow : flows_) {
             FlowResult& r = flow.result;
             const SenderCounters& c = flow.sender.counters();
             r.goodput_pkts = flow.receiver.in_order() - flow.goodput_base;
-            r.sent_pkts = c.sent;
-            r.retransmitted_pkts = c.retransmitted;
-            r.timeouts = c.timeouts;
-            r.undone = c.undone;
+            r.sender = c - flow.sender_base;
+            r.all_sent_pkts = c.sent;
             r.turns = flow.sender.algorithm().turns();
             r.rtt_hist.assign(flow.rtt_hist.counts().begin(), flow.rtt_hist.counts().end());
             result_.flows.push_back(std::move(r));

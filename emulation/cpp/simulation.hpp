@@ -17,6 +17,7 @@
 #include "algorithm.hpp"
 #include "histogram.hpp"
 #include "link.hpp"
+#include "sender.hpp"
 
 namespace ccatune {
 
@@ -24,6 +25,7 @@ struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
     Instant start{};
     Instant stop = Instant::never();
+    std::uint32_t size_pkts = UINT32_MAX;  // then the application has no more
 };
 
 struct SimulationConfig {
@@ -43,7 +45,9 @@ struct SimulationConfig {
 struct FlowResult {
     std::uint64_t delivered_pkts = 0;  // over the bottleneck, in the measured time
     std::uint64_t goodput_pkts = 0;    // new in order, in the measured time
-    std::uint64_t sent_pkts = 0, retransmitted_pkts = 0, timeouts = 0, undone = 0;  // whole run
+    SenderCounters sender;             // in the measured time
+    std::uint64_t all_sent_pkts = 0;   // in the whole run
+    double complete_s = -1;            // when all the application had was acknowledged; -1: not
     std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
     std::vector<EpochTurn> turns;
 };
@@ -63,6 +67,7 @@ struct SimulationResult {
     std::uint64_t capacity_bytes = 0, delivered_bytes = 0, packets = 0, dropped = 0, lost_at_random = 0;
     double delay_sum_s = 0;
     std::uint64_t all_packets = 0;  // delivered in the whole run, warm-up included
+    std::uint64_t queued = 0;       // at its end
     std::vector<std::uint32_t> delay_hist;  // DelayHistogram bins
     std::vector<WindowResult> windows;
     std::vector<FlowResult> flows;
