@@ -75,6 +75,15 @@ def remaining_s(deadline_s: float, clock: Clock) -> float:
     return left_s
 
 
+def _read_body(response: http.client.HTTPResponse, *, max_body_bytes: int) -> bytes:
+    """Read the body up to one byte over the bound; raises IncompleteRead where it is cut short."""
+    body = response.read(max_body_bytes + 1)
+    # A bounded read() of http.client does not complain itself; `length` is what it still expects.
+    if len(body) <= max_body_bytes and response.length:
+        raise http.client.IncompleteRead(body, response.length)
+    return body
+
+
 class Exchange:
     """One request and its answer. `abort` from another thread ends it at once with an OSError."""
 
@@ -107,11 +116,8 @@ class Exchange:
             connection.sock = cast("socket.socket", _DeadlineSocket(self._live_socket(), deadline_s, self._clock))
             connection.request(method, path, body=body, headers={"Host": self._url.netloc, **headers})
             response = connection.getresponse()
-            return Answer(
-                status=response.status,
-                headers={name.lower(): value for name, value in response.getheaders()},
-                body=response.read(max_body_bytes + 1),
-            )
+            headers_lower = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
         finally:
             self._close()
 

@@ -94,12 +94,15 @@ class Poller:
 
     def _run(self) -> None:
         etag: str | None = None
+        answers = True
         while not self._stopping.is_set():
-            wait_s = self._wait_s * self._rng.uniform(0.8, 1.0)
+            # After a failure without a wait: that the registry is back is told at once.
+            wait_s = self._wait_s * self._rng.uniform(0.8, 1.0) if answers else 0.0
             began_s = self._clock()
             heard, etag = _ask(self._client, self._cca, self._channel, etag=etag, wait_s=wait_s)
             if self._stopping.is_set():
                 return
+            answers = heard.kind != "unavailable"
             self._tell(heard)
             self._stopping.wait(self._pause_s(heard, took_s=self._clock() - began_s, wait_s=wait_s))
 

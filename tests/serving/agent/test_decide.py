@@ -81,7 +81,11 @@ def test_empty_tree_that_counted_on_was_cleared_by_hand(generation: int) -> None
 
 
 def test_clear_by_hand_does_not_outlive_a_reboot() -> None:
-    assert outcome(situation(None, generation=9, good=ONE, record=record(ONE, boot_id="boot-0"))) == ("apply", ONE, None)
+    assert outcome(situation(None, generation=9, good=ONE, record=record(ONE, boot_id="boot-0"))) == (
+        "apply",
+        ONE,
+        None,
+    )
 
 
 def test_kill_between_our_own_clear_and_write_is_not_a_clear_by_hand() -> None:

@@ -71,7 +71,9 @@ def test_damaged_table_is_refused_and_set_aside(store: Store) -> None:
     assert [entry.name for entry in (store.root / "gr").iterdir()] == [LAST_KNOWN_GOOD + ".damaged"]
 
 
-@pytest.mark.parametrize("data", [{}, [], {"ensemble": 1, "deployment": {}}, {"deployment": {"registry": "r"}}], ids=str)
+@pytest.mark.parametrize(
+    "data", [{}, [], {"ensemble": 1, "deployment": {}}, {"deployment": {"registry": "r"}}], ids=str
+)
 def test_sealed_file_without_a_table_is_refused(store: Store, data: object) -> None:
     store.save("gr", LAST_KNOWN_GOOD, data)
     with pytest.raises(DamagedFileError, match="holds no valid table"):

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune agent`: what it prints, what it writes, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from serving.agent import AgentSettings, Store, Tree
+from serving.agent import cli as agent_cli
+from serving.agent.cli import make_agent, run
+from serving.agent.store import LAST_KNOWN_GOOD, STATE
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, table
+
+ONE, TWO = table(1), table(2)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(agent_cli, "DEFAULT_CONFIG", tmp_path / "no-agent.toml")
+    for name in [name for name in os.environ if name.startswith("CCATUNE_AGENT_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as fake:
+        yield fake
+
+
+@pytest.fixture
+def tree(monkeypatch: pytest.MonkeyPatch) -> FakeTree:
+    """The tree that `run` uses instead of /proc, and the settings it was made for."""
+    made = FakeTree()
+    monkeypatch.setattr(agent_cli, "agent", make_agent(lambda _settings, _options: made))
+    return made
+
+
+def options(folder: Path, registry: FakeRegistry) -> list[str]:
+    return ["--registry", registry.url, "--cca", "gr", "--state-dir", str(folder / "state"), "--agent-id", "host"]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.usefixtures("tree")
+def test_once_prints_the_state_and_exits_0_in_sync(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    out = capsys.readouterr()
+    assert out.out == f"gr: InSync; offered serial 1, in force serial 1 ({ONE.ensemble.digest})\n"
+    assert "event=applied cca=gr" in out.err
+
+
+@pytest.mark.usefixtures("tree")
+def test_once_exits_1_when_not_in_sync_and_speaks_json(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*options(tmp_path, registry), "--once", "--json"]) == 1
+    out = capsys.readouterr()
+    (report,) = json.loads(out.out)
+    assert report["state"] == "Offline"
+    assert "404" in report["error"]
+    assert all(json.loads(line)["event"] for line in out.err.splitlines())
+
+
+def test_dry_run_says_what_and_why_and_writes_nothing_at_all(
+    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert f"would do: apply local/champion serial 1 ({ONE.ensemble.digest[:19]})" in out
+    assert "why: the registry offers a table and none is in force" in out
+    assert tree.text == ""
+    assert tree.accepted == []
+    assert registry.reports == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_dry_run_leaves_the_state_folder_as_it_was(
+    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    (tmp_path / "state" / "gr" / ".pending.x.tmp").write_bytes(b"half")
+    before = files_of(tmp_path)
+    tree.write("gr", "ensemble", table(50).text)
+    registry.offer(TWO)
+    capsys.readouterr()
+    assert run([*options(tmp_path, registry), "--dry-run", "--json"]) == 1
+    (plan,) = json.loads(capsys.readouterr().out)
+    assert (plan["would"], plan["blocked"]) == ("nothing", "Degraded")
+    assert "an operator changed the table" in plan["why"]
+    assert files_of(tmp_path) == before
+    assert tree.text == table(50).text
+
+
+@pytest.mark.usefixtures("tree")
+def test_dry_run_names_an_offer_that_would_be_refused(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.answer_with(200, answer(ONE, cca="reno"))
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 1
+    assert "expected cca gr, got 'reno'" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("tree")
+def test_dry_run_names_a_damaged_file_and_leaves_it(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    (tmp_path / "state" / "gr" / LAST_KNOWN_GOOD).write_bytes(b"half")
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 0
+    assert "is damaged and is not used" in capsys.readouterr().out
+    assert (tmp_path / "state" / "gr" / LAST_KNOWN_GOOD).read_bytes() == b"half"
+
+
+@pytest.mark.usefixtures("tree")
+def test_status_shows_what_was_last_known(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    capsys.readouterr()
+    assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
+    out = capsys.readouterr().out
+    assert "gr: InSync; offered serial 1, in force serial 1" in out
+    assert out.endswith("not running\n")
+
+
+@pytest.mark.usefixtures("tree")
+def test_status_exits_0_where_an_agent_runs_and_is_in_sync(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    capsys.readouterr()
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        assert run(["--state-dir", str(tmp_path / "state"), "status", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["running"] is True
+        assert [state["state"] for state in found["states"]] == ["InSync"]
+        (store.root / "gr" / STATE).write_bytes(b"half")
+        assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1
+    assert "is damaged" in capsys.readouterr().out
+
+
+def test_resume_leaves_the_mark_that_the_next_run_takes(
+    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    tree.write("gr", "ensemble", table(50).text)
+    assert run([*options(tmp_path, registry), "--once"]) == 1
+    assert "Degraded" in capsys.readouterr().out
+    assert run(["resume", "--state-dir", str(tmp_path / "state"), "--cca", "gr"]) == 0
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    assert tree.text == ONE.text
+
+
+def test_resume_of_what_the_folder_does_not_know_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["resume", "--state-dir", str(tmp_path), "--cca", "gr"]) == 2
+    assert re.fullmatch(
+        r"ccatune-agent: state folder .* expected gr in it, it holds none; .*\n", capsys.readouterr().err
+    )
+
+
+def test_mistakes_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in [
+        ([], "registry: expected http"),
+        (["--registry", "http://r"], "cca: expected at least one algorithm"),
+        (["--registry", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
+        (["--config", "/nonexistent.toml"], "there is none; set --config"),
+        (["--no-such"], "No such option"),
+    ]:
+        assert run(arguments) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("ccatune-agent: ")
+        assert words in error
+        assert error.count("\n") == 1
+
+
+def test_unit_is_printed_as_it_is_shipped(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["unit"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for line in (
+        "CapabilityBoundingSet=CAP_NET_ADMIN",
+        "Before=network-pre.target",
+        "Type=notify",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "StateDirectory=ccatune-agent",
+    ):
+        assert line in lines
+    assert not [line for line in lines if line.startswith("ExecStop")]
+
+
+def chosen(arguments: list[str]) -> AgentSettings:
+    """The settings that the command line, environment and file add up to."""
+    found: list[AgentSettings] = []
+
+    def note(settings: AgentSettings, _: dict[str, Any]) -> Tree:
+        found.append(settings)
+        raise click.Abort
+
+    with pytest.raises(click.Abort):
+        make_agent(note).main(arguments, standalone_mode=False)
+    return found[0]
+
+
+def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text(
+        'registry = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
+    )
+    monkeypatch.setenv("CCATUNE_AGENT_CONFIG", str(path))
+    monkeypatch.setenv("CCATUNE_AGENT_CHANNEL", "environment")
+    monkeypatch.setenv("CCATUNE_AGENT_AGENT_ID", "environment")
+    settings = chosen(["--agent-id", "option"])
+    assert (settings.registry, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
+    assert (settings.channel, settings.agent_id) == ("environment", "option")
+    assert settings.timeout_s == 10
+
+
+def test_several_algorithms_come_from_options_environment_or_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "agent.toml"
+    path.write_text('cca = ["gr", "reno"]\n', encoding="utf-8")
+    assert chosen(["--registry", "http://r", "--config", str(path)]).ccas == ("gr", "reno")
+    assert chosen(["--registry", "http://r", "--cca", "gr", "--cca", "cubic"]).ccas == ("gr", "cubic")
+    monkeypatch.setenv("CCATUNE_AGENT_CCA", "reno gr")
+    assert chosen(["--registry", "http://r"]).ccas == ("reno", "gr")
+
+
+def test_extra_options_reach_the_factory_of_the_tree() -> None:
+    found: list[dict[str, Any]] = []
+
+    def note(_: AgentSettings, extra: dict[str, Any]) -> Tree:
+        found.append(extra)
+        raise click.Abort
+
+    agent = make_agent(note, extra_options=[click.Option(["--stand-in"])])
+    with pytest.raises(click.Abort):
+        agent.main(["--registry", "http://r", "--cca", "gr", "--stand-in", "x"], standalone_mode=False)
+    assert found == [{"stand_in": "x"}]
+
+
+def test_agent_imports_the_standard_library_click_and_kmod_alone() -> None:
+    code = (
+        "import sys, serving.agent.cli\n"
+        "top = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'__main__'}\n"
+        "print(' '.join(sorted(top)))\n"
+    )
+    done = subprocess.run([sys.executable, "-S", "-c", code], check=False, capture_output=True, text=True, env=bare())
+    assert done.stdout.split() == ["click", "kmod", "serving"], done.stderr
+
+
+def bare() -> dict[str, str]:
+    """An environment without site-packages hooks: the folders of click and of this working copy on the path."""
+    click_folder = Path(click.__file__).resolve().parents[1]
+    return {"PYTHONPATH": f"{Path(agent_cli.__file__).resolve().parents[2]}{os.pathsep}{click_folder}"}

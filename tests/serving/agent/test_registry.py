@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+"""The HTTP client against registries that behave and that do not; all on 127.0.0.1."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from serving.agent import (
+    CcaReport,
+    OfferRefusedError,
+    RegistryClient,
+    RegistryUnavailableError,
+    SettingsError,
+    State,
+)
+from serving.agent.registry import MAX_ANSWER_BYTES
+from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, table
+
+ONE, TWO = table(1), table(2)
+REPORT = CcaReport(
+    cca="gr",
+    channel="champion",
+    offered_digest=ONE.ensemble.digest,
+    offered_serial=1,
+    effective_digest=None,
+    effective_serial=0,
+    state=State.STARTING,
+    error=None,
+    kernel_version="6.1",
+    module_version=None,
+    agent_version="0.1.0",
+)
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as fake:
+        yield fake
+
+
+def client_of(url: str, *, timeout_s: float = 20) -> RegistryClient:
+    return RegistryClient(url, timeout_s=timeout_s)
+
+
+@contextmanager
+def raw_server(serve: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Answer connections with whatever `serve` does; its address."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(0.05)
+    done = threading.Event()
+
+    def accept() -> None:
+        while not done.is_set():
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with connection:
+                try:
+                    connection.recv(65536)
+                    serve(connection)
+                except OSError:
+                    continue
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        done.set()
+        thread.join(timeout=10)
+        listener.close()
+
+
+def test_offer_comes_with_its_strong_etag(registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    offer = client_of(registry.url).get_offer("gr", "champion")
+    assert offer is not None
+    assert (offer.table, offer.etag) == (ONE, etag(ONE))
+    assert registry.asked == [("/v1/channels/gr/champion", None)]
+
+
+def test_weak_etag_is_not_sent_back(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE), ETag='W/"1"')
+    offer = client_of(registry.url).get_offer("gr", "champion")
+    assert offer is not None
+    assert offer.etag is None
+
+
+def test_current_etag_gives_nothing_new(registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    assert client_of(registry.url).get_offer("gr", "champion", etag=etag(ONE)) is None
+
+
+def test_long_poll_returns_when_the_channel_moves(registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    mover = threading.Timer(0.2, registry.offer, [TWO])
+    mover.start()
+    offer = client_of(registry.url).get_offer("gr", "champion", etag=etag(ONE), wait_s=60)
+    mover.join()
+    assert offer is not None
+    assert offer.table == TWO
+    assert registry.asked[-1] == ("/v1/channels/gr/champion?wait=60", etag(ONE))
+
+
+def test_registry_below_a_path_is_asked_there(registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    client_of(registry.url + "/behind/a/proxy/").get_offer("gr", "champion")
+    assert registry.asked[-1][0] == "/behind/a/proxy/v1/channels/gr/champion"
+
+
+def test_report_is_posted_under_the_agents_name(registry: FakeRegistry) -> None:
+    client_of(registry.url).post_report("host:1", REPORT)
+    assert registry.reports == [{"path": "/v1/agents/host%3A1/reports", **REPORT.to_json()}]
+
+
+def test_registry_that_is_not_there_is_unavailable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(RegistryUnavailableError, match="refused"):
+        client_of(f"http://127.0.0.1:{port}").get_offer("gr", "champion")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirect_is_refused_and_not_followed(registry: FakeRegistry, status: int) -> None:
+    registry.answer_with(status, Location=registry.url + "/elsewhere")
+    with pytest.raises(RegistryUnavailableError, match=f"got {status} to .*redirects are refused"):
+        client_of(registry.url).get_offer("gr", "champion")
+    assert len(registry.asked) == 1
+
+
+def test_error_of_the_registry_is_told_with_its_detail(registry: FakeRegistry) -> None:
+    with pytest.raises(RegistryUnavailableError, match=r"expected 200 or 304, got 404 \(no channel champion\)"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+@pytest.mark.parametrize("status", [201, 204, 206, 304, 400, 500, 503])
+def test_any_other_answer_is_no_offer(registry: FakeRegistry, status: int) -> None:
+    registry.answer_with(status, b"" if status in {204, 304} else answer(ONE))
+    with pytest.raises(RegistryUnavailableError, match=f"got {status}"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+def test_answer_over_4_mib_is_refused_before_it_is_parsed(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE) + b" " * MAX_ANSWER_BYTES)
+    with pytest.raises(RegistryUnavailableError, match="at most 4194304 bytes"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+def test_answer_of_4_mib_is_taken(registry: FakeRegistry) -> None:
+    body = answer(ONE)
+    registry.answer_with(200, body + b" " * (MAX_ANSWER_BYTES - len(body)))
+    offer = client_of(registry.url).get_offer("gr", "champion")
+    assert offer is not None
+    assert offer.table == ONE
+
+
+def test_compressed_answer_is_refused(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE), Content_Encoding="gzip")
+    with pytest.raises(RegistryUnavailableError, match="compressed"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+def test_content_that_fails_its_digest_is_an_offer_refused(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE, ensemble={**ONE.ensemble.to_json(), "estimate_ms": 500}))
+    with pytest.raises(OfferRefusedError, match="changed or damaged"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+def drip(connection: socket.socket, data: bytes) -> None:
+    """Send a byte every 20 ms, each well within any timeout of a single receive."""
+    for byte in itertools.chain(data):
+        connection.sendall(bytes([byte]))
+        time.sleep(0.02)
+
+
+def test_slow_headers_end_at_the_deadline() -> None:
+    endless = b"HTTP/1.1 200 OK\r\n" + b"X-Slow: 1\r\n" * 90
+    with raw_server(lambda c: drip(c, endless)) as url, pytest.raises(RegistryUnavailableError, match="no whole one"):
+        client_of(url, timeout_s=0.3).get_offer("gr", "champion")
+
+
+def test_slow_body_ends_at_the_deadline() -> None:
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n" + b" " * 1000
+    with raw_server(lambda c: drip(c, body)) as url, pytest.raises(RegistryUnavailableError, match="no whole one"):
+        client_of(url, timeout_s=0.3).get_offer("gr", "champion")
+
+
+def test_server_that_says_nothing_ends_at_the_deadline() -> None:
+    answered = threading.Event()
+
+    def say_nothing(_: socket.socket) -> None:
+        answered.wait(20)
+
+    with raw_server(say_nothing) as url:
+        with pytest.raises(RegistryUnavailableError, match="no whole one"):
+            client_of(url, timeout_s=0.2).get_offer("gr", "champion")
+        answered.set()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000 + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X: a\r\n" * 200 + b"\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+    ],
+    ids=["nothing", "other protocol", "cut short", "bad chunk", "long header", "many headers", "no status"],
+)
+def test_answer_that_is_not_whole_http_is_unavailable(data: bytes) -> None:
+    with raw_server(lambda c: c.sendall(data)) as url, pytest.raises(RegistryUnavailableError):
+        client_of(url).get_offer("gr", "champion")
+
+
+def test_abort_ends_a_poll_that_is_held(registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    client = client_of(registry.url, timeout_s=60)
+    threading.Timer(0.2, client.abort).start()
+    with pytest.raises(RegistryUnavailableError):
+        client.get_offer("gr", "champion", etag=etag(ONE), wait_s=60)
+    with pytest.raises(RegistryUnavailableError, match="stopping"):
+        client.get_offer("gr", "champion")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "registry",
+        "ftp://r",
+        "http://",
+        "http://u:p@r",
+        "http://r?x=1",
+        "http://r/#x",
+        "http://r:99999",
+        "http://[r",
+    ],
+)
+def test_address_of_no_registry_is_refused(url: str) -> None:
+    with pytest.raises(SettingsError, match="expected http"):
+        client_of(url)
+
+
+def test_https_asks_for_a_certificate_that_is_trusted(registry: FakeRegistry) -> None:
+    with pytest.raises(RegistryUnavailableError):
+        client_of(registry.url.replace("http:", "https:")).get_offer("gr", "champion")
+    with pytest.raises(SettingsError, match="expected certificates"):
+        RegistryClient("https://127.0.0.1:1", timeout_s=1, ca_file="/nonexistent.pem")
+
+
+def test_proxy_of_the_environment_is_not_used(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    registry.offer(ONE)
+    assert client_of(registry.url).get_offer("gr", "champion") is not None

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""Settings: what is refused, and by what words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from serving.agent import AgentSettings, SettingsError
+from serving.agent.settings import SECONDS, read_config
+
+URL = "http://127.0.0.1:8640"
+
+
+def test_defaults_are_within_their_own_ranges() -> None:
+    settings = AgentSettings(registry=URL, ccas=("gr",))
+    assert settings.channel == "champion"
+    for name, (smallest, default, largest, _) in SECONDS.items():
+        assert smallest <= getattr(settings, name) == default <= largest
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"registry": ""}, "registry: expected http"),
+        ({"ccas": ()}, "cca: expected at least one"),
+        ({"ccas": ("gr", "gr")}, "cca: expected each algorithm once"),
+        ({"ccas": ("../gr",)}, "cca: expected a name"),
+        ({"ccas": ("..",)}, "cca: expected a name"),
+        ({"channel": ""}, "channel: expected a name"),
+        ({"channel": "a/b"}, "channel: expected a name"),
+        ({"agent_id": "a b"}, "agent_id: expected 1 to 128"),
+        ({"interval_s": 0}, "interval_s: expected 0.05 to 3600 s, got 0"),
+        ({"wait_s": float("nan")}, "wait_s: expected 0 to 600 s, got nan"),
+        ({"timeout_s": 601}, "timeout_s: expected 0.1 to 600 s"),
+    ],
+)
+def test_setting_out_of_its_range_is_refused_by_name(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        AgentSettings(**{"registry": URL, "ccas": ("gr",), **changes})  # type: ignore[arg-type]
+
+
+def test_agent_reports_under_the_hosts_name_unless_told() -> None:
+    assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", AgentSettings(registry=URL, ccas=("gr",)).effective_agent_id)
+    assert AgentSettings(registry=URL, ccas=("gr",), agent_id="cdn-1").effective_agent_id == "cdn-1"
+
+
+def config(folder: Path, text: str) -> Path:
+    path = folder / "agent.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_file_gives_its_keys(tmp_path: Path) -> None:
+    path = config(tmp_path, f'registry = "{URL}"\ncca = ["gr"]\ninterval_s = 5\n')
+    assert read_config(path, required=True) == {"registry": URL, "cca": ["gr"], "interval_s": 5}
+
+
+def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
+    assert read_config(tmp_path / "none.toml", required=False) == {}
+    with pytest.raises(SettingsError, match="there is none; set --config"):
+        read_config(tmp_path / "none.toml", required=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("registri = 1", "got the key registri"),
+        ("interval_s = true", "expected interval_s as int or float"),
+        ("registry = 5", "expected registry as str"),
+        ("not toml", "expected a TOML file"),
+    ],
+)
+def test_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(words)):
+        read_config(config(tmp_path, text), required=True)

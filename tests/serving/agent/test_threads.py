@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""How often the agent asks, and what it does when nobody answers."""
+
+from __future__ import annotations
+
+import queue
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from serving.agent import RegistryClient
+from serving.agent.backoff import Backoff
+from serving.agent.threads import Heard, Poller, Reporter
+from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, log_to, table
+from tests.serving.agent.test_registry import REPORT
+
+ONE, TWO = table(1), table(2)
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as fake:
+        yield fake
+
+
+@pytest.fixture
+def heard(registry: FakeRegistry) -> Iterator[queue.SimpleQueue[Heard]]:
+    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+    poller = Poller(
+        "gr",
+        channel="champion",
+        client=RegistryClient(registry.url, timeout_s=20),
+        tell=box.put,
+        wait_s=30,
+        backoff_max_s=0.1,
+        rng=random.Random(1),
+        clock=time.monotonic,
+    )
+    poller.start()
+    yield box
+    poller.stop()
+
+
+def test_delays_double_up_to_the_largest_with_half_of_it_as_jitter() -> None:
+    backoff = Backoff(maximum_s=8, rng=random.Random(5))
+    delays_s = [backoff.next_s() for _ in range(100)]
+    for delay_s, ceiling_s in zip(delays_s, [1, 2, 4, 8, 8, 8], strict=False):
+        assert ceiling_s / 2 <= delay_s <= ceiling_s
+    assert all(4 <= delay_s <= 8 for delay_s in delays_s[3:])
+    backoff.reset()
+    assert backoff.next_s() <= 1
+
+
+def test_servers_that_lost_the_registry_together_do_not_return_together() -> None:
+    firsts_s = {Backoff(maximum_s=60, rng=random.Random(seed)).next_s() for seed in range(20)}
+    assert len(firsts_s) == 20
+
+
+def test_poller_tells_offer_after_offer(registry: FakeRegistry, heard: queue.SimpleQueue[Heard]) -> None:
+    registry.offer(ONE)
+    while (first := heard.get(timeout=20)).kind != "offered":
+        assert first.kind == "unavailable"
+    registry.offer(TWO)
+    assert heard.get(timeout=20) == Heard("gr", "offered", table=TWO)
+
+
+def test_poller_asks_again_without_etag_after_a_damaged_offer(
+    registry: FakeRegistry, heard: queue.SimpleQueue[Heard]
+) -> None:
+    registry.answer_with(200, answer(ONE, serial=0), ETag='"good"')
+    while heard.get(timeout=20).kind != "refused":
+        pass
+    registry.offer(TWO)
+    while heard.get(timeout=20).kind != "offered":
+        pass
+    assert registry.asked[-1][1] in {None, etag(TWO)}
+    assert '"good"' not in {known for _, known in registry.asked}
+
+
+def reporter_of(registry: FakeRegistry, *, every_s: float) -> Reporter:
+    return Reporter(
+        agent_id="host",
+        client=RegistryClient(registry.url, timeout_s=20),
+        log=log_to(),
+        every_s=every_s,
+        backoff_max_s=0.1,
+        rng=random.Random(1),
+    )
+
+
+def test_report_is_sent_at_once_and_again_as_a_sign_of_life(registry: FakeRegistry) -> None:
+    reporter = reporter_of(registry, every_s=0.05)
+    reporter.start()
+    reporter.submit(REPORT)
+    with registry.changed:
+        assert registry.changed.wait_for(lambda: len(registry.reports) >= 3, timeout=20)
+    reporter.stop()
+
+
+def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
+    reporter = reporter_of(registry, every_s=3600)
+    reporter.start()
+    for _ in range(5):
+        reporter.submit(REPORT)
+    registry.wait_for_report(lambda report: report["cca"] == "gr")
+    reporter.submit(REPORT)
+    reporter.stop()
+    assert len(registry.reports) == 1
