@@ -266,7 +266,7 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 		return;
 	}
 	if (w->next - w->oldest == CCA_RATE_SAMPLES)
-		w->oldest++;	/* the window has shrunk meanwhile: forget the far end */
+		w->oldest++;	/* the window has grown since: forget the far end */
 	slot = w->next & (CCA_RATE_SAMPLES - 1);
 	w->sample[slot].at_us = (u32)now_us;
 	w->sample[slot].delivered_pkts = delivered_pkts;

@@ -109,7 +109,8 @@ CCA_FN u32 gr_queueing_delay_us(const struct gr_state *s, u32 rtt_us)
 
 CCA_FN u64 gr_floor_bytes_per_s(const struct gr_state *s)
 {
-	return cca_rate_bytes_per_s(1, s->mss_bytes, cca_max_u32(s->min_rtt_us, 1));
+	/* At least a byte a second: 0 would mean not paced. */
+	return cca_max_u64(cca_rate_bytes_per_s(1, s->mss_bytes, cca_max_u32(s->min_rtt_us, 1)), 1);
 }
 
 /* Overflow: pkts <= 2^24 x gain <= 2^10. */
@@ -132,8 +133,10 @@ CCA_FN u64 gr_scale(u64 bandwidth, u32 target_us, u64 rtt_us)
 /* Twice the window in a round trip, as it doubles; 0 (not paced) before an RTT is known. */
 CCA_FN u64 gr_slow_start_rate(const struct gr_state *s)
 {
-	return gr_knows_rtt(s) ?
-		cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us) : 0;
+	if (!gr_knows_rtt(s))
+		return 0;
+	return cca_max_u64(cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us),
+			   gr_floor_bytes_per_s(s));
 }
 
 CCA_FN void gr_start_interval(struct gr_state *s, u64 now_us)
@@ -225,8 +228,8 @@ CCA_FN void gr_cruise(struct gr_state *s, const struct gr_params *p, u64 now_us)
 
 	s->mode = GR_CRUISE;
 	s->undo_cwnd_pkts = 0;		/* what preceded a timeout is history */
-	if (bandwidth)
-		s->rate_bytes_per_s = cca_max_u64(bandwidth, gr_floor_bytes_per_s(s));
+	s->rate_bytes_per_s = bandwidth ? cca_max_u64(bandwidth, gr_floor_bytes_per_s(s)) :
+					  gr_slow_start_rate(s);
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
 	gr_start_interval(s, now_us);
 }
@@ -381,9 +384,11 @@ CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
 	if (s->mode != GR_SLOW_START || !s->undo_cwnd_pkts)
 		return;
 	s->mode = s->undo_mode;
-	s->rate_bytes_per_s = s->undo_rate_bytes_per_s;
 	s->cwnd_pkts = s->undo_cwnd_pkts;
 	s->undo_cwnd_pkts = 0;
+	/* The round-trip time may have become known, or less, since. */
+	s->rate_bytes_per_s = s->mode == GR_SLOW_START ?
+		gr_slow_start_rate(s) : s->undo_rate_bytes_per_s;
 	gr_start_interval(s, ev->now_us);
 }
 

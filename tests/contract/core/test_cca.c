@@ -231,24 +231,32 @@ static void samples_stay_bounded_when_the_window_changes(void)
 	}
 }
 
-/* At a growing window the samples of the old one stand close: the far end goes first. */
+/* Thirty samples in each of three windows, each forty times the one before: the far end goes first. */
 static void a_window_that_grows_forgets_the_far_end_first(void)
 {
 	struct cca_rate_window w;
-	u32 i, window_us = 3200;
+	u64 now_us = 0, first_us;
+	u32 i, most = 0, window_us = 3200;
 
 	cca_rate_reset(&w, 0, 0);
-	for (i = 1; i < 400; i++) {
-		window_us += 80;
-		cca_rate_add(&w, (u64)i * 100 * (1 + i / 32), i * (1 + i / 32), window_us);
-		CHECK(w.next - w.oldest <= CCA_RATE_SAMPLES);
+	for (i = 0; i < 90; i++) {
+		if (i && i % 30 == 0)
+			window_us *= 40;
+		now_us += window_us / CCA_RATE_MERGE;
+		cca_rate_add(&w, now_us, (u32)(now_us / 100), window_us);
+		most = cca_max_u32(most, w.next - w.oldest);
+		/* An even stream, wherever the window begins; and it begins as late as room allows. */
+		CHECK_EQ(cca_rate_of(&w, MSS), 14480000);
 	}
-	cca_rate_reset(&w, 0, 0);
-	for (i = 1; i <= CCA_RATE_SAMPLES + 5; i++)
-		cca_rate_add(&w, (u64)i * 1000, i, i < 60 ? 32000 : 4000000);
-	CHECK_EQ(w.delivered_pkts, CCA_RATE_SAMPLES + 5);
-	/* What is left is still an even stream. */
-	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
+	CHECK_EQ(most, CCA_RATE_SAMPLES);
+	CHECK(cca_rate_span_us(&w) < window_us);
+	first_us = now_us;
+	for (i = 0; i < 40; i++) {
+		now_us += window_us / CCA_RATE_MERGE;
+		cca_rate_add(&w, now_us, (u32)(now_us / 100), window_us);
+	}
+	CHECK(now_us - first_us > window_us);
+	CHECK(cca_rate_span_us(&w) >= window_us);
 }
 
 static void a_clock_that_steps_back_starts_the_window_over(void)

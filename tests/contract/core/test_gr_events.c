@@ -56,6 +56,19 @@ static void a_timeout_within_slow_start_is_undone_too(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
 }
 
+/* The timeout came before an RTT was known, its undo behind the first sample. */
+static void an_undone_timeout_paces_by_what_is_known_since(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 0);
+	take_event(&f, CCA_TIMEOUT, SECOND);
+	take_ack(&f, 100 * MS, 1, 100000);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.cwnd_pkts, 10);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);
+}
+
 static void an_undo_behind_a_new_cruise_changes_nothing(void)
 {
 	struct path f;
@@ -276,6 +289,18 @@ static void slow_start_grows_while_the_window_is_used(void)
 	CHECK_EQ(f.d.cwnd_pkts, 11);
 }
 
+/* The first sample of an RTT comes with a loss: there is no bandwidth yet to leave slow start at. */
+static void slow_start_left_at_once_keeps_its_own_rate(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 0);
+	f.ack.lost_pkts = 3;
+	take_ack(&f, 0, 1, 100000);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);	/* 20 packets in 100 ms */
+}
+
 /* --- hosts at their limits ---------------------------------------------------------- */
 
 static void a_clock_that_steps_back_does_no_harm(void)
@@ -331,6 +356,7 @@ static void impossible_values_are_clamped(void)
 		{ MSS, 1, TOP, TOP },
 		{ TOP, 1, TOP, TOP },
 		{ 0, TOP, TOP, 0 },
+		{ 0, TOP, 0, 0 },		/* less than a byte a second is not: unpaced */
 	};
 
 	FOR_ROWS(struct host_case, cases) {
@@ -374,6 +400,7 @@ int main(void)
 	RUN(a_timeout_starts_slow_start_anew);
 	RUN(an_undone_timeout_leaves_no_trace);
 	RUN(a_timeout_within_slow_start_is_undone_too);
+	RUN(an_undone_timeout_paces_by_what_is_known_since);
 	RUN(an_undo_behind_a_new_cruise_changes_nothing);
 	RUN(an_undo_without_a_timeout_changes_nothing);
 	RUN(the_larger_window_is_what_repeated_timeouts_return_to);
@@ -386,6 +413,7 @@ int main(void)
 	RUN(silence_does_not_lower_the_rate);
 	RUN(the_first_acks_behind_silence_are_not_a_rate);
 	RUN(slow_start_grows_while_the_window_is_used);
+	RUN(slow_start_left_at_once_keeps_its_own_rate);
 	RUN(a_clock_that_steps_back_does_no_harm);
 	RUN(decisions_do_not_depend_on_where_counters_start);
 	RUN(impossible_values_are_clamped);
