@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""The agent against the stand-in of the tree, which parses with the core: what the fake of the tree takes on trust."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ccatune
+from emulation.standin import StandInTree
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
+from serving.agent import Keeper, State, Store, Table, Tree, look
+from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, fake_registry, log_to, table
+
+ONE, TWO = table(1), table(2)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> StandInTree:
+    return StandInTree(tmp_path / "tree")
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, tree: StandInTree) -> Iterator[Keeper]:
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        made = Keeper("gr", channel="champion", tree=tree, store=store, log=log_to(), boot_id="boot-1")
+        made.start()
+        yield made
+
+
+def state_of(keeper: Keeper) -> State:
+    return keeper.report().state
+
+
+def largest() -> Table:
+    """As many states as one axis and eight classes give."""
+    classes = tuple(DelayClass(95, 10_000 * (number + 1)) for number in range(8))
+    return Table(
+        Ensemble(
+            cca="gr",
+            epoch_ms=3_600_000,
+            estimate_ms=1,
+            epsilon_pct=0,
+            classes=classes,
+            axes=(Axis("throughput_bytes_per_s", "log", 4_294_967_295, 64, 64),),
+            columns=COLUMNS,
+            rows=((4_000_000, 1_000_000, 1_000_000),) * (64 * 8),
+        ),
+        Deployment("r" * 63, "champion", 2**63 - 1, 1000),
+    )
+
+
+@pytest.mark.parametrize("offered", [ONE, largest()], ids=["small", "largest"])
+def test_core_reads_back_every_byte_that_the_agent_writes(keeper: Keeper, tree: StandInTree, offered: Table) -> None:
+    keeper.offered(offered)
+    assert keeper.report().error is None
+    assert state_of(keeper) == State.IN_SYNC
+    assert tree.read("gr", "ensemble") == offered.text
+
+
+def errno_of_write(tree: Tree, offered: Table) -> int | None:
+    """The errno that a write ends with; None where it succeeds."""
+    try:
+        tree.write("gr", "ensemble", offered.text)
+    except OSError as error:
+        return error.errno
+    return None
+
+
+def test_serial_rules_of_the_core_are_the_ones_of_the_fake(tree: StandInTree) -> None:
+    fake = FakeTree()
+    for offered, expected in [
+        (TWO, None),
+        (TWO, None),
+        (ONE, errno.ESTALE),
+        (table(2, window_us=70_000), errno.EEXIST),
+        (table(1, channel="canary"), None),
+        (table(3), None),
+    ]:
+        assert errno_of_write(tree, offered) == errno_of_write(fake, offered) == expected
+        assert tree.read("gr", "ensemble") == fake.read("gr", "ensemble")
+        assert look(tree, "gr").status.generation == look(fake, "gr").status.generation  # type: ignore[union-attr]
+
+
+def test_clear_by_hand_and_resume(keeper: Keeper, tree: StandInTree) -> None:
+    keeper.offered(ONE)
+    tree.write("gr", "ensemble", "clear\n")
+    keeper.check()
+    assert state_of(keeper) == State.DEGRADED
+    keeper.resume()
+    assert state_of(keeper) == State.IN_SYNC
+
+
+def test_resume_over_a_newer_serial(keeper: Keeper, tree: StandInTree) -> None:
+    keeper.offered(ONE)
+    tree.write("gr", "ensemble", table(900).text)
+    keeper.check()
+    assert state_of(keeper) == State.DEGRADED
+    keeper.resume()
+    assert tree.read("gr", "ensemble") == ONE.text
+
+
+def test_change_of_parameters_by_hand_is_no_change_of_the_table(keeper: Keeper, tree: StandInTree) -> None:
+    keeper.offered(ONE)
+    tree.write("gr", "parameters", "delay_threshold_us 20000\n")
+    keeper.check()
+    assert state_of(keeper) == State.IN_SYNC
+
+
+def test_cca_without_tuned_parameters_is_incompatible_or_waits(tmp_path: Path, tree: StandInTree) -> None:
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        unknown = Keeper("cubic9", channel="champion", tree=tree, store=store, log=log_to(), boot_id="boot-1")
+        unknown.start()
+        assert state_of(unknown) == State.INCOMPATIBLE
+
+
+def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def agent(registry: FakeRegistry, *options: str) -> int:
+        folders = ["--state-dir", str(tmp_path / "state"), "--stand-in", str(tmp_path / "tree")]
+        return ccatune.run(["agent", "--registry", registry.url, "--cca", "gr", *folders, *options])
+
+    with fake_registry() as registry:
+        registry.offer(ONE)
+        assert agent(registry, "--dry-run") == 0
+        assert "would do: apply local/champion serial 1" in capsys.readouterr().out
+        assert agent(registry, "--once", "--json") == 0
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["state"], report["module_version"]) == ("InSync", "stand-in 0.1.0")
+    assert StandInTree(tmp_path / "tree").read("gr", "ensemble") == ONE.text
