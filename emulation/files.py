@@ -4,7 +4,7 @@
     name: two-flows
     link:
       trace: ../../traces/a.down    # or rate_mbps: 20; paths count from the file's folder
-      recording: a                  # which one, where the path holds several
+      recording: hour01             # where the path holds several: the one with that in its name
       rtt_ms: 100                   # all other fields of LinkSpec as they are named there
     flows:
       - cca: gr
@@ -68,6 +68,7 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
     fields = dict(document)
     if "link" in fields:
         fields["link"] = _link(_mapping(fields["link"], f"{source}: link"), source=source, folder=folder)
+        fields.setdefault("name", _name_of(fields["link"]))
     if "flows" in fields:
         flows = fields["flows"]
         if not isinstance(flows, list):
@@ -95,21 +96,41 @@ def _link(link: Document, *, source: str, folder: Path) -> Document:
         if recording is not None:
             raise EmulationError(f"{source}: link.recording: expected a trace beside it, got none")
         return link
-    if not isinstance(path, str | Path):
-        raise EmulationError(f"{source}: link.trace: expected a path, got {path!r}")
-    link["trace"] = _one_recording(read_recordings(folder / path), recording, path).trace
+    found = _located(path, folder, f"{source}: link.trace")
+    link["trace"] = _one_recording(read_recordings(found), recording, found).trace
     return link
 
 
-def _one_recording(recordings: list[Recording], name: object, path: str | Path) -> Recording:
-    names = [recording.name for recording in recordings]
-    chosen = [recording for recording in recordings if name is None or recording.name == name]
+def _name_of(link: Document) -> str:
+    """What a scenario without a name is called: its link's trace or rate."""
+    trace, rate_mbps = link.get("trace"), link.get("rate_mbps")
+    if isinstance(trace, Trace):
+        return trace.name
+    return f"{rate_mbps:g} Mbit/s" if isinstance(rate_mbps, int | float) else "scenario"
+
+
+def _located(path: object, folder: Path, what: str) -> Path:
+    """Where a path leads: text of a file counts from that file's folder, a Path is one already."""
+    if isinstance(path, str) and path:
+        return folder / path
+    if isinstance(path, Path):
+        return path
+    raise EmulationError(f"{what}: expected a path, got {path!r}")
+
+
+def _one_recording(recordings: list[Recording], name: object, path: Path) -> Recording:
+    """The recording of that name, or the only one whose name holds it (None: the only one)."""
+    wanted = "" if name is None else str(name)
+    chosen = [recording for recording in recordings if recording.name == wanted]
+    chosen = chosen or [recording for recording in recordings if wanted in recording.name]
     if len(chosen) == 1:
         return chosen[0]
+    names = [recording.name for recording in chosen or recordings]
     shown = ", ".join(names[:MOST_NAMES_SHOWN]) + (" ..." if len(names) > MOST_NAMES_SHOWN else "")
-    if name is None:
-        raise EmulationError(f"{path}: expected one recording, got {len(names)}; name one of {shown}")
-    raise EmulationError(f"{path}: expected a recording named {name}, got {shown}")
+    asked = f" with {wanted} in its name" if wanted else ""
+    raise EmulationError(
+        f"{path}: expected one recording{asked}, got {len(chosen)}; name one with `recording` among {shown}"
+    )
 
 
 def _flow(flow: Document, *, source: str, folder: Path) -> Document:
@@ -118,9 +139,7 @@ def _flow(flow: Document, *, source: str, folder: Path) -> Document:
         if isinstance(flow.get("delay_class"), str):
             raise EmulationError(f"{source}.delay_class: expected an ensemble beside it, got none")
         return flow
-    if not isinstance(path, str | Path):
-        raise EmulationError(f"{source}.ensemble: expected a path, got {path!r}")
-    ensemble = Ensemble.load(folder / path)
+    ensemble = Ensemble.load(_located(path, folder, f"{source}.ensemble"))
     if flow.setdefault("cca", ensemble.cca) != ensemble.cca:
         raise EmulationError(f"{source}: expected an ensemble of {flow['cca']}, got one of {ensemble.cca} in {path}")
     flow["ensemble_text"] = table_text(ensemble, DEPLOYMENT)

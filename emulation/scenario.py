@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a run is given: link, flows, times. Frozen and checked; equal scenarios give equal runs.
 
-    link   the bottleneck and the path around it
-    flow   an algorithm with its parameters, or an ensemble that it follows
+link   the bottleneck and the path around it
+flow   an algorithm with its parameters, or an ensemble that it follows
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
 
 class LinkSpec(_Frozen):
     """A trace or a constant rate, behind a drop-tail buffer."""
 
     trace: Trace | None = Field(None, description="delivery opportunities; repeats with its period")
-    rate_mbps: float | None = Field(None, gt=0, description="constant rate, instead of a trace")
-    start_ms: int = Field(0, ge=0, description="where in the trace the run begins")
-    rtt_ms: float = Field(100.0, gt=0, description="propagation delay, both ways together")
-    buffer_pkts: int | None = Field(1000, ge=1, description="most packets in the queue; None: any number")
-    buffer_bytes: int | None = Field(None, ge=1500, description="most bytes in the queue; None: any number")
+    rate_mbps: float | None = Field(None, ge=1e-3, le=1e5, description="constant rate, instead of a trace")
+    start_ms: int = Field(0, ge=0, lt=2**40, description="where in the trace the run begins")
+    rtt_ms: float = Field(100.0, gt=0, le=60_000, description="propagation delay, both ways together")
+    buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: any number")
+    buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: any number")
     loss: float = Field(0.0, ge=0, lt=1, description="share of the delivered packets lost at random")
-    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, description="what an opportunity carries")
+    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, lt=2**31, description="what an opportunity carries")
 
     @model_validator(mode="after")
     def _one_kind(self) -> LinkSpec:
@@ -52,8 +52,8 @@ class FlowSpec(_Frozen):
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = {}
     ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr only")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
-    start_s: float = Field(0.0, ge=0)
-    stop_s: float | None = Field(None, gt=0, description="sends nothing new from here on; None: to the end")
+    start_s: float = Field(0.0, ge=0, le=86400)
+    stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
     size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
 
     @model_validator(mode="after")
@@ -105,7 +105,7 @@ class Scenario(_Frozen):
     flows: tuple[FlowSpec, ...] = Field((FlowSpec(),), min_length=1)
     duration_s: float = Field(30.0, gt=0, le=86400, description="of the whole run, warm-up included")
     warmup_s: float = Field(0.0, ge=0)
-    window_s: float | None = Field(None, gt=0)
+    window_s: float | None = Field(None, ge=1e-3)
     seed: int = Field(0, ge=0, lt=2**64)
 
     @model_validator(mode="after")

@@ -15,7 +15,6 @@ import json
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
@@ -138,7 +137,7 @@ def bench(*, repeats: int, duration_s: float, enforce: bool, as_json: bool) -> N
     else:
         print_figures(medians, runs, missed)
     if enforce and missed:
-        sys.exit(1)
+        click.get_current_context().exit(1)
 
 
 def print_figures(medians: dict[str, float], runs: dict[str, list[float]], missed: list[str]) -> None:

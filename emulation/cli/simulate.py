@@ -32,7 +32,7 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
 @click.command()
 @click.argument("file", required=False, metavar="[SCENARIO.yaml]", type=click.Path(path_type=Path))
 @click.option("--trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .up, .txt, .tar.xz).")
-@click.option("--recording", help="Which recording, where --trace holds several.")
+@click.option("--recording", help="Part of its name, where --trace holds several recordings.")
 @click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")
 @click.option("--start-s", type=click.FloatRange(min=0), help="Where in the trace the run begins.")
 @click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
@@ -63,18 +63,23 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     source = "options" if file is None else str(file)
     lay_over(document, options, source=source)
     scenario = build_scenario(document, source=source, folder=Path() if file is None else file.parent)
-    every_s = max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S) if plot is not None else None
-    qos = run_scenario(scenario, series_every_s=every_s)
-    if plot is not None:
-        from emulation._plot import draw_run
-
-        draw_run(scenario, qos, path=plot)
+    qos = run_scenario(scenario) if plot is None else _run_and_draw(scenario, plot)
     if as_json:
         click.echo(json.dumps({**qos.summary(), **({"plot": str(plot)} if plot is not None else {})}))
         return
     print_figures(scenario, qos)
     if plot is not None:
         click.echo(f"picture: {plot}")
+
+
+def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
+    # matplotlib takes longer to import than most runs take.
+    from emulation._plot import check_path, draw_run
+
+    check_path(plot)
+    qos = run_scenario(scenario, series_every_s=max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S))
+    draw_run(scenario, qos, path=plot)
+    return qos
 
 
 def lay_over(document: Document, options: Document, *, source: str) -> None:
@@ -87,11 +92,9 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
     document["link"] = {**document["link"], **_link_options(options)}
     if options["trace"] is not None:
         document["link"].pop("rate_mbps", None)
-        document.setdefault("name", options["trace"].name)
     elif options["rate_mbps"] is not None:
         document["link"].pop("trace", None)
         document["link"].pop("recording", None)
-        document.setdefault("name", f"{options['rate_mbps']:g} Mbit/s")
     if not document["link"].keys() & {"trace", "rate_mbps"}:
         raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
     flows = document.setdefault("flows", [{}])
@@ -110,7 +113,7 @@ def _link_options(options: Document) -> Document:
     if options["trace"] is not None and options["rate_mbps"] is not None:
         raise click.UsageError("expected one link, got both --trace and --rate-mbps")
     if options["trace"] is not None:
-        given["trace"] = options["trace"].absolute()
+        given["trace"] = options["trace"]
     if options["start_s"] is not None:
         given["start_ms"] = round(options["start_s"] * 1000)
     if options["buffer_size"] is not None:
@@ -125,7 +128,7 @@ def _link_options(options: Document) -> Document:
 def _flow_options(options: Document) -> Document:
     given = {key: options[key] for key in ("cca", "delay_class") if options[key] is not None}
     if options["ensemble"] is not None:
-        given["ensemble"] = options["ensemble"].absolute()
+        given["ensemble"] = options["ensemble"]
     return given
 
 
@@ -143,13 +146,13 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
     table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD)
     for heading in ("flow", "Mbit/s", "goodput", "RTT p50/p95/p99 ms", "resent", "timeouts", "epochs"):
-        table.add_column(heading, justify="left" if heading == "flow" else "right")
+        table.add_column(heading, justify="left" if heading == "flow" else "right", no_wrap=True)
     for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
         table.add_row(
-            f"{number} {spec.cca}{' by ensemble' if spec.ensemble_text else ''}",
+            f"{number} {spec.cca}{', ensemble' if spec.ensemble_text else ''}",
             f"{flow.throughput_mbps:.3f}",
             f"{flow.goodput_mbps:.3f}",
-            " / ".join(f"{value:.1f}" for value in flow.rtt.summary_ms().values()),
+            " / ".join(f"{value:.0f}" for value in flow.rtt.summary_ms().values()),
             f"{flow.retransmission_rate:.3%}",
             str(flow.timeouts),
             str(len(flow.turns)),

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""The picture of a run: what the link offered and what the flows made of it, over time.
+
+    throughput        per flow, over the link's capacity as a shade
+    queueing delay    of the packet that left last, with the 95th percentile and the target
+    RTT, cwnd, pacing rate
+    state             each flow's mode, and its level in the ensemble at the turns of its epochs
+
+Drawn without pyplot, so that no window system and no global state is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from emulation.errors import EmulationError
+from emulation.qos import QoS
+from emulation.scenario import FlowSpec, Scenario
+
+__all__ = ["check_path", "draw_run", "make_figure"]
+
+Values = NDArray[np.float64]
+
+FORMATS = (".png", ".svg", ".pdf")
+# Okabe and Ito 2008: told apart by colour-blind readers too.
+FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MODES = ("slow start", "cruise", "drain")
+MODE_COLOURS = ("#F2C94C", "#A9D5B5", "#C9A7DE")
+CAPACITY_COLOUR = "#DFE3E8"
+INK = "#333A44"
+FAINT = "#8A939E"
+LINES = (("rtt_ms", "RTT", "ms"), ("cwnd_pkts", "cwnd", "packets"), ("pacing_mbps", "pacing rate", "Mbit/s"))
+RATE_BIN_S = 0.1
+RARE_PEAK = 2.5
+MOST_STRIPS = 6
+MOST_LEGEND_FLOWS = 6
+STYLE: dict[str, Any] = {"lw": 1.3, "solid_joinstyle": "round"}
+
+
+def check_path(path: Path) -> None:
+    """Refuse a picture that could not be written, before a run is spent on it. Raises EmulationError."""
+    if path.suffix.lower() not in FORMATS:
+        raise EmulationError(f"{path}: expected a picture ending in {', '.join(FORMATS)}, got {path.suffix or 'none'}")
+    if not path.absolute().parent.is_dir():
+        raise EmulationError(f"{path}: expected a folder {path.parent} to write to, got none; make it first")
+
+
+def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
+    """Draw a run whose QoS holds a series, into a .png, .svg or .pdf.
+
+    Raises EmulationError for another kind of file, one that cannot be written, or a run without samples.
+    """
+    check_path(path)
+    figure = make_figure(scenario, qos)
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def make_figure(scenario: Scenario, qos: QoS) -> Figure:
+    """The picture, panels from top to bottom as in the module's text; raises EmulationError without samples."""
+    if not len(qos.series.get("time_s", ())):
+        raise EmulationError(f"{scenario.name}: expected a run with samples over time, got none; simulate for longer")
+    flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
+    strips = flows[:MOST_STRIPS]
+    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 0.2 + 0.26 * len(strips)]
+    figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
+    _throughput(panels[0], flows, qos)
+    targets_ms = _delay(panels[1], scenario, qos, flows[0])
+    for axes, (key, what, unit) in zip(panels[2:5], LINES, strict=True):
+        _lines(axes, flows, key, what, unit)
+    bottom, top = panels[2].get_ylim()
+    panels[2].set_ylim(max(bottom, scenario.link.rtt_ms - (top - scenario.link.rtt_ms) * 0.08), top)
+    _states(panels[5], strips, qos, scenario.duration_s)
+    for axes in panels:
+        _dress(axes, scenario)
+    panels[5].set_xlabel("time (s)", color=INK)
+    figure.align_ylabels(list(panels))
+    _head(figure, scenario, qos, _handles(flows, targets_ms))
+    return figure
+
+
+class _FlowSeries:
+    """The samples of one flow; not a number where the flow was not running or had nothing to show."""
+
+    def __init__(self, number: int, spec: FlowSpec, qos: QoS) -> None:
+        own = qos.series["flow"] == number
+        self.number = number
+        self.spec = spec
+        self.colour = FLOW_COLOURS[number % len(FLOW_COLOURS)]
+        self.columns: dict[str, Values] = {key: values[own] for key, values in qos.series.items()}
+        time_s = self.columns["time_s"]
+        self.stop_s = np.inf if spec.stop_s is None else spec.stop_s
+        self.runs = (time_s > spec.start_s) & (time_s <= self.stop_s)
+
+    @property
+    def label(self) -> str:
+        return f"flow {self.number + 1}: {self.spec.cca}{', ensemble' if self.spec.ensemble_text else ''}"
+
+    def shown(self, key: str) -> Values:
+        values = self.columns[key]
+        return np.where(self.runs & (values > 0), values, np.nan)
+
+    def binned(self, key: str) -> tuple[Values, Values]:
+        """Mean of a column over RATE_BIN_S, and the time at which each bin ends."""
+        time_s, values = self.columns["time_s"], self.columns[key]
+        every = max(round(RATE_BIN_S / time_s[0]), 1)
+        n_bins = max(len(values) // every, 1)
+        every = min(every, len(values))
+        means = values[: n_bins * every].reshape(n_bins, every).mean(axis=1)
+        return time_s[every - 1 :: every][:n_bins], means
+
+
+def _throughput(axes: Axes, flows: list[_FlowSeries], qos: QoS) -> None:
+    time_s, capacity = flows[0].binned("capacity_mbps")
+    axes.fill_between(time_s, capacity, step="pre", color=CAPACITY_COLOUR, lw=0)
+    for flow in flows:
+        time_s, rate = flow.binned("rate_mbps")
+        running = (time_s > flow.spec.start_s) & ((rate > 0) | (time_s <= flow.stop_s))
+        axes.plot(time_s, np.where(running, rate, np.nan), color=flow.colour, **STYLE)
+    axes.set_ylabel("throughput\n(Mbit/s)", color=INK)
+    axes.set_ylim(0, max(float(capacity.max()), qos.capacity_mbps) * 1.12 or 1)
+
+
+def _delay(axes: Axes, scenario: Scenario, qos: QoS, flow: _FlowSeries) -> list[float]:
+    """Draw the queueing delay; return the targets that were drawn, in ms."""
+    values = flow.columns["queueing_delay_ms"]
+    axes.plot(flow.columns["time_s"], values, color=INK, lw=1.1)
+    axes.fill_between(flow.columns["time_s"], values, color=INK, alpha=0.10, lw=0)
+    p95 = qos.queueing_delay.percentile_ms(95)
+    axes.axhline(p95, color=FAINT, lw=1.1, ls=(0, (1, 1.5)))
+    targets_ms = sorted({_target_ms(spec) for spec in scenario.flows if spec.ensemble_text is not None})
+    for target in targets_ms:
+        axes.axhline(target, color="#C0392B", lw=1.2, ls=(0, (5, 2)))
+    axes.set_ylabel("queueing delay\n(ms)", color=INK)
+    _limit(axes, values, unit="ms", least=max([p95, *targets_ms]) * 1.15)
+    return targets_ms
+
+
+def _target_ms(spec: FlowSpec) -> float:
+    """The queueing delay that the flow's class of its table asks for."""
+    line = next(line for line in (spec.ensemble_text or "").splitlines() if line.startswith("classes "))
+    return int(line.split()[1 + spec.delay_class].split(":")[1]) / 1000
+
+
+def _lines(axes: Axes, flows: list[_FlowSeries], key: str, what: str, unit: str) -> None:
+    shown = [flow.shown(key) for flow in flows]
+    for flow, values in zip(flows, shown, strict=True):
+        axes.plot(flow.columns["time_s"], values, color=flow.colour, **STYLE)
+    axes.set_ylabel(f"{what}\n({unit})", color=INK)
+    values = np.concatenate(shown)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+        axes.set_yticks([])
+        return
+    _limit(axes, values, unit=unit)
+
+
+def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None:
+    """From 0 to the peak, or where that is rare and far above all else, to less; the peak is then told in words."""
+    most, usual = float(values.max()), float(np.percentile(values, 98))
+    top = max(most * 1.08 if most < RARE_PEAK * usual else usual * 1.3, least, 1e-3)
+    axes.set_ylim(0, top)
+    if most > top:
+        text = f"peak {most:.0f} {unit}"
+        axes.text(0.995, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=FAINT)
+
+
+def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -> None:
+    for row, flow in enumerate(flows):
+        _strip(axes, flow, row)
+        last_s = -np.inf
+        for turn in qos.flows[flow.number].turns:
+            at_s = turn.at_ms / 1000
+            axes.plot([at_s, at_s], [row - 0.4, row + 0.4], color=INK, lw=0.9)
+            if turn.state is not None and at_s - last_s > duration_s / 40:
+                axes.text(at_s, row, f" {turn.state}", fontsize=7.5, va="center", color=INK, clip_on=True)
+                last_s = at_s
+    axes.set_yticks(range(len(flows)), [f"{flow.number + 1}" for flow in flows])
+    axes.set_ylim(len(flows) - 0.4, -0.6)
+    axes.set_ylabel("state\n(flow)", color=INK)
+
+
+def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
+    """Bars of the modes that a flow of GR was in; a plain one for algorithms without modes."""
+    time_s, modes = flow.columns["time_s"], flow.columns["mode"]
+    step_s = time_s[0]
+    changes = np.flatnonzero(np.diff(modes) != 0) + 1
+    changes = np.union1d(changes, np.flatnonzero(np.diff(flow.runs.astype(int)) != 0) + 1)
+    edges = [0, *changes.tolist(), len(time_s)]
+    for first, end in pairwise(edges):
+        if not flow.runs[first]:
+            continue
+        colour = MODE_COLOURS[int(modes[first])] if flow.spec.cca == "gr" else CAPACITY_COLOUR
+        axes.barh(row, time_s[end - 1] - time_s[first] + step_s, left=time_s[first] - step_s, height=0.8, color=colour)
+
+
+def _dress(axes: Axes, scenario: Scenario) -> None:
+    axes.set_xlim(0, scenario.duration_s)
+    axes.grid(axis="both", color="#ECEFF2", lw=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, length=3, labelsize=9)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color("#B8C0CA")
+    axes.yaxis.label.set_fontsize(9.5)
+    if len(axes.get_yticks()) and not axes.yaxis_inverted():
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10]))
+    if scenario.warmup_s > 0:
+        axes.axvspan(0, scenario.warmup_s, facecolor="none", edgecolor="#C9CFD6", hatch="///", lw=0)
+
+
+def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
+    handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
+    handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
+    if len(flows) > MOST_LEGEND_FLOWS:
+        handles.append(Line2D([], [], lw=0, label=f"and {len(flows) - MOST_LEGEND_FLOWS} more"))
+    handles.append(Line2D([], [], color=FAINT, lw=1.4, ls=(0, (1, 1.5)), label="95th percentile"))
+    if targets_ms:
+        handles.append(Line2D([], [], color="#C0392B", lw=1.4, ls=(0, (5, 2)), label="target delay"))
+    seen = {int(mode) for flow in flows if flow.spec.cca == "gr" for mode in flow.columns["mode"][flow.runs]}
+    handles += [Patch(color=MODE_COLOURS[mode], label=MODES[mode]) for mode in sorted(seen)]
+    if any(flow.spec.ensemble_text is not None for flow in flows):
+        handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
+    return handles
+
+
+def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -> None:
+    link = scenario.link
+    buffer = f"{link.buffer_pkts} packets" if link.buffer_pkts is not None else "no bound"
+    if link.buffer_bytes is not None:
+        buffer = f"{link.buffer_bytes / 1000:g} kB"
+    loss = f", loss {link.loss:.2%}" if link.loss else ""
+    figure.suptitle(
+        f"{scenario.name}   RTT {link.rtt_ms:g} ms, buffer {buffer}{loss}\n"
+        f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
+        f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
+        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms",
+        fontsize=11.5,
+        color=INK,
+    )
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 7),
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+        handlelength=1.6,
+        columnspacing=1.6,
+    )
