@@ -2,7 +2,7 @@
 """The packet-level simulator: scenarios in, QoS out, on as many threads as there are.
 
 Equal scenarios give equal results, on any number of threads and any machine.
-Runs happen in C++ without the GIL; Ctrl-C stops before the next run begins.
+Runs happen in C++ without the GIL; Ctrl-C stops them within a moment.
 """
 
 from __future__ import annotations
@@ -172,9 +172,7 @@ def evaluate_grid(
         threads or default_threads(),
         progress,
     )
-    return GridResult(
-        out["capacity_bytes"], out["delivered_bytes"], out["packets"], out["hist"], compact_edges_us()
-    )
+    return GridResult(out["capacity_bytes"], out["delivered_bytes"], out["packets"], out["hist"], compact_edges_us())
 
 
 def _flow_qos(flow: dict[str, Any], measured_s: float) -> FlowQoS:

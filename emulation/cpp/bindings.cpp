@@ -86,13 +86,13 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     throw std::invalid_argument("cca: expected gr, reno or fixed, got " + flow.cca);
 }
 
-SimulationResult run_job(const Job& job) {
+SimulationResult run_job(const Job& job, const Cancel& cancel) {
     std::vector<FlowConfig> flows;
     auto hash = static_cast<std::uint32_t>(job.config.seed);
     for (const FlowJob& flow : job.flows)
         flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
                          flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.size_pkts});
-    return run_simulation(job.config, std::move(flows));
+    return run_simulation(job.config, std::move(flows), &cancel);
 }
 
 // Called with the GIL released: takes it to look for signals and to tell how far it is.
@@ -108,7 +108,7 @@ std::vector<SimulationResult> run(const std::vector<Job>& jobs, unsigned threads
     std::vector<SimulationResult> results(jobs.size());
     const auto watch = watcher(progress);
     const nb::gil_scoped_release no_gil;
-    run_pool(jobs.size(), threads, [&](std::size_t i) { results[i] = run_job(jobs[i]); }, watch);
+    run_pool(jobs.size(), threads, [&](std::size_t i, const Cancel& cancel) { results[i] = run_job(jobs[i], cancel); }, watch);
     return results;
 }
 
@@ -117,13 +117,13 @@ nb::dict grid(const std::vector<Job>& jobs, U32Matrix params, unsigned threads, 
     std::vector<std::uint64_t> capacity(n * sets), delivered(n * sets), packets(n * sets);
     std::vector<std::uint32_t> hist(n * sets * CompactBins::kBins);
     const auto watch = watcher(progress);
-    auto piece = [&](std::size_t i) {
+    auto piece = [&](std::size_t i, const Cancel& cancel) {
         Job job = jobs[i / sets];
         const std::uint32_t* row = params.data() + (i % sets) * columns;
         job.flows[0].params.assign(row, row + columns);
         job.config.fine_histogram = false;
         job.config.window = Duration{};
-        const SimulationResult result = run_job(job);
+        const SimulationResult result = run_job(job, cancel);
         const WindowResult& all = result.windows.front();
         capacity[i] = all.capacity_bytes;
         delivered[i] = all.delivered_bytes;

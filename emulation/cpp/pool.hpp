@@ -15,13 +15,16 @@
 
 namespace ccatune {
 
-// Calls work(i) for i in [0, count). The caller's thread runs `watch(done)`
-// about ten times a second meanwhile; when that throws, no further piece is
-// begun and the exception passes on, as does the first of a piece.
-inline void run_pool(std::size_t count, unsigned threads, const std::function<void(std::size_t)>& work,
+using Cancel = std::atomic<bool>;
+
+// Calls work(i, cancel) for i in [0, count). The caller's thread runs
+// `watch(done)` about ten times a second meanwhile; when that throws, cancel
+// turns true, no further piece is begun and the exception passes on, as does
+// the first of a piece.
+inline void run_pool(std::size_t count, unsigned threads, const std::function<void(std::size_t, const Cancel&)>& work,
                      const std::function<void(std::size_t)>& watch) {
     std::atomic<std::size_t> next{0}, done{0};
-    std::atomic<bool> cancelled{false};
+    Cancel cancelled{false};
     std::exception_ptr failure;
     std::mutex mutex;
     std::condition_variable finished;
@@ -32,7 +35,7 @@ inline void run_pool(std::size_t count, unsigned threads, const std::function<vo
             const std::size_t i = next.fetch_add(1);
             if (i >= count) break;
             try {
-                work(i);
+                work(i, cancelled);
                 done.fetch_add(1);
             } catch (...) {
                 const std::scoped_lock lock(mutex);
@@ -55,7 +58,7 @@ inline void run_pool(std::size_t count, unsigned threads, const std::function<vo
         }
     } catch (...) {
         cancelled = true;
-        throw;  // the pool's destructor waits for the pieces that have begun
+        throw;  // the pool's destructor waits for the pieces that have begun, and are told
     }
     pool.clear();
     if (failure) std::rethrow_exception(failure);

@@ -13,6 +13,9 @@
 namespace ccatune {
 namespace {
 
+// Events between two looks at whether the run was cancelled: some milliseconds.
+constexpr std::uint32_t kEventsPerLook = 1u << 16;
+
 // Sources of events: the link, the sampler, and four for each flow.
 enum Source : std::uint32_t { kLink = 0, kSampler = 1, kFlows = 2 };
 enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife, kPerFlow };
@@ -56,8 +59,9 @@ public:
         open_window(measured_from_);
     }
 
-    SimulationResult run() {
-        while (heap_.first_at() < end_) {
+    SimulationResult run(const std::atomic<bool>* cancel) {
+        for (std::uint32_t events = 0; heap_.first_at() < end_; ++events) {
+            if (events % kEventsPerLook == 0 && cancel && *cancel) throw Cancelled{};
             const Instant now = heap_.first_at();
             if (!measuring_ && now >= measured_from_) begin_measuring();
             act(heap_.first(), now);
@@ -250,8 +254,9 @@ private:
 
 }  // namespace
 
-SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows) {
-    return Simulation(config, std::move(flows)).run();
+SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
+                                const std::atomic<bool>* cancel) {
+    return Simulation(config, std::move(flows)).run(cancel);
 }
 
 }  // namespace ccatune

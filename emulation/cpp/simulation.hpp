@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -74,7 +75,12 @@ struct SimulationResult {
     std::vector<SeriesPoint> series;
 };
 
+// A run that was told to stop.
+class Cancelled {};
+
 // Runs to the end; the same configuration gives the same result, anywhere.
-SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows);
+// cancel: looked at every few milliseconds; once true the run throws Cancelled.
+SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
+                                const std::atomic<bool>* cancel = nullptr);
 
 }  // namespace ccatune

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Under loss: nothing leaves the accounting, every file arrives, recovery is prompt and undone when wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate
+from tests.emulation.engine.links import PACKET_MS, RATE_MBPS, fixed, run, trace
+
+FLOWS = st.one_of(
+    st.just(FlowSpec(cca="reno")),
+    st.just(FlowSpec(cca="gr")),
+    st.integers(1, 300).map(fixed),
+    st.integers(20_000, 5_000_000).map(lambda rate: fixed(200, pacing_bytes_per_s=rate)),
+)
+LINKS = st.builds(
+    LinkSpec,
+    rate_mbps=st.floats(0.3, 50),
+    rtt_ms=st.floats(1, 200),
+    buffer_pkts=st.integers(1, 300),
+    loss=st.one_of(st.just(0.0), st.floats(0, 0.4)),
+)
+
+
+def assert_accounted(qos: QoS) -> None:
+    """No packet is lost from the books, and no figure is beyond its range."""
+    assert qos.sent == qos.simulated_packets + qos.dropped + qos.queued
+    assert qos.lost_at_random <= qos.simulated_packets
+    assert qos.packets <= qos.simulated_packets
+    assert qos.queueing_delay.total == qos.packets == qos.windows.packets.sum()
+    assert 0 <= qos.retransmission_rate <= 1
+    # A packet may leave in measured time that was mostly carried before.
+    assert qos.packets * 1500 <= qos.windows.capacity_bytes.sum() + 1500
+
+
+@given(flows=st.lists(FLOWS, min_size=1, max_size=3), link=LINKS, seed=st.integers(0, 2**64 - 1))
+@settings(max_examples=150, deadline=None)
+def test_every_packet_is_accounted_for(flows: list[FlowSpec], link: LinkSpec, seed: int) -> None:
+    assert_accounted(run(*flows, link=link, duration_s=5, warmup_s=1, seed=seed))
+
+
+@given(
+    gaps_ms=st.lists(st.integers(1, 4000), min_size=1, max_size=40),
+    burst=st.integers(1, 40),
+    flow=FLOWS,
+    loss=st.one_of(st.just(0.0), st.floats(0, 0.2)),
+)
+@settings(max_examples=80, deadline=None)
+def test_links_with_outages_lose_no_packet_from_the_books(
+    gaps_ms: list[int], burst: int, flow: FlowSpec, loss: float
+) -> None:
+    times_ms = np.repeat(np.cumsum(gaps_ms), burst).tolist()
+    link = LinkSpec(trace=trace(times_ms, times_ms[-1]), rtt_ms=30, buffer_pkts=50, loss=loss)
+    assert_accounted(run(flow, link=link, duration_s=20))
+
+
+@given(flow=FLOWS, link=LINKS, segments=st.integers(1, 400), seed=st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_every_file_arrives_whole(flow: FlowSpec, link: LinkSpec, segments: int, seed: int) -> None:
+    sized = flow.model_copy(update={"size_bytes": segments * 1448})
+    qos = run(sized, link=link, duration_s=40_000, seed=seed)
+    assert qos.flows[0].complete_s is not None
+    assert qos.flows[0].goodput_mbps * 40_000 == pytest.approx(segments * 1448 * 8e-6)
+    assert_accounted(qos)
+
+
+def test_a_fixed_window_keeps_the_link_full_under_loss() -> None:
+    # Every loss is sent again within a round trip: what arrives is what was not lost.
+    qos = run(fixed(400), link=LinkSpec(rate_mbps=RATE_MBPS, loss=0.02), duration_s=60, warmup_s=5)
+    assert qos.utilization > 0.999
+    assert qos.goodput_mbps == pytest.approx(0.98 * RATE_MBPS * 1448 / 1500, rel=0.01)
+    assert qos.retransmission_rate == pytest.approx(0.02, rel=0.1)
+    assert qos.flows[0].timeouts == 0
+
+
+def test_lost_retransmissions_are_found_without_a_timeout() -> None:
+    # At 20 % every 25th packet is lost twice, every 125th three times.
+    qos = run(fixed(400), link=LinkSpec(rate_mbps=RATE_MBPS, loss=0.2), duration_s=60, warmup_s=5)
+    assert qos.flows[0].timeouts == 0
+    assert qos.goodput_mbps == pytest.approx(0.8 * RATE_MBPS * 1448 / 1500, rel=0.02)
+
+
+def test_what_is_sent_again_is_what_was_lost() -> None:
+    qos = run(FlowSpec(cca="reno", size_bytes=20_000_000), link=LinkSpec(rate_mbps=5, loss=0.01), duration_s=500)
+    flow = qos.flows[0]
+    # A timeout in the queue that slow start leaves may be early; it sends one segment too many.
+    assert flow.timeouts == flow.undone <= 1
+    assert qos.retransmission_rate * qos.sent == pytest.approx(qos.lost_at_random + qos.dropped + flow.undone)
+
+
+def test_loss_does_not_depend_on_the_other_flow() -> None:
+    link = LinkSpec(rate_mbps=100, buffer_pkts=None, loss=0.01)
+    alone = run(fixed(20), link=link, duration_s=20, seed=5)
+    beside = run(fixed(20), fixed(30), link=link, duration_s=20, seed=5)
+    assert alone.flows[0].retransmission_rate == pytest.approx(beside.flows[0].retransmission_rate, rel=0.05)
+    assert alone.lost_at_random != run(fixed(20), link=link, duration_s=20, seed=6).lost_at_random
+
+
+def test_reno_halves_its_window_in_proportion() -> None:
+    # One drop at the top of each swing: in recovery the window glides to half and stays there.
+    link = LinkSpec(rate_mbps=RATE_MBPS, buffer_pkts=167)
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=60, warmup_s=1)
+    qos = simulate(scenario, series_every_s=0.01)
+    steady = qos.series["time_s"] > 20
+    mode, cwnd = qos.series["mode"][steady], qos.series["cwnd_pkts"][steady]
+    avoiding = cwnd[mode == 1]
+    assert avoiding.max() == pytest.approx(167 + 100 / PACKET_MS, abs=6)
+    assert avoiding.min() == pytest.approx(avoiding.max() / 2, abs=4)
+    # Proportional: recovery never falls below the half, nor starts above the whole.
+    assert cwnd[mode == 2].min() >= avoiding.max() / 2 - 4
+    assert qos.flows[0].timeouts == 0
+
+
+def outage_link(outage_ms: int) -> LinkSpec:
+    """20 Mbit/s for 10 s, an outage, 20 Mbit/s again."""
+    times = [round(k * PACKET_MS) for k in range(int(10_000 / PACKET_MS))]
+    again = [10_000 + outage_ms + t for t in times]
+    return LinkSpec(trace=trace(times + again, 30_000 + outage_ms), rtt_ms=100, buffer_pkts=1000)
+
+
+@pytest.mark.parametrize("cca", ["reno", "gr"])
+def test_a_timeout_in_an_outage_without_loss_is_undone(cca: str) -> None:
+    flow = FlowSpec(cca="gr") if cca == "gr" else FlowSpec(cca="reno")
+    qos = run(flow, link=outage_link(3000), duration_s=23, window_s=1.0, warmup_s=9.0)
+    # Several in a row are one episode: what is undone is what was before the first.
+    assert qos.flows[0].timeouts >= 2
+    assert qos.flows[0].undone == 1
+    # Little is sent twice. Reno fills the link right away; GR has seen an RTT of 3 s and slowed down by its rule.
+    assert qos.retransmission_rate * qos.packets < 10
+    used = qos.windows.delivered_bytes / np.maximum(qos.windows.capacity_bytes, 1)
+    full_from_ms = 13_000 if cca == "reno" else 16_000
+    assert used[(qos.windows.start_ms >= full_from_ms) & (qos.windows.start_ms < 22_000)].min() > 0.9
+
+
+def test_timeouts_back_off_while_nothing_comes_back() -> None:
+    # 60 s without an opportunity: RTO 1, 2, 4, 8, 16 ... times its first value.
+    link = outage_link(60_000)
+    qos = run(FlowSpec(cca="reno"), link=link, duration_s=70, warmup_s=5)
+    first_rto_s = 0.1 + 0.6 + 0.2
+    expected = np.log2(60 / first_rto_s + 1)
+    assert expected - 1.5 <= qos.flows[0].timeouts <= expected + 1.5
