@@ -70,7 +70,7 @@ def test_a_long_idle_time_over_many_periods_ends_at_the_right_opportunity() -> N
     ],
 )
 def test_capacity_counts_opportunities_from_the_start_up_to_the_end(
-    times_ms: list[int], period_ms: int, start_ms: int, warmup_ms: int, duration_ms: int, opportunities: int
+    *, times_ms: list[int], period_ms: int, start_ms: int, warmup_ms: int, duration_ms: int, opportunities: int
 ) -> None:
     link = LinkSpec(trace=trace(times_ms, period_ms), start_ms=start_ms)
     qos = run(fixed(1), link=link, duration_s=duration_ms / 1000, warmup_s=warmup_ms / 1000)
