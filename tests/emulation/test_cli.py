@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune simulate` and `ccatune bench` as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ccatune
+from emulation.cli import bench as bench_command
+from emulation.cli import simulate as simulate_command
+from emulation.files import load_scenario
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.simulator import simulate
+from kmod.ensemble import Axis, DelayClass, Ensemble
+
+Capture = pytest.CaptureFixture[str]
+
+
+def run_json(capsys: Capture, *arguments: str) -> dict[str, object]:
+    """The JSON that a command line prints; it must succeed."""
+    status = ccatune.run([*arguments, "--json"])
+    out, err = capsys.readouterr()
+    assert (status, err) == (0, "")
+    result = json.loads(out)
+    assert isinstance(result, dict)
+    return result
+
+
+def refused(capsys: Capture, *arguments: str) -> str:
+    """The last line of what a refused command line says; it must be one line behind the usage."""
+    status = ccatune.run(["simulate", *arguments])
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
+    assert "Traceback" not in err
+    assert [line for line in err.splitlines() if not line.startswith("Usage: ")] == err.splitlines()[-1:]
+    assert err.splitlines()[-1].startswith("ccatune: ")
+    return err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("command", ["simulate", "bench"])
+def test_help_has_an_example(capsys: Capture, command: str) -> None:
+    assert ccatune.run([command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "Example" in out
+    assert f"  ccatune {command} " in out or f"  ccatune {command}\n" in out
+
+
+def test_commands_are_those_of_the_table() -> None:
+    assert ccatune.load("simulate", ccatune.COMMANDS["simulate"]) is simulate_command
+    assert ccatune.load("bench", ccatune.COMMANDS["bench"]) is bench_command
+
+
+def test_options_make_the_scenario_that_they_name(capsys: Capture) -> None:
+    of_link = "--rate-mbps 12 --rtt-ms 40 --buffer 90000bytes --loss 0.01"
+    of_flows = "--cca gr --param delay_threshold_us=20000 --flows 2 --duration 7 --warmup 2 --seed 5"
+    got = run_json(capsys, "simulate", *of_link.split(), *of_flows.split())
+    link = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=None, buffer_bytes=90_000, loss=0.01)
+    flow = FlowSpec(params={"delay_threshold_us": 20_000})
+    scenario = Scenario(name="12 Mbit/s", link=link, flows=(flow, flow), duration_s=7, warmup_s=2, seed=5)
+    assert got == json.loads(json.dumps(simulate(scenario).summary()))
+
+
+def test_options_lie_over_the_file(capsys: Capture, repository: Path) -> None:
+    file = repository / "configs" / "scenarios" / "lossy.yaml"
+    got = run_json(capsys, "simulate", str(file), "--loss", "0", "--duration", "9")
+    scenario = load_scenario(file)
+    link = scenario.link.model_copy(update={"loss": 0.0})
+    assert got == simulate(scenario.model_copy(update={"link": link, "duration_s": 9.0})).summary()
+    assert got["lost_at_random"] == 0
+
+
+def test_trace_on_the_command_line_counts_from_where_one_stands(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: Path
+) -> None:
+    (tmp_path / "a.down").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    monkeypatch.chdir(tmp_path)
+    file = repository / "configs" / "scenarios" / "two-flows.yaml"
+    got = run_json(capsys, "simulate", str(file), "--trace", "a.down", "--start-s", "0.5")
+    assert got["capacity_mbps"] == pytest.approx(12, rel=1e-3)
+    assert len(got["flows"]) == 2  # type: ignore[arg-type]
+
+
+def test_ensemble_is_followed_with_the_class_named(capsys: Capture, tmp_path: Path) -> None:
+    ensemble = Ensemble(
+        cca="gr",
+        epoch_ms=5000,
+        estimate_ms=250,
+        epsilon_pct=0,
+        classes=(DelayClass(95, 50_000), DelayClass(95, 200_000)),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
+        columns=("delay_threshold_us",),
+        rows=((10_000,), (150_000,)) * 40,
+    )
+    ensemble.save(tmp_path / "gr.json")
+    arguments = ["simulate", "--rate-mbps", "20", "--ensemble", str(tmp_path / "gr.json"), "--warmup", "8"]
+    short, long = (run_json(capsys, *arguments, "--delay-class", wanted) for wanted in ("50ms", "200ms"))
+    p50_ms = [result["queueing_delay_ms"]["p50"] for result in (short, long)]  # type: ignore[index]
+    assert p50_ms[0] < 12
+    assert p50_ms[1] > 60
+    # 20 Mbit/s of wire bytes are 2.41 MB/s of data: level 19.
+    assert short["flows"][0]["epochs"][-1]["state"] == 19  # type: ignore[index]
+    said = refused(capsys, *arguments[1:], "--delay-class", "100ms")
+    assert said.endswith("expected one of 95:50ms, 95:200ms, got 100ms")
+
+
+def test_table_ends_with_the_figures(capsys: Capture) -> None:
+    assert ccatune.run(["simulate", "--rate-mbps", "20", "--cca", "reno", "--flows", "2", "--duration", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert [line.split()[:2] for line in lines if "reno" in line] == [["1", "reno"], ["2", "reno"]]
+    assert lines[-1].startswith("throughput: ")
+    assert "utilization" in lines[-1]
+    assert any(line.startswith("fairness: ") for line in lines)
+
+
+def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "run.png"
+    got = run_json(capsys, "simulate", "--rate-mbps", "20", "--duration", "2", "--plot", str(file))
+    assert got["plot"] == str(file)
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("", "expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps"),
+        ("--rate-mbps 2 --trace a.down", "expected one link, got both --trace and --rate-mbps"),
+        ("--rate-mbps -3", "options: link.rate_mbps: expected greater than or equal to 0.001, got -3.0"),
+        ("--rate-mbps inf", "options: link.rate_mbps: expected a finite number, got inf"),
+        ("--rate-mbps 2 --buffer 12", "--buffer: expected such as 1000pkts or 1500000bytes, got 12"),
+        ("--rate-mbps 2 --buffer 12bytes", "link.buffer_bytes: expected greater than or equal to 1500, got 12"),
+        ("--rate-mbps 2 --param x", "--param: expected such as bandwidth_window_us=60000, got x"),
+        ("--rate-mbps 2 --param x=1", "loss_hold_permille), got x"),
+        ("--rate-mbps 2 --cca cubic", "flows.0.cca: expected 'gr', 'reno' or 'fixed', got 'cubic'"),
+        ("--rate-mbps 2 --delay-class 50ms", "flows.0.delay_class: expected an ensemble beside it, got none"),
+        ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),
+        ("--rate-mbps 2 --duration 0", "options: duration_s: expected greater than 0, got 0.0"),
+        ("--rate-mbps 2 --warmup 30", "options: expected warmup_s below duration_s"),
+        ("--rate-mbps 2 --seed -1", "options: seed: expected greater than or equal to 0, got -1"),
+        ("--rate-mbps 2 --plot a.gif", "a.gif: expected a picture ending in .png, .svg, .pdf, got .gif"),
+        ("--rate-mbps 2 --plot none/a.png", "none/a.png: expected a folder none to write to, got none; make it first"),
+        ("none.yaml", "none.yaml: cannot be read (No such file or directory)"),
+        ("--trace none.down", "none.down: expected a trace file, folder or archive, got nothing there; check the path"),
+    ],
+)
+def test_bad_request_is_refused_in_one_line(
+    capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, *arguments.split()).endswith(said)
+
+
+def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
+    got = run_json(capsys, "bench", "--repeats", "1", "--duration", "10")
+    assert isinstance(got["pkts_per_s"], float)
+    assert got["pkts_per_s"] > 0
+    assert set(got["runs"]) >= {"pkts_per_s", "gr_ns_per_ack", "reno_ns_per_ack"}  # type: ignore[call-overload]
+    assert got["targets"] == {"pkts_per_s": 4e6, "two_threads_by_one": 1.8}
+    assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(("target_pkts_per_s", "word"), [(1.0, "holds"), (1e12, "short")])
+def test_bench_falls_short_only_where_a_target_is_missed_and_enforced(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, target_pkts_per_s: float, word: str
+) -> None:
+    monkeypatch.setattr("emulation.cli.bench_command.TARGET_PKTS_PER_S", target_pkts_per_s)
+    monkeypatch.setattr("emulation.cli.bench_command.TARGET_SCALING", 0.0)
+    arguments = ["bench", "--repeats", "1", "--duration", "10"]
+    assert ccatune.run(arguments) == 0
+    out = capsys.readouterr().out
+    assert word in next(line for line in out.splitlines() if "million packets/s, one thread" in line)
+    assert "million packets/s" in out.splitlines()[-1]
+    assert ccatune.run([*arguments, "--enforce"]) == (0 if word == "holds" else 1)
