@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.contract.toolchain import CORE, HERE, SANITIZED_C, SANITIZED_CXX, Build, compile_program, sanitizer_environment
+from tests.contract.toolchain import CORE, HERE, SANITIZED_C, SANITIZED_CXX, Build, compile_program, run_program
 
 PROGRAMS = sorted((HERE / "core").glob("test_*.c"))
 
@@ -23,7 +22,5 @@ def test_every_header_has_its_tests() -> None:
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda source: source.stem)
 def test_core_keeps_what_its_c_tests_say(source: Path, build: Build, tmp_path: Path) -> None:
     program = compile_program(build, [source], folder=tmp_path, name=source.stem)
-    result = subprocess.run(
-        [program], env=sanitizer_environment(), capture_output=True, text=True, check=False, timeout=120
-    )
+    result = run_program(program, folder=tmp_path)
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"

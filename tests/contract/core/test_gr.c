@@ -114,6 +114,32 @@ static void the_interval_counts_the_mean_of_its_samples(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, 1810000);
 }
 
+static void an_interval_counts_as_many_samples_as_its_sum_holds(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	f.s.interval_samples = CCA_MAX_PKTS - 1;
+	f.s.interval_rtt_us = (u64)(CCA_MAX_PKTS - 1) * 100000;
+	take_acks(&f, 3, 1, 100000);
+	CHECK_EQ(f.s.interval_samples, CCA_MAX_PKTS);
+	CHECK_EQ(f.s.interval_rtt_us, (u64)CCA_MAX_PKTS * 100000);
+}
+
+static void without_a_minimum_there_is_no_queueing_delay_and_nothing_old(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.s, 100000), 0);
+	CHECK(!gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+	take_ack(&f, MS, 1, 100000);
+	CHECK_EQ(gr_queueing_delay_us(&f.s, 130000), 30000);
+	CHECK_EQ(gr_queueing_delay_us(&f.s, 90000), 0);
+	CHECK_EQ(gr_queueing_delay_us(&f.s, 0), 0);
+	CHECK(gr_min_rtt_is_old(&f.s, &f.p, 1ull << 60));
+}
+
 static void the_rate_never_falls_below_a_packet_a_round_trip(void)
 {
 	struct path f;
@@ -319,6 +345,8 @@ int main(void)
 	RUN(a_rate_that_is_not_filled_falls_for_delay_alone);
 	RUN(the_rule_is_applied_at_the_end_of_an_interval);
 	RUN(the_interval_counts_the_mean_of_its_samples);
+	RUN(an_interval_counts_as_many_samples_as_its_sum_holds);
+	RUN(without_a_minimum_there_is_no_queueing_delay_and_nothing_old);
 	RUN(the_rate_never_falls_below_a_packet_a_round_trip);
 	RUN(the_window_is_what_the_rate_carries_with_its_gain);
 	RUN(slow_start_doubles_and_paces_at_twice_the_window);

@@ -52,6 +52,16 @@ static void the_window_grows_as_rfc_5681_says(void)
 	}
 }
 
+static void slow_start_without_room_uses_no_ack(void)
+{
+	struct cca_window w = { 10, 10, 0 };
+
+	CHECK_EQ(reno_slow_start(&w, 5), 5);
+	w.ssthresh_pkts = 3;
+	CHECK_EQ(reno_slow_start(&w, 5), 5);
+	CHECK_EQ(w.cwnd_pkts, 10);
+}
+
 static void slow_start_doubles_in_a_round_trip(void)
 {
 	struct cca_window w = { 10, NO_SSTHRESH, 0 };
@@ -117,6 +127,7 @@ static void an_ack_alone_changes_nothing(void)
 int main(void)
 {
 	RUN(the_window_grows_as_rfc_5681_says);
+	RUN(slow_start_without_room_uses_no_ack);
 	RUN(slow_start_doubles_in_a_round_trip);
 	RUN(avoidance_adds_a_packet_in_a_round_trip);
 	RUN(a_loss_halves_and_an_undo_restores);

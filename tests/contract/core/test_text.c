@@ -164,9 +164,10 @@ static void a_malformed_axis_or_column_is_refused_at_its_line(void)
 	static const struct line_case twin_cases[] = {
 		{ 13, "axis second_axis linear 1 1", -CCA_EINVAL },	/* the first once more */
 		{ 14, "axis first_axis linear 1 1", -CCA_EINVAL },	/* a third */
-		{ 14, "columns by_hand", -CCA_EINVAL },
 		{ 14, "columns p1", -CCA_EINVAL },
-		/* Fourteen are all that may stand there; the fifteenth can only be one of them. */
+		/* Sixteen are all that there may be: a space behind them is too much. */
+		{ 14, "columns p4 p5 p6 p7 p8 p9 p10 p11 p12 p13 p14 p15 top_half whole_range lone_value narrow ",
+		  -CCA_EINVAL },
 		{ 14, "columns p4 p5 p6 p7 p8 p9 p10 p11 p12 p13 p14 p15 top_half whole_range lone_value p4",
 		  -CCA_EINVAL },
 	};
@@ -225,6 +226,15 @@ static void a_malformed_row_is_refused_at_its_line(void)
 		check_refused(twin_lines, CCA_ID_twin, c);
 }
 
+/* A host that asks for an algorithm that is not there gets no table. */
+static void an_unknown_algorithm_has_no_text(void)
+{
+	const struct line_case c = { 2, "cca gr", -CCA_EINVAL };
+
+	check_refused(gr_lines, 0, &c);
+	check_refused(gr_lines, 0xffffffffu, &c);
+}
+
 static void names_and_numbers_are_taken_to_their_limits(void)
 {
 	static const struct line_case cases[] = {
@@ -253,6 +263,7 @@ int main(void)
 	RUN(a_malformed_header_is_refused_at_its_line);
 	RUN(a_malformed_axis_or_column_is_refused_at_its_line);
 	RUN(a_malformed_row_is_refused_at_its_line);
+	RUN(an_unknown_algorithm_has_no_text);
 	RUN(names_and_numbers_are_taken_to_their_limits);
 	return check_report();
 }

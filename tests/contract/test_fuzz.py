@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""A minute of fuzzing the text of ensembles, and some of fuzzing flows. `make prove` fuzzes for longer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.contract.fuzzing import FLOW, FUZZ, TEXT, Target, build_fuzzer, read_counts, run_fuzzer, unreached
+from tests.contract.toolchain import SANITIZED_C, compile_program, run_program
+
+
+# The minute is in two halves, for two cores.
+@pytest.mark.fuzz
+@pytest.mark.parametrize(("target", "seed", "seconds"), [(TEXT, 1, 30), (TEXT, 2, 30), (FLOW, 3, 20)],
+                         ids=["text, first half", "text, second half", "flow"])  # fmt: skip
+def test_fuzzing_finds_nothing(target: Target, seed: int, seconds: int, tmp_path: Path) -> None:
+    run = run_fuzzer(target, seconds=seconds, seed=seed, folder=tmp_path)
+    assert run.found == ""
+    assert run.inputs > 0
+
+
+@pytest.mark.parametrize("target", [TEXT, FLOW], ids=lambda target: target.name)
+def test_our_driver_repeats_itself_and_reaches_everything(target: Target, tmp_path: Path) -> None:
+    program = build_fuzzer(target, folder=tmp_path, guided=False)
+    runs = "30000" if target is TEXT else "1500"
+    first, second = (run_program(program, "--seed", "5", "--runs", runs, folder=tmp_path) for _ in range(2))
+    assert first.stdout == second.stdout
+    assert first.returncode == 0, first.stderr
+    assert unreached(target, counts=read_counts(first.stdout)) == ()
+
+
+def test_what_is_not_reached_is_named() -> None:
+    target = replace(TEXT, must_reach=("accepted", "cleared", "unheard_of"))
+    assert unreached(target, counts={"accepted": 1, "cleared": 0}) == ("cleared", "unheard_of")
+
+
+# Faults put into the core, one at a time: what a fuzzer does not find there, it would not find elsewhere.
+FAULTS = {
+    "a line of 512 characters is taken": (
+        "ensemble_text.h",
+        "if (p->line_len == ENS_MAX_LINE - 1)",
+        "if (p->line_len == ENS_MAX_LINE + 1)",
+    ),
+    "a row too many is taken": (
+        "ensemble_text.h",
+        "if (p->next_row == ens_rows(t)) {",
+        "if (p->next_row == ens_rows(t) + 1) {",
+    ),
+    "leading zeros are taken": (
+        "ensemble_text.h",
+        "(*start == '0' && c->at - start > 1)",
+        "(*start == '0' && c->at - start > 2)",
+    ),
+    "a number may wrap": (
+        "ensemble_text.h",
+        "if (number > (ENS_MAX_SERIAL - digit) / 10)",
+        "if (number > ~0ull - digit)",
+    ),
+    "an error is forgotten": (
+        "ensemble_text.h",
+        "return p->error ? p->error : (int)i;",
+        "int e = p->error; p->error = 0; return e ? e : (int)i;",
+    ),
+    "a class is written for another": (
+        "ensemble_format.h",
+        "ens_put_number(w, t->classes[i].percentile);",
+        "ens_put_number(w, t->classes[0].percentile);",
+    ),
+    "a level beyond the last": (
+        "ensemble.h",
+        "octave * a->per_octave + (u32)part, a->count - 1",
+        "octave * a->per_octave + (u32)part, a->count",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_fuzzing_finds_a_fault_put_into_the_core(fault: str, tmp_path: Path) -> None:
+    header, right, wrong = FAULTS[fault]
+    program = compile_program(
+        SANITIZED_C, [*(FUZZ / source for source in TEXT.sources), FUZZ / "driver.c"],
+        folder=tmp_path, name="faulty", changes={header: (right, wrong)},
+    )  # fmt: skip
+    result = run_program(program, "--seed", "5", "--runs", "60000", folder=tmp_path)
+    assert result.returncode != 0
+    assert (tmp_path / "failed-input").exists()
+    assert run_program(program, "failed-input", folder=tmp_path).returncode != 0
