@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The agent as a process: its start, its signals and its end. The tree is the stand-in."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from emulation.standin import StandInTree
+from serving.agent import Store
+from serving.agent.store import LAST_KNOWN_GOOD
+from tests.conftest import REPOSITORY
+from tests.serving.agent.fakes import FakeRegistry, fake_registry, table
+
+ONE, TWO = table(1), table(2)
+WAIT_S = 60.0
+NOBODY = "http://127.0.0.1:9"
+
+
+@contextmanager
+def agent(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `ccatune agent`; ended by its own id."""
+    command = [sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--registry", url, "--cca", "gr"]
+    folders = ["--state-dir", str(folder / "state"), "--stand-in", str(folder / "tree")]
+    with (folder / "agent.log").open("ab") as log:
+        process = subprocess.Popen([*command, *folders, "--interval", "0.05"], stdout=log, stderr=log)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait(WAIT_S)
+
+
+def wait_until(holds: Callable[[], bool], folder: Path) -> None:
+    """Fail with the agent's log where it does not come to hold."""
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s, (folder / "agent.log").read_text()
+        time.sleep(0.02)
+
+
+def in_force(folder: Path) -> str:
+    return StandInTree(folder / "tree").read("gr", "ensemble")
+
+
+@pytest.fixture
+def registry() -> Iterator[FakeRegistry]:
+    with fake_registry() as fake:
+        yield fake
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_agent_ends_on_a_signal_with_status_0_and_reverts_nothing(
+    tmp_path: Path, registry: FakeRegistry, number: int
+) -> None:
+    registry.offer(ONE)
+    with agent(tmp_path, registry.url) as process:
+        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+        process.send_signal(number)
+        assert process.wait(WAIT_S) == 0
+    assert in_force(tmp_path) == ONE.text
+    assert "event=stopped" in (tmp_path / "agent.log").read_text()
+
+
+def test_sighup_gives_the_table_back_to_the_agent(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    with agent(tmp_path, registry.url) as process:
+        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+        StandInTree(tmp_path / "tree").write("gr", "ensemble", table(70).text)
+        registry.wait_for_report(lambda report: report["state"] == "Degraded", timeout_s=WAIT_S)
+        process.send_signal(signal.SIGHUP)
+        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+    assert in_force(tmp_path) == ONE.text
+
+
+def test_agent_starts_with_the_last_known_good_when_nobody_answers(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        store.save("gr", LAST_KNOWN_GOOD, TWO.to_json())
+    with agent(tmp_path, NOBODY):
+        wait_until(lambda: in_force(tmp_path) == TWO.text, tmp_path)
+
+
+def test_agent_that_was_killed_leaves_the_folder_to_the_next_one(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    for _ in range(2):
+        with agent(tmp_path, registry.url):
+            registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+            registry.reports.clear()
+    assert in_force(tmp_path) == ONE.text
