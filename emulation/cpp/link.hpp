@@ -179,7 +179,7 @@ private:
     }
 
     LinkConfig config_;
-    Fifo<Packet> queue_{1024};
+    Fifo<Packet> queue_;
     Instant next_at_{};
     std::uint32_t served_bytes_ = 0;  // of the head of the queue
     std::int64_t base_ms_ = 0;        // start of the trace's current period

@@ -54,7 +54,7 @@ private:
         while (next_ < highest_ && arrived_[next_]) ++next_;
     }
 
-    Window<std::uint8_t> arrived_{1024};  // [next_, highest_)
+    Window<std::uint8_t> arrived_;        // [next_, highest_)
     std::uint32_t ack_every_;
     Duration delay_;
     std::uint32_t next_ = 0;     // every segment below has arrived

@@ -341,9 +341,9 @@ private:
     std::uint32_t flow_;
     std::unique_ptr<Algorithm> algorithm_;
     std::uint32_t size_pkts_;
-    Window<Segment> segments_{1024};        // [una_, next_)
-    Fifo<Transmission> transmissions_{1024};  // in order of sending, not yet judged
-    Fifo<std::uint32_t> lost_{64};          // to be sent again
+    Window<Segment> segments_;              // [una_, next_)
+    Fifo<Transmission> transmissions_;      // in order of sending, not yet judged
+    Fifo<std::uint32_t> lost_;              // to be sent again
     std::uint32_t una_ = 0, next_ = 0, next_tx_ = 0;
     std::uint32_t highest_tx_ = 0;          // one beyond the newest transmission delivered
     std::uint32_t in_flight_ = 0, delivered_ = 0, arrived_now_ = 0, rate_base_ = 0;

@@ -30,7 +30,7 @@ struct Flow {
 
     Sender sender;
     Receiver receiver;
-    Fifo<Ack> acks{1024};
+    Fifo<Ack> acks;
     Random random;
     Instant start, stop;
     bool started = false;
