@@ -46,13 +46,9 @@ class DdsSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     intervals: int = Field(24, ge=3, description="k0: intervals of every range, so initial samples")
-    placement: Literal["centre", "random"] = Field(
-        "random", description="where in its interval a sample lies"
-    )
+    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
     steps: int = Field(34, ge=0, description="evaluations spent on annealing, restarts included")
-    restarts: int = Field(
-        0, ge=0, description="times the schedule starts over, from the best point so far in its box"
-    )
+    restarts: int = Field(0, ge=0, description="times the schedule starts over, from the best point so far in its box")
     box: Literal["fixed", "follow"] = Field(
         "fixed", description="follow: at each restart the box keeps its width and moves to the best point"
     )
@@ -71,9 +67,7 @@ class DdsSettings(BaseModel):
         return self.intervals + self.steps
 
 
-def latin_hypercube(
-    *, intervals: int, dimensions: int, placement: str, rng: np.random.Generator
-) -> list[list[float]]:
+def latin_hypercube(*, intervals: int, dimensions: int, placement: str, rng: np.random.Generator) -> list[list[float]]:
     """`intervals` positions; in each dimension every interval holds exactly one."""
     columns = []
     for _ in range(dimensions):

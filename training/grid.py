@@ -26,9 +26,7 @@ def grid_points(space: Space, counts: Sequence[int]) -> list[Point]:
         TrainingError: not one count per dimension, or one below 2.
     """
     if len(counts) != len(space.dimensions) or min(counts) < 2:
-        raise TrainingError(
-            f"grid: expected {len(space.dimensions)} counts of at least 2, got {list(counts)}"
-        )
+        raise TrainingError(f"grid: expected {len(space.dimensions)} counts of at least 2, got {list(counts)}")
     axes = [[i / (n - 1) for i in range(n)] for n in counts]
     return list(dict.fromkeys(space.point(positions) for positions in itertools.product(*axes)))
 

@@ -35,9 +35,7 @@ def optimise(
     while running := [pair for pair in searches if not pair[0].done]:
         asked = [(search, objective, search.ask(batch)) for search, objective in running]
         requests = [
-            Request(point, objective, search.hopeless)
-            for search, objective, points in asked
-            for point in points
+            Request(point, objective, search.hopeless) for search, objective, points in asked for point in points
         ]
         scores = iter(evaluator.evaluate(requests))
         for search, _, points in asked:

@@ -44,9 +44,7 @@ class ClassSettings(_Settings):
 
     percentile: int = Field(95, ge=1, le=99, description="rho: percentile of the queueing delay")
     queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be at most")
-    aim: float = Field(
-        1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse"
-    )
+    aim: float = Field(1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse")
 
     @property
     def aim_us(self) -> int:
@@ -137,9 +135,7 @@ class StudySettings(_Settings):
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the epochs after which hopeless points stop"
     )
-    datasets: tuple[str, ...] = Field(
-        (), description="only recordings of these datasets train; empty: of all"
-    )
+    datasets: tuple[str, ...] = Field((), description="only recordings of these datasets train; empty: of all")
     hours: dict[str, tuple[int, ...]] = Field(
         {}, description="of a dataset, only recordings whose names end in one of these numbers"
     )

@@ -32,8 +32,7 @@ class Dimension:
     def __post_init__(self) -> None:
         if not 1 <= self.low < self.high:
             raise TrainingError(
-                f"range of {self.name}: expected 1 <= low < high for a logarithmic scale, "
-                f"got {self.low} to {self.high}"
+                f"range of {self.name}: expected 1 <= low < high for a logarithmic scale, got {self.low} to {self.high}"
             )
 
     def value(self, position: float) -> int:
@@ -78,16 +77,13 @@ def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Spa
         raise TrainingError(f"{algorithm.name}: expected an algorithm with tuned parameters, it has none")
     for name in ranges:
         if name not in tuned:
-            raise TrainingError(
-                f"ranges: expected parameters of {algorithm.name} ({', '.join(tuned)}), got {name!r}"
-            )
+            raise TrainingError(f"ranges: expected parameters of {algorithm.name} ({', '.join(tuned)}), got {name!r}")
     dimensions = []
     for name, spec in tuned.items():
         low, high = ranges.get(name, (max(spec.minimum, 1), spec.maximum))
         if low < spec.minimum or high > spec.maximum:
             raise TrainingError(
-                f"range of {name}: expected within {spec.minimum} to {spec.maximum} {spec.unit}, "
-                f"got {low} to {high}"
+                f"range of {name}: expected within {spec.minimum} to {spec.maximum} {spec.unit}, got {low} to {high}"
             )
         dimensions.append(Dimension(name, low, high))
     return Space(tuple(dimensions))

@@ -60,14 +60,15 @@ class ClosedRunner:
             capacity_bytes=epoch.capacity_bytes,
             delivered_bytes=packets * 1500,
             packets=packets,
-            within=tuple(int(reached[t // 100 - 1]) for t in THRESHOLDS_US),
             delays=delays,
         )
 
 
 def epochs(count: int = 12) -> list[ClosedEpoch]:
     return [
-        ClosedEpoch(key=f"{i * 7919 % 1000:03d}-{i}", capacity_bytes=3_000_000 + 400_000 * i, hardness=0.8 + 0.05 * (i % 5))
+        ClosedEpoch(
+            key=f"{i * 7919 % 1000:03d}-{i}", capacity_bytes=3_000_000 + 400_000 * i, hardness=0.8 + 0.05 * (i % 5)
+        )
         for i in range(count)
     ]
 
@@ -76,7 +77,6 @@ def objective(threshold: int = 1, *, rule: str = "pooled", epoch_share: float = 
     return Objective(
         percentile=95,
         aim_us=THRESHOLDS_US[threshold],
-        threshold=threshold,
         edges_us=EDGES_US,
         rule=rule,  # type: ignore[arg-type]
         epoch_share=epoch_share,

@@ -24,7 +24,10 @@ def score(*, excess: float = 0.0, utilization: float = 0.5, complete: bool = Tru
 
 def search(seed: int = 1, **choices: object) -> DdsSearch:
     return DdsSearch(
-        SPACE, settings=DdsSettings(**choices), samples_seed=(seed,), steps_seed=(seed, 1)  # type: ignore[arg-type]
+        SPACE,
+        settings=DdsSettings(**choices),
+        samples_seed=(seed,),
+        steps_seed=(seed, 1),  # type: ignore[arg-type]
     )
 
 
@@ -45,9 +48,7 @@ def made_up(point: Point) -> Score:
 
 @pytest.mark.parametrize("placement", ["centre", "random"])
 def test_every_interval_of_every_parameter_holds_exactly_one_sample(placement: str) -> None:
-    samples = np.array(
-        latin_hypercube(intervals=17, dimensions=3, placement=placement, rng=np.random.default_rng(3))
-    )
+    samples = np.array(latin_hypercube(intervals=17, dimensions=3, placement=placement, rng=np.random.default_rng(3)))
     for axis in range(3):
         assert sorted(np.floor(samples[:, axis] * 17).astype(int)) == list(range(17))
 
@@ -79,6 +80,20 @@ def test_annealing_never_leaves_the_box() -> None:
     for point in points[6:]:
         for x, (low, high) in zip(SPACE.positions(point), dds.box, strict=True):
             assert low - 1e-3 <= x <= high + 1e-3
+
+
+def test_a_box_that_follows_keeps_its_widths_and_holds_the_best_point() -> None:
+    dds = search(intervals=6, steps=40, restarts=9, box="follow", start_step=1.0, end_step=1.0)
+    widths = None
+    while not dds.done:
+        points = dds.ask(4)
+        dds.tell(points, [made_up(p) for p in points])
+        if dds.box and widths is None:
+            widths = [high - low for low, high in dds.box]
+    assert [high - low for low, high in dds.box] == pytest.approx(widths)
+    assert all(0 <= low < high <= 1 for low, high in dds.box)
+    assert dds.best is not None
+    assert dds.best.score.utilization > made_up(SPACE.point([0.5, 0.5, 0.5])).utilization
 
 
 def test_it_asks_for_its_samples_and_its_steps_and_no_more() -> None:
@@ -177,7 +192,8 @@ def test_reflection_stays_inside_and_keeps_what_is_inside(value: float, low: flo
 def test_dds_comes_within_two_percent_of_the_grid_on_a_closed_surface(target: int) -> None:
     evaluator = Evaluator(ClosedRunner(), epochs(4))
     [best] = optimise(evaluator, [(GridSearch(SPACE, counts=(12, 8, 12)), objective(target))], batch=64)
+    choices = {"restarts": 5, "box": "follow", "start_step": 0.8, "end_step": 0.4}
     for seed in range(10):
-        [found] = optimise(evaluator, [(search(seed), objective(target))])
+        [found] = optimise(evaluator, [(search(seed, **choices), objective(target))])
         assert found.score.feasible
         assert found.score.utilization >= 0.98 * best.score.utilization

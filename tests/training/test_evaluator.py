@@ -58,8 +58,7 @@ def test_a_grid_with_early_stopping_does_less_than_half_of_the_work() -> None:
 
 def test_the_order_in_which_epochs_are_given_does_not_matter() -> None:
     results = [
-        optimise(Evaluator(ClosedRunner(), order), [(dds(3, 1), objective())])
-        for order in (epochs(), epochs()[::-1])
+        optimise(Evaluator(ClosedRunner(), order), [(dds(3, 1), objective())]) for order in (epochs(), epochs()[::-1])
     ]
     assert results[0] == results[1]
 

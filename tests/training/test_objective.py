@@ -16,8 +16,7 @@ def tally(*waits_ms: tuple[int, int], capacity_packets: int | None = None) -> Ta
     for packets, wait_ms in waits_ms:
         delays[wait_ms * 10 - 1] += packets
     total = int(delays.sum())
-    within = tuple(sum(n for n, ms in waits_ms if ms <= q) for q in (25, 50, 100))
-    return Tally(30.0, 1500 * (capacity_packets or total), 1500 * total, total, within, delays)
+    return Tally(30.0, 1500 * (capacity_packets or total), 1500 * total, total, delays)
 
 
 def pool(*tallies: Tally) -> Pool:

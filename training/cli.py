@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune train`, `ccatune evaluate` and `ccatune report`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from training.evaluate import evaluate
+
+__all__ = ["evaluate", "train"]
+
+MOST_TRAINING_S = 15 * 60
+STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
+
+
+@click.command()
+@click.argument("cca", type=click.Choice(["gr"]))
+@click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
+@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
+@click.option("--out", type=click.Path(path_type=Path), help="The ensemble's file  [CCA.json]")
+@click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
+@click.option("--seed", type=int, help="Instead of the study's")
+@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
+@click.option("--skip-bad", is_flag=True, help="Leave bad trace files out, and say how many")
+@click.option("--enforce", is_flag=True, help="Exit 1 when it took more than 15 minutes")
+@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+def train(
+    *,
+    cca: str,
+    study_path: Path | None,
+    paths: tuple[Path, ...],
+    out: Path | None,
+    resume: bool | None,
+    seed: int | None,
+    threads: int | None,
+    skip_bad: bool,
+    enforce: bool,
+    as_json: bool,
+) -> None:
+    """Search an ensemble for CCA, state by state, on recorded links.
+
+    Finished states are kept beside the ensemble (OUT.parts); after an interruption,
+    even a kill -9, --resume loses none of them and gives the same ensemble.
+
+    \b
+    Example:
+      ccatune train gr --traces ../shared/traces --out gr.json
+    """
+    from training.commands import run_train
+
+    figures = run_train(
+        study_path or STUDIES / f"{cca}.yaml",
+        cca=cca,
+        paths=paths,
+        out=out or Path(f"{cca}.json"),
+        resume=resume,
+        seed=seed,
+        threads=threads,
+        skip_bad=skip_bad,
+        quiet=as_json,
+    )
+    show(figures, as_json=as_json)
+    if enforce and figures["total_s"] > MOST_TRAINING_S:
+        sys.exit(1)
+
+
+def show(figures: dict[str, Any], *, as_json: bool) -> None:
+    """Figures, last: as JSON, or a line each."""
+    if as_json:
+        click.echo(json.dumps(figures, indent=1, sort_keys=True))
+        return
+    for name, value in figures.items():
+        click.echo(f"{name.replace('_', ' '):<24} {value}")

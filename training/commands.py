@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""What the commands of training do, behind their options."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from emulation.errors import TraceError
+from emulation.simulator import default_threads
+from emulation.traces import Part, Recording, load_split
+from kmod.ensemble import Ensemble
+from training.errors import TrainingError
+from training.journal import Journal
+from training.progress import Terminal
+from training.settings import StudySettings, load_study
+from training.states import confusion
+from training.study import Study, require_recordings
+
+__all__ = ["recordings_of", "run_train"]
+
+
+def recordings_of(paths: Sequence[Path], *, part: Part, skip_bad: bool = False) -> list[Recording]:
+    """The recordings of one part of these paths; none given: the default traces.
+
+    Raises:
+        TraceError: nothing to read, or bad files that were not to be skipped.
+    """
+    return load_split(list(paths) or None, part=part, skip_bad=skip_bad)
+
+
+def unseen_of(paths: Sequence[Path], study: StudySettings, *, skip_bad: bool) -> list[Recording]:
+    """What judges, as far as there is any beside what trains."""
+    try:
+        found = recordings_of(paths, part="validation", skip_bad=skip_bad)
+    except TraceError:
+        return []
+    names = {name.removesuffix("-train") for name in study.datasets}
+    return [r for r in found if not names or r.dataset.removesuffix("-validation") in names]
+
+
+def run_train(
+    study_path: Path,
+    *,
+    cca: str,
+    paths: Sequence[Path],
+    out: Path,
+    resume: bool | None,
+    seed: int | None,
+    threads: int | None,
+    skip_bad: bool,
+    quiet: bool,
+) -> dict[str, Any]:
+    """Train and write an ensemble; the figures to print.
+
+    resume: go on with a journal of this very study; False: discard it; None: refuse when there is one.
+    """
+    settings = load_study(study_path)
+    if settings.cca != cca:
+        raise TrainingError(f"{study_path}: expected a study of {cca}, got one of {settings.cca}")
+    if seed is not None:
+        settings = settings.model_copy(update={"seed": seed})
+    began = time.monotonic()
+    with Terminal(quiet=quiet) as terminal:
+        terminal.phase("reading traces", total=1)
+        study = Study(
+            settings,
+            require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings),
+            unseen=unseen_of(paths, settings, skip_bad=skip_bad),
+            threads=threads or default_threads(),
+            progress=terminal,
+        )
+        journal = Journal(out.with_name(out.name + ".parts"), key=study.key)
+        kept = begin_journal(journal, resume=resume)
+        ensemble = study.run(journal)
+    ensemble.save(out)
+    journal.discard()
+    seconds = time.monotonic() - began
+    return {
+        "ensemble": str(out),
+        "digest": ensemble.digest,
+        **summary(study, ensemble),
+        "resumed_parts": kept,
+        "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
+        "total_s": round(seconds, 1),
+    }
+
+
+def begin_journal(journal: Journal, *, resume: bool | None) -> int:
+    """How many parts are kept.
+
+    Raises:
+        TrainingError: there are finished parts, and it was not said what to do with them.
+    """
+    kept = len(journal.parts())
+    if kept and resume is None:
+        raise TrainingError(
+            f"{journal.folder}: {kept} finished parts of this very study are there; "
+            "expected --resume to go on, or --fresh to discard them"
+        )
+    if kept and not resume:
+        journal.discard()
+        return 0
+    return kept
+
+
+def summary(study: Study, ensemble: Ensemble) -> dict[str, Any]:
+    """The figures of a finished study."""
+    plans = study.plans
+    states = ensemble.provenance["states"]
+    found = confusion(study.epochs, study.settings)
+    trained = [plan for plan in plans if plan.epochs]
+    return {
+        "epochs": len(study.epochs),
+        "levels_trained": len(trained),
+        "levels_borrowing": sum(bool(plan.borrowed_from) for plan in trained),
+        "levels_copied": len(plans) - len(trained),
+        "level_within_0_1_2": [round(share, 3) for share in found.within.values()],
+        "level_mean_error": round(found.mean_error_levels, 3),
+        "targets_met_training": sum(s["training"]["meets"] for s in states if s["copied_from"] is None),
+        "targets_met_unseen": sum(bool(s["unseen"] and s["unseen"]["meets"]) for s in states),
+        "targets_judged_unseen": sum(s["unseen"] is not None for s in states),
+        "runs": ensemble.provenance["runs"],
+    }

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune evaluate`: an ensemble on whole recordings, beside what it must beat."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["evaluate"]
+
+
+def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"expected shares such as 0.85,0.95,0.98, got {text!r}") from error
+
+
+@click.command()
+@click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
+@click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
+@click.option("--dataset", "datasets", multiple=True, help="Only these datasets, by name, e.g. pqsa-4g-validation")
+@click.option("--rtt-ms", type=click.FloatRange(min=0, min_open=True), default=100.0, show_default=True)
+@click.option("--buffer-pkts", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--loss", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
+@click.option("--skip-bad", is_flag=True, help="Leave bad trace files out, and say how many")
+@click.option("--levels/--no-levels", default=False, help="Print every level, too")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the comparison (PNG or SVG)")
+@click.option(
+    "--require", callback=_shares, help="Exit 1 unless every target holds with this utilisation, e.g. 0.85,0.95,0.98"
+)
+@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+def evaluate(*, file: Path, require: tuple[float, ...] | None, plot: Path | None, levels: bool, **options: Any) -> None:
+    """Run flows over whole recordings with an ensemble, adapting online, and without.
+
+    Beside it: the best single parameter set of each target, and the defaults.
+
+    \b
+    Example:
+      ccatune evaluate gr.json --traces ../shared/traces --plot gain.png
+      ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
+    """
+    from training.reports.gain import draw_gain, gain_lines, level_lines
+
+    figures = _judge(file, **options)
+    if plot is not None:
+        draw_gain(figures, plot)
+    short = _short_of(figures, require)
+    if options["as_json"]:
+        click.echo(json.dumps({**figures, "short_of": short}, indent=1))
+    else:
+        lines = [*(level_lines(figures) if levels else []), *gain_lines(figures), *short]
+        click.echo("\n".join(lines))
+    if short:
+        sys.exit(1)
+
+
+def _judge(
+    file: Path,
+    *,
+    paths: tuple[Path, ...],
+    part: str,
+    datasets: tuple[str, ...],
+    rtt_ms: float,
+    buffer_pkts: int,
+    loss: float,
+    threads: int | None,
+    skip_bad: bool,
+    as_json: bool,
+) -> dict[str, Any]:
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.errors import TrainingError
+    from training.judge import Path as LinkPath
+    from training.judge import judge
+    from training.progress import Terminal
+
+    ensemble = Ensemble.load(file)
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = recordings_of(paths, part=part, skip_bad=skip_bad)
+        known = sorted({r.dataset for r in recordings})
+        if unknown := sorted(set(datasets) - set(known)):
+            raise TrainingError(f"evaluate: expected datasets among {', '.join(known)}, got {', '.join(unknown)}")
+        recordings = [r for r in recordings if not datasets or r.dataset in datasets]
+        runs = 2 * len(ensemble.classes) + 1
+        terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
+        path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
+        return judge(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
+
+
+def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> list[str]:
+    """What of the requirement does not hold."""
+    if require is None:
+        return []
+    if len(require) != len(figures["targets"]):
+        raise click.UsageError(f"--require: expected {len(figures['targets'])} shares, got {len(require)}")
+    found = []
+    for row, least in zip(figures["targets"], require, strict=True):
+        if not row["meets"]:
+            found.append(f"target {row['target_ms']:.0f} ms: delay is {row['p95_queueing_delay_ms']:.1f} ms")
+        if row["utilization"] < least:
+            found.append(f"target {row['target_ms']:.0f} ms: utilisation is {row['utilization']:.4f}, below {least}")
+    return found

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""What training asks of the simulator: reference flows, and epochs x points.
+
+A point runs on an epoch from `warmup_s` before it (the recording permitting), with
+its own parameters throughout, and is measured over the epoch. The slow start and
+the filling of the queue fall into the warm-up, as the flow that comes into an
+epoch online has them behind it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import emulation
+import kmod
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.simulator import compact_edges_us, evaluate_grid, simulate_many
+from emulation.traces import Recording
+from kmod.abi import ALGORITHMS
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from training.objective import Objective, Tally
+from training.settings import StudySettings
+from training.space import Point
+from training.states import StateEpoch, Turn
+
+__all__ = [
+    "EpochRunner",
+    "Ran",
+    "axis_of",
+    "core_version",
+    "default_values",
+    "objectives",
+    "reference_text",
+    "reference_turns",
+]
+
+Ran = Callable[[float], None]
+
+_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*.hpp", "simulation.cpp")))
+
+
+@cache
+def core_version() -> str:
+    """sha256 (hex) over the sources of the core and of the simulator that a result depends on.
+
+    Where they were left out (an installed wheel), over the built engine.
+    """
+    content = hashlib.sha256()
+    for package, folder, patterns in _SOURCES:
+        root = Path(str(package.__file__)).parent
+        found = sorted(p for pattern in patterns for p in (root / folder).glob(pattern))
+        for path in found or sorted(root.glob("_engine*.so")):
+            content.update(path.name.encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()
+
+
+def default_values(study: StudySettings) -> dict[str, int]:
+    """The tuned parameters of the study's algorithm at their defaults."""
+    return {spec.name: spec.default for spec in ALGORITHMS[study.cca].tuned}
+
+
+def axis_of(study: StudySettings) -> Axis:
+    """The throughput axis of a study."""
+    name = ALGORITHMS[study.cca].axes[0].name
+    return Axis(name, "linear", study.levels.step_bytes_per_s, study.levels.count)
+
+
+def reference_text(study: StudySettings) -> str:
+    """A table whose every row is the default: its flows measure as the study says, and adapt nothing."""
+    values = default_values(study)
+    table = Ensemble(
+        cca=study.cca,
+        epoch_ms=study.epochs.epoch_s * 1000,
+        estimate_ms=study.epochs.estimate_ms,
+        epsilon_pct=0,
+        classes=(DelayClass(study.classes[0].percentile, study.classes[0].queueing_delay_ms * 1000),),
+        axes=(axis_of(study),),
+        columns=tuple(values),
+        rows=(tuple(values.values()),) * study.levels.count,
+    )
+    return table_text(table, Deployment("training", "reference", 1))
+
+
+def link_of(study: StudySettings, recording: Recording) -> LinkSpec:
+    """The study's path over a recording, from its start."""
+    link = study.link
+    return LinkSpec(trace=recording.trace, rtt_ms=link.rtt_ms, buffer_pkts=link.buffer_pkts, loss=link.loss)
+
+
+def reference_turns(
+    study: StudySettings, recordings: Sequence[Recording], *, threads: int, ran: Ran = lambda _seconds: None
+) -> list[list[Turn]]:
+    """Where a default flow's epochs end on each recording, and what it then measures."""
+    flow = FlowSpec(cca=study.cca, ensemble_text=reference_text(study))
+    scenarios = [
+        Scenario(name=r.name, link=link_of(study, r), flows=(flow,), duration_s=r.duration_s, seed=study.seed)
+        for r in recordings
+    ]
+    told = 0.0
+
+    def progress(done: int) -> None:
+        nonlocal told
+        seconds = sum(r.duration_s for r in recordings[:done])
+        ran(seconds - told)
+        told = seconds
+
+    results = simulate_many(scenarios, threads=threads, progress=progress)
+    return [
+        [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].turns] for result in results
+    ]
+
+
+class EpochRunner:
+    """Runs points on epochs in the simulator; a `Runner`.
+
+    threads: of one call; callers that run several at once pass 1.
+    """
+
+    def __init__(self, study: StudySettings, *, threads: int) -> None:
+        self._study = study
+        self._threads = threads
+        self._names = study.space().names
+        self._scenarios: dict[str, Scenario] = {}
+
+    @property
+    def edges_us(self) -> NDArray[np.float64]:
+        """The engine's compact bins."""
+        return compact_edges_us()
+
+    def run(self, epochs: Sequence[StateEpoch], points: Sequence[Point]) -> list[list[Tally]]:
+        """A tally for every epoch and point: result[epoch][point]."""
+        result = evaluate_grid(
+            [self._scenario(epoch) for epoch in epochs],
+            [dict(zip(self._names, point, strict=True)) for point in points],
+            threads=self._threads,
+        )
+        return [
+            [
+                Tally(
+                    duration_s=(epoch.end_ms - epoch.start_ms) / 1000,
+                    capacity_bytes=int(result.capacity_bytes[i, j]),
+                    delivered_bytes=int(result.delivered_bytes[i, j]),
+                    packets=int(result.packets[i, j]),
+                    delays=result.delay_counts[i, j].copy(),
+                )
+                for j in range(len(points))
+            ]
+            for i, epoch in enumerate(epochs)
+        ]
+
+    def _scenario(self, epoch: StateEpoch) -> Scenario:
+        """The epoch with its warm-up, cut out of its recording: small, and kept for the next call."""
+        if epoch.key not in self._scenarios:
+            self._scenarios[epoch.key] = epoch_scenario(self._study, epoch)
+        return self._scenarios[epoch.key]
+
+
+def epoch_scenario(study: StudySettings, epoch: StateEpoch) -> Scenario:
+    """One epoch as a scenario. Its seed comes from its key: losses are the same for every point."""
+    begin_ms = max(epoch.start_ms - round(study.epochs.warmup_s * 1000), 0)
+    piece = epoch.recording.cut(begin_ms, epoch.end_ms)
+    return Scenario(
+        name=piece.name,
+        link=link_of(study, piece),
+        flows=(FlowSpec(cca=study.cca),),
+        duration_s=(epoch.end_ms - begin_ms) / 1000,
+        warmup_s=(epoch.start_ms - begin_ms) / 1000,
+        seed=int(epoch.key[:12], 16),
+    )
+
+
+def objectives(study: StudySettings, runner: EpochRunner, *, aim: bool = True) -> list[Objective]:
+    """The study's classes for training; without `aim`, the targets themselves."""
+    return [
+        Objective(
+            percentile=c.percentile,
+            aim_us=c.aim_us if aim else c.queueing_delay_ms * 1000,
+            edges_us=runner.edges_us,
+            rule=study.objective.rule,
+            epoch_share=study.objective.epoch_share,
+        )
+        for c in study.classes
+    ]

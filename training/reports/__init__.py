@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Tables and pictures made from the figures of training."""

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""What learning gained, as a table and as a picture, from the figures of `judge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+__all__ = ["draw_gain", "gain_lines", "level_lines"]
+
+_NAMES = {"default": "default", "single": "best single set", "ensemble": "ensemble"}
+_COLOURS = {"default": "#8a8f98", "single": "#d98c21", "ensemble": "#1f6fb4"}
+_MARKS = {"default": "s", "single": "D", "ensemble": "o"}
+
+
+def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = figures["targets" if scheme == "ensemble" else scheme]
+    return rows
+
+
+def gain_lines(figures: dict[str, Any]) -> list[str]:
+    """A line a target and scheme: throughput, utilisation, delay, and levels that meet the target."""
+    lines = [
+        f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"
+    ]
+    for i, met in enumerate(figures["levels_met"]):
+        for scheme, name in _NAMES.items():
+            row = _rows(figures, scheme)[i]
+            target = f"{row['target_ms']:.0f} ms" if scheme == "default" else ""
+            levels = f"{met[scheme]} of {met['levels']}"
+            mark = " " if row["meets"] else "!"
+            lines.append(
+                f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.1f} % "
+                f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>20}"
+            )
+    return [*lines, "(! above the target; queueing delay of packets, without propagation)"]
+
+
+def level_lines(figures: dict[str, Any]) -> list[str]:
+    """A line a level and target, with 95 % intervals of the ensemble's delay."""
+    lines = [f"{'target':>8} {'level':>6} {'windows':>8}  {'ensemble: p95 delay, used':<34} {'single':<18} default"]
+    for row in figures["levels"]:
+        low, high = row["ensemble"]["p95_queueing_delay_ms_interval"]
+        cells = [
+            f"{row[s]['p95_queueing_delay_ms']:>6.1f}{' ' if row[s]['meets'] else '!'} {100 * row[s]['utilization']:>5.1f} %"
+            for s in ("ensemble", "single", "default")
+        ]
+        lines.append(
+            f"{row['target_ms']:>5.0f} ms {row['level']:>6} {row['windows']:>8}  "
+            f"{cells[0]} [{low:>6.1f}, {high:>6.1f}] {cells[1]:<18} {cells[2]}"
+        )
+    return [*lines, ""]
+
+
+def draw_gain(figures: dict[str, Any], path: Path) -> None:
+    """Pooled figures at the left, the levels' delays against their target at the right; PNG or SVG by name."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), width_ratios=(1, 1.5), layout="constrained")
+    _draw_pooled(left, figures)
+    _draw_levels(right, figures)
+    figure.suptitle(f"{figures['cca'].upper()} over {figures['hours']:.1f} h of links that nobody trained on")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def _draw_pooled(axes: Any, figures: dict[str, Any]) -> None:
+    for scheme, name in _NAMES.items():
+        rows = _rows(figures, scheme)[:1] if scheme == "default" else _rows(figures, scheme)
+        axes.plot(
+            [row["p95_queueing_delay_ms"] for row in rows],
+            [100 * row["utilization"] for row in rows],
+            marker=_MARKS[scheme], color=_COLOURS[scheme], label=name, linewidth=1, markersize=8, alpha=0.9,
+        )  # fmt: skip
+    for row in figures["targets"]:
+        axes.axvline(row["target_ms"], color="#b03030", linestyle=":", linewidth=1)
+        axes.text(row["target_ms"], 0.02, f" {row['target_ms']:.0f} ms", color="#b03030", fontsize=8,
+                  transform=axes.get_xaxis_transform())  # fmt: skip
+    axes.set(xscale="log", xlabel="95th-percentile queueing delay (ms)", ylabel="share of the link used (%)")
+    axes.set_title("all packets together; dotted: the targets", fontsize=10)
+    ticks = sorted({10.0, 20.0, *(row["target_ms"] for row in figures["targets"])})
+    axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks])
+    axes.minorticks_off()
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, loc="upper left", fontsize=9)
+
+
+def _draw_levels(axes: Any, figures: dict[str, Any]) -> None:
+    targets = [row["target_ms"] for row in figures["targets"]]
+    for scheme in ("single", "ensemble"):
+        for i, target in enumerate(targets):
+            rows = [row for row in figures["levels"] if row["target_ms"] == target]
+            shift = (i - 1) * 0.22 + (0.08 if scheme == "ensemble" else -0.08)
+            ratio = [row[scheme]["p95_queueing_delay_ms"] / target for row in rows]
+            spread = [
+                [abs(row[scheme]["p95_queueing_delay_ms_interval"][end] / target - r) for row, r in zip(rows, ratio, strict=True)]
+                for end in (0, 1)
+            ]  # fmt: skip
+            axes.errorbar(
+                [row["level"] + 0.5 + shift for row in rows], ratio, yerr=spread, fmt=_MARKS[scheme], markersize=4,
+                color=_COLOURS[scheme], alpha=0.45 + 0.25 * i, linewidth=0.8, label=f"{_NAMES[scheme]}, {target:.0f} ms",
+            )  # fmt: skip
+    axes.axhline(1.0, color="#b03030", linestyle=":", linewidth=1)
+    axes.set(xlabel="throughput level (Mbit/s)", ylabel="95th percentile / target", yscale="log")
+    axes.set_yticks([0.5, 0.7, 1.0, 1.5, 2.0, 4.0], ["0.5", "0.7", "1", "1.5", "2", "4"])
+    axes.minorticks_off()
+    axes.set_title("level by level, with 95 % intervals; on or below the line: target met", fontsize=10)
+    axes.grid(alpha=0.25)
+    axes.legend(frameon=False, fontsize=8, ncols=2)
