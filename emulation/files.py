@@ -3,8 +3,9 @@
 
     name: two-flows
     link:
-      trace: ../../traces/a.down    # or rate_mbps: 20; paths count from the file's folder
+      trace: ../../traces/a.down    # or rate_mbps: 20, or made; paths count from the file's folder
       recording: hour01             # where the path holds several: the one with that in its name
+      made: {model: 4g.json, duration_s: 600, seed: 1}    # a made trace, from what `ccatune traces fit` wrote
       rtt_ms: 100                   # all other fields of LinkSpec as they are named there
     flows:
       - cca: gr
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
@@ -91,6 +92,11 @@ def _mapping(value: object, what: str) -> Document:
 
 def _link(link: Document, *, source: str, folder: Path) -> Document:
     recording = link.pop("recording", None)
+    if "made" in link:
+        if link.get("trace") is not None:
+            raise EmulationError(f"{source}: link: expected one trace, got both trace and made")
+        made = _mapping(link.pop("made"), f"{source}: link.made")
+        link["trace"] = _made_trace(made, source=f"{source}: link.made", folder=folder)
     path = link.get("trace")
     if path is None or isinstance(path, Trace):
         if recording is not None:
@@ -99,6 +105,28 @@ def _link(link: Document, *, source: str, folder: Path) -> Document:
     found = _located(path, folder, f"{source}: link.trace")
     link["trace"] = _one_recording(read_recordings(found), recording, found).trace
     return link
+
+
+class _Made(BaseModel):
+    """Which model a trace is made from, how long, and by which seed; link: one of the model's (None: by the seed)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    model: str | Path
+    duration_s: float = Field(gt=0)
+    seed: int = Field(0, ge=0)
+    link: str | None = None
+
+
+def _made_trace(fields: Document, *, source: str, folder: Path) -> Trace:
+    from emulation.traces.synthetic import TraceModel, make
+
+    try:
+        made = _Made.model_validate(fields)
+    except ValidationError as error:
+        raise EmulationError(f"{source}: {_first_fault(error, known=list(_Made.model_fields))}") from error
+    model = TraceModel.load(_located(made.model, folder, f"{source}.model"))
+    return make(model, duration_s=made.duration_s, seed=made.seed, link=made.link)
 
 
 def _name_of(link: Document) -> str:
@@ -159,13 +187,13 @@ def _class_index(ensemble: Ensemble, wanted: object, source: str) -> int:
     return found[0]
 
 
-def _first_fault(error: ValidationError) -> str:
+def _first_fault(error: ValidationError, *, known: list[str] | None = None) -> str:
     """One line for the first of pydantic's errors: where, what was expected, what came."""
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     text = fault["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if fault["type"] == "extra_forbidden":
-        text = f"expected one of {', '.join(_fields_at(fault['loc']))}"
+        text = f"expected one of {', '.join(known or _fields_at(fault['loc']))}"
     elif fault["type"] == "missing":
         text = "expected it, got nothing"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
@@ -176,7 +204,7 @@ def _first_fault(error: ValidationError) -> str:
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     """The names that may stand where an unknown one stood."""
     if location[0] == "link" and len(location) > 1:
-        return [*LinkSpec.model_fields, "recording"]
+        return [*LinkSpec.model_fields, "recording", "made"]
     if location[0] == "flows" and len(location) > 2:
         return [*FlowSpec.model_fields, "ensemble"]
     return list(Scenario.model_fields)

@@ -91,11 +91,12 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
         raise EmulationError(f"{source}: link: expected a mapping, got {document['link']!r}")
     document["link"] = {**document["link"], **_link_options(options)}
     if options["trace"] is not None:
-        document["link"].pop("rate_mbps", None)
+        for other in ("rate_mbps", "made"):
+            document["link"].pop(other, None)
     elif options["rate_mbps"] is not None:
-        document["link"].pop("trace", None)
-        document["link"].pop("recording", None)
-    if not document["link"].keys() & {"trace", "rate_mbps"}:
+        for other in ("trace", "recording", "made"):
+            document["link"].pop(other, None)
+    if not document["link"].keys() & {"trace", "rate_mbps", "made"}:
         raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
     flows = document.setdefault("flows", [{}])
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):

@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, load_scenario
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.traces import Trace
+from emulation.traces import Recording, Trace
+from emulation.traces.synthetic import fit, make
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
@@ -150,6 +151,20 @@ def test_recording_is_chosen_by_a_part_of_its_name(tmp_path: Path) -> None:
             build_scenario(document, source="s", folder=Path())
 
 
+def test_made_trace_comes_from_the_model_and_seed_named(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    gaps_ms = rng.exponential(5, size=40_000)
+    times_ms = np.cumsum(gaps_ms).astype(np.uint32)
+    trace = Trace("noisy", times_ms, int(times_ms[-1]))
+    model = fit([Recording("noisy", "noisy", trace, (), ("noisy.down",))])
+    model.save(tmp_path / "model.json")
+    made = {"model": "model.json", "duration_s": 60, "seed": 7}
+    scenario = build_scenario({"link": {"made": made}}, source="s", folder=tmp_path)
+    assert scenario.link.trace == make(model, duration_s=60, seed=7)
+    assert scenario.name == make(model, duration_s=60, seed=7).name
+    assert scenario.link.trace != make(model, duration_s=60, seed=8)
+
+
 @pytest.mark.parametrize("wanted", ["100ms", "95:100ms", 1, "1"])
 def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemble, wanted: object) -> None:
     ensemble.save(tmp_path / "gr.json")
@@ -173,6 +188,10 @@ def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemb
         ("link: {rate_mbps: 20}\nflows: [{ensemble: gr.json, delay_class: 70ms}]", r"one of 95:50ms, .*, got 70ms"),
         ("link: {rate_mbps: 20}\nflows: [{ensemble: gr.json, cca: reno}]", r"ensemble of reno, got one of gr"),
         ("link: {rate_mbps: 20, recording: x}", r"recording: expected a trace beside it"),
+        ("link: {made: {model: m.json}}", r"link\.made: duration_s: expected it, got nothing"),
+        ("link: {made: {model: m.json, duration_s: 9, colour: 1}}", r"made: colour: expected one of model, duration_s"),
+        ("link: {made: {model: m.json, duration_s: 9}}", r"m\.json: expected a model of traces"),
+        ("link: {made: {}, trace: a.down}", r"link: expected one trace, got both trace and made"),
         ("link: {trace: 3}", r"link\.trace: expected a path, got 3"),
         ("link: 3", r"link: expected a mapping, got 3"),
         ("duration_s: 3", r"link: expected it, got nothing"),
@@ -187,7 +206,7 @@ def test_bad_file_is_refused_in_one_line(tmp_path: Path, ensemble: Ensemble, tex
     file.write_text(text)
     with pytest.raises(EmulationError, match=message) as caught:
         load_scenario(file)
-    assert str(caught.value).startswith(f"{file}: ")
+    assert str(caught.value).startswith(f"{tmp_path}/")
     assert "\n" not in str(caught.value)
 
 
