@@ -92,6 +92,7 @@ class Axis:
     per_octave: int = 0
 
     def __post_init__(self) -> None:
+        _require(isinstance(self.name, str), "an axis' name as text", self.name)
         _require(self.scale in ("linear", "log"), "a scale linear or log", self.scale)
         _require(_is_int(self.step, 1, U32_MAX), "an axis step from 1 to 2^32 - 1", self.step)
         _require(_is_int(self.count, 1, MAX_LEVELS), f"1 to {MAX_LEVELS} levels", self.count)

@@ -36,9 +36,9 @@ def _known_cca(name: str) -> str:
     return name
 
 
-def _without_nul(text: str) -> str:
-    # PostgreSQL cannot store it, and what an agent says of an error may hold anything.
-    return text.replace("\x00", "\ufffd")
+def _storable(text: str) -> str:
+    # What an agent says of an error may hold anything; PostgreSQL stores no NUL, and nothing stores half a surrogate.
+    return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 
 CcaName = Annotated[
@@ -60,4 +60,4 @@ AgentId = Annotated[
     Field(pattern=_AGENT_PATTERN, description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -"),
     AfterValidator(_not_dots),
 ]
-PlainText = Annotated[str, AfterValidator(_without_nul)]
+PlainText = Annotated[str, AfterValidator(_storable)]

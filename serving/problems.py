@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from serving.errors import DatabaseError, ServingError
 
@@ -28,6 +29,7 @@ __all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
 _RETRY_AFTER_S = "1"
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _log = logging.getLogger(__name__)
 
@@ -100,12 +102,25 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - registered for this class
     phrase = HTTPStatus(error.status_code).phrase
     detail = f"{request.method} {request.url.path}: {error.detail}; see /v1/docs"
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = _allowed(request)
     return problem_response(
         error.status_code,
         slug=phrase.lower().replace(" ", "-"),
         title=phrase,
         detail=detail,
-        headers=error.headers,
+        headers=headers,
+    )
+
+
+def _allowed(request: Request) -> str:
+    """The methods of this path over all routes; the router itself names those of the first one alone."""
+    app = request.app
+    return ", ".join(
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] == Match.FULL for route in app.routes)
     )
 
 

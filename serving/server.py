@@ -16,15 +16,14 @@ import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
-from fastapi import FastAPI
 
 from serving.app import create_app
 from serving.context import Context
-from serving.database import open_database
+from serving.database import Database, open_database
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
 
-__all__ = ["Listening", "bind", "serve_until_stopped"]
+__all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
 _BACKLOG = 2048
 # What is still running this long after the stop is cut off; a write takes milliseconds.
@@ -33,13 +32,25 @@ _STOP_TIMEOUT_S = 5
 Listening = Callable[[str, Context], None]
 
 
-class _Server(uvicorn.Server):
+class RegistryServer(uvicorn.Server):
     """uvicorn, with our word at its start and end, and an exit status of 0 for an orderly stop."""
 
-    def __init__(self, config: uvicorn.Config, *, on_start: Callable[[], None], on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        listener: socket.socket,
+        *,
+        on_start: Callable[[], None],
+        on_stop: Callable[[], None],
+    ) -> None:
         super().__init__(config)
+        self._listener = listener
         self._on_start = on_start
         self._on_stop = on_stop
+
+    def run_until_stopped(self) -> None:
+        """Answer requests until a signal comes (in the main thread) or `should_exit` is set."""
+        asyncio.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -98,23 +109,18 @@ def bind(settings: ServingSettings) -> socket.socket:
         ) from error
 
 
-def serve_until_stopped(settings: ServingSettings, *, on_listening: Listening) -> None:
-    """Open the database, listen, call `on_listening` with the URL, and return after SIGTERM or SIGINT.
+def listen(
+    database: Database, settings: ServingSettings, listener: socket.socket, *, on_listening: Listening
+) -> RegistryServer:
+    """Make the server over an open database and a bound socket; it runs when it is told to.
+
+    on_listening: called with the URL and the registry's context once requests are answered.
 
     Raises:
-        SettingsError, DatabaseError: it could not start.
+        SettingsError, DatabaseError: as `create_app`.
     """
-    database = open_database(settings)
-    try:
-        app = create_app(database, settings)
-        with bind(settings) as listener:
-            _run(app, listener, on_listening=on_listening)
-    finally:
-        database.close()
-
-
-def _run(app: FastAPI, listener: socket.socket, *, on_listening: Listening) -> None:
-    context = app.state.context
+    app = create_app(database, settings)
+    context: Context = app.state.context
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -123,8 +129,23 @@ def _run(app: FastAPI, listener: socket.socket, *, on_listening: Listening) -> N
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
     )
-    server = _Server(config, on_start=lambda: on_listening(_url_of(listener), context), on_stop=context.watch.close)
-    asyncio.run(server.serve(sockets=[listener]))
+    url = _url_of(listener)
+    return RegistryServer(config, listener, on_start=lambda: on_listening(url, context), on_stop=context.watch.close)
+
+
+def serve_until_stopped(settings: ServingSettings, *, on_listening: Listening) -> None:
+    """Open the database, listen, call `on_listening`, and return after SIGTERM or SIGINT.
+
+    Raises:
+        SettingsError, DatabaseError: it could not start.
+    """
+    # The port first: a second start on a taken one fails before it touches a database.
+    with bind(settings) as listener:
+        database = open_database(settings)
+        try:
+            listen(database, settings, listener, on_listening=on_listening).run_until_stopped()
+        finally:
+            database.close()
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -31,7 +31,8 @@ class ChannelWatch:
         self._recheck_s = recheck_ms / 1000
         self._lock = threading.Lock()
         self._serials: dict[ChannelKey, int] = {}
-        self._waiting: dict[ChannelKey, set[asyncio.Event]] = defaultdict(set)
+        # By channel, each waiter's event and the serial that it knows.
+        self._waiting: dict[ChannelKey, dict[asyncio.Event, int]] = defaultdict(dict)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._checker: asyncio.Task[None] | None = None
         self._closed = False
@@ -50,7 +51,7 @@ class ChannelWatch:
                 return False
             if self._serials.get(key, 0) > serial:
                 return True
-            self._waiting[key].add(event)
+            self._waiting[key][event] = serial
         self._start_checking()
         try:
             with contextlib.suppress(TimeoutError):
@@ -66,7 +67,7 @@ class ChannelWatch:
             if serial <= self._serials.get(key, 0):
                 return
             self._serials[key] = serial
-            events = list(self._waiting.get(key, ()))
+            events = [event for event, known in self._waiting.get(key, {}).items() if known < serial]
         self._wake(events)
 
     def close(self) -> None:
@@ -85,7 +86,7 @@ class ChannelWatch:
 
     def _leave(self, key: ChannelKey, event: asyncio.Event) -> None:
         with self._lock:
-            self._waiting[key].discard(event)
+            del self._waiting[key][event]
             if not self._waiting[key]:
                 del self._waiting[key]
 
@@ -94,8 +95,10 @@ class ChannelWatch:
             self._checker = asyncio.get_running_loop().create_task(self._check_while_waited_for())
 
     async def _check_while_waited_for(self) -> None:
-        while self._waiting and not self._closed:
+        while True:
             await asyncio.sleep(self._recheck_s)
+            if self._closed or not self._waiting:
+                return
             try:
                 heads = await asyncio.to_thread(self._read_heads)
             except SQLAlchemyError as error:

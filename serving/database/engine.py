@@ -63,6 +63,8 @@ class Database:
     def write(self) -> Iterator[Session]:
         """Open a session whose changes are on disk when the block is left, or gone when it raised."""
         with Session(self._writing_engine, expire_on_commit=False) as session, session.begin():
+            # Begins in the database too, so that SQLite's write lock is held before the first look.
+            session.connection()
             yield session
 
     @contextmanager

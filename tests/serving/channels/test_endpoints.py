@@ -1,0 +1,252 @@
+"""/v1/channels, without waiting"""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+
+from kmod.ensemble import Ensemble
+from serving.channels import service
+from serving.database import Database
+
+pytestmark = pytest.mark.service
+
+CHAMPION = "/v1/channels/gr/champion"
+
+
+def test_anonymous(api):
+    """Without accounts, whoever reaches the registry reads and moves; it listens on loopback alone."""
+    assert api.get("/v1/channels").status_code == 200
+    assert api.move()["serial"] == 1
+    assert api.get(CHAMPION).status_code == 200
+
+
+def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
+    digest = api.publish(3)
+    body = {"digest": digest, "hold_back_permille": 100, "note": "first"}
+    assert api.request("PUT", CHAMPION, json=body).status_code == 201
+    offer = api.get(CHAMPION).json()
+    ensemble = Ensemble.from_json(offer.pop("ensemble"))
+    assert ensemble.digest == digest
+    assert offer == {
+        "registry": "lab",
+        "cca": "gr",
+        "channel": "champion",
+        "serial": 1,
+        "digest": digest,
+        "hold_back_permille": 100,
+        "note": "first",
+        "restores_serial": None,
+        "deployed_at": "2026-03-01T12:00:00Z",
+    }
+
+
+def test_every_move_is_a_deployment_with_the_next_serial(api):
+    serials = [api.move(number)["serial"] for number in (0, 1, 1, 0)]
+    assert serials == [1, 2, 3, 4]
+
+
+def test_each_channel_counts_its_own_serials(api):
+    assert [api.move(channel=name)["serial"] for name in ("champion", "canary", "champion", "canary")] == [1, 1, 2, 2]
+
+
+def test_history_lists_every_deployment_newest_first(api):
+    moves = [api.move(number, note=f"move {number}") for number in range(5)]
+    first = api.get(f"{CHAMPION}/history", params={"limit": 3}).json()
+    rest = api.get(f"{CHAMPION}/history", params={"limit": 3, "cursor": first["next_cursor"]}).json()
+    assert first["items"] + rest["items"] == moves[::-1]
+    assert rest["next_cursor"] is None
+
+
+def test_the_list_shows_each_channel_as_it_stands(api):
+    api.move(0)
+    canary = api.move(1, channel="canary")
+    champion = api.move(2)
+    assert api.get("/v1/channels").json() == {"items": [champion, canary], "next_cursor": None}
+    first = api.get("/v1/channels", params={"limit": 1}).json()
+    rest = api.get("/v1/channels", params={"limit": 1, "cursor": first["next_cursor"]}).json()
+    assert first["items"] + rest["items"] == [champion, canary]
+    assert api.get("/v1/channels", params={"cca": "reno"}).json()["items"] == []
+
+
+def test_a_roll_back_deploys_the_ensemble_before_with_a_new_serial(api):
+    first = api.move(0, hold_back_permille=50)
+    api.move(1)
+    answer = api.request("POST", f"{CHAMPION}/rollback", json={"note": "worse"})
+    assert answer.status_code == 201
+    back = answer.json()
+    assert (back["serial"], back["restores_serial"], back["note"]) == (3, 1, "worse")
+    assert (back["digest"], back["hold_back_permille"]) == (first["digest"], 50)
+    assert api.get(CHAMPION).json()["serial"] == 3
+
+
+def test_a_second_roll_back_goes_further_back_and_not_to_what_was_left(api):
+    first, second = api.move(0), api.move(1)
+    api.move(2)
+    assert api.request("POST", f"{CHAMPION}/rollback").json()["digest"] == second["digest"]
+    assert api.request("POST", f"{CHAMPION}/rollback").json()["digest"] == first["digest"]
+
+
+def test_a_roll_back_after_a_roll_back_and_a_move_skips_what_was_left(api):
+    first = api.move(0)
+    api.move(1)
+    api.request("POST", f"{CHAMPION}/rollback")
+    api.move(2)
+    assert api.request("POST", f"{CHAMPION}/rollback").json()["digest"] == first["digest"]
+
+
+def test_a_roll_back_passes_over_moves_to_the_same_ensemble(api):
+    first = api.move(0)
+    api.move(1)
+    api.move(1, hold_back_permille=500)
+    assert api.request("POST", f"{CHAMPION}/rollback").json()["digest"] == first["digest"]
+
+
+def test_a_roll_back_with_nothing_before_is_a_409_problem(api, problem):
+    api.move(0)
+    answer = api.request("POST", f"{CHAMPION}/rollback")
+    assert problem(answer, status=409)["type"].endswith("nothing-to-roll-back")
+    assert api.get(CHAMPION).json()["serial"] == 1
+
+
+@pytest.mark.parametrize("tag", ['"1"', '"lab:1:{digest}"', '"7", "1"', "*"])
+def test_if_match_lets_a_move_through_where_it_names_the_current_state(api, tag):
+    first = api.move(0)
+    headers = {"If-Match": tag.format(digest=first["digest"])}
+    answer = api.request("PUT", CHAMPION, json={"digest": first["digest"]}, headers=headers)
+    assert answer.json()["serial"] == 2
+
+
+@pytest.mark.parametrize("tag", ['"2"', 'W/"1"', '"0"', '"other:1:{digest}"', "1", ""])
+def test_if_match_stops_a_move_with_412_where_the_channel_stands_elsewhere(api, problem, tag):
+    first = api.move(0)
+    headers = {"If-Match": tag.format(digest=first["digest"])}
+    for method, path in (("PUT", CHAMPION), ("POST", f"{CHAMPION}/rollback")):
+        body = {"digest": first["digest"]} if method == "PUT" else {}
+        problem(api.request(method, path, json=body, headers=headers), status=412)
+    assert api.get(CHAMPION).json()["serial"] == 1
+
+
+def test_if_match_zero_means_that_nothing_was_deployed_yet(api, problem):
+    digest = api.publish()
+    problem(api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": "*"}), status=412)
+    assert api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'}).status_code == 201
+
+
+def test_the_etag_is_strong_and_changes_with_every_move(api):
+    moved = api.request("PUT", CHAMPION, json={"digest": api.publish()})
+    etag = api.get(CHAMPION).headers["etag"]
+    assert etag == moved.headers["etag"]
+    assert etag.startswith('"')
+    assert api.get(CHAMPION, headers={"If-None-Match": etag}).status_code == 304
+    api.move()
+    assert api.get(CHAMPION, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_a_304_carries_the_etag_and_no_body(api):
+    api.move()
+    etag = api.get(CHAMPION).headers["etag"]
+    answer = api.get(CHAMPION, headers={"If-None-Match": f'"other", W/{etag}'})
+    assert (answer.status_code, answer.headers["etag"], answer.content) == (304, etag, b"")
+
+
+def test_moves_at_once_through_two_processes_give_every_serial_once(api, database_url):
+    digest = api.publish()
+    databases = [Database(database_url, busy_timeout_ms=60_000) for _ in range(2)]
+    serials: list[int] = []
+
+    def move(database: Database) -> None:
+        for _ in range(8):
+            with database.write() as session:
+                row = service.move(
+                    session, registry="lab", cca="gr", name="race", digest=digest, hold_back_permille=0,
+                    note="", if_match=None, now=api.clock(),
+                )  # fmt: skip
+            serials.append(row.serial)
+
+    threads = [threading.Thread(target=move, args=(database,)) for database in databases * 2]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for database in databases:
+        database.close()
+    assert sorted(serials) == list(range(1, 33))
+    history = api.get("/v1/channels/gr/race/history", params={"limit": 200}).json()["items"]
+    assert [row["serial"] for row in history] == list(range(32, 0, -1))
+
+
+def test_only_one_of_many_moves_from_the_same_state_is_made(api):
+    digest = api.publish()
+    codes: list[int] = []
+
+    def move() -> None:
+        answer = api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'})
+        codes.append(answer.status_code)
+
+    threads = [threading.Thread(target=move) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(codes) == [201] + [412] * 5
+
+
+def test_a_move_that_fails_leaves_no_serial_behind(api, problem):
+    unknown = {"digest": "sha256:" + "0" * 64}
+    assert problem(api.request("PUT", CHAMPION, json=unknown), status=404)["type"].endswith("ensemble-not-found")
+    problem(api.get(CHAMPION), status=404)
+    assert api.move()["serial"] == 1
+
+
+def test_an_ensemble_of_another_algorithm_is_a_409_problem(api, problem):
+    body = {"digest": api.publish()}
+    answer = api.request("PUT", "/v1/channels/reno/champion", json=body)
+    assert problem(answer, status=409)["type"].endswith("wrong-algorithm")
+
+
+@pytest.mark.parametrize("path", ["", "/history"])
+def test_an_unknown_channel_is_a_404_problem(api, problem, path):
+    assert problem(api.get(CHAMPION + path), status=404)["type"].endswith("channel-not-found")
+    problem(api.request("POST", f"{CHAMPION}/rollback"), status=404)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"digest": "sha256:short"},
+        {"digest": "D", "hold_back_permille": 1001},
+        {"digest": "D", "hold_back_permille": -1},
+        {"digest": "D", "hold_back_permille": 1.5},
+        {"digest": "D", "hold_back_permille": True},
+        {"digest": "D", "note": "n" * 1001},
+        {"digest": "D", "extra": 1},
+    ],
+)
+def test_an_invalid_move_is_a_422_problem_that_names_the_place(api, problem, body):
+    digest = api.publish()
+    text = json.dumps(body).replace('"D"', f'"{digest}"')
+    answer = api.request("PUT", CHAMPION, content=text, headers={"Content-Type": "application/json"})
+    assert problem(answer, status=422)["errors"][0]["where"].startswith("body")
+
+
+@pytest.mark.parametrize("path", ["nothing/champion", "gr/a%20b", "gr/" + "c" * 64, "gr/%2e%2e"])
+def test_a_name_that_the_kernel_or_a_url_cannot_carry_is_refused(api, path):
+    answer = api.request("PUT", f"/v1/channels/{path}", json={"digest": api.publish()})
+    assert answer.status_code in {404, 422}
+    assert api.get("/v1/channels").json()["items"] == []
+
+
+def test_a_note_may_hold_any_text(api):
+    note = "naïve ☂ 'quoted' \n line"
+    assert api.move(note=note)["note"] == note
+    assert api.get(CHAMPION).json()["note"] == note
+
+
+def test_what_no_database_can_store_is_replaced_in_a_note(api):
+    text = json.dumps({"digest": api.publish(), "note": "nul \x00 half \ud800"})
+    answer = api.request("PUT", CHAMPION, content=text, headers={"Content-Type": "application/json"})
+    assert answer.json()["note"] == "nul \ufffd half ?"

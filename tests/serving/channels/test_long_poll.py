@@ -1,0 +1,163 @@
+"""GET /v1/channels/{cca}/{name}?wait=, over real sockets
+
+No test here measures time: a poll that should end by a move is given a wait far
+longer than the test, and one that should end by time is answered 304.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from serving.server import bind, listen
+from serving.settings import ServingSettings
+
+pytestmark = pytest.mark.service
+
+CHAMPION = "/v1/channels/gr/champion"
+LONG_S = 600
+
+
+class Running:
+    """A registry that answers on a port, in a thread of this process."""
+
+    def __init__(self, api, *, recheck_ms: int = 20) -> None:
+        settings = ServingSettings.model_validate(
+            {"registry": "lab", "port": 0, "recheck_ms": recheck_ms, "max_wait_s": LONG_S}
+        )
+        self._socket = bind(settings)
+        self._ready = threading.Event()
+        self._server = listen(api.database, settings, self._socket, on_listening=self._listening)
+        self._thread = threading.Thread(target=self._server.run_until_stopped)
+        self.url = ""
+
+    def __enter__(self) -> Running:
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._thread.join()
+        self._socket.close()
+
+    def stop(self) -> None:
+        """Begin the orderly stop."""
+        self._server.should_exit = True
+
+    def _listening(self, url: str, _context: object) -> None:
+        self.url = url
+        self._ready.set()
+
+    def get(self, *, etag: str | None, wait: float) -> httpx.Response:
+        """Ask for the champion."""
+        headers = {} if etag is None else {"If-None-Match": etag}
+        return httpx.get(f"{self.url}{CHAMPION}", params={"wait": wait}, headers=headers, timeout=LONG_S)
+
+
+class Poll:
+    """A long poll in a thread of its own."""
+
+    def __init__(self, registry: Running, *, etag: str) -> None:
+        self._thread = threading.Thread(target=self._run, args=(registry, etag))
+        self._answers: list[httpx.Response] = []
+        self._thread.start()
+
+    def _run(self, registry: Running, etag: str) -> None:
+        self._answers.append(registry.get(etag=etag, wait=LONG_S))
+
+    def answer(self) -> httpx.Response:
+        """The answer, when it comes."""
+        self._thread.join()
+        return self._answers[0]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it has no answer yet, some time after it was asked."""
+        self._thread.join(0.3)
+        return self._thread.is_alive()
+
+
+@pytest.fixture
+def registry(api) -> Iterator[Running]:
+    """A running registry whose champion stands at serial 1."""
+    api.move(0)
+    with Running(api) as running:
+        yield running
+
+
+def test_anonymous(registry):
+    """Without accounts, whoever reaches the registry may wait for a channel."""
+    assert registry.get(etag=None, wait=LONG_S).status_code == 200
+
+
+def test_a_poll_is_held_until_the_channel_moves(registry):
+    first = registry.get(etag=None, wait=0)
+    poll = Poll(registry, etag=first.headers["etag"])
+    assert poll.is_held
+    moved = httpx.put(f"{registry.url}{CHAMPION}", json={"digest": first.json()["digest"]})
+    answer = poll.answer()
+    assert (answer.status_code, answer.json()["serial"]) == (200, 2)
+    assert answer.headers["etag"] == moved.headers["etag"]
+
+
+def test_a_poll_is_answered_when_another_process_moves_the_channel(registry, api):
+    poll = Poll(registry, etag=registry.get(etag=None, wait=0).headers["etag"])
+    assert poll.is_held
+    api.move(1)
+    assert poll.answer().json()["serial"] == 2
+
+
+def test_a_move_of_another_channel_does_not_end_the_poll(registry, api):
+    poll = Poll(registry, etag=registry.get(etag=None, wait=0).headers["etag"])
+    api.move(1, channel="canary")
+    assert poll.is_held
+    api.move(1)
+    assert poll.answer().json()["serial"] == 2
+
+
+def test_a_poll_whose_time_is_out_is_answered_304(registry):
+    etag = registry.get(etag=None, wait=0).headers["etag"]
+    answer = registry.get(etag=etag, wait=0.2)
+    assert (answer.status_code, answer.headers["etag"]) == (304, etag)
+
+
+def test_a_poll_that_holds_another_deployment_is_answered_at_once(registry):
+    assert registry.get(etag='"lab:0:other"', wait=LONG_S).json()["serial"] == 1
+
+
+def test_many_polls_are_held_at_once_and_all_hear_of_the_move(registry, api):
+    etag = registry.get(etag=None, wait=0).headers["etag"]
+
+    async def scenario() -> list[int]:
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=registry.url, timeout=LONG_S, limits=limits) as client:
+            polls = [
+                asyncio.create_task(client.get(CHAMPION, params={"wait": LONG_S}, headers={"If-None-Match": etag}))
+                for _ in range(100)
+            ]
+            done, _ = await asyncio.wait(polls, timeout=0.5)
+            assert not done
+            await asyncio.to_thread(api.move, 1)
+            return [answer.json()["serial"] for answer in await asyncio.gather(*polls)]
+
+    assert asyncio.run(scenario()) == [2] * 100
+
+
+def test_an_orderly_stop_sends_held_polls_home(api):
+    api.move(0)
+    with Running(api, recheck_ms=60_000) as registry:
+        etag = registry.get(etag=None, wait=0).headers["etag"]
+        poll = Poll(registry, etag=etag)
+        assert poll.is_held
+        registry.stop()
+        assert poll.answer().status_code == 304
+
+
+def test_the_registry_bounds_the_wait_and_refuses_nonsense(registry):
+    assert registry.get(etag=None, wait=-1).status_code == 422
+    assert registry.get(etag=None, wait=3601).status_code == 422

@@ -1,0 +1,108 @@
+"""Migrations"""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import inspect, text
+
+from serving.database import Base, Database, migrate, require_current_schema
+from serving.database.migrate import alembic_config, head_revision
+from serving.errors import DatabaseError
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def empty(new_database_url):
+    """An open database without any table."""
+    database = Database(new_database_url(migrated=False))
+    yield database
+    database.close()
+
+
+def tables(database):
+    """Names of the tables."""
+    with database.read() as session:
+        return set(inspect(session.connection()).get_table_names())
+
+
+def test_the_migrations_make_the_schema_of_the_models(empty):
+    migrate(empty)
+    with empty.connect_for_schema() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        checks = {check["name"] for check in inspect(connection).get_check_constraints("deployments")}
+    assert checks == {"ck_deployments_hold_back_share", "ck_deployments_serial_from_one"}
+
+
+def test_migrating_again_changes_nothing(empty):
+    migrate(empty)
+    migrate(empty)
+    require_current_schema(empty)
+
+
+def test_down_and_up_again_gives_the_same_schema(empty):
+    migrate(empty)
+    before = tables(empty)
+    with empty.connect_for_schema() as connection:
+        command.downgrade(alembic_config(connection), "base")
+    assert tables(empty) == {"alembic_version"}
+    migrate(empty)
+    assert tables(empty) == before
+
+
+def test_a_migration_that_fails_leaves_the_schema_as_it_was(empty, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise RuntimeError("cut")
+
+    monkeypatch.setattr("alembic.operations.Operations.create_index", fail)
+    with pytest.raises(RuntimeError, match="cut"):
+        migrate(empty)
+    assert tables(empty) == set()
+
+
+def test_two_processes_that_start_at_once_migrate_once(new_database_url):
+    url = new_database_url(migrated=False)
+    databases = [Database(url, busy_timeout_ms=60_000) for _ in range(3)]
+    errors: list[BaseException] = []
+
+    def start(database: Database) -> None:
+        try:
+            migrate(database)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=start, args=(database,)) for database in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    require_current_schema(databases[0])
+    for database in databases:
+        database.close()
+
+
+def test_without_migrating_an_old_schema_is_refused(empty):
+    with pytest.raises(DatabaseError, match="start once without --no-migrate"):
+        require_current_schema(empty)
+
+
+def test_a_schema_of_a_newer_version_is_refused(empty):
+    migrate(empty)
+    with empty.write() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(DatabaseError, match="newer version"):
+        migrate(empty)
+    with pytest.raises(DatabaseError, match=f"expected schema {head_revision()}, got 9999"):
+        require_current_schema(empty)
+
+
+def test_a_database_out_of_reach_is_an_error_in_words():
+    database = Database("postgresql://nobody@/nothing?host=/nonexistent")
+    with pytest.raises(DatabaseError, match="expected it to answer"):
+        migrate(database)

@@ -1,0 +1,49 @@
+"""Errors as problem documents"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from sqlalchemy.exc import OperationalError
+
+# What is tested here is in front of any database: one kind is enough.
+pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
+
+
+def test_an_unknown_path_is_a_404_problem(api, problem):
+    problem(api.get("/v1/nothing"), status=404)
+
+
+def test_a_method_that_is_not_there_is_a_405_problem_that_lists_the_others(api, problem):
+    answer = api.request("DELETE", "/v1/ensembles")
+    problem(answer, status=405)
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+
+
+def test_a_fault_is_a_500_problem_without_its_inside(api, problem, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise RuntimeError("the inside")
+
+    monkeypatch.setattr("serving.ensembles.service.page", fail)
+    document = problem(api.get("/v1/ensembles"), status=500)
+    assert "inside" not in str(document)
+
+
+def test_a_database_that_does_not_answer_is_a_503_problem_to_try_again(api, problem, monkeypatch, caplog):
+    def fail(*_arguments, **_options):
+        raise OperationalError("SELECT", {}, Exception("gone"))
+
+    monkeypatch.setattr("serving.ensembles.service.page", fail)
+    monkeypatch.setattr(api.database, "ping", fail)
+    with caplog.at_level(logging.WARNING):
+        answer = api.get("/v1/ensembles")
+        problem(api.get("/healthz"), status=503)
+    problem(answer, status=503)
+    assert answer.headers["retry-after"] == "1"
+    assert "gone" in caplog.text
+
+
+def test_the_values_of_an_invalid_request_are_not_repeated(api, problem):
+    answer = api.request("PUT", "/v1/channels/gr/champion", json={"digest": "secret-value", "note": 7})
+    assert "secret-value" not in str(problem(answer, status=422))

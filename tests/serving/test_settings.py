@@ -1,0 +1,75 @@
+"""Settings of the registry"""
+
+from __future__ import annotations
+
+import pytest
+
+from serving.errors import SettingsError
+from serving.names import is_name
+from serving.settings import ServingSettings, load_settings
+
+
+def test_the_shipped_local_settings_are_the_defaults(repository):
+    assert load_settings(repository / "configs/serving/local.yaml") == ServingSettings()
+
+
+def test_every_shipped_settings_file_is_valid(repository):
+    files = sorted((repository / "configs/serving").glob("*.yaml"))
+    assert files
+    for path in files:
+        load_settings(path)
+
+
+def test_an_option_that_is_given_wins_over_the_file(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("port: 1234\nregistry: lab\n", encoding="utf-8")
+    settings = load_settings(path, port=4321, registry=None)
+    assert (settings.port, settings.registry) == (4321, "lab")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("prot: 1", "prot"),
+        ("port: 65536", "port"),
+        ("registry: a b", "registry"),
+        ("- port", "`key: value` lines"),
+        ("port: [", "YAML"),
+        ("\x00", "YAML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_named(tmp_path, text, expected):
+    path = tmp_path / "settings.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(SettingsError, match=expected) as error:
+        load_settings(path)
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(SettingsError, match="cannot be read"):
+        load_settings(tmp_path / "none.yaml")
+
+
+def test_an_empty_file_means_the_defaults(tmp_path):
+    path = tmp_path / "settings.yaml"
+    path.write_text("# nothing\n", encoding="utf-8")
+    assert load_settings(path) == ServingSettings()
+
+
+def test_a_database_password_is_shown_nowhere():
+    settings = ServingSettings.model_validate({"database_url": "postgresql://u:hunter2@/x"})
+    assert "hunter2" not in f"{settings!r} {settings} {settings.model_dump_json()}"
+    with pytest.raises(SettingsError) as error:
+        load_settings(database_url=["hunter2"])
+    assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["local", "a.b_c-9", "x" * 63])
+def test_a_name_is_what_the_kernel_and_a_url_both_carry(text):
+    assert is_name(text)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 64, "..", ".", "a/b", "ä", "a\n"])
+def test_other_text_is_no_name(text):
+    assert not is_name(text)
