@@ -44,6 +44,7 @@ INK = "#333A44"
 FAINT = "#8A939E"
 LINES = (("rtt_ms", "RTT", "ms"), ("cwnd_pkts", "cwnd", "packets"), ("pacing_mbps", "pacing rate", "Mbit/s"))
 RATE_BIN_S = 0.1
+MOST_RATE_BINS = 300
 RARE_PEAK = 2.5
 MOST_STRIPS = 6
 MOST_LEGEND_FLOWS = 6
@@ -118,9 +119,9 @@ class _FlowSeries:
         return np.where(self.runs & (values > 0), values, np.nan)
 
     def binned(self, key: str) -> tuple[Values, Values]:
-        """Mean of a column over RATE_BIN_S, and the time at which each bin ends."""
+        """Mean of a column over bins of RATE_BIN_S or more, and the time at which each bin ends."""
         time_s, values = self.columns["time_s"], self.columns[key]
-        every = max(round(RATE_BIN_S / time_s[0]), 1)
+        every = max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1)
         n_bins = max(len(values) // every, 1)
         every = min(every, len(values))
         means = values[: n_bins * every].reshape(n_bins, every).mean(axis=1)
@@ -179,7 +180,7 @@ def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None
     top = max(most * 1.08 if most < RARE_PEAK * usual else usual * 1.3, least, 1e-3)
     axes.set_ylim(0, top)
     if most > top:
-        text = f"peak {most:.0f} {unit}"
+        text = f"peak {most:.3g} {unit}"
         axes.text(0.995, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=FAINT)
 
 

@@ -152,11 +152,10 @@ def test_recording_is_chosen_by_a_part_of_its_name(tmp_path: Path) -> None:
 
 
 def test_made_trace_comes_from_the_model_and_seed_named(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    gaps_ms = rng.exponential(5, size=40_000)
-    times_ms = np.cumsum(gaps_ms).astype(np.uint32)
-    trace = Trace("noisy", times_ms, int(times_ms[-1]))
-    model = fit([Recording("noisy", "noisy", trace, (), ("noisy.down",))])
+    # Seconds of different rates, even within: what the model needs least time for.
+    per_s = np.random.default_rng(1).integers(100, 900, size=120)
+    times_ms = np.concatenate([1000 * s + np.arange(n) * 1000 // n for s, n in enumerate(per_s)]).astype(np.uint32)
+    model = fit([Recording("noisy", "noisy", Trace("noisy", times_ms, 120_000), (), ("noisy.down",))])
     model.save(tmp_path / "model.json")
     made = {"model": "model.json", "duration_s": 60, "seed": 7}
     scenario = build_scenario({"link": {"made": made}}, source="s", folder=tmp_path)
