@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune demo`: everything once, by the commands that a person would type.
+
+    train on recorded (or made) links -> publish to a registry started here ->
+    the agent applies it -> what was gained on epochs that nobody trained on
+
+Everything it writes is in one folder. The registry that it starts is the one
+process it leaves running, and only where somebody sits at the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from emulation.traces import default_traces
+from serving.errors import ServingError
+
+__all__ = ["demo"]
+
+ROOT = Path(__file__).resolve().parents[1]
+STUDY = ROOT / "configs" / "studies" / "gr-demo.yaml"
+MODELS = ROOT / "configs" / "traces"
+REAL_TREE = Path("/proc/net/ccatune")
+MADE_S = 1200
+START_S = 30.0
+
+
+@click.command()
+@click.option("--traces", type=click.Path(exists=True, path_type=Path), help="Traces of your own: a file or folder.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("demo"), show_default=True,
+              help="Folder for all that it writes.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of the registry; 0 takes a free one.")
+@click.option("--keep/--no-keep", default=None, help="Leave the registry running.  [at a terminal: keep]")
+@click.option("--json", "as_json", is_flag=True, help="The figures as JSON, last.")
+def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_json: bool) -> None:
+    """The whole pipeline once: train, publish, apply, and show what was gained.
+
+    \b
+    Example:
+      ccatune demo
+      ccatune demo --traces recordings/ --out /tmp/demo --no-keep
+    """
+    began = time.monotonic()
+    out.mkdir(parents=True, exist_ok=True)
+    keep = sys.stdout.isatty() and not as_json if keep is None else keep
+    say = Say(quiet=as_json)
+    links = _links(traces, out, say)
+    ensemble, picture = out / "gr.json", out / "gain.png"
+
+    say.step("Train: the best parameters for each throughput level and target delay")
+    say.run("train", "gr", "--study", STUDY, *links, "--out", ensemble, "--fresh")
+    with _registry(out, port=port, keep=keep) as url:
+        say.step("Publish: an immutable ensemble, and the channel that points to it")
+        say.run("publish", ensemble, "--channel", "champion", "--note", "demo", "--url", url)
+        say.step("Apply: the agent checks, writes, reads back")
+        say.run("agent", "--registry", url, "--cca", "gr", "--once", "--state-dir", out / "agent", *_tree(out))
+        say.step("Judge: flows over recordings that nobody trained on")
+        figures = json.loads(say.capture("evaluate", ensemble, *links, "--plot", picture, "--json"))
+        say.last(figures, {
+            "took": f"{time.monotonic() - began:.0f} s",
+            "ensemble": str(ensemble),
+            "picture": str(picture),
+            "API": f"{url}/v1/docs" + ("" if keep else f"  (ended; again: ccatune serve --database {_database(out)})"),
+        })  # fmt: skip
+    if as_json:
+        click.echo(json.dumps({**figures, "ensemble": str(ensemble), "picture": str(picture)}))
+
+
+class Say:
+    """Announces steps, and runs our own commands as a person would."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._number = 0
+
+    def step(self, text: str) -> None:
+        """A numbered heading."""
+        self._number += 1
+        if not self._quiet:
+            click.secho(f"\n{self._number}. {text}", bold=True)
+
+    def run(self, *words: object) -> None:
+        """Run a command; its output is the user's. Raises ServingError where it fails."""
+        self._announce(words)
+        stdout = sys.stderr if self._quiet else None
+        self._require(subprocess.run(_command(words), stdout=stdout, check=False).returncode, words)
+
+    def capture(self, *words: object) -> str:
+        """Run a command and return what it prints; its progress is the user's."""
+        self._announce(words)
+        done = subprocess.run(_command(words), stdout=subprocess.PIPE, text=True, check=False)
+        self._require(done.returncode, words)
+        return done.stdout
+
+    def last(self, figures: dict[str, Any], places: dict[str, str]) -> None:
+        """The table of what was gained, and where things are."""
+        if self._quiet:
+            return
+        from training.reports.gain import gain_lines
+
+        click.echo("\n".join(["", *gain_lines(figures), ""]))
+        for name, place in places.items():
+            click.echo(f"{name + ':':<10} {place}")
+
+    def _announce(self, words: Sequence[object]) -> None:
+        if not self._quiet:
+            click.secho("$ ccatune " + " ".join(_short(word) for word in words), dim=True)
+
+    @staticmethod
+    def _require(status: int, words: Sequence[object]) -> None:
+        if status != 0:
+            raise ServingError(f"demo: expected `ccatune {words[0]}` to succeed, it exited {status}; see above")
+
+
+def _short(word: object) -> str:
+    return os.path.relpath(word) if isinstance(word, Path) else str(word)
+
+
+def _command(words: Sequence[object]) -> list[str]:
+    return [sys.executable, str(ROOT / "ccatune.py"), *map(str, words)]
+
+
+def _links(traces: Path | None, out: Path, say: Say) -> list[object]:
+    """The traces to use: the caller's, recorded ones, or made ones."""
+    folder = traces or default_traces()
+    if folder is not None:
+        return ["--traces", folder]
+    say.step("Make links: there are no recorded ones (set TRACES=folder to use yours)")
+    made = out / "traces"
+    made.mkdir(exist_ok=True)
+    for seed, model in enumerate(sorted(MODELS.glob("*.json")), start=1):
+        say.run("traces", "make", model, "--duration", MADE_S, "--seed", seed, "-o", made / f"{model.stem}.down")
+    return ["--traces", made]
+
+
+def _tree(out: Path) -> list[object]:
+    return [] if REAL_TREE.is_dir() else ["--stand-in", out / "proc"]
+
+
+def _database(out: Path) -> str:
+    return f"sqlite:///{out / 'registry.db'}"
+
+
+@contextlib.contextmanager
+def _registry(out: Path, *, port: int, keep: bool) -> Iterator[str]:
+    """A registry on this machine; ended with the block, unless it is to be kept."""
+    ready = out / "registry.url"
+    ready.unlink(missing_ok=True)
+    words = ("serve", "--database", _database(out), "--port", port, "--ready-file", ready)
+    with (out / "registry.log").open("wb") as log:
+        process = subprocess.Popen(_command(words), stdout=log, stderr=log, start_new_session=keep)
+    try:
+        yield _wait_for(ready, process)
+    except BaseException:
+        keep = False
+        raise
+    finally:
+        if not keep:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+
+
+def _wait_for(ready: Path, process: subprocess.Popen[bytes]) -> str:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and process.poll() is None:
+        if ready.exists():
+            return ready.read_text(encoding="ascii").strip()
+        time.sleep(0.05)
+    raise ServingError(f"demo: expected the registry to answer within {START_S:.0f} s; see {ready.with_suffix('.log')}")
