@@ -67,9 +67,7 @@ class Algorithm:
             if spec.name == name:
                 return spec
         known = ", ".join(spec.name for spec in self.params) or "none"
-        raise AbiError(
-            f"{self.name} has no parameter {name!r}: expected one of {known}"
-        )
+        raise AbiError(f"{self.name} has no parameter {name!r}: expected one of {known}")
 
     @property
     def tuned(self) -> tuple[ParamSpec, ...]:
@@ -106,9 +104,12 @@ def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str)
     old = found[words[0]]
     axes, params = old.axes, old.params
     if kind == "AXIS":
-        axes = (*axes, AxisSpec(words[1], meaning))
+        _, name = words
+        axes = (*axes, AxisSpec(name, meaning))
     else:
         _, name, unit, low, default, high, use = words
+        if use not in ("TUNED", "FIXED"):
+            raise ValueError("expected the kind TUNED or FIXED")
         spec = ParamSpec(name, unit, int(low), int(default), int(high), use == "TUNED", meaning)
         if not 0 <= spec.minimum <= spec.default <= spec.maximum <= U32_MAX:
             raise ValueError("expected 0 <= min <= default <= max < 2^32")

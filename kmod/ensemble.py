@@ -52,7 +52,7 @@ class EnsembleError(AbiError):
     """An ensemble or a deployment that does not hold what it should."""
 
 
-def _require(holds: bool, expected: str, came: object) -> None:
+def _require(holds: bool, expected: str, came: object) -> None:  # noqa: FBT001 - reads as a sentence
     if not holds:
         raise EnsembleError(f"ensemble: expected {expected}, got {came!r}")
 
@@ -170,7 +170,7 @@ class Ensemble:
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        algorithm = ALGORITHMS.get(self.cca)
+        algorithm = ALGORITHMS.get(self.cca) if isinstance(self.cca, str) else None
         if algorithm is None:
             known = ", ".join(sorted(ALGORITHMS))
             raise EnsembleError(f"ensemble: expected one of the algorithms {known}, got {self.cca!r}")
@@ -205,10 +205,7 @@ class Ensemble:
             "epoch_ms": self.epoch_ms,
             "estimate_ms": self.estimate_ms,
             "epsilon_pct": self.epsilon_pct,
-            "classes": [
-                {"percentile": c.percentile, "queueing_delay_us": c.queueing_delay_us}
-                for c in self.classes
-            ],
+            "classes": [{"percentile": c.percentile, "queueing_delay_us": c.queueing_delay_us} for c in self.classes],
             "axes": [_axis_json(axis) for axis in self.axes],
             "columns": list(self.columns),
             "rows": [list(row) for row in self.rows],
@@ -234,9 +231,16 @@ class Ensemble:
         return _from_json(data)
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file, whole or not at all.
+
+        Raises:
+            EnsembleError: it cannot be written.
+        """
         text = json.dumps(self.to_json(), indent=1, sort_keys=True, ensure_ascii=True)
-        write_atomically(path, text.encode() + b"\n")
+        try:
+            write_atomically(path, text.encode() + b"\n")
+        except OSError as error:
+            raise EnsembleError(f"{path}: cannot be written ({error.strerror})") from error
 
     @staticmethod
     def load(path: Path) -> Ensemble:
@@ -249,7 +253,7 @@ class Ensemble:
             data = json.loads(path.read_bytes())
         except OSError as error:
             raise EnsembleError(f"{path}: cannot be read ({error.strerror})") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EnsembleError(f"{path}: expected an ensemble as JSON, got other data ({error})") from error
         try:
             return _from_json(data)
@@ -299,7 +303,10 @@ def _check_rows(e: Ensemble, algorithm: Algorithm) -> None:
 
 def _axis_json(axis: Axis) -> dict[str, object]:
     data: dict[str, object] = {
-        "name": axis.name, "scale": axis.scale, "step": axis.step, "count": axis.count,
+        "name": axis.name,
+        "scale": axis.scale,
+        "step": axis.step,
+        "count": axis.count,
     }
     if axis.scale == "log":
         data["per_octave"] = axis.per_octave
@@ -364,15 +371,21 @@ def canonical_json(data: object) -> bytes:
     """The one byte form of JSON data: sorted keys, no spaces, ASCII, no NaN.
 
     Raises:
-        EnsembleError: the data is not JSON (a NaN, or a type that JSON lacks).
+        EnsembleError: the data is not JSON (a NaN, a type or a key that JSON lacks, lists too deep).
     """
     try:
-        text = json.dumps(
-            data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-        )
-    except (TypeError, ValueError) as error:
+        text = _dump(data)
+        # Keys that are numbers become text, and may then sort otherwise.
+        again = _dump(json.loads(text))
+    except (TypeError, ValueError, RecursionError) as error:
         raise EnsembleError(f"ensemble: expected JSON data, got {error}") from error
+    if again != text:
+        raise EnsembleError("ensemble: expected JSON data, got keys that are no text")
     return text.encode("ascii")
+
+
+def _dump(data: object) -> str:
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
