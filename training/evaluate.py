@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from emulation.traces import Part
+
 __all__ = ["evaluate"]
 
 
@@ -67,7 +69,7 @@ def _judge(
     file: Path,
     *,
     paths: tuple[Path, ...],
-    part: str,
+    part: Part,
     datasets: tuple[str, ...],
     rtt_ms: float,
     buffer_pkts: int,

@@ -21,7 +21,8 @@ def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
 def gain_lines(figures: dict[str, Any]) -> list[str]:
     """A line a target and scheme: throughput, utilisation, delay, and levels that meet the target."""
     lines = [
-        f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"
+        f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10} "
+        f" {'levels within target':>20}"
     ]
     for i, met in enumerate(figures["levels_met"]):
         for scheme, name in _NAMES.items():
@@ -41,15 +42,17 @@ def level_lines(figures: dict[str, Any]) -> list[str]:
     lines = [f"{'target':>8} {'level':>6} {'windows':>8}  {'ensemble: p95 delay, used':<34} {'single':<18} default"]
     for row in figures["levels"]:
         low, high = row["ensemble"]["p95_queueing_delay_ms_interval"]
-        cells = [
-            f"{row[s]['p95_queueing_delay_ms']:>6.1f}{' ' if row[s]['meets'] else '!'} {100 * row[s]['utilization']:>5.1f} %"
-            for s in ("ensemble", "single", "default")
-        ]
+        cells = [_cell(row[scheme]) for scheme in ("ensemble", "single", "default")]
         lines.append(
             f"{row['target_ms']:>5.0f} ms {row['level']:>6} {row['windows']:>8}  "
             f"{cells[0]} [{low:>6.1f}, {high:>6.1f}] {cells[1]:<18} {cells[2]}"
         )
     return [*lines, ""]
+
+
+def _cell(row: dict[str, Any]) -> str:
+    mark = " " if row["meets"] else "!"
+    return f"{row['p95_queueing_delay_ms']:>6.1f}{mark} {100 * row['utilization']:>5.1f} %"
 
 
 def draw_gain(figures: dict[str, Any], path: Path) -> None:
@@ -77,7 +80,7 @@ def _draw_pooled(axes: Any, figures: dict[str, Any]) -> None:
         )  # fmt: skip
     for row in figures["targets"]:
         axes.axvline(row["target_ms"], color="#b03030", linestyle=":", linewidth=1)
-        axes.text(row["target_ms"], 0.02, f" {row['target_ms']:.0f} ms", color="#b03030", fontsize=8,
+        axes.text(row["target_ms"] * 0.98, 0.02, f"{row['target_ms']:.0f} ms", ha="right", color="#b03030", fontsize=8,
                   transform=axes.get_xaxis_transform())  # fmt: skip
     axes.set(xscale="log", xlabel="95th-percentile queueing delay (ms)", ylabel="share of the link used (%)")
     axes.set_title("all packets together; dotted: the targets", fontsize=10)
@@ -95,14 +98,19 @@ def _draw_levels(axes: Any, figures: dict[str, Any]) -> None:
             rows = [row for row in figures["levels"] if row["target_ms"] == target]
             shift = (i - 1) * 0.22 + (0.08 if scheme == "ensemble" else -0.08)
             ratio = [row[scheme]["p95_queueing_delay_ms"] / target for row in rows]
-            spread = [
-                [abs(row[scheme]["p95_queueing_delay_ms_interval"][end] / target - r) for row, r in zip(rows, ratio, strict=True)]
-                for end in (0, 1)
-            ]  # fmt: skip
+            ends = [row[scheme]["p95_queueing_delay_ms_interval"] for row in rows]
+            spread = [[abs(e[side] / target - r) for e, r in zip(ends, ratio, strict=True)] for side in (0, 1)]
             axes.errorbar(
-                [row["level"] + 0.5 + shift for row in rows], ratio, yerr=spread, fmt=_MARKS[scheme], markersize=4,
-                color=_COLOURS[scheme], alpha=0.45 + 0.25 * i, linewidth=0.8, label=f"{_NAMES[scheme]}, {target:.0f} ms",
-            )  # fmt: skip
+                [row["level"] + 0.5 + shift for row in rows],
+                ratio,
+                yerr=spread,
+                fmt=_MARKS[scheme],
+                markersize=4,
+                color=_COLOURS[scheme],
+                alpha=0.45 + 0.25 * i,
+                linewidth=0.8,
+                label=f"{_NAMES[scheme]}, {target:.0f} ms",
+            )
     axes.axhline(1.0, color="#b03030", linestyle=":", linewidth=1)
     axes.set(xlabel="throughput level (Mbit/s)", ylabel="95th percentile / target", yscale="log")
     axes.set_yticks([0.5, 0.7, 1.0, 1.5, 2.0, 4.0], ["0.5", "0.7", "1", "1.5", "2", "4"])
