@@ -145,8 +145,8 @@ def _params(texts: tuple[str, ...]) -> dict[str, int]:
 
 def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
-    table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD)
-    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/p95/p99 ms", "resent", "RTOs", "epochs"):
+    table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/95/99 ms", "resent", "RTOs", "epochs"):
         table.add_column(heading, justify="left" if heading == "flow" else "right", no_wrap=True)
     for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
         table.add_row(

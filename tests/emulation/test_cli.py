@@ -83,7 +83,9 @@ def test_trace_on_the_command_line_counts_from_where_one_stands(
     assert len(got["flows"]) == 2  # type: ignore[arg-type]
 
 
-def test_ensemble_is_followed_with_the_class_named(capsys: Capture, tmp_path: Path) -> None:
+@pytest.fixture
+def ensemble_file(tmp_path: Path) -> Path:
+    """An ensemble with the same rows in each of its 40 levels."""
     ensemble = Ensemble(
         cca="gr",
         epoch_ms=5000,
@@ -95,7 +97,11 @@ def test_ensemble_is_followed_with_the_class_named(capsys: Capture, tmp_path: Pa
         rows=((10_000,), (150_000,)) * 40,
     )
     ensemble.save(tmp_path / "gr.json")
-    arguments = ["simulate", "--rate-mbps", "20", "--ensemble", str(tmp_path / "gr.json"), "--warmup", "8"]
+    return tmp_path / "gr.json"
+
+
+def test_ensemble_is_followed_with_the_class_named(capsys: Capture, ensemble_file: Path) -> None:
+    arguments = ["simulate", "--rate-mbps", "20", "--ensemble", str(ensemble_file), "--warmup", "8"]
     short, long = (run_json(capsys, *arguments, "--delay-class", wanted) for wanted in ("50ms", "200ms"))
     p50_ms = [result["queueing_delay_ms"]["p50"] for result in (short, long)]  # type: ignore[index]
     assert p50_ms[0] < 12
@@ -106,11 +112,14 @@ def test_ensemble_is_followed_with_the_class_named(capsys: Capture, tmp_path: Pa
     assert said.endswith("expected one of 95:50ms, 95:200ms, got 100ms")
 
 
-def test_table_ends_with_the_figures(capsys: Capture) -> None:
-    assert ccatune.run(["simulate", "--rate-mbps", "20", "--cca", "reno", "--flows", "2", "--duration", "5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_table_fits_and_ends_with_the_figures(capsys: Capture, ensemble_file: Path) -> None:
+    link = ["--rate-mbps", "20", "--ensemble", str(ensemble_file)]
+    assert ccatune.run(["simulate", *link, "--flows", "12", "--duration", "5"]) == 0
+    out = capsys.readouterr().out
+    assert "…" not in out
+    lines = out.splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert [line.split()[:2] for line in lines if "reno" in line] == [["1", "reno"], ["2", "reno"]]
+    assert [line.split()[:3] for line in lines if "gr, " in line] == [[str(n), "gr,", "ensemble"] for n in range(1, 13)]
     assert lines[-1].startswith("throughput: ")
     assert "utilization" in lines[-1]
     assert any(line.startswith("fairness: ") for line in lines)
