@@ -250,8 +250,10 @@ def start_without_registry(on: Site, good: Table | None, *, reboot: bool) -> Non
         done = subprocess.run(
             on.agent(NOBODY, "--once", "--json"), stdout=subprocess.PIPE, stderr=log, check=False, timeout=START_S
         )
-    if done.returncode != 1:
-        raise ShortfallError(f"expected exit status 1 without a registry, got {done.returncode}: {tail(on)}")
+    if done.returncode != 1 or not done.stdout:
+        raise ShortfallError(
+            f"expected a report and exit status 1 without a registry, got {done.returncode}: {tail(on)}"
+        )
     (report,) = json.loads(done.stdout)
     in_force, kept = on.tree.read(CCA, "ensemble"), on.store.load_table(CCA, LAST_KNOWN_GOOD)
     expected = good.text if good is not None else ""
