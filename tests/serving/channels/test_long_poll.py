@@ -7,86 +7,21 @@ longer than the test, and one that should end by time is answered 304.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from serving.server import bind, listen
-from serving.settings import ServingSettings
+from tests.serving.running import CHAMPION, LONG_S, Poll, Running
 
 pytestmark = pytest.mark.service
-
-CHAMPION = "/v1/channels/gr/champion"
-LONG_S = 600
-
-
-class Running:
-    """A registry that answers on a port, in a thread of this process."""
-
-    def __init__(self, api, *, recheck_ms: int = 20) -> None:
-        settings = ServingSettings.model_validate(
-            {"registry": "lab", "port": 0, "recheck_ms": recheck_ms, "max_wait_s": LONG_S}
-        )
-        self._socket = bind(settings)
-        self._ready = threading.Event()
-        self._server = listen(api.database, settings, self._socket, on_listening=self._listening)
-        self._thread = threading.Thread(target=self._server.run_until_stopped)
-        self.url = ""
-
-    def __enter__(self) -> Running:
-        self._thread.start()
-        assert self._ready.wait(30)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._thread.join()
-        self._socket.close()
-
-    def stop(self) -> None:
-        """Begin the orderly stop."""
-        self._server.should_exit = True
-
-    def _listening(self, url: str, _context: object) -> None:
-        self.url = url
-        self._ready.set()
-
-    def get(self, *, etag: str | None, wait: float) -> httpx.Response:
-        """Ask for the champion."""
-        headers = {} if etag is None else {"If-None-Match": etag}
-        return httpx.get(f"{self.url}{CHAMPION}", params={"wait": wait}, headers=headers, timeout=LONG_S)
-
-
-class Poll:
-    """A long poll in a thread of its own."""
-
-    def __init__(self, registry: Running, *, etag: str) -> None:
-        self._thread = threading.Thread(target=self._run, args=(registry, etag))
-        self._answers: list[httpx.Response] = []
-        self._thread.start()
-
-    def _run(self, registry: Running, etag: str) -> None:
-        self._answers.append(registry.get(etag=etag, wait=LONG_S))
-
-    def answer(self) -> httpx.Response:
-        """The answer, when it comes."""
-        self._thread.join()
-        return self._answers[0]
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it has no answer yet, some time after it was asked."""
-        self._thread.join(0.3)
-        return self._thread.is_alive()
 
 
 @pytest.fixture
 def registry(api) -> Iterator[Running]:
     """A running registry whose champion stands at serial 1."""
     api.move(0)
-    with Running(api) as running:
+    with Running(api.database) as running:
         yield running
 
 
@@ -150,7 +85,7 @@ def test_many_polls_are_held_at_once_and_all_hear_of_the_move(registry, api):
 
 def test_an_orderly_stop_sends_held_polls_home(api):
     api.move(0)
-    with Running(api, recheck_ms=60_000) as registry:
+    with Running(api.database, recheck_ms=60_000) as registry:
         etag = registry.get(etag=None, wait=0).headers["etag"]
         poll = Poll(registry, etag=etag)
         assert poll.is_held

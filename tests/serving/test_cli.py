@@ -1,0 +1,111 @@
+"""ccatune publish, channel and ensembles, against a registry behind a socket"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import ccatune
+from kmod.ensemble import Ensemble
+from tests.serving.running import Running
+
+pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
+
+
+@pytest.fixture
+def command(api, capsys) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Runs a command of `ccatune`; gives its exit status, output and errors."""
+    with Running(api.database) as registry:
+
+        def run(*words: object) -> tuple[int, str, str]:
+            status = ccatune.run([*map(str, words), "--url", registry.url])
+            captured = capsys.readouterr()
+            return status, captured.out, captured.err
+
+        yield run
+
+
+def test_publish_says_what_is_new_and_what_was_there(command, ensemble_file):
+    one, two = ensemble_file(1), ensemble_file(2)
+    status, out, _ = command("publish", one)
+    assert (status, out) == (0, f"{one}: published {Ensemble.load(one).digest}\n")
+    status, out, _ = command("publish", one, two, "--json")
+    assert status == 0
+    assert [(row["file"], row["created"]) for row in json.loads(out)] == [(str(one), False), (str(two), True)]
+
+
+def test_publish_can_point_a_channel_in_the_same_breath(command, ensemble_file):
+    path = ensemble_file()
+    status, out, _ = command("publish", path, "--channel", "champion", "--hold-back-permille", 100, "--note", "n")
+    assert status == 0
+    assert out.splitlines()[-1] == f"lab: gr/champion serial 1 {Ensemble.load(path).digest}"
+    history = json.loads(command("channel", "history", "gr", "champion", "--json")[1])
+    assert [(row["serial"], row["hold_back_permille"], row["note"]) for row in history] == [(1, 100, "n")]
+
+
+def test_one_bad_file_keeps_the_good_ones_from_being_published(command, ensemble_file, tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text(ensemble_file().read_text(encoding="utf-8").replace("60000", "61000"), encoding="utf-8")
+    status, _, error = command("publish", ensemble_file(1), bad)
+    assert status == 2
+    assert error.startswith(f"ccatune: {bad}: ")
+    assert json.loads(command("ensembles", "list", "--json")[1]) == []
+
+
+def test_a_channel_is_set_rolled_back_and_listed(command, ensemble_file):
+    digests = []
+    for number in (1, 2):
+        command("publish", ensemble_file(number))
+        digests.append(Ensemble.load(ensemble_file(number)).digest)
+        assert command("channel", "set", "gr", "champion", digests[-1])[0] == 0
+    status, out, _ = command("channel", "rollback", "gr", "champion", "--json")
+    assert (status, json.loads(out)["digest"]) == (0, digests[0])
+    listed = command("channel", "list")[1]
+    assert digests[0] in listed
+    assert digests[1] not in listed
+    assert [row["serial"] for row in json.loads(command("channel", "history", "gr", "champion", "--json")[1])] == [
+        3,
+        2,
+        1,
+    ]
+
+
+def test_a_move_from_a_serial_that_is_gone_is_refused(command, ensemble_file):
+    command("publish", ensemble_file(), "--channel", "champion")
+    digest = Ensemble.load(ensemble_file()).digest
+    status, _, error = command("channel", "set", "gr", "champion", digest, "--if-serial", 0)
+    assert status == 2
+    assert "it stands at serial 1" in error
+    assert command("channel", "set", "gr", "champion", digest, "--if-serial", 1)[0] == 0
+
+
+def test_an_ensemble_comes_out_as_it_went_in(command, ensemble_file):
+    path = ensemble_file(5)
+    command("publish", path)
+    status, out, _ = command("ensembles", "show", Ensemble.load(path).digest)
+    assert status == 0
+    assert out == path.read_text(encoding="utf-8")
+
+
+def test_what_the_registry_refuses_is_told_in_one_line(command):
+    status, out, error = command("channel", "set", "gr", "champion", "sha256:" + "0" * 64)
+    assert (status, out) == (2, "")
+    assert error.count("\n") == 1
+    assert "404 expected the digest of a published ensemble" in error
+
+
+def test_a_registry_that_is_not_there_is_told_in_one_line(capsys, new_database_url):
+    del new_database_url
+    assert ccatune.run(["channel", "list", "--url", "http://127.0.0.1:1"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "is `ccatune serve` running there?" in error
+    assert ccatune.run(["channel", "list", "--url", "nonsense"]) == 2
+
+
+def test_lists_longer_than_a_page_are_whole(command, api):
+    for number in range(60):
+        api.move(number % 2)
+    assert len(json.loads(command("channel", "history", "gr", "champion", "--json")[1])) == 60

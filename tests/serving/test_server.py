@@ -1,0 +1,163 @@
+"""The registry as a process: `ccatune serve`"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+import ccatune
+from serving.errors import SettingsError
+from serving.server import bind
+from serving.settings import ServingSettings
+
+pytestmark = pytest.mark.service
+
+START_S = 60
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class Process:
+    """`ccatune serve` with a free port, ready to answer."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.ready_file = folder / "ready"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "ccatune", "serve", "--database", f"sqlite:///{folder}/registry.db", "--port", "0",
+             "--ready-file", str(self.ready_file), *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=REPOSITORY,
+            text=True,
+        )  # fmt: skip
+        self.first_line = self._process.stdout.readline() if self._process.stdout else ""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, by the file that it wrote."""
+        deadline = threading.Event()
+        for _ in range(START_S * 20):
+            if self.ready_file.exists():
+                return self.ready_file.read_text(encoding="utf-8").strip()
+            deadline.wait(0.05)
+        raise AssertionError("no ready file")
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """Send a signal; returns exit status, output and errors."""
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        out, err = self._process.communicate(timeout=START_S)
+        return self._process.returncode, self.first_line + out, err
+
+
+@pytest.fixture
+def process(tmp_path) -> Iterator[Process]:
+    """A running registry."""
+    running = Process(tmp_path, "--registry", "lab")
+    yield running
+    running.end(signal.SIGKILL)
+
+
+def test_it_makes_its_database_says_where_it_is_and_ends_cleanly_on_sigterm(process):
+    url = process.url
+    assert url.startswith("http://127.0.0.1:")
+    assert httpx.get(f"{url}/healthz").json() == {"status": "ok", "registry": "lab"}
+    status, out, err = process.end()
+    assert (status, err) == (0, "")
+    assert out.splitlines()[-1].split() == ["url", url]
+    assert not process.ready_file.exists()
+
+
+def test_a_held_poll_does_not_hold_up_the_end(process, ensemble_json):
+    digest = httpx.post(f"{process.url}/v1/ensembles", json=ensemble_json()).json()["digest"]
+    channel = f"{process.url}/v1/channels/gr/champion"
+    etag = httpx.put(channel, json={"digest": digest}).headers["etag"]
+    codes: list[int] = []
+
+    def poll() -> None:
+        answer = httpx.get(channel, params={"wait": 3600}, headers={"If-None-Match": etag}, timeout=600)
+        codes.append(answer.status_code)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    thread.join(0.5)
+    assert thread.is_alive()
+    assert process.end()[0] == 0
+    thread.join()
+    assert codes == [304]
+
+
+def test_what_was_acknowledged_is_there_after_a_kill_and_the_serial_goes_on(tmp_path, ensemble_json):
+    process = Process(tmp_path)
+    digest = httpx.post(f"{process.url}/v1/ensembles", json=ensemble_json()).json()["digest"]
+    first = httpx.put(f"{process.url}/v1/channels/gr/champion", json={"digest": digest}).json()
+    assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
+    again = Process(tmp_path, "--json")
+    url = again.url if json.loads(again.first_line) else ""
+    try:
+        offer = httpx.get(f"{url}/v1/channels/gr/champion").json()
+        assert offer.pop("ensemble") == ensemble_json()
+        assert offer == first
+        assert httpx.put(f"{url}/v1/channels/gr/champion", json={"digest": digest}).json()["serial"] == 2
+    finally:
+        again.end()
+
+
+def test_json_output_is_one_object_with_the_address(tmp_path):
+    process = Process(tmp_path, "--json")
+    facts = json.loads(process.first_line)
+    assert facts["url"] == process.url
+    assert facts["registry"] == "local"
+    assert process.end(signal.SIGINT)[0] == 0
+
+
+def serve(*options: str) -> int:
+    """Run `ccatune serve` in this process, for a start that fails."""
+    return ccatune.run(["serve", *options])
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_an_address_that_others_reach_needs_its_own_word(sqlite_url, capsys, host):
+    assert serve("--database", sqlite_url, "--host", host, "--port", "0") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("ccatune: host: expected a loopback address")
+    assert "--insecure-bind-anyway" in error
+    assert "no accounts yet" in error
+
+
+def test_with_its_own_word_any_address_is_bound():
+    settings = ServingSettings.model_validate({"host": "0.0.0.0", "port": 0, "insecure_bind": True})
+    with bind(settings) as listener:
+        assert listener.getsockname()[0] == "0.0.0.0"
+
+
+def test_a_port_that_is_taken_is_an_error_in_words(sqlite_url, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert serve("--database", sqlite_url, "--port", str(port)) == 2
+    assert f"expected 127.0.0.1 port {port} to be free" in capsys.readouterr().err
+
+
+def test_a_host_that_is_not_this_machine_is_an_error_in_words():
+    with pytest.raises(SettingsError, match=r"expected 192\.0\.2\.1 port"):
+        bind(ServingSettings.model_validate({"host": "192.0.2.1", "port": 0, "insecure_bind": True}))
+
+
+def test_without_migrating_an_empty_database_is_refused(sqlite_url, capsys):
+    assert serve("--database", sqlite_url, "--port", "0", "--no-migrate") == 2
+    assert "start once without --no-migrate" in capsys.readouterr().err
+
+
+def test_a_stale_ready_file_is_removed_before_anything_else(sqlite_url, tmp_path):
+    stale = tmp_path / "ready"
+    stale.write_text("http://127.0.0.1:1\n", encoding="utf-8")
+    assert serve("--database", sqlite_url, "--port", "0", "--no-migrate", "--ready-file", str(stale)) == 2
+    assert not stale.exists()
