@@ -47,25 +47,12 @@ def by_level(epochs: Sequence[StateEpoch]) -> dict[int, list[StateEpoch]]:
     return dict(levels)
 
 
-def _spread(epochs: Sequence[StateEpoch], count: int) -> list[StateEpoch]:
-    """`count` of them at equal distances in their order in time."""
-    ordered = sorted(epochs, key=lambda e: (e.recording.name, e.start_ms))
-    return [ordered[(2 * i + 1) * len(ordered) // (2 * count)] for i in range(count)]
-
-
 def choose(epochs: Sequence[StateEpoch], maximum: int) -> list[StateEpoch]:
-    """At most `maximum` epochs, shared out evenly among the datasets they come from."""
+    """At most `maximum` epochs, at equal distances in the order of recordings and time."""
     if len(epochs) <= maximum:
         return list(epochs)
-    groups: defaultdict[str, list[StateEpoch]] = defaultdict(list)
-    for epoch in epochs:
-        groups[epoch.recording.dataset].append(epoch)
-    taken = dict.fromkeys(sorted(groups), 0)
-    while sum(taken.values()) < maximum:
-        open_groups = [name for name in taken if taken[name] < len(groups[name])]
-        for name in open_groups[: maximum - sum(taken.values())]:
-            taken[name] += 1
-    return [epoch for name, count in taken.items() if count for epoch in _spread(groups[name], count)]
+    ordered = sorted(epochs, key=lambda e: (e.recording.dataset, e.recording.name, e.start_ms))
+    return [ordered[(2 * i + 1) * len(ordered) // (2 * maximum)] for i in range(maximum)]
 
 
 def _borrow(
