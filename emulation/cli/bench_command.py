@@ -44,7 +44,7 @@ Figures = dict[str, float]
 
 TARGET_PKTS_PER_S = 4e6
 TARGET_SCALING = 1.8
-JOBS = 12
+JOBS = 16
 ACKS = 2_000_000
 # The original authors' simulator, measured on a machine like the ones that this runs on.
 AUTHORS_PKTS_PER_S = 0.1e6
