@@ -180,7 +180,7 @@ def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None
     top = max(most * 1.08 if most < RARE_PEAK * usual else usual * 1.3, least, 1e-3)
     axes.set_ylim(0, top)
     if most > top:
-        text = f"peak {most:.3g} {unit}"
+        text = f"peak {most:.{0 if most >= 10 else 1}f} {unit}"
         axes.text(0.995, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=FAINT)
 
 
