@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 from training.evaluate import evaluate
+from training.reports.cli import report
 
-__all__ = ["evaluate", "train"]
+__all__ = ["evaluate", "report", "train"]
 
 MOST_TRAINING_S = 15 * 60
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"

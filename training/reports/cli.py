@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report`: the tables behind the claims about training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from emulation.traces import Recording
+    from training.settings import StudySettings
+
+__all__ = ["report"]
+
+STUDY = Path(__file__).resolve().parents[2] / "configs" / "studies" / "gr.yaml"
+
+_traces = click.option(
+    "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"
+)
+_datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
+_threads = click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
+_json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+_part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
+_file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+
+
+@click.group()
+def report() -> None:
+    """Tables behind the claims: each exits 0 where its line holds, 1 where it falls short."""
+
+
+def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:
+    """Print the table and what came of its line; exit 1 where a row falls short."""
+    short = sum(not row["holds"] for row in rows)
+    if as_json:
+        click.echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
+    else:
+        outcome = "holds" if not short else f"falls short in {short} of {len(rows)}"
+        click.echo("\n".join([*lines, f"{line}: {outcome}"]))
+    if short:
+        sys.exit(1)
+
+
+def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
+    """Those whose dataset's name begins with one of these; no names: all.
+
+    Raises:
+        TrainingError: there are none.
+    """
+    from training.errors import TrainingError
+
+    found = [r for r in recordings if not datasets or r.dataset.startswith(tuple(datasets))]
+    if not found:
+        known = ", ".join(sorted({r.dataset for r in recordings}))
+        raise TrainingError(f"report: expected datasets among {known}, got {', '.join(datasets)}")
+    return found
+
+
+@report.command()
+@click.option("--study", "study_path", type=click.Path(path_type=Path), default=STUDY, help="[configs/studies/gr.yaml]")
+@_traces
+@click.option("--levels", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all")
+@click.option("--seeds", type=click.IntRange(1), default=10, show_default=True)
+@click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
+@click.option("--work", type=click.Path(path_type=Path), default=Path("report-search.parts"), show_default=True,
+              help="Finished levels are kept here, and not run again")  # fmt: skip
+@_threads
+@_json
+def search(
+    *,
+    study_path: Path,
+    paths: tuple[Path, ...],
+    levels: int,
+    seeds: int,
+    epochs: int,
+    work: Path,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """DDS against the grid of 12 x 8 x 12, on states spread over the levels.
+
+    \b
+    Example:
+      ccatune report search --seeds 10
+    """
+    from training.settings import load_study
+
+    study = load_study(study_path)
+    rows = _search_rows(study, paths, levels=levels, seeds=seeds, epochs=epochs, work=work, threads=threads,
+                        quiet=as_json)  # fmt: skip
+    lines = [f"{'level':>5} {'target':>7} {'grid':>20} {'worst DDS':>10} {'mean':>7} {'its delay':>10} {'meeting':>8}"]
+    lines += [
+        f"{row['level']:>5} {row['target_ms']:>4} ms {row['grid_mbps']:>7.3f} Mb/s {row['grid_delay_ms']:>5.1f} ms"
+        f"{' ' if row['grid_meets'] else '!'}{100 * row['worst_share']:>8.2f} % {100 * row['mean_share']:>6.2f} "
+        f"{row['worst_delay_ms']:>7.1f} ms {row['seeds_meeting']:>4}/{row['seeds']}{'' if row['holds'] else '  short'}"
+        for row in rows
+    ]
+    finish(
+        rows, lines, as_json=as_json, line="worst seed at least 98 % of the grid on unseen epochs, both meet the target"
+    )
+
+
+def _search_rows(
+    study: StudySettings,
+    paths: tuple[Path, ...],
+    *,
+    levels: int,
+    seeds: int,
+    epochs: int,
+    work: Path,
+    threads: int | None,
+    quiet: bool,
+) -> list[dict[str, Any]]:
+    from emulation.simulator import default_threads
+    from training.commands import recordings_of
+    from training.journal import Journal
+    from training.progress import Terminal
+    from training.reports.search import SearchReport
+    from training.study import epochs_for, require_recordings, study_key
+
+    used = threads or default_threads()
+    with Terminal(quiet=quiet) as terminal:
+        terminal.phase("reading traces", total=1)
+        both = [recordings_of(paths, part="train"), recordings_of(paths, part="validation")]
+        both[0] = require_recordings(both[0], study)
+        terminal.phase("measuring levels", total=sum(r.duration_s for part in both for r in part))
+        training, unseen = (epochs_for(study, part, threads=used, ran=terminal.advance) for part in both)
+        terminal.phase("searching", total=levels)
+        key = hashlib.sha256(f"{study_key(study, both[0] + both[1])} {levels} {seeds} {epochs}".encode()).hexdigest()
+        comparison = SearchReport(study, seeds=seeds, most_epochs=epochs, threads=used, told=terminal.advance)
+        return comparison.run(training, unseen, levels=levels, journal=Journal(work, key=key))
+
+
+@report.command()
+@_file
+@_traces
+@_part
+@_datasets
+@_threads
+@_json
+def robustness(
+    *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
+) -> None:
+    """An ensemble on other paths, with loss, in company, and in shorter flows.
+
+    \b
+    Example:
+      ccatune report robustness gr.json --dataset pqsa-4g
+    """
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.progress import Terminal
+    from training.reports.robustness import CONDITIONS, MOST_EXCESS
+    from training.reports.robustness import robustness as run
+
+    ensemble = Ensemble.load(file)
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+        terminal.phase("running flows", total=len(CONDITIONS))
+        rows = run(ensemble, recordings, threads=threads, told=lambda _name: terminal.advance(1))
+    heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
+    lines = [f"{'condition':<16}{heads}  fairness"]
+    for row in rows:
+        cells = "".join(
+            f"{c['p95_queueing_delay_ms']:>9.1f} ms {100 * c['utilization']:>6.1f} %" for c in row["targets"]
+        )
+        lines.append(f"{row['condition']:<16}{cells}  {min(c['fairness'] for c in row['targets']):.3f}")
+    finish(rows, lines, as_json=as_json, line=f"delay within {MOST_EXCESS} x target (not asked of loss, company, 10 s)")
+
+
+@report.command()
+@_file
+@_traces
+@_part
+@_datasets
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
+@_threads
+@_json
+def synthetic(
+    *,
+    file: Path,
+    paths: tuple[Path, ...],
+    part: Any,
+    datasets: tuple[str, ...],
+    seed: int,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """An ensemble on made traces, against the recorded ones they were fitted on.
+
+    \b
+    Example:
+      ccatune report synthetic gr.json --dataset pqsa
+    """
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.progress import Terminal
+    from training.reports.synthetic import MOST_DELAY_SHARE, MOST_POINTS
+    from training.reports.synthetic import synthetic as run
+
+    ensemble = Ensemble.load(file)
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+        terminal.phase("running flows", total=len({r.dataset for r in recordings}))
+        rows = run(ensemble, recordings, seed=seed, threads=threads, told=lambda _name: terminal.advance(1))
+    lines = [f"{'dataset':<22}{'target':>8} {'recorded':>20} {'made':>20}"]
+    for row in rows:
+        pair = "".join(
+            f" {row[w]['p95_queueing_delay_ms']:>9.1f} ms {100 * row[w]['utilization']:>5.1f} %"
+            for w in ("recorded", "made")
+        )
+        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}{'' if row['holds'] else '  short'}")
+    line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
+    finish(rows, lines, line=line, as_json=as_json)
