@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from emulation.errors import TraceError
 from emulation.traces.trace import MAX_PERIOD_MS, Trace
 
-__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "join_files"]
+__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "is_numbered", "join_files"]
 
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000
@@ -97,6 +97,12 @@ class ParsedFile:
         if match is None:
             return None
         return f"{self.location}/{match['prefix']}*.{suffix}", int(match["number"])
+
+
+def is_numbered(recording: Recording) -> bool:
+    """Whether a recording is one of the pieces of a numbered series, rather than a file by itself."""
+    stem = recording.files[0].rpartition("/")[2].rpartition(".")[0]
+    return STEM.fullmatch(stem) is not None
 
 
 def find_gaps(trace: Trace) -> tuple[Gap, ...]:

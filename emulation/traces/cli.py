@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune traces`: check, show, fit and make links."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from emulation.errors import TraceError
+from emulation.traces.epochs import epochs
+from emulation.traces.reader import read
+from emulation.traces.recording import Recording
+from emulation.traces.variation import variation_of
+
+__all__ = ["traces"]
+
+_paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+_skip_bad = click.option("--skip-bad", is_flag=True, help="Leave bad files out, and say how many.")
+_json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
+
+
+@click.group()
+def traces() -> None:
+    """Links as files of delivery opportunities (Mahimahi's format): check, show, fit, make.
+
+    \b
+    Example:
+      ccatune traces check recordings/
+      ccatune traces fit recordings/ -o model.json
+    """
+
+
+@traces.command()
+@_paths
+@_skip_bad
+@_json
+def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
+    """Read files, folders or archives, and say what is in them; exit 1 where files had to be left out.
+
+    \b
+    Example:
+      ccatune traces check recordings/ --skip-bad
+    """
+    reading = read(list(paths), skip_bad=skip_bad)
+    rows = [_facts(recording) for recording in reading.recordings]
+    bad = list(reading.skipped)
+    if as_json:
+        click.echo(json.dumps({"recordings": rows, "bad_files": bad}, indent=1))
+    else:
+        _print_table(rows)
+        for text in bad:
+            click.echo(f"left out: {text}")
+        hours = sum(row["duration_s"] for row in rows) / 3600
+        files = sum(row["files"] for row in rows)
+        click.echo(f"{len(rows)} recordings of {files} files, {hours:.2f} h, {len(bad)} bad files left out")
+    if bad:
+        sys.exit(1)
+
+
+@traces.command()
+@_paths
+@_skip_bad
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw rate and variation (PNG or SVG).")
+@_json
+def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json: bool) -> None:
+    """Mean rate, spread, gaps, and the variation at every time scale, from 1 ms to minutes.
+
+    \b
+    Example:
+      ccatune traces show drive.down --plot drive.png
+    """
+    recordings = read(list(paths), skip_bad=skip_bad).recordings
+    rows = [_facts(recording) for recording in recordings]
+    for row, recording in zip(rows, recordings, strict=True):
+        variation = variation_of(recording.trace)
+        row["variation"] = [
+            {"scale_ms": scale, "relative_deviation": deviation}
+            for scale, deviation in zip(variation.scale_ms.tolist(), variation.deviation.tolist(), strict=True)
+        ]
+    if plot is not None:
+        from emulation.traces._plot import draw_recordings
+
+        draw_recordings(recordings, plot)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        click.echo(f"\n{row['name']}: relative deviation of the rate between neighbouring windows")
+        for cell in row["variation"]:
+            click.echo(f"  {_scale(cell['scale_ms']):>8}  {100 * cell['relative_deviation']:>6.1f} %")
+    _print_table(rows)
+
+
+@traces.command()
+@_paths
+@_skip_bad
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The model's file.")
+def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path) -> None:
+    """Fit a generator on recordings: it makes links that vary as these do, and repeats none of them.
+
+    \b
+    Example:
+      ccatune traces fit recordings/ -o model.json
+    """
+    from emulation.traces.synthetic import fit as fit_model
+
+    recordings = read(list(paths), skip_bad=skip_bad).recordings
+    model = fit_model(recordings, progress=lambda name: click.echo(f"fitting {name}", err=True))
+    model.save(out)
+    click.echo(f"{out}: {len(model.links)} links, fitted on {sum(r.duration_s for r in recordings) / 3600:.2f} h")
+
+
+@traces.command()
+@click.argument("model_path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.option("--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
+              help="Seconds.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--link", help="Which link of the model, by the end of its name.  [drawn by the seed]")
+@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
+def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, out: Path) -> None:
+    """Make a trace from a fitted model; equal model, duration and seed give equal traces.
+
+    \b
+    Example:
+      ccatune traces make model.json --duration 600 --seed 1 -o made.down
+    """
+    from emulation.traces.synthetic import TraceModel
+    from emulation.traces.synthetic import make as make_trace
+    from kmod.ensemble import write_atomically
+
+    trace = make_trace(TraceModel.load(model_path), duration_s=duration_s, seed=seed, link=link)
+    try:
+        write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())
+    except OSError as error:
+        raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
+    click.echo(f"{out}: {trace.period_ms / 1000:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+
+
+def _facts(recording: Recording) -> dict[str, Any]:
+    per_second = recording.trace.bin_counts(1000)
+    mean = float(per_second.mean()) if len(per_second) else 0.0
+    return {
+        "name": recording.name,
+        "dataset": recording.dataset,
+        "files": len(recording.files),
+        "duration_s": recording.duration_s,
+        "epochs": len(epochs(recording)),
+        "mean_rate_mbps": recording.trace.mean_rate_mbps,
+        "cov_1s": float(np.std(per_second)) / mean if mean else 0.0,
+        "gaps": len(recording.gaps),
+        "longest_gap_s": max((gap.duration_ms for gap in recording.gaps), default=0) / 1000,
+    }
+
+
+def _print_table(rows: Sequence[dict[str, Any]]) -> None:
+    width = max((len(row["name"]) for row in rows), default=9)
+    columns = f"{'files':>6} {'seconds':>9} {'epochs':>7} {'Mbit/s':>7} {'CoV':>5} {'gaps':>5} {'longest':>8}"
+    click.echo(f"{'recording':<{width}} {columns}")
+    for row in rows:
+        click.echo(
+            f"{row['name']:<{width}} {row['files']:>6} {row['duration_s']:>9.1f} {row['epochs']:>7} "
+            f"{row['mean_rate_mbps']:>7.2f} {row['cov_1s']:>5.2f} {row['gaps']:>5} {row['longest_gap_s']:>6.1f} s"
+        )
+
+
+def _scale(scale_ms: float) -> str:
+    return f"{scale_ms:.0f} ms" if scale_ms < 1000 else f"{scale_ms / 1000:.1f} s"
