@@ -62,6 +62,7 @@ def run_train(
         raise TrainingError(f"{study_path}: expected a study of {cca}, got one of {settings.cca}")
     if seed is not None:
         settings = settings.model_copy(update={"seed": seed})
+    out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
         terminal.phase("reading traces", total=1)

@@ -99,8 +99,7 @@ def judge(
         "default": pooled["default"],
         "datasets": {
             str(name): {
-                scheme: _pooled(ensemble, [_select(w, w.dataset == name) for w in chosen[scheme]])
-                for scheme in SCHEMES
+                scheme: _pooled(ensemble, [_select(w, w.dataset == name) for w in chosen[scheme]]) for scheme in SCHEMES
             }
             for name in sorted({r.dataset for r in recordings})
         },

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import canonical_json
+from kmod.ensemble import Ensemble, canonical_json
 from training.dds import DdsSearch, DdsSettings
 from training.errors import TrainingError
 from training.grid import GridSearch
@@ -32,6 +32,7 @@ __all__ = [
     "StudySettings",
     "load_study",
     "make_search",
+    "study_of",
 ]
 
 
@@ -136,9 +137,6 @@ class StudySettings(_Settings):
         (0.125, 0.25, 0.5, 1.0), description="shares of the epochs after which hopeless points stop"
     )
     datasets: tuple[str, ...] = Field((), description="only recordings of these datasets train; empty: of all")
-    hours: dict[str, tuple[int, ...]] = Field(
-        {}, description="of a dataset, only recordings whose names end in one of these numbers"
-    )
 
     @model_validator(mode="after")
     def _known(self) -> StudySettings:
@@ -176,6 +174,21 @@ def make_search(study: StudySettings, *, state: int, delay_class: int, seed: int
         samples_seed=(root, state),
         steps_seed=(root, state, delay_class + 1),
     )
+
+
+def study_of(ensemble: Ensemble) -> StudySettings:
+    """The study that an ensemble says it came from.
+
+    Raises:
+        TrainingError: its provenance holds none, or one of another version.
+    """
+    try:
+        return StudySettings.model_validate(ensemble.provenance.get("study"))
+    except ValidationError as error:
+        raise TrainingError(
+            f"ensemble {ensemble.digest}: expected the study in its provenance, got {error.errors()[0]['msg']}; "
+            "train it with this version"
+        ) from error
 
 
 def load_study(path: Path) -> StudySettings:

@@ -220,3 +220,88 @@ def synthetic(
         lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}{'' if row['holds'] else '  short'}")
     line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
     finish(rows, lines, line=line, as_json=as_json)
+
+
+@report.command()
+@_file
+@_traces
+@_part
+@_datasets
+@click.option("--counts", default="12,8,12", show_default=True, callback=lambda *args: counts_of(args[-1]),
+              help="Values of each parameter, log-spaced")  # fmt: skip
+@click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
+@_threads
+@_json
+def bound(
+    *,
+    file: Path,
+    paths: tuple[Path, ...],
+    part: Any,
+    datasets: tuple[str, ...],
+    counts: tuple[int, ...],
+    epochs: int,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Levels that miss their target, against a grid trained on those very epochs.
+
+    A row falls short where the grid meets the target that the ensemble misses: that
+    much was not learned. Where the grid misses it too, the algorithm cannot meet it.
+
+    \b
+    Example:
+      ccatune report bound gr.json --counts 8,4,8
+    """
+    rows = _bound_rows(file, paths, part, datasets, counts=counts, epochs=epochs, threads=threads, quiet=as_json)
+    lines = [f"{'level':>5} {'target':>7} {'windows':>8} {'ensemble':>19} {'bound':>19}"]
+    lines += [
+        f"{row['level']:>5} {row['target_ms']:>4.0f} ms {row['windows']:>8} {row['ensemble_delay_ms']:>8.1f} ms "
+        f"{100 * row['ensemble_utilization']:>5.1f} % {row['bound_delay_ms']:>8.1f} ms "
+        f"{100 * row['bound_utilization']:>5.1f} %{'  met by the bound' if row['bound_meets'] else ''}"
+        for row in rows
+    ]
+    finish(rows, lines, line="no level misses a target that the bound meets", as_json=as_json)
+
+
+def counts_of(text: str) -> tuple[int, ...]:
+    """ "12,8,12" as numbers."""
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError as error:
+        raise click.BadParameter(f"expected counts such as 12,8,12, got {text!r}") from error
+
+
+def _bound_rows(
+    file: Path,
+    paths: tuple[Path, ...],
+    part: Any,
+    datasets: tuple[str, ...],
+    *,
+    counts: tuple[int, ...],
+    epochs: int,
+    threads: int | None,
+    quiet: bool,
+) -> list[dict[str, Any]]:
+    from emulation.simulator import default_threads
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.judge import judge
+    from training.progress import Terminal
+    from training.reports.bound import bounds, missed
+    from training.settings import study_of
+    from training.study import epochs_for
+
+    ensemble = Ensemble.load(file)
+    study = study_of(ensemble)
+    used = threads or default_threads()
+    with Terminal(quiet=quiet) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+        seconds = sum(r.duration_s for r in recordings)
+        terminal.phase("running flows", total=(2 * len(ensemble.classes) + 1) * seconds)
+        figures = judge(ensemble, recordings, threads=used, progress=terminal.advance)
+        terminal.phase("measuring levels", total=seconds)
+        here = epochs_for(study, recordings, threads=used, ran=terminal.advance)
+        terminal.phase("searching", total=max(len(missed(figures)), 1))
+        rows = bounds(study, figures, here, counts=counts, most_epochs=epochs, threads=used, told=terminal.advance)
+    return [{**row, "holds": not row["bound_meets"]} for row in rows]
