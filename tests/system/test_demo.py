@@ -59,7 +59,7 @@ def test_demo_leaves_the_published_table_in_the_stand_in(finished: tuple[Path, d
     assert state["rejected_writes"] == 0
 
 
-def test_demo_says_which_command_failed(made_links: Path, tmp_path: Path) -> None:
+def test_demo_says_which_command_failed(tmp_path: Path) -> None:
     empty = tmp_path / "empty.down"
     empty.touch()
     done = subprocess.run(
