@@ -81,8 +81,8 @@ def _judge(
     from kmod.ensemble import Ensemble
     from training.commands import recordings_of
     from training.errors import TrainingError
-    from training.online import Path as LinkPath
-    from training.online import judge
+    from training.judge import Path as LinkPath
+    from training.judge import judge
     from training.progress import Terminal
 
     ensemble = Ensemble.load(file)
