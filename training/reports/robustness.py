@@ -57,12 +57,12 @@ CONDITIONS = (
 
 
 def _pieces(recording: Recording, flow_s: float | None) -> Iterator[tuple[int, int]]:
-    """Begin and end (ms) of flows that follow each other; a rest below half a flow is left out."""
+    """Begin and end (ms) of flows that follow each other; a rest below half a flow is left out, unless it is all."""
     period_ms = recording.trace.period_ms
     step_ms = period_ms if flow_s is None else round(flow_s * 1000)
     for begin_ms in range(0, period_ms, step_ms):
         end_ms = min(begin_ms + step_ms, period_ms)
-        if 2 * (end_ms - begin_ms) >= step_ms:
+        if not begin_ms or 2 * (end_ms - begin_ms) >= step_ms:
             yield begin_ms, end_ms
 
 

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from links import STUDY, write_traces
+
+from kmod.ensemble import Ensemble
+from training.cli import evaluate, report, train
+from training.errors import TrainingError
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "study.yaml").write_text(yaml.safe_dump(STUDY), encoding="utf-8")
+    write_traces(folder / "made-train", seed=1)
+    write_traces(folder / "made-validation", seed=5)
+    return folder
+
+
+def arguments(folder: Path, *more: str) -> list[str]:
+    return [
+        "gr",
+        "--study",
+        str(folder / "study.yaml"),
+        "--traces",
+        str(folder),
+        "--out",
+        str(folder / "gr.json"),
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(folder: Path) -> dict[str, object]:
+    result = CliRunner().invoke(train, arguments(folder, "--json"), catch_exceptions=False)
+    assert result.exit_code == 0
+    return json.loads(result.stdout)
+
+
+def test_training_writes_an_ensemble_and_tells_its_digest_and_figures(folder: Path, trained: dict) -> None:
+    assert Ensemble.load(folder / "gr.json").digest == trained["digest"]
+    assert trained["levels_trained"] + trained["levels_copied"] == 8
+    assert trained["targets_judged_unseen"] > 0
+    assert not (folder / "gr.json.parts").exists()
+
+
+def test_only_the_training_part_trains(folder: Path, trained: dict) -> None:
+    provenance = Ensemble.load(folder / "gr.json").provenance
+    assert trained["epochs"] > 0
+    assert {trace["dataset"] for trace in provenance["traces"]} == {"made-train"}
+    assert len(provenance["unseen_traces"]) == 2
+
+
+def test_evaluation_prints_the_pooled_targets_as_json(folder: Path, trained: dict) -> None:
+    options = [str(folder / "gr.json"), "--traces", str(folder), "--json"]
+    result = CliRunner().invoke(evaluate, options, catch_exceptions=False)
+    figures = json.loads(result.stdout)
+    assert figures["ensemble_digest"] == trained["digest"]
+    for row in figures["targets"]:
+        assert {"target_ms", "p95_queueing_delay_ms", "utilization", "throughput_mbps"} <= set(row)
+
+
+def test_evaluation_exits_1_where_what_is_required_does_not_hold(folder: Path, trained: dict) -> None:
+    del trained
+    options = [str(folder / "gr.json"), "--traces", str(folder), "--require", "1.01,1.01"]
+    assert CliRunner().invoke(evaluate, options, catch_exceptions=False).exit_code == 1
+
+
+def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
+    folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("training.study.build_ensemble", lambda *_args: (_ for _ in ()).throw(KeyboardInterrupt))
+    interrupted = CliRunner().invoke(train, arguments(folder, "--json"))
+    assert interrupted.exit_code != 0
+    monkeypatch.undo()
+    with pytest.raises(TrainingError, match="expected --resume to go on, or --fresh to discard"):
+        CliRunner().invoke(train, arguments(folder, "--json"), catch_exceptions=False)
+    result = CliRunner().invoke(train, arguments(folder, "--json", "--resume"), catch_exceptions=False)
+    figures = json.loads(result.stdout)
+    assert figures["digest"] == trained["digest"]
+    assert figures["resumed_parts"] == trained["levels_trained"] + 1
+
+
+def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:
+    with pytest.raises(TrainingError, match="cannot be read"):
+        CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound"])
+def test_every_report_shows_an_example(name: str) -> None:
+    result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)
+    assert "Example:" in result.output
+
+
+def test_a_report_exits_1_and_says_so_where_its_line_does_not_hold(folder: Path, trained: dict) -> None:
+    del trained
+    options = ["robustness", str(folder / "gr.json"), "--traces", str(folder), "--json"]
+    result = CliRunner().invoke(report, options, catch_exceptions=False)
+    figures = json.loads(result.stdout)
+    assert figures["holds"] == all(row["holds"] for row in figures["rows"])
+    assert result.exit_code == (0 if figures["holds"] else 1)
+
+
+def test_a_dataset_that_is_not_there_is_refused(folder: Path, trained: dict) -> None:
+    del trained
+    options = ["robustness", str(folder / "gr.json"), "--traces", str(folder), "--dataset", "nowhere", "--json"]
+    with pytest.raises(TrainingError, match="expected datasets among made-validation, got nowhere"):
+        CliRunner().invoke(report, options, catch_exceptions=False)

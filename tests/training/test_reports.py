@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from links import recording, study
+
+from kmod.ensemble import Ensemble
+from training.errors import TrainingError
+from training.journal import Journal
+from training.judge import judge
+from training.reports import search as search_report
+from training.reports.bound import bounds, missed
+from training.reports.robustness import CONDITIONS, Condition, robustness
+from training.reports.search import SearchReport, pick_levels
+from training.reports.synthetic import synthetic
+from training.states import StateEpoch
+from training.study import Study, epochs_for
+
+TRAINING = [recording("a", seed=1, seconds=120), recording("b", seed=2, seconds=120)]
+UNSEEN = [recording("c", seed=3, seconds=120), recording("d", seed=4, seconds=120)]
+
+
+@pytest.fixture(scope="module")
+def trained() -> Ensemble:
+    return Study(study(), TRAINING, threads=2).run()
+
+
+def epochs(*levels: int) -> list[StateEpoch]:
+    return [StateEpoch(TRAINING[0], i * 10, i * 10 + 5000, level) for i, level in enumerate(levels)]
+
+
+def test_levels_are_picked_at_equal_distances_among_those_with_enough_epochs() -> None:
+    many = epochs(*[level for level in (1, 2, 4, 5, 6, 7) for _ in range(6)], 3)
+    assert pick_levels(many, many, 3) == [2, 5, 7]
+    assert pick_levels(many, many, 6) == [1, 2, 4, 5, 6, 7]
+
+
+def test_too_few_levels_with_enough_epochs_are_refused() -> None:
+    many = epochs(*[1] * 6)
+    with pytest.raises(TrainingError, match=r"expected 2 levels .* got 1"):
+        pick_levels(many, many, 2)
+
+
+def test_the_search_report_compares_on_unseen_epochs_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_report, "GRID", (3, 2, 4))
+    both = [epochs_for(study(), part, threads=2, ran=lambda _s: None) for part in (TRAINING, UNSEEN)]
+    report = SearchReport(study(), seeds=2, most_epochs=4, threads=2)
+    rows = report.run(*both, levels=2, journal=Journal(tmp_path, key="ab" * 32))
+    assert [row["target_ms"] for row in rows] == [50, 100, 50, 100]
+    for row in rows:
+        assert (row["evaluations"], row["seeds"]) == (8, 2)
+        assert 0 < row["worst_share"] <= row["mean_share"]
+        met = row["grid_meets"] and row["seeds_meeting"] == 2
+        assert row["holds"] == (met and row["worst_share"] >= 0.98)
+    monkeypatch.setattr(SearchReport, "level", lambda *_args: pytest.fail("a finished level ran again"))
+    assert report.run(*both, levels=2, journal=Journal(tmp_path, key="ab" * 32)) == rows
+
+
+def test_robustness_covers_what_the_claim_names() -> None:
+    names = {condition.name for condition in CONDITIONS}
+    assert {"RTT 20 ms", "RTT 200 ms", "buffer 200", "as trained", "loss 0.1 %", "loss 1 %", "two flows"} <= names
+    assert {condition.flow_s for condition in CONDITIONS} == {None, 10.0, 30.0, 120.0}
+
+
+def test_robustness_as_trained_agrees_with_the_judgement(trained: Ensemble) -> None:
+    [row] = robustness(trained, UNSEEN, conditions=[Condition("as trained")])
+    for cell, pooled in zip(row["targets"], judge(trained, UNSEEN)["targets"], strict=True):
+        assert cell["utilization"] == pytest.approx(pooled["utilization"], abs=1e-4)
+        assert cell["p95_queueing_delay_ms"] == pytest.approx(pooled["p95_queueing_delay_ms"], rel=0.07)
+
+
+def test_two_flows_share_the_link_and_short_flows_begin_anew(trained: Ensemble) -> None:
+    conditions = [Condition("alone"), Condition("two", flows=2), Condition("short", flow_s=10.0)]
+    alone, two, short = (row["targets"][0] for row in robustness(trained, UNSEEN, conditions=conditions))
+    assert alone["fairness"] == 1.0
+    assert 0.5 < two["fairness"] < 1.0
+    assert short["throughput_mbps"] != alone["throughput_mbps"]
+
+
+def test_a_condition_falls_short_beyond_half_as_much_again_as_the_target(trained: Ensemble) -> None:
+    [row] = robustness(trained, UNSEEN, conditions=[Condition("far", rtt_ms=2000.0)])
+    assert row["holds"] == all(cell["p95_queueing_delay_ms"] <= 1.5 * cell["target_ms"] for cell in row["targets"])
+
+
+def test_made_traces_are_compared_with_what_they_were_fitted_on(trained: Ensemble) -> None:
+    rows = synthetic(trained, UNSEEN, seed=1)
+    assert [row["target_ms"] for row in rows] == [50, 100]
+    for row in rows:
+        points = row["made"]["utilization"] - row["recorded"]["utilization"]
+        assert row["utilization_difference"] == pytest.approx(points, abs=1e-3)
+
+
+def test_the_bound_is_searched_for_every_level_that_misses(trained: Ensemble) -> None:
+    figures = judge(trained, UNSEEN)
+    for row in figures["levels"]:
+        row["ensemble"]["meets"] = row["target_ms"] != 50
+    here = epochs_for(study(), UNSEEN, threads=2, ran=lambda _s: None)
+    rows = bounds(study(), figures, here, counts=(2, 2, 5), most_epochs=4, threads=2)
+    assert rows
+    assert {(row["level"], row["target_ms"]) for row in rows} <= set(missed(figures))
+    assert {row["target_ms"] for row in rows} == {50}
+    for row in rows:
+        assert row["bound_meets"] == (row["bound_delay_ms"] <= 50)
