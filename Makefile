@@ -60,6 +60,7 @@ prove: build ## Campaigns too long for `make test`; resumable, repeated only whe
 
 lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
+	$(COMPILE) --extra serving --no-emit-package ccatune -c requirements/dev.lock -o requirements/serving.lock pyproject.toml
 	$(COMPILE) --upgrade -o requirements/agent.lock packaging/agent/pyproject.toml
 	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
 

@@ -82,12 +82,19 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     app.add_middleware(
         Guard,
         max_body_bytes=settings.max_body_bytes,
-        host_names=None if settings.insecure_bind else LOOPBACK_NAMES | set(settings.host_names),
+        host_names=_host_names(settings),
     )
     for router in (ensembles_router, channels_router, agents_router):
         app.include_router(router)
     _add_own_pages(app)
     return app
+
+
+def _host_names(settings: ServingSettings) -> frozenset[str] | None:
+    """What requests may call the registry; anything where it listens to others and no name was given."""
+    if settings.insecure_bind and not settings.host_names:
+        return None
+    return LOOPBACK_NAMES | set(settings.host_names)
 
 
 def _add_own_pages(app: FastAPI) -> None:

@@ -60,6 +60,12 @@ _if_serial_option = click.option(
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
 @click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it: they may all write.")
 @click.option(
+    "--host-name",
+    "host_names",
+    multiple=True,
+    help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the URL there once requests are answered; removed at the end.",
@@ -74,6 +80,7 @@ def serve(
     registry: str | None,
     migrate: bool | None,
     insecure_bind_anyway: bool,
+    host_names: tuple[str, ...],
     ready_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -97,6 +104,7 @@ def serve(
         registry=registry,
         migrate=migrate,
         insecure_bind=insecure_bind_anyway or None,
+        host_names=host_names or None,
     )
 
     def tell(url: str, context: Context) -> None:

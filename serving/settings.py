@@ -42,7 +42,8 @@ class ServingSettings(BaseModel):
     )
     host_names: tuple[str, ...] = Field(
         default=(),
-        description="Names besides localhost that requests may call the registry by, as behind a proxy.",
+        description="Names besides localhost that requests may call the registry by, as behind a proxy. "
+        "Without any, an insecure bind takes every name.",
     )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")

@@ -2,103 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from fastapi import FastAPI
 
-from kmod.ensemble import Axis, DelayClass, Ensemble
 from serving.app import create_app
 from serving.database import Database, migrate
 from serving.settings import ServingSettings
+from tests.serving.api import Api, Clock, make_ensemble, problem_of
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
-
-START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-
-
-def make_ensemble(number: int = 0, *, cca: str = "gr") -> Ensemble:
-    """A small valid ensemble; each number gives another digest."""
-    assert cca == "gr", "the one algorithm with tuned parameters"
-    return Ensemble(
-        cca=cca,
-        epoch_ms=30_000,
-        estimate_ms=250,
-        epsilon_pct=25,
-        classes=(DelayClass(95, 50_000), DelayClass(95, 100_000)),
-        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 4),),
-        columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
-        rows=tuple((60_000, 3_000, 12_000 + row) for row in range(8)),
-        provenance={"number": number},
-    )
-
-
-@dataclass
-class Clock:
-    """A clock that goes when it is told to."""
-
-    now: datetime = START
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def advance(self, *, seconds: float) -> None:
-        """Let time pass."""
-        self.now += timedelta(seconds=seconds)
-
-
-@dataclass
-class Api:
-    """The application, called without a socket; every call has an event loop of its own."""
-
-    app: FastAPI
-    database: Database
-    clock: Clock = field(default_factory=Clock)
-
-    def request(self, method: str, path: str, **request: Any) -> httpx.Response:
-        """Send one request."""
-
-        async def send() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-                return await client.request(method, path, **request)
-
-        return asyncio.run(send())
-
-    def get(self, path: str, **request: Any) -> httpx.Response:
-        """GET."""
-        return self.request("GET", path, **request)
-
-    def publish(self, number: int = 0) -> str:
-        """Publish the ensemble of that number; returns its digest."""
-        answer = self.request("POST", "/v1/ensembles", json=make_ensemble(number).to_json())
-        assert answer.status_code in {200, 201}, answer.text
-        return str(answer.json()["digest"])
-
-    def move(self, number: int = 0, *, channel: str = "champion", **body: Any) -> dict[str, Any]:
-        """Publish the ensemble of that number and point the channel to it; returns the deployment."""
-        answer = self.request("PUT", f"/v1/channels/gr/{channel}", json={"digest": self.publish(number), **body})
-        assert answer.status_code in {200, 201}, answer.text
-        return dict(answer.json())
-
-
-def problem_of(answer: httpx.Response, *, status: int) -> dict[str, Any]:
-    """The problem document of an answer, checked for what each must have."""
-    assert answer.status_code == status, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    document = dict(answer.json())
-    assert document["status"] == status
-    assert document["type"].startswith("urn:ccatune:problem:")
-    assert document["title"]
-    assert document["detail"]
-    return document
 
 
 @pytest.fixture(scope="session")
@@ -117,7 +33,7 @@ def new_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable
     """Makes databases of one kind: `new_database_url(migrated=False)` is an empty one."""
     if request.param == "postgresql":
         server = request.getfixturevalue("postgresql")
-        return lambda *, migrated: server.new_database(migrated=migrated)
+        return lambda *, migrated: server.migrated_database() if migrated else server.empty_database()
     numbers = itertools.count(1)
 
     def make(*, migrated: bool) -> str:

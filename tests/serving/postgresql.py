@@ -14,10 +14,10 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, text
 
-from serving.database import Database, migrate
+from serving.database import Base, Database, migrate
 
 POSTGRESQL_START_S = 30
-TEMPLATE = "ccatune_template"
+MIGRATED = "ccatune"
 
 
 class PostgreSql:
@@ -38,8 +38,8 @@ class PostgreSql:
                 cwd=self.folder,
             )  # fmt: skip
         self._wait_until_ready()
-        self._execute(f"CREATE DATABASE {TEMPLATE}")
-        database = Database(self.url(TEMPLATE))
+        self._execute(f"CREATE DATABASE {MIGRATED}")
+        database = Database(self.url(MIGRATED))
         migrate(database)
         database.close()
 
@@ -47,11 +47,17 @@ class PostgreSql:
         """The address of a database of this server."""
         return f"postgresql://ccatune@/{name}?host={self.folder}"
 
-    def new_database(self, *, migrated: bool) -> str:
-        """The address of a new database."""
+    def empty_database(self) -> str:
+        """The address of a new database without any table."""
         name = f"test{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE if migrated else 'template0'}")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
         return self.url(name)
+
+    def migrated_database(self) -> str:
+        """The address of the database with the current schema, without any row: one test after the other has it."""
+        tables = ", ".join(table.name for table in Base.metadata.sorted_tables)
+        self._execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE", name=MIGRATED)
+        return self.url(MIGRATED)
 
     def stop(self) -> None:
         """End the server and remove its folder."""
@@ -86,8 +92,8 @@ class PostgreSql:
                 raise RuntimeError((self.folder / "log").read_text(encoding="utf-8"))
             time.sleep(0.05)
 
-    def _execute(self, statement: str) -> None:
-        url = self.url("postgres").replace("postgresql:", "postgresql+psycopg:")
+    def _execute(self, statement: str, *, name: str = "postgres") -> None:
+        url = self.url(name).replace("postgresql:", "postgresql+psycopg:")
         engine = create_engine(url, isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text(statement))

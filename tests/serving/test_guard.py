@@ -7,6 +7,11 @@ import json
 
 import pytest
 
+from serving.app import create_app
+from serving.database import open_database
+from serving.settings import ServingSettings
+from tests.serving.api import Api
+
 LIMIT_BYTES = 2 * 1024 * 1024
 
 # What is tested here is in front of any database: one kind is enough.
@@ -80,3 +85,27 @@ def test_a_caller_that_goes_in_the_middle_of_its_body_does_no_harm(api):
     }  # fmt: skip
     asyncio.run(api.app(scope, receive, send))
     assert api.get("/v1/ensembles").json()["items"] == []
+
+
+def names_taken(sqlite_url, **settings):
+    """Which of three names a registry with those settings answers to."""
+    given = ServingSettings.model_validate({"database_url": sqlite_url, **settings})
+    database = open_database(given)
+    api = Api(create_app(database, given), database)
+    names = ["localhost", "registry.example", "other.example"]
+    taken = [name for name in names if api.get("/v1/channels", headers={"Host": name}).status_code == 200]
+    database.close()
+    return taken
+
+
+def test_a_proxys_name_is_taken_when_it_is_given(sqlite_url, new_database_url):
+    del new_database_url
+    assert names_taken(sqlite_url) == ["localhost"]
+    assert names_taken(sqlite_url, host_names=["registry.example"]) == ["localhost", "registry.example"]
+
+
+def test_an_insecure_bind_takes_every_name_unless_some_are_given(sqlite_url, new_database_url):
+    del new_database_url
+    assert len(names_taken(sqlite_url, insecure_bind=True)) == 3
+    names = names_taken(sqlite_url, insecure_bind=True, host_names=["registry.example"])
+    assert names == ["localhost", "registry.example"]

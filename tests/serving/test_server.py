@@ -26,36 +26,37 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Process:
-    """`ccatune serve` with a free port, ready to answer."""
+    """`ccatune serve` with a free port."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.ready_file = folder / "ready"
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "ccatune", "serve", "--database", f"sqlite:///{folder}/registry.db", "--port", "0",
-             "--ready-file", str(self.ready_file), *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=REPOSITORY,
-            text=True,
-        )  # fmt: skip
-        self.first_line = self._process.stdout.readline() if self._process.stdout else ""
+        self._out, self._err = folder / "out", folder / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ccatune", "serve", "--database", f"sqlite:///{folder}/registry.db",
+                 "--port", "0", "--ready-file", str(self.ready_file), *options],
+                stdout=out,
+                stderr=err,
+                cwd=REPOSITORY,
+            )  # fmt: skip
 
     @property
     def url(self) -> str:
-        """Where it listens, by the file that it wrote."""
-        deadline = threading.Event()
+        """Where it listens, by the file that it wrote; waits for it."""
+        pause = threading.Event()
         for _ in range(START_S * 20):
             if self.ready_file.exists():
                 return self.ready_file.read_text(encoding="utf-8").strip()
-            deadline.wait(0.05)
+            assert self._process.poll() is None, self._err.read_text(encoding="utf-8")
+            pause.wait(0.05)
         raise AssertionError("no ready file")
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
         """Send a signal; returns exit status, output and errors."""
         if self._process.poll() is None:
             self._process.send_signal(number)
-        out, err = self._process.communicate(timeout=START_S)
-        return self._process.returncode, self.first_line + out, err
+        status = self._process.wait(timeout=START_S)
+        return status, self._out.read_text(encoding="utf-8"), self._err.read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -100,9 +101,10 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_the_serial_goes_on(tmp_
     digest = httpx.post(f"{process.url}/v1/ensembles", json=ensemble_json()).json()["digest"]
     first = httpx.put(f"{process.url}/v1/channels/gr/champion", json={"digest": digest}).json()
     assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
-    again = Process(tmp_path, "--json")
-    url = again.url if json.loads(again.first_line) else ""
+    (tmp_path / "ready").unlink()
+    again = Process(tmp_path)
     try:
+        url = again.url
         offer = httpx.get(f"{url}/v1/channels/gr/champion").json()
         assert offer.pop("ensemble") == ensemble_json()
         assert offer == first
@@ -113,10 +115,10 @@ def test_what_was_acknowledged_is_there_after_a_kill_and_the_serial_goes_on(tmp_
 
 def test_json_output_is_one_object_with_the_address(tmp_path):
     process = Process(tmp_path, "--json")
-    facts = json.loads(process.first_line)
-    assert facts["url"] == process.url
-    assert facts["registry"] == "local"
-    assert process.end(signal.SIGINT)[0] == 0
+    url = process.url
+    status, out, _ = process.end(signal.SIGINT)
+    facts = json.loads(out)
+    assert (status, facts["url"], facts["registry"]) == (0, url, "local")
 
 
 def serve(*options: str) -> int:
@@ -137,6 +139,14 @@ def test_with_its_own_word_any_address_is_bound():
     settings = ServingSettings.model_validate({"host": "0.0.0.0", "port": 0, "insecure_bind": True})
     with bind(settings) as listener:
         assert listener.getsockname()[0] == "0.0.0.0"
+
+
+def test_answers_are_sent_without_waiting_for_the_ack_of_their_head():
+    # What asyncio looks at before it sets TCP_NODELAY on an accepted connection.
+    with bind(ServingSettings(port=0)) as listener:
+        listener.settimeout(START_S)
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_that_is_taken_is_an_error_in_words(sqlite_url, capsys):
