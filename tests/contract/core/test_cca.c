@@ -290,6 +290,28 @@ static void a_long_silence_starts_the_window_over(void)
 	}
 }
 
+static void a_closed_window_is_opened_by_the_next_ack(void)
+{
+	struct cca_rate_window w;
+	u32 i;
+
+	cca_rate_reset(&w, 0, 0);
+	for (i = 1; i <= 50; i++)
+		cca_rate_add(&w, (u64)i * 1000, i, 20000);
+	/* W is a whole number of gaps, none of them merged: the window is W to the microsecond. */
+	CHECK_EQ(cca_rate_span_us(&w), 20000);
+	cca_rate_close(&w);
+	CHECK(cca_rate_is_closed(&w));
+	CHECK_EQ(cca_rate_span_us(&w), 0);
+	CHECK_EQ(cca_rate_of(&w, MSS), 0);
+	cca_rate_add(&w, 60000, 70, 20000);
+	CHECK(!cca_rate_is_closed(&w));
+	CHECK_EQ(cca_rate_of(&w, MSS), 0);
+	cca_rate_add(&w, 61000, 72, 20000);
+	CHECK_EQ(cca_rate_span_us(&w), 1000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 2896000);
+}
+
 static void acks_at_one_instant_are_one_sample(void)
 {
 	struct cca_rate_window w;
@@ -317,6 +339,7 @@ int main(void)
 	RUN(a_window_that_grows_forgets_the_far_end_first);
 	RUN(a_clock_that_steps_back_starts_the_window_over);
 	RUN(a_long_silence_starts_the_window_over);
+	RUN(a_closed_window_is_opened_by_the_next_ack);
 	RUN(acks_at_one_instant_are_one_sample);
 	return check_report();
 }

@@ -195,6 +195,7 @@ static void the_serial_of_a_channel_only_rises(void)
 		{ "lab", "champio", "sha256:aa", 1, 1 },
 		{ "lab", "champion2", "sha256:aa", 1, 1 },
 		{ "lap", "champion", "sha256:aa", 1, 1 },
+		{ "gab", "champion", "sha256:aa", 1, 1 },
 		{ "lab2", "champion", "sha256:aa", 7, 1 },
 		{ "lab", "champion", "sha256:aa", ENS_MAX_SERIAL, 1 },
 	};
@@ -218,6 +219,25 @@ static void the_serial_of_a_channel_only_rises(void)
 		CHECK_EQ(ens_admit(&in_force, &offered), c->result);
 		CHECK_EQ(ens_admit(NULL, &offered), 1);
 	}
+}
+
+static void names_of_full_length_differ_in_their_last_character(void)
+{
+	struct ens_table in_force = small_table(1), offered;
+
+	memset(in_force.registry, 'r', ENS_MAX_NAME);
+	memset(in_force.channel, 'c', ENS_MAX_NAME);
+	memset(in_force.digest, 'd', ENS_DIGEST_LEN);
+	in_force.serial = 7;
+	offered = in_force;
+	CHECK_EQ(ens_admit(&in_force, &offered), 0);
+	offered.digest[ENS_DIGEST_LEN - 1] = 'x';
+	CHECK_EQ(ens_admit(&in_force, &offered), -CCA_EEXIST);
+	offered.channel[ENS_MAX_NAME - 1] = 'x';
+	CHECK_EQ(ens_admit(&in_force, &offered), 1);
+	offered.channel[ENS_MAX_NAME - 1] = 'c';
+	offered.registry[ENS_MAX_NAME - 1] = 'x';
+	CHECK_EQ(ens_admit(&in_force, &offered), 1);
 }
 
 static void texts_of_full_length_are_compared_to_their_end(void)
@@ -265,6 +285,7 @@ int main(void)
 	RUN(states_and_rows_are_counted);
 	RUN(a_row_is_found_by_levels_and_class);
 	RUN(the_serial_of_a_channel_only_rises);
+	RUN(names_of_full_length_differ_in_their_last_character);
 	RUN(texts_of_full_length_are_compared_to_their_end);
 	RUN(the_share_held_back_is_as_asked);
 	return check_report();

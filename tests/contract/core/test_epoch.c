@@ -295,6 +295,7 @@ static void nothing_measured_keeps_the_row(void)
 	open_flow(&f);
 	CHECK_EQ(turn(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
+	CHECK_EQ(f.c.measured_bytes_per_s, 0);
 	open_epoch_1(&f, &t);
 	f.ack.app_limited = 1;
 	take_acks(&f, 1, MS, 500000);

@@ -193,6 +193,7 @@ static void slow_start_doubles_and_paces_at_twice_the_window(void)
 	open_path(&f, SECOND, 0, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 10);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 289600);	/* 20 packets in 100 ms */
+	CHECK_EQ(f.s.hold, false);
 	for (i = 0; i < 3; i++)
 		take_ack(&f, 100 * MS, f.d.cwnd_pkts, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 80);

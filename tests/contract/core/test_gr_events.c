@@ -54,6 +54,8 @@ static void a_timeout_within_slow_start_is_undone_too(void)
 	CHECK_EQ(f.s.mode, GR_SLOW_START);
 	CHECK_EQ(f.d.cwnd_pkts, 80);
 	CHECK_EQ(f.d.pacing_bytes_per_s, 2316800);
+	take_event(&f, CCA_UNDO, MS);			/* once is enough */
+	CHECK_EQ(f.d.cwnd_pkts, 80);
 }
 
 /* The timeout came before an RTT was known, its undo behind the first sample. */
@@ -149,6 +151,7 @@ static void an_old_minimum_is_looked_for_again(void)
 		take_ack(&f, MS, 1, 140000);		/* never near 100 ms again */
 	CHECK_EQ(f.s.mode, GR_DRAIN);
 	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+	CHECK_EQ(f.d.cwnd_pkts, 114);			/* 75 x 1.5 + 2 */
 	/* Two round trips of 140 ms: then the least seen in them is RTTmin. */
 	take_acks(&f, 200, MS, 130000);
 	CHECK_EQ(f.s.mode, GR_DRAIN);
@@ -284,6 +287,9 @@ static void slow_start_grows_while_the_window_is_used(void)
 	f.ack.inflight_pkts = 1;
 	for (i = 0; i < 1000; i++)
 		take_ack(&f, 100 * MS, 1, 100000);
+	CHECK_EQ(f.d.cwnd_pkts, 10);
+	f.ack.inflight_pkts = 3;
+	take_ack(&f, 100 * MS, 1, 100000);
 	CHECK_EQ(f.d.cwnd_pkts, 10);
 	f.ack.inflight_pkts = 4;		/* five in flight before the ACK: half of ten */
 	take_ack(&f, 100 * MS, 1, 100000);

@@ -243,7 +243,9 @@ static void names_and_numbers_are_taken_to_their_limits(void)
 		{ 4, "channel _-.AZaz09", 0 },
 		{ 5, "serial 1", 0 },
 		{ 5, "serial 9223372036854775807", 0 },
+		{ 7, "epoch_ms 250", 0 },		/* as long as the estimate */
 		{ 8, "estimate_ms 30000", 0 },
+		{ 8, "estimate_ms 1", 0 },
 		{ 9, "epsilon_pct 0", 0 },
 		{ 10, "hold_back_permille 0", 0 },
 		{ 11, "classes 95:1 95:1", 0 },

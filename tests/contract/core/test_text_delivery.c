@@ -113,31 +113,48 @@ static void a_line_longer_than_its_room_is_refused(void)
 	CHECK_EQ(ens_parse(&r.parser, longest, ENS_MAX_LINE + 1), -CCA_EINVAL);
 }
 
-static void more_than_256_kib_is_refused_as_such(void)
-{
-	static char text[4096];
-	u32 i, len = 0;
-	int taken = 0;
+/* 64 levels of 64 and 8 classes: a table that no text can hold. */
+static char huge[ENS_MAX_TEXT_BYTES + 4096];
 
-	/* 64 levels of 64 and 8 classes: the header of a table that no text can hold. */
+static void make_huge(void)
+{
+	u32 i, len = 0;
+
 	for (i = 0; i < 14; i++)
-		len += (u32)snprintf(text + len, sizeof(text) - len, "%s\n", i == 11 ?
+		len += (u32)snprintf(huge + len, sizeof(huge) - len, "%s\n", i == 11 ?
 				     "axis first_axis linear 1 64" : i == 12 ?
 				     "axis second_axis linear 1 64" : twin_lines[i]);
+	for (i = 0; len < sizeof(huge) - 64; i++)
+		len += (u32)snprintf(huge + len, sizeof(huge) - len, "%u %u %u 4294967295 4294967295 5\n",
+				     i / 512, i / 8 % 64, i % 8);
+}
+
+static void more_than_256_kib_is_refused_as_such(void)
+{
+	make_huge();
 	start_reading(CCA_ID_twin);
-	CHECK_EQ(feed_table(&r.parser, text, len), len);
-	for (i = 0; i < 32768 && taken >= 0; i++) {
-		len = (u32)snprintf(text, sizeof(text), "%u %u %u 4294967295 4294967295 5\n",
-				    i / 512, i / 8 % 64, i % 8);
-		taken = feed_table(&r.parser, text, len);
-	}
-	CHECK_EQ(taken, -CCA_EFBIG);
-	CHECK_EQ(r.parser.text_bytes, ENS_MAX_TEXT_BYTES + 1);
+	CHECK_EQ(feed_table(&r.parser, huge, ENS_MAX_TEXT_BYTES), ENS_MAX_TEXT_BYTES);
 	CHECK(!ens_is_complete(&r.parser));
+	CHECK_EQ(ens_parse(&r.parser, huge + ENS_MAX_TEXT_BYTES, 1), -CCA_EFBIG);
 	finish_reading();
-	/* One delivery of more than that is no other thing. */
+	/* In one delivery as well. */
 	start_reading(CCA_ID_twin);
-	CHECK(ens_parse(&r.parser, text, 1) == 1);
+	CHECK_EQ(feed_table(&r.parser, huge, ENS_MAX_TEXT_BYTES + 1), -CCA_EFBIG);
+	CHECK_EQ(r.parser.text_bytes, ENS_MAX_TEXT_BYTES + 1);
+	finish_reading();
+}
+
+static void the_whole_256_kib_may_be_delivered_at_once(void)
+{
+	struct ens_parser *p = &r.parser;
+
+	make_huge();
+	start_reading(CCA_ID_twin);
+	CHECK(ens_parse(p, huge, ENS_MAX_TEXT_BYTES) > 0);
+	ens_give_values(p, (u32 *)malloc(ens_values_bytes(p->table)));
+	CHECK_EQ(ens_parse(p, huge + p->text_bytes, ENS_MAX_TEXT_BYTES - p->text_bytes) > 0, true);
+	CHECK_EQ(p->text_bytes, ENS_MAX_TEXT_BYTES);
+	finish_reading();
 }
 
 /* --- the formatter's edges --------------------------------------------------- */
@@ -195,6 +212,7 @@ int main(void)
 	RUN(the_parser_stops_where_it_needs_memory);
 	RUN(a_line_longer_than_its_room_is_refused);
 	RUN(more_than_256_kib_is_refused_as_such);
+	RUN(the_whole_256_kib_may_be_delivered_at_once);
 	RUN(there_is_no_line_behind_the_last);
 	RUN(a_buffer_too_small_is_filled_and_not_overrun);
 	RUN(the_largest_number_is_written_whole);
