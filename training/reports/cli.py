@@ -32,7 +32,12 @@ _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Pat
 
 @click.group()
 def report() -> None:
-    """Tables behind the claims: each exits 0 where its line holds, 1 where it falls short."""
+    """Tables behind the claims: each exits 0 where its line holds, 1 where it falls short.
+
+    \b
+    Example:
+      ccatune report robustness gr.json
+    """
 
 
 def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:
