@@ -48,7 +48,7 @@ def test_made_links_have_the_recorded_rates() -> None:
     assert made.mean_rate_mbps == pytest.approx(recorded.trace.mean_rate_mbps, rel=0.05)
     at = np.linspace(0.05, 0.95, 10)
     expected = np.quantile(recorded.trace.bin_counts(1000), at)
-    assert np.quantile(made.bin_counts(1000), at) == pytest.approx(expected, rel=0.2)
+    assert np.quantile(made.bin_counts(1000), at) == pytest.approx(expected, abs=120)
 
 
 def test_equal_seeds_give_equal_traces_and_others_do_not() -> None:
