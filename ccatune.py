@@ -110,7 +110,7 @@ def cli() -> None:
 
     \b
     Example:
-      ccatune traces make --duration 600 --seed 1 made.down
+      ccatune traces make configs/traces/cellular-4g.json --duration 600 -o made.down
       ccatune train gr
       ccatune evaluate build/gr.json --json
     """
