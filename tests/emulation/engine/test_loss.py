@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate
-from tests.emulation.engine.links import PACKET_MS, RATE_MBPS, fixed, run, trace
+from tests.emulation.engine.links import MSS_BITS, PACKET_MS, RATE_MBPS, fixed, run, trace
 
 FLOWS = st.one_of(
     st.just(FlowSpec(cca="reno")),
@@ -100,19 +100,44 @@ def test_loss_does_not_depend_on_the_other_flow() -> None:
     assert alone.lost_at_random != run(fixed(20), link=link, duration_s=20, seed=6).lost_at_random
 
 
+def sampled(link: LinkSpec, *, duration_s: float) -> dict[str, np.ndarray]:
+    """A Reno flow's series, a point each millisecond."""
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=duration_s)
+    return simulate(scenario, series_every_s=0.001).series
+
+
 def test_reno_halves_its_window_in_proportion() -> None:
-    # One drop at the top of each swing: in recovery the window glides to half and stays there.
-    link = LinkSpec(rate_mbps=RATE_MBPS, buffer_pkts=167)
-    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=60, warmup_s=1)
-    qos = simulate(scenario, series_every_s=0.01)
-    steady = qos.series["time_s"] > 20
-    mode, cwnd = qos.series["mode"][steady], qos.series["cwnd_pkts"][steady]
-    avoiding = cwnd[mode == 1]
-    assert avoiding.max() == pytest.approx(167 + 100 / PACKET_MS, abs=6)
-    assert avoiding.min() == pytest.approx(avoiding.max() / 2, abs=4)
-    # Proportional: recovery never falls below the half, nor starts above the whole.
-    assert cwnd[mode == 2].min() >= avoiding.max() / 2 - 4
-    assert qos.flows[0].timeouts == 0
+    series = sampled(LinkSpec(rate_mbps=RATE_MBPS, buffer_pkts=167), duration_s=60)
+    mode, cwnd = series["mode"], series["cwnd_pkts"]
+    starts = np.flatnonzero((mode[1:] == 2) & (mode[:-1] != 2)) + 1
+    assert len(starts) >= 3
+    # What slow start leaves is over; then one packet is lost at the top of each swing, at a round trip of 200 ms.
+    for start in starts[2:]:
+        top = cwnd[start - 1]
+        assert top == pytest.approx(167 + 100 / PACKET_MS, abs=3)
+        assert cwnd[start + 100] == pytest.approx(0.75 * top, abs=4)
+        assert cwnd[start + 200 : start + 290] == pytest.approx(top / 2, abs=2)
+        assert mode[start + 250] == 2
+        assert mode[start + 400] == 1
+        assert cwnd[start + 400] == pytest.approx(top / 2, abs=3)
+
+
+def test_a_filled_hole_is_acknowledged_at_once() -> None:
+    # Of five packets the fifth finds the buffer of four full. Two ACKs release four more, each out of order. The
+    # one sent three later than the lost one leaves at 103.0 ms; its ACK has that sent again at 203.0 ms, and what
+    # fills the hole leaves at 203.6 ms: all is acknowledged at 303.6 ms, not 40 ms later.
+    qos = run(fixed(5, size_bytes=9 * 1448), link=LinkSpec(rate_mbps=RATE_MBPS, buffer_pkts=4))
+    assert qos.flows[0].complete_s == pytest.approx(0.3036, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [0.02, 0.1])
+def test_timeouts_double_until_something_comes_back(loss: float) -> None:
+    # One packet in flight: only timeouts find a loss. R = 140.6 ms (the delayed ACK in it), RTO = R + 200 ms;
+    # k losses in a row cost (2^k - 1) RTO, so a packet takes R + RTO p / (1 - 2 p).
+    link = LinkSpec(rate_mbps=RATE_MBPS, loss=loss)
+    runs = [run(fixed(1), link=link, duration_s=3000, seed=seed) for seed in range(4)]
+    packet_s = MSS_BITS * 1e-6 / np.mean([qos.goodput_mbps for qos in runs])
+    assert packet_s == pytest.approx(0.1406 + 0.3406 * loss / (1 - 2 * loss), rel=0.01)
 
 
 def outage_link(outage_ms: int) -> LinkSpec:
@@ -134,6 +159,24 @@ def test_a_timeout_in_an_outage_without_loss_is_undone(cca: str) -> None:
     used = qos.windows.delivered_bytes / np.maximum(qos.windows.capacity_bytes, 1)
     full_from_ms = 13_000 if cca == "reno" else 16_000
     assert used[(qos.windows.start_ms >= full_from_ms) & (qos.windows.start_ms < 22_000)].min() > 0.9
+
+
+def test_an_undone_timeout_gives_the_window_back() -> None:
+    series = sampled(outage_link(3000), duration_s=14)
+    before, during, after = (series["cwnd_pkts"][round(at_s * 1000)] for at_s in (10.0, 12.5, 13.3))
+    assert during == 1
+    assert before <= after <= before + 2
+
+
+def test_an_undone_timeout_gives_slow_start_back() -> None:
+    # 40 Mbit/s, an outage after three round trips of slow start.
+    times_ms = [t for t in range(350) for _ in range(3)]
+    link = LinkSpec(trace=trace(times_ms + [2000 + t for t in times_ms], 2400), rtt_ms=100)
+    series = sampled(link, duration_s=2.3)
+    assert series["mode"][[340, 1900, 2250]].tolist() == [0, 0, 0]
+    before, during, after = series["cwnd_pkts"][[340, 1900, 2250]]
+    assert during == 1
+    assert after > 1.5 * before
 
 
 def test_timeouts_back_off_while_nothing_comes_back() -> None:
