@@ -73,6 +73,7 @@ def test_missing_dependency_names_the_extra_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    monkeypatch.setitem(sys.modules, "sqlalchemy.orm", None)
     monkeypatch.setitem(COMMANDS, "probe", LazyCommand("sqlalchemy.orm:Session", "serving", "For tests."))
     assert ccatune.run(["probe"]) == 2
     assert "pip install 'ccatune[serving]'" in capsys.readouterr().err
