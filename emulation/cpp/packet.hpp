@@ -24,10 +24,10 @@ struct Packet {
 // one segment that an ACK answers is all its SACK blocks could tell.
 struct Ack {
     Instant arrives_at;
+    Instant newest_sent_at;
     std::uint32_t cumulative;  // every segment below has arrived
     std::uint32_t newest;      // the segment that this ACK answers
     std::uint32_t newest_tx;
-    std::uint32_t echo_tx;     // of the oldest segment answered (RFC 7323, 4.3)
 };
 
 }  // namespace ccatune

@@ -27,18 +27,15 @@ public:
         const bool in_order = packet.seq == next_;
         const bool had_hole = highest_ > next_;
         if (packet.seq >= next_) store(packet.seq);
-        if (!unacked_) {
-            echo_tx_ = packet.tx;
-            deadline_ = now + delay_;
-        }
-        ++unacked_;
+        if (!unacked_++) deadline_ = now + delay_;
         newest_ = packet.seq;
         newest_tx_ = packet.tx;
+        newest_sent_at_ = packet.enqueued_at;
         return unacked_ >= ack_every_ || !in_order || had_hole ? flush(ack) : false;
     }
 
     bool flush(Ack* ack) {
-        *ack = Ack{Instant{}, next_, newest_, newest_tx_, echo_tx_};
+        *ack = Ack{Instant{}, newest_sent_at_, next_, newest_, newest_tx_};
         unacked_ = 0;
         return true;
     }
@@ -60,8 +57,8 @@ private:
     std::uint32_t next_ = 0;     // every segment below has arrived
     std::uint32_t highest_ = 0;  // no segment from here on has
     std::uint32_t unacked_ = 0;
-    std::uint32_t newest_ = 0, newest_tx_ = 0, echo_tx_ = 0;
-    Instant deadline_{};
+    std::uint32_t newest_ = 0, newest_tx_ = 0;
+    Instant deadline_{}, newest_sent_at_{};
 };
 
 }  // namespace ccatune

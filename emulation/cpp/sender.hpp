@@ -12,6 +12,9 @@
 //   pacing          in pairs, as Linux sends at least two segments at a time
 //                   (tcp_min_tso_segs): single ones, each waiting for the delayed
 //                   ACK, would show a slow flow a round trip 40 ms too long
+//   RTT             of the very transmission that an ACK answers, as timestamps tell
+//                   (RFC 7323): an original that arrives behind a timeout counts,
+//                   or the timeouts would never learn how long the path has become
 //   delivery rate   samples with Linux's meaning: the longer of the send and the
 //                   ACK interval, none when that is below the least RTT
 //
@@ -196,13 +199,13 @@ private:
     }
 
     void take(Instant now, const Ack& ack, cca_ack* report) {
-        if (ack.newest - una_ < next_ - una_ && segments_[ack.newest].tx == ack.newest_tx) {
+        if (ack.newest - una_ < next_ - una_ && !segments_[ack.newest].arrived) {
             const Segment& newest = segments_[ack.newest];
-            last_rtt_ = now - newest.sent_at;
+            last_rtt_ = now - ack.newest_sent_at;
             rto_.sample(last_rtt_);
             report->app_limited = newest.app_limited;
             report->rtt_us = static_cast<u32>(std::max<std::uint64_t>(last_rtt_.us(), 1));
-            sample_rate(now, newest, report);
+            if (newest.tx == ack.newest_tx) sample_rate(now, newest, report);
         }
         if (ack.newest_tx >= highest_tx_) highest_tx_ = ack.newest_tx + 1;
         if (ack.newest - una_ < next_ - una_) arrive(ack.newest);

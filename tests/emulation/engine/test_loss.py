@@ -186,3 +186,16 @@ def test_timeouts_back_off_while_nothing_comes_back() -> None:
     first_rto_s = 0.1 + 0.6 + 0.2
     expected = np.log2(60 / first_rto_s + 1)
     assert expected - 1.5 <= qos.flows[0].timeouts <= expected + 1.5
+
+
+@pytest.mark.parametrize("cca", ["reno", "gr"])
+def test_a_link_that_becomes_slow_teaches_the_timeout_its_round_trip(cca: str) -> None:
+    # 20 Mbit/s, then a packet a second: hundreds are queued, so every original comes behind a timeout at first.
+    fast = [round(k * PACKET_MS) for k in range(int(5_000 / PACKET_MS))]
+    link = LinkSpec(trace=trace(fast + [5_000 + 1_000 * k for k in range(1, 41)], 45_000), buffer_pkts=1000)
+    flow = FlowSpec(cca="gr") if cca == "gr" else FlowSpec(cca="reno")
+    qos = run(flow, link=link, duration_s=45, warmup_s=5)
+    # Without those samples there is a timeout, and a packet sent again, for nearly each of the 40 packets.
+    assert qos.flows[0].rtt.percentile_ms(100) > 30_000
+    assert qos.flows[0].timeouts < 12
+    assert qos.flows[0].undone < 8
