@@ -197,5 +197,5 @@ def test_a_link_that_becomes_slow_teaches_the_timeout_its_round_trip(cca: str) -
     qos = run(flow, link=link, duration_s=45, warmup_s=5)
     # Without those samples there is a timeout, and a packet sent again, for nearly each of the 40 packets.
     assert qos.flows[0].rtt.percentile_ms(100) > 30_000
-    assert qos.flows[0].timeouts < 12
-    assert qos.flows[0].undone < 8
+    assert qos.flows[0].timeouts < 4
+    assert qos.flows[0].undone < 4
