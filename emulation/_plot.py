@@ -37,8 +37,18 @@ Values = NDArray[np.float64]
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito 2008: told apart by colour-blind readers too.
 FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-MODES = ("slow start", "cruise", "drain")
-MODE_COLOURS = ("#F2C94C", "#A9D5B5", "#C9A7DE")
+# By the number that each algorithm's host in the engine gives its mode.
+MODES: dict[str, tuple[str, ...]] = {
+    "gr": ("slow start", "cruise", "drain"),
+    "reno": ("slow start", "congestion avoidance", "recovery"),
+}
+MODE_COLOURS = {
+    "slow start": "#F2C94C",
+    "cruise": "#A9D5B5",
+    "congestion avoidance": "#A9CCE3",
+    "drain": "#C9A7DE",
+    "recovery": "#E6A1A1",
+}
 CAPACITY_COLOUR = "#DFE3E8"
 INK = "#333A44"
 FAINT = "#8A939E"
@@ -200,7 +210,7 @@ def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -
 
 
 def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
-    """Bars of the modes that a flow of GR was in; a plain one for algorithms without modes."""
+    """Bars of the modes that a flow was in; a plain one for algorithms without modes."""
     time_s, modes = flow.columns["time_s"], flow.columns["mode"]
     step_s = time_s[0]
     changes = np.flatnonzero(np.diff(modes) != 0) + 1
@@ -209,7 +219,8 @@ def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
     for first, end in pairwise(edges):
         if not flow.runs[first]:
             continue
-        colour = MODE_COLOURS[int(modes[first])] if flow.spec.cca == "gr" else CAPACITY_COLOUR
+        names = MODES.get(flow.spec.cca)
+        colour = MODE_COLOURS[names[int(modes[first])]] if names else CAPACITY_COLOUR
         axes.barh(row, time_s[end - 1] - time_s[first] + step_s, left=time_s[first] - step_s, height=0.8, color=colour)
 
 
@@ -229,6 +240,15 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
         axes.axvspan(0, scenario.warmup_s, facecolor="none", edgecolor="#C9CFD6", hatch="///", lw=0)
 
 
+def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
+    return {
+        MODES[flow.spec.cca][int(mode)]
+        for flow in flows
+        if flow.spec.cca in MODES
+        for mode in np.unique(flow.columns["mode"][flow.runs])
+    }
+
+
 def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
     handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
     handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
@@ -237,8 +257,7 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
     handles.append(Line2D([], [], color=FAINT, lw=1.4, ls=(0, (1, 1.5)), label="95th percentile"))
     if targets_ms:
         handles.append(Line2D([], [], color="#C0392B", lw=1.4, ls=(0, (5, 2)), label="target delay"))
-    seen = {int(mode) for flow in flows if flow.spec.cca == "gr" for mode in flow.columns["mode"][flow.runs]}
-    handles += [Patch(color=MODE_COLOURS[mode], label=MODES[mode]) for mode in sorted(seen)]
+    handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
     if any(flow.spec.ensemble_text is not None for flow in flows):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
     return handles
