@@ -18,10 +18,11 @@
  *
  * DEVIATION: the paper prints the second condition as (Q - q)/Q < epsilon,
  * which holds nearly always; its text asks for > epsilon, as here.
- * DEVIATION: "the row above" is one above the level that the flow measured, not
- * above the row in force. On a link that never fills the queue (its sender is
- * limited elsewhere) the paper's rule would climb to the highest level, one an
- * epoch, and stay there.
+ * DEVIATION: "the row above" is counted from the level that the flow measured,
+ * not from the row in force: the k-th raise in a row goes k levels above it. A
+ * flow whose link became slower is then not kept on rows of the faster one; and
+ * one that is slow by its own row, and so measures a level below its link's,
+ * still climbs out of it, a row an epoch.
  * DEVIATION: epsilon 0 switches the rule off: every epoch looks its level up.
  *
  * Application-limited time measures the application. It is left out: the
@@ -41,7 +42,7 @@
 enum ens_turn {
 	ENS_WAITED,		/* the epoch goes on */
 	ENS_LOOKED_UP,		/* state by the level measured */
-	ENS_RAISED,		/* state one above the level measured */
+	ENS_RAISED,		/* state above the level measured, by the raises in a row */
 	ENS_KEPT,		/* state of the epoch before */
 };
 
@@ -58,6 +59,7 @@ struct ens_clock {
 	u32 percentile;
 	u32 samples, within_high, within_low;
 	u32 mss_bytes;
+	u8 raises;		/* in a row, at most ENS_MAX_LEVELS */
 	u8 delay_class;
 };
 
@@ -82,6 +84,7 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 	c->high_us = 0;
 	c->low_us = 0;
 	c->percentile = 0;
+	c->raises = 0;
 	c->mss_bytes = start->mss_bytes;
 	c->delay_class = delay_class;
 	ens_clock_start_epoch(c, start->now_us);
@@ -188,8 +191,12 @@ CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table 
 		if (c->state != ENS_NO_STATE && c->generation == t->generation)
 			turn = measured ? ens_clock_judge(c) : ENS_KEPT;
 		level = ens_level(&t->axis[0], c->measured_bytes_per_s);
+		if (turn == ENS_RAISED)
+			c->raises = (u8)cca_min_u32(c->raises + 1u, ENS_MAX_LEVELS);
+		else if (turn == ENS_LOOKED_UP)
+			c->raises = 0;
 		if (turn != ENS_KEPT)
-			c->state = ens_state(t, level + (turn == ENS_RAISED), second_value);
+			c->state = ens_state(t, level + c->raises, second_value);
 		ens_clock_take(c, t);
 	}
 	if (!t)

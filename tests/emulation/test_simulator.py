@@ -242,7 +242,7 @@ def test_flow_follows_the_row_of_its_state_and_class(rate_mbps: float, delay_cla
 
 
 def test_flow_that_leaves_its_target_unused_is_raised_by_epsilon() -> None:
-    # Level 0 keeps some 10 ms where 50 ms are allowed: the flow then takes level 1, never one above.
+    # Level 0 keeps some 10 ms where 50 ms are allowed: the flow then takes level 1, the highest.
     link = LinkSpec(rate_mbps=4)
     kinds = {}
     for epsilon_pct in (0, 25):

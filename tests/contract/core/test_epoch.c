@@ -220,6 +220,39 @@ static void the_highest_level_is_not_raised(void)
 	CHECK_EQ(f.c.state, 39);
 }
 
+/* Level 8 is measured throughout: 9, 10 and 11 follow, a kept row counts for nothing, a look-up begins anew. */
+static void raises_in_a_row_climb_from_the_level_measured(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+	u32 i;
+
+	open_epoch_1(&f, &t);
+	for (i = 1; i <= 3; i++) {
+		take_acks(&f, 500, MS, 0);
+		CHECK_EQ(turn(&f, &t), ENS_RAISED);
+		CHECK_EQ(f.c.state, 8 + i);
+	}
+	take_acks(&f, 500, MS, 100000);
+	CHECK_EQ(turn(&f, &t), ENS_KEPT);
+	CHECK_EQ(f.c.state, 11);
+	take_acks(&f, 2000, 4 * MS, 0);		/* a slower link: level 2 */
+	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(f.c.state, 6);
+	take_acks(&f, 500, MS, 500000);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 8);
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, &t), ENS_RAISED);
+	CHECK_EQ(f.c.state, 9);
+	for (i = 0; i < 100; i++) {
+		take_acks(&f, 500, MS, 0);
+		turn(&f, &t);
+	}
+	CHECK_EQ(f.c.state, 39);
+	CHECK_EQ(f.c.raises, ENS_MAX_LEVELS);
+}
+
 static void samples_are_of_their_own_epoch(void)
 {
 	struct ens_table t = table_of(1, 25);
@@ -391,6 +424,7 @@ int main(void)
 	RUN(epsilon_gives_two_limits);
 	RUN(the_percentile_decides_exactly);
 	RUN(the_highest_level_is_not_raised);
+	RUN(raises_in_a_row_climb_from_the_level_measured);
 	RUN(samples_are_of_their_own_epoch);
 	RUN(the_count_of_samples_is_bounded);
 	RUN(without_a_table_there_is_no_state);
