@@ -46,6 +46,11 @@ class Part:
         return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"])
 
 
+def part_of(parts: Mapping[str, Part], level: int) -> Part:
+    """The last word on a level that trained: its final, or its own search where there were none."""
+    return parts.get(f"final-{level:02d}") or parts[f"level-{level:02d}"]
+
+
 def score_json(score: Score) -> dict[str, Any]:
     """A score as it stands in the provenance."""
     return {
@@ -76,7 +81,7 @@ def build_ensemble(study: Study, parts: Mapping[str, Part], unseen: Sequence[Sta
     scores = _unseen_scores(settings, study, parts, unseen)
     for plan in study.plans:
         source = plan.level if plan.copied_from is None else plan.copied_from
-        part = parts[f"level-{source:02d}"]
+        part = part_of(parts, source)
         for delay_class, found in enumerate(part.found):
             rows.append(found.point)
             states.append(
@@ -136,7 +141,7 @@ def _unseen_scores(
     for level, epochs in sorted(by_level(unseen).items()):
         plan = study.plans[level]
         source = level if plan.copied_from is None else plan.copied_from
-        found = parts[f"level-{source:02d}"].found
+        found = part_of(parts, source).found
         evaluator = Evaluator(runner, choose(epochs, settings.epochs.maximum), rounds=(1.0,))
         requests = [Request(f.point, o, lambda _bound: False) for f, o in zip(found, asked, strict=True)]
         for delay_class, score in enumerate(evaluator.evaluate(requests)):

@@ -127,6 +127,7 @@ class DdsSearch:
             placement=settings.placement,
             rng=rng,
         )
+        self._reach: float | None = None
         self._rng = np.random.default_rng(list(steps_seed))
         self._pending = Pending()
         self._box: list[tuple[float, float]] = []
@@ -134,6 +135,20 @@ class DdsSearch:
         self._energy = math.inf
         self._proposed: list[float] = []
         self._accept_below = math.inf
+
+    @classmethod
+    def among(
+        cls, space: Space, points: Sequence[Point], *, settings: DdsSettings, reach: float, seed: Sequence[int]
+    ) -> DdsSearch:
+        """A search whose samples are these points, and whose box reaches so far around the best of them.
+
+        reach: half width in each dimension, in positions, 0 to 0.5. settings.intervals does not count.
+        """
+        samples = settings.model_copy(update={"intervals": len(points)})
+        search = cls(space, settings=samples, samples_seed=seed, steps_seed=seed)
+        search._samples = [space.positions(point) for point in points]
+        search._reach = reach
+        return search
 
     @property
     def done(self) -> bool:
@@ -198,7 +213,10 @@ class DdsSearch:
         points = [self._space.point(p) for p in self._samples]
         self._current = self._samples[points.index(best.point)]
         self._energy = self.energy(best.score)
-        self._box = neighbours(self._samples, self._current)
+        if self._reach is None:
+            self._box = neighbours(self._samples, self._current)
+        else:
+            self._box = [moved((0.0, 2 * self._reach), x) for x in self._current]
 
     def _propose(self) -> None:
         """Draw the next step and, before it is evaluated, what it must stay below."""

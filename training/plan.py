@@ -2,8 +2,8 @@
 """Which epochs each level trains on.
 
 own        the epochs that a flow met at this level (eq. 3)
-chosen     of more than `maximum`, so many: the datasets by turns, so that a
-           plentiful one does not speak for all, each spread over its time
+chosen     of more than `maximum`, so many, at equal distances in the order of
+           datasets, recordings and time
 borrowed   a level with fewer than `minimum` takes in those of n - 1 and n + 1,
            then n - 2 and n + 2, up to `borrow_levels` away
 copied     a level with none of its own, or still too few, trains nothing and
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from training.errors import TrainingError
 from training.settings import EpochSettings
@@ -28,15 +28,22 @@ class LevelPlan:
     """What a level trains on.
 
     own: epochs met at this level, before any were left out. epochs: what it trains
-    on; empty when the row is copied. borrowed_from: levels whose epochs are among
-    them. copied_from: the level whose row it takes, or None.
+    on; empty when the row is copied. pool: what these were chosen from, its own
+    first. borrowed_from: levels whose epochs are among them. copied_from: the level
+    whose row it takes, or None.
     """
 
     level: int
     own: int
     epochs: tuple[StateEpoch, ...]
+    pool: tuple[StateEpoch, ...] = ()
     borrowed_from: tuple[int, ...] = ()
     copied_from: int | None = None
+
+    def chosen(self, maximum: int) -> tuple[StateEpoch, ...]:
+        """At most `maximum` of the pool, its own epochs before borrowed ones."""
+        own, borrowed = self.pool[: self.own], self.pool[self.own :]
+        return tuple([*choose(own, maximum), *choose(borrowed, maximum)][:maximum])
 
 
 def by_level(epochs: Sequence[StateEpoch]) -> dict[int, list[StateEpoch]]:
@@ -81,8 +88,8 @@ def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSett
     for level, own in sorted(levels.items()):
         found, sources = _borrow(level, levels, settings)
         if len(found) >= settings.minimum:
-            chosen = choose(own, settings.maximum) + choose(found[len(own) :], settings.maximum)
-            plans[level] = LevelPlan(level, len(own), tuple(chosen[: settings.maximum]), sources)
+            plan = LevelPlan(level, len(own), (), tuple(found), sources)
+            plans[level] = replace(plan, epochs=plan.chosen(settings.maximum))
     if not plans:
         raise TrainingError(
             f"epochs: expected a level with at least {settings.minimum} epochs, "

@@ -104,6 +104,15 @@ class ObjectiveSettings(_Settings):
     epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
 
 
+class FinalsSettings(_Settings):
+    """The second search of a level, on more of its epochs, among what the first ones found (finals.py)."""
+
+    neighbours: int = Field(2, ge=0, description="levels on each side whose points take part")
+    steps: int = Field(12, ge=0, description="annealing evaluations behind the points that take part")
+    reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
+    maximum: int = Field(100, ge=1, description="epochs of a level at most")
+
+
 class DdsChoice(DdsSettings):
     """DDS with its settings."""
 
@@ -133,6 +142,7 @@ class StudySettings(_Settings):
     ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges within params.def")
     objective: ObjectiveSettings = ObjectiveSettings()
     search: SearchChoice = DdsChoice()
+    finals: FinalsSettings | None = Field(None, description="none: a level keeps what its search found")
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the epochs after which hopeless points stop"
     )

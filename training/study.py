@@ -5,19 +5,20 @@
     plan                which epochs each level trains on (plan.py)
     parts               a level (all delay classes together), or the single sets:
                         one set per class for all levels, which learning is judged by
+    finals              each level once more, among what was found (finals.py)
     ensemble            rows and where they came from (build.py)
 
-Parts depend on nothing but the study's key, so their order, the number of threads
-and interruptions change nothing. Finished ones are kept in the journal at once.
+Parts depend on nothing but the study's key (finals: and all other parts), so their
+order, the number of threads and interruptions change nothing. Finished ones are kept in the journal at once.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 from emulation.traces import Recording
@@ -25,11 +26,12 @@ from kmod.ensemble import Ensemble, canonical_json
 from training.build import Part, build_ensemble
 from training.errors import TrainingError
 from training.evaluator import Evaluator
+from training.finals import make_final
 from training.flows import EpochRunner, core_version, objectives, reference_turns
 from training.journal import Journal
 from training.optimise import optimise
 from training.plan import LevelPlan, plan_levels
-from training.search import Found
+from training.search import Found, Search
 from training.settings import StudySettings, make_search
 from training.states import StateEpoch, epochs_of
 
@@ -86,6 +88,21 @@ def epochs_for(
     return found
 
 
+class _MakeSearch(Protocol):
+    def __call__(self, *, delay_class: int) -> Search:
+        """A new search for one class."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A part that is to be done. amount: its work at most, in bytes."""
+
+    name: str
+    epochs: Sequence[StateEpoch]
+    make: _MakeSearch
+    amount: float
+
+
 @dataclass
 class Study:
     """One study over the recordings that train; `unseen` ones only score what was found."""
@@ -124,41 +141,67 @@ class Study:
         """
         done = journal.parts() if journal else {}
         parts = {name: Part.from_json(data) for name, data in done.items()}
-        work = {name: epochs for name, epochs in self._work().items() if name not in parts}
-        self.progress.phase("searching", total=sum(self._amount(epochs) for epochs in work.values()))
+        work = {job.name: job for job in self._first_jobs() if job.name not in parts}
+        self.progress.phase("searching", total=sum(job.amount for job in work.values()))
         single = work.pop(SINGLE, None)
-        with ThreadPoolExecutor(self.threads) as pool:
-            longest_first = sorted(work, key=lambda name: -self._amount(work[name]))
-            jobs = {pool.submit(self._search, name, work[name], threads=1): name for name in longest_first}
-            self._collect(jobs, parts, journal)
+        self._run(list(work.values()), parts, journal)
         if single is not None:
-            self._keep(SINGLE, self._search(SINGLE, single, threads=self.threads), parts, journal)
+            self._keep(SINGLE, self._search(single, threads=self.threads), parts, journal)
+        finals = [job for job in self._final_jobs(parts) if job.name not in parts]
+        if finals:
+            self.progress.phase("finals", total=sum(job.amount for job in finals))
+            self._run(finals, parts, journal)
         unseen = self._measure("scoring unseen epochs", self.unseen) if self.unseen else []
         return build_ensemble(self, parts, unseen)
 
-    def _work(self) -> dict[str, Sequence[StateEpoch]]:
-        levels: dict[str, Sequence[StateEpoch]] = {
-            f"level-{plan.level:02d}": plan.epochs for plan in self.plans if plan.epochs
-        }
-        every = {epoch.key: epoch for epochs in levels.values() for epoch in epochs}
-        return {**levels, SINGLE: list(every.values())}
-
-    def _amount(self, epochs: Sequence[StateEpoch]) -> float:
-        """Work at most: capacity x points, in bytes."""
-        points = make_search(self.settings, state=0, delay_class=0).budget * len(self.settings.classes)
-        return float(points * sum(epoch.capacity_bytes for epoch in epochs))
-
-    def _search(self, name: str, epochs: Sequence[StateEpoch], *, threads: int) -> Part:
-        s = self.settings
-        state = SINGLE_STATE if name == SINGLE else int(name.removeprefix("level-"))
-        runner = EpochRunner(s, threads=threads)
-        evaluator = Evaluator(runner, epochs, rounds=s.rounds)
-        searches = [
-            (make_search(s, state=state, delay_class=c), objective) for c, objective in enumerate(objectives(s, runner))
+    def _first_jobs(self) -> list[_Job]:
+        """The levels that train, and the single sets on all of their epochs."""
+        jobs = [
+            self._job(f"level-{plan.level:02d}", plan.epochs, partial(make_search, self.settings, state=plan.level))
+            for plan in self.plans
+            if plan.epochs
         ]
-        capacity = sum(epoch.capacity_bytes for epoch in epochs)
+        every = {epoch.key: epoch for job in jobs for epoch in job.epochs}
+        return [*jobs, self._job(SINGLE, list(every.values()), partial(make_search, self.settings, state=SINGLE_STATE))]
+
+    def _final_jobs(self, parts: Mapping[str, Part]) -> list[_Job]:
+        """The finals of the levels that trained; none where the study asks for none."""
+        finals = self.settings.finals
+        if finals is None:
+            return []
+        trained = [plan for plan in self.plans if plan.epochs]
+        found = {plan.level: parts[f"level-{plan.level:02d}"].found for plan in trained}
+        single = parts[SINGLE].found
+        return [
+            self._job(
+                f"final-{plan.level:02d}",
+                plan.chosen(finals.maximum),
+                partial(make_final, self.settings, finals=finals, plan=plan, found=found, single=single),
+            )
+            for plan in trained
+        ]
+
+    def _job(self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch) -> _Job:
+        """A job with its work at most: capacity x points, in bytes."""
+        points = sum(make(delay_class=c).budget for c in range(len(self.settings.classes)))
+        return _Job(name, epochs, make, float(points * sum(epoch.capacity_bytes for epoch in epochs)))
+
+    def _search(self, job: _Job, *, threads: int) -> Part:
+        s = self.settings
+        runner = EpochRunner(s, threads=threads)
+        evaluator = Evaluator(runner, job.epochs, rounds=s.rounds)
+        searches = [(job.make(delay_class=c), objective) for c, objective in enumerate(objectives(s, runner))]
+        capacity = sum(epoch.capacity_bytes for epoch in job.epochs)
         found = optimise(evaluator, searches, told=lambda n: self.progress.advance(float(n * capacity)))
         return Part(tuple(found), evaluator.runs)
+
+    def _run(self, jobs: Sequence[_Job], parts: dict[str, Part], journal: Journal | None) -> None:
+        """Jobs beside each other, the longest first, each on one thread."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            longest_first = sorted(jobs, key=lambda job: -job.amount)
+            self._collect(
+                {pool.submit(self._search, job, threads=1): job.name for job in longest_first}, parts, journal
+            )
 
     def _collect(self, jobs: dict[Future[Part], str], parts: dict[str, Part], journal: Journal | None) -> None:
         waiting = set(jobs)

@@ -40,6 +40,7 @@ levels: {count: 8}
 epochs: {epoch_s: 5, estimate_ms: 250, shortest_s: 3, minimum: 2, maximum: 8}
 ranges: {bandwidth_window_us: [5000, 100000], adaptation_interval_us: [1000, 20000]}
 search: {kind: dds, intervals: 6, steps: 6, restarts: 1}
+finals: {neighbours: 1, steps: 2, maximum: 12}
 """
 
 
@@ -125,10 +126,13 @@ def tail(site: Site) -> str:
 
 
 def kill_one(site: Site, rng: random.Random, *, life_s: float, aimed: bool) -> bool:
-    """Start a trainer and kill it; False when it came to its end before that."""
+    """Start a trainer and kill it; False when it came to its end before that.
+
+    aimed: soon behind the next part that it finishes, however long that takes; else at any moment of its life.
+    """
     before = site.parts()
     process = site.start(site.out, "--resume")
-    deadline_s = time.monotonic() + rng.uniform(0.0, life_s)
+    deadline_s = time.monotonic() + (END_S if aimed else rng.uniform(0.0, life_s))
     while time.monotonic() < deadline_s and process.poll() is None:
         time.sleep(0.0005)
         if aimed and len(site.parts()) > len(before) and rng.random() < 0.1:
