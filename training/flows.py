@@ -176,7 +176,7 @@ def epoch_scenario(study: StudySettings, epoch: StateEpoch) -> Scenario:
 
 
 def objectives(study: StudySettings, runner: EpochRunner, *, aim: bool = True) -> list[Objective]:
-    """The study's classes for training; without `aim`, the targets themselves."""
+    """The study's classes for training; without `aim`, the targets themselves and no margin."""
     return [
         Objective(
             percentile=c.percentile,
@@ -184,6 +184,7 @@ def objectives(study: StudySettings, runner: EpochRunner, *, aim: bool = True) -
             edges_us=runner.edges_us,
             rule=study.objective.rule,
             epoch_share=study.objective.epoch_share,
+            margin_se=study.objective.margin_se if aim else 0.0,
         )
         for c in study.classes
     ]

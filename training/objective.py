@@ -4,11 +4,20 @@
 For the epochs of a state, the class (rho, Q) and the aim a (1 unless a study
 trains to less than the target, because epochs that were not seen do worse):
 
-    pooled      packets within aQ, of all epochs / packets of all epochs >= rho / 100
+    pooled      S = packets within aQ, of all epochs / packets of all epochs
+                S - z s >= rho / 100
     per_epoch   the same holds within each of at least `epoch_share` of the epochs
 
     excess = max(0, q / aQ - 1), q the percentile of the delay (pooled), or the
              `epoch_share` quantile over the epochs of each epoch's percentile.
+
+s is the standard error of S over the epochs: w_i of n_i packets of epoch i are
+within, and for a ratio of two sums over k epochs (Cochran 1977, section 2.11)
+
+    s^2 = k / (k - 1)  sum_i (w_i - S n_i)^2 / (sum_i n_i)^2
+
+so that z (`margin_se`) asks for a margin where epochs are few or differ, as others
+will from these, and for hardly any where they are many and alike.
 
 All of it is counted in bins of delay: a packet is within aQ when its bin ends at
 or below aQ, and q is the upper edge of its bin. So neither ever flatters; with the
@@ -111,6 +120,7 @@ class Objective:
     """One delay class as training sees it.
 
     percentile: rho. aim_us: aQ. edges_us: upper edges of the runner's delay bins, ascending.
+    margin_se: z, of the rule `pooled`.
     """
 
     percentile: int
@@ -118,6 +128,7 @@ class Objective:
     edges_us: NDArray[np.float64]
     rule: Literal["pooled", "per_epoch"] = "pooled"
     epoch_share: float = 1.0
+    margin_se: float = 0.0
 
     @cached_property
     def bins_within(self) -> int:
@@ -148,7 +159,18 @@ class Objective:
         )
 
     def _pooled(self, pool: Pool, rest: Rest) -> float:
-        return self._excess(pool.packets, pool.delays, waitless=rest.packets)
+        margin = 0.0 if rest.epochs else self.margin_se * self._standard_error(pool.tallies)
+        return self._excess(pool.packets, pool.delays, waitless=rest.packets, margin=margin)
+
+    def _standard_error(self, tallies: Sequence[Tally]) -> float:
+        """s; 0 of a single epoch, and without packets."""
+        packets = np.array([t.packets for t in tallies], dtype=np.float64)
+        k, total = len(packets), packets.sum()
+        if k < 2 or not total:
+            return 0.0
+        within = np.array([self._within(t.delays) for t in tallies], dtype=np.float64)
+        residuals = within - within.sum() / total * packets
+        return float(math.sqrt(k / (k - 1) * (residuals @ residuals)) / total)
 
     def _within(self, delays: NDArray[np.integer]) -> int:
         return int(delays[: self.bins_within].sum())
@@ -158,9 +180,10 @@ class Objective:
         needed = math.ceil(self.epoch_share * (len(each) + rest.epochs) - 1e-9)
         return 0.0 if needed <= rest.epochs else each[needed - rest.epochs - 1]
 
-    def _excess(self, packets: int, delays: NDArray[np.integer], *, waitless: int = 0) -> float:
-        # In integers: (within + waitless) / (packets + waitless) >= percentile / 100.
-        if (self._within(delays) + waitless) * 100 >= self.percentile * (packets + waitless):
+    def _excess(self, packets: int, delays: NDArray[np.integer], *, waitless: int = 0, margin: float = 0.0) -> float:
+        # In integers without a margin: (within + waitless) / (packets + waitless) >= percentile / 100.
+        asked = self.percentile + 100 * margin if margin else self.percentile
+        if (self._within(delays) + waitless) * 100 >= asked * (packets + waitless):
             return 0.0
-        q_us = percentile_us(delays, self.edges_us, share=self.share, waitless=waitless)
+        q_us = percentile_us(delays, self.edges_us, share=min(asked / 100, 1.0), waitless=waitless)
         return max(q_us / self.aim_us - 1.0, LEAST_EXCESS)

@@ -102,6 +102,15 @@ class ObjectiveSettings(_Settings):
 
     rule: Literal["pooled", "per_epoch"] = "pooled"
     epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
+    margin_se: float = Field(
+        0.0, ge=0, description="pooled: standard errors over the epochs that the share within the target has to spare"
+    )
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> ObjectiveSettings:
+        if self.rule != "pooled" and self.margin_se:
+            raise ValueError("expected margin_se with the rule pooled only")
+        return self
 
 
 class FinalsSettings(_Settings):

@@ -197,3 +197,14 @@ def test_dds_comes_within_five_percent_of_the_grid_on_a_closed_surface(target: i
         [found] = optimise(evaluator, [(search(seed, **choices), objective(target))])
         assert found.score.feasible
         assert found.score.utilization >= 0.95 * best.score.utilization
+
+
+def test_a_search_among_points_asks_for_them_first_and_stays_within_reach_of_the_best() -> None:
+    points = [SPACE.point([x] * len(SPACE.dimensions)) for x in (0.9, 0.35, 0.1)]
+    among = DdsSearch.among(SPACE, points, settings=DdsSettings(steps=20), reach=0.08, seed=(1,))
+    seen = drive(among)
+    assert (seen[:3], len(seen), among.budget) == (points, 23, 23)
+    for point in seen[3:]:
+        assert SPACE.positions(point) == pytest.approx([0.35] * len(SPACE.dimensions), abs=0.081)
+    assert among.best is not None
+    assert made_up(among.best.point).rank < made_up(points[1]).rank

@@ -9,6 +9,8 @@ from links import recording, study
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import Part, single_sets
 from training.errors import TrainingError
+from training.evaluator import Evaluator, Request
+from training.flows import EpochRunner, objectives
 from training.journal import Journal
 from training.settings import study_of
 from training.study import Silent, Study, require_recordings, study_key
@@ -95,6 +97,40 @@ def test_a_larger_target_is_never_trained_to_less_throughput(trained: Ensemble) 
     for tight, loose in zip(states[::2], states[1::2], strict=True):
         if tight["training"]["meets"]:
             assert loose["training"]["utilization"] >= tight["training"]["utilization"] - 0.02
+
+
+def test_finals_leave_no_level_behind_the_single_set_on_the_epochs_they_share() -> None:
+    wanted = study(finals={"neighbours": 1, "steps": 3, "maximum": 40})
+    trained = Study(wanted, RECORDINGS, threads=2)
+    ensemble = trained.run()
+    runner = EpochRunner(wanted, threads=2)
+    singles = single_sets(ensemble)
+    assert singles is not None
+    for plan in trained.plans:
+        if plan.copied_from is not None:
+            continue
+        evaluator = Evaluator(runner, plan.chosen(40), rounds=(1.0,))
+        for c, asked in enumerate(objectives(wanted, runner)):
+            rows = (ensemble.row(plan.level, c), singles[c])
+            points = [tuple(row[name] for name in ensemble.columns) for row in rows]
+            learned, single = evaluator.evaluate([Request(p, asked, lambda _bound: False) for p in points])
+            assert learned.rank <= single.rank
+
+
+def test_finals_go_on_from_a_journal_and_end_the_same(tmp_path: Path) -> None:
+    wanted = study(finals={"neighbours": 1, "steps": 3, "maximum": 40})
+    whole = Study(wanted, RECORDINGS, threads=2).run()
+
+    class Stops(Silent):
+        def finished(self, name: str, found: object) -> None:  # noqa: ARG002
+            if name.startswith("final-"):
+                raise KeyboardInterrupt
+
+    journal = Journal(tmp_path, key="cd" * 32)
+    with pytest.raises(KeyboardInterrupt):
+        Study(wanted, RECORDINGS, threads=1, progress=Stops()).run(journal)
+    assert any(name.startswith("final-") for name in journal.parts())
+    assert Study(wanted, RECORDINGS, threads=2).run(journal).digest == whole.digest
 
 
 def test_a_part_comes_back_from_json_exactly() -> None:
