@@ -39,8 +39,21 @@ def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> t
 @click.option(
     "--require", callback=_shares, help="Exit 1 unless every target holds with this utilisation, e.g. 0.85,0.95,0.98"
 )
+@click.option(
+    "--require-gain",
+    is_flag=True,
+    help="Exit 1 unless at every target more levels hold than with the best single set, at no less utilisation",
+)
 @click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
-def evaluate(*, file: Path, require: tuple[float, ...] | None, plot: Path | None, levels: bool, **options: Any) -> None:
+def evaluate(
+    *,
+    file: Path,
+    require: tuple[float, ...] | None,
+    require_gain: bool,
+    plot: Path | None,
+    levels: bool,
+    **options: Any,
+) -> None:
     """Run flows over whole recordings with an ensemble, adapting online, and without.
 
     Beside it: the best single parameter set of each target, and the defaults.
@@ -55,7 +68,7 @@ def evaluate(*, file: Path, require: tuple[float, ...] | None, plot: Path | None
     figures = _judge(file, **options)
     if plot is not None:
         draw_gain(figures, plot)
-    short = _short_of(figures, require)
+    short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if options["as_json"]:
         click.echo(json.dumps({**figures, "short_of": short}, indent=1))
     else:
@@ -111,4 +124,18 @@ def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> lis
             found.append(f"target {row['target_ms']:.0f} ms: delay is {row['p95_queueing_delay_ms']:.1f} ms")
         if row["utilization"] < least:
             found.append(f"target {row['target_ms']:.0f} ms: utilisation is {row['utilization']:.4f}, below {least}")
+    return found
+
+
+def _short_of_gain(figures: dict[str, Any]) -> list[str]:
+    """Where learning does not beat the best single set."""
+    found = []
+    for row, single, met in zip(figures["targets"], figures["single"], figures["levels_met"], strict=True):
+        at = f"target {row['target_ms']:.0f} ms:"
+        if met["ensemble"] <= met["single"]:
+            found.append(f"{at} {met['ensemble']} levels hold, the best single set's {met['single']}")
+        if row["utilization"] < single["utilization"]:
+            found.append(
+                f"{at} utilisation is {row['utilization']:.4f}, the best single set's {single['utilization']:.4f}"
+            )
     return found

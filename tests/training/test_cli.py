@@ -72,6 +72,19 @@ def test_evaluation_exits_1_where_what_is_required_does_not_hold(folder: Path, t
     assert CliRunner().invoke(evaluate, options, catch_exceptions=False).exit_code == 1
 
 
+def test_evaluation_exits_0_only_where_learning_beats_the_single_set(folder: Path, trained: dict) -> None:
+    del trained
+    options = [str(folder / "gr.json"), "--traces", str(folder), "--require-gain", "--json"]
+    result = CliRunner().invoke(evaluate, options, catch_exceptions=False)
+    figures = json.loads(result.stdout)
+    gains = [
+        (met["ensemble"] > met["single"], row["utilization"] >= single["utilization"])
+        for row, single, met in zip(figures["targets"], figures["single"], figures["levels_met"], strict=True)
+    ]
+    assert len(figures["short_of"]) == sum(not holds for gain in gains for holds in gain)
+    assert result.exit_code == (1 if figures["short_of"] else 0)
+
+
 def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
     folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:

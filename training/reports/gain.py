@@ -31,7 +31,7 @@ def gain_lines(figures: dict[str, Any]) -> list[str]:
             levels = f"{met[scheme]} of {met['levels']}"
             mark = " " if row["meets"] else "!"
             lines.append(
-                f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.1f} % "
+                f"{target:>8}  {name:<16} {row['throughput_mbps']:>7.2f} {100 * row['utilization']:>6.2f} % "
                 f"{row['p95_queueing_delay_ms']:>7.1f} ms{mark} {levels:>20}"
             )
     return [*lines, "(! above the target; queueing delay of packets, without propagation)"]

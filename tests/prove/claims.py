@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""Runs the command behind each claim and writes docs/claims.md: no figure there is typed by hand.
+
+    python -m tests.prove.claims            all claims, in their order
+    python -m tests.prove.claims 1a 3b      these alone; the others keep what was found last
+
+The claims stand in claims.yaml. What a command printed last is kept in docs/claims.json: the lines that match
+`pick`, else the last one. A claim with `block` also puts the whole output between the two marks
+`<!-- output of CLAIM -->` and `<!-- end of output -->` of that document. Exits 1 where a claim falls short.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from emulation.cli.bench_command import describe_machine
+from kmod.ensemble import write_atomically
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CLAIMS = Path(__file__).with_name("claims.yaml")
+RECORD = REPOSITORY / "docs" / "claims.json"
+PAGE = REPOSITORY / "docs" / "claims.md"
+MOST_S = 2 * 3600
+BLOCK = "<!-- output of {id} -->\n```\n{output}\n```\n<!-- end of output -->"
+
+
+class Claim(BaseModel):
+    """A claim and the command that shows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: str
+    command: str = Field(description="As a person types it, from the repository's root.")
+    pick: str | None = Field(None, description="Regular expression: the lines that hold the figure; else the last.")
+    block: str | None = Field(None, description="The document that shows the whole output.")
+
+
+class Shown(BaseModel):
+    """What a command showed, and when and where."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    holds: bool
+    figure: str
+    date: str
+    machine: str
+    load: float = Field(description="Mean number of processes that ran or waited in the minute before.")
+    seconds: float
+
+
+def load_claims(path: Path) -> dict[str, Claim]:
+    """The claims by their number; pydantic's error names what is wrong."""
+    return {str(name): Claim.model_validate(row) for name, row in yaml.safe_load(path.read_text("utf-8")).items()}
+
+
+def load_record(path: Path) -> dict[str, Shown]:
+    """What was shown before."""
+    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return {name: Shown.model_validate(row) for name, row in data.items()}
+
+
+def figure_of(output: str, pick: str | None) -> str:
+    """The picked lines of an output, or its last one; runs of blanks become one."""
+    lines = [" ".join(line.split()) for line in output.splitlines() if line.strip()]
+    found = [line for line in lines if re.search(pick, line)] if pick else lines[-1:]
+    return "; ".join(found) or "(no output)"
+
+
+def describe_place() -> str:
+    """The machine in a few words."""
+    found = describe_machine()
+    return f"{found['usable_cpus']} x {found['processor']}, Python {found['python']}"
+
+
+def show(claim: Claim, *, root: Path) -> tuple[Shown, str]:
+    """Run a claim's command; what it showed, and its whole output."""
+    load, began_s = os.getloadavg()[0], time.monotonic()
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        shlex.split(claim.command), cwd=root, env={**os.environ, "PATH": path, "COLUMNS": "120"}, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=MOST_S,
+    )  # fmt: skip
+    return Shown(
+        holds=done.returncode == 0,
+        figure=figure_of(done.stdout, claim.pick),
+        date=time.strftime("%Y-%m-%d"),
+        machine=describe_place(),
+        load=round(load, 1),
+        seconds=round(time.monotonic() - began_s, 1),
+    ), done.stdout
+
+
+def page_of(claims: dict[str, Claim], record: dict[str, Shown]) -> str:
+    """docs/claims.md."""
+    lines = [
+        "# Claims",
+        "Written by `python -m tests.prove.claims`, which runs the command of each row (claims in "
+        "[claims.yaml](../tests/prove/claims.yaml), what they showed in [claims.json](claims.json)). A command exits 0 "
+        "where its claim holds. Load: processes that ran or waited in the minute before; above 1, times and rates are "
+        "of a machine that others used too.",
+        "",
+        "| # | claim | command | shown | |",
+        "|---|---|---|---|---|",
+    ]
+    for name, claim in claims.items():
+        shown = record.get(name)
+        text = ("", "not shown yet") if shown is None else ("holds" if shown.holds else "**falls short**", shown.figure)
+        where = "" if shown is None else f"{shown.date}, {shown.machine}, load {shown.load}, {shown.seconds:.0f} s"
+        cells = [name, claim.claim, f"`{claim.command}`", f"{text[0]}: {text[1]}" if text[0] else text[1], where]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def put_block(document: Path, name: str, output: str) -> None:
+    """Replace what a claim's command printed in a document.
+
+    Raises click.ClickException when the document has no place for it.
+    """
+    text = document.read_text(encoding="utf-8")
+    place = re.compile(rf"<!-- output of {re.escape(name)} -->.*?<!-- end of output -->", re.DOTALL)
+    if not place.search(text):
+        raise click.ClickException(f"{document}: expected the marks of claim {name}, found none")
+    block = BLOCK.format(id=name, output=output.rstrip())
+    write_atomically(document, place.sub(lambda _match: block, text).encode())
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--page-only", is_flag=True, help="Run nothing; write the page from the record.")
+def main(*, names: tuple[str, ...], page_only: bool) -> None:
+    """Show the claims NAMES (all by default), and write docs/claims.md. Example: python -m tests.prove.claims 1a."""
+    claims, record = load_claims(CLAIMS), load_record(RECORD)
+    unknown = sorted(set(names) - set(claims))
+    if unknown:
+        raise click.UsageError(f"expected some of {', '.join(claims)}, got {', '.join(unknown)}")
+    chosen = [] if page_only else list(names or claims)
+    for name in chosen:
+        click.echo(f"{name}: {claims[name].command}", err=True)
+        record[name], output = show(claims[name], root=REPOSITORY)
+        click.echo(f"{name}: {'holds' if record[name].holds else 'FALLS SHORT'}: {record[name].figure}")
+        block = claims[name].block
+        if block:
+            put_block(REPOSITORY / block, name, output)
+        kept = {key: record[key].model_dump() for key in claims if key in record}
+        write_atomically(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
+        write_atomically(PAGE, page_of(claims, record).encode())
+    if page_only:
+        write_atomically(PAGE, page_of(claims, record).encode())
+    sys.exit(0 if all(record[name].holds for name in chosen) else 1)
+
+
+if __name__ == "__main__":
+    main()

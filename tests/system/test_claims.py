@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""The page of claims: what commands printed, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.prove.claims import (
+    CLAIMS,
+    PAGE,
+    RECORD,
+    Claim,
+    figure_of,
+    load_claims,
+    load_record,
+    page_of,
+    put_block,
+    show,
+)
+
+ROOT = CLAIMS.parents[2]
+
+
+def test_page_is_what_the_record_says() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_of(load_claims(CLAIMS), load_record(RECORD))
+
+
+@pytest.mark.parametrize("name", [n for n, claim in load_claims(CLAIMS).items() if claim.block])
+def test_every_document_named_has_a_place_for_its_output(name: str, tmp_path: Path) -> None:
+    document = load_claims(CLAIMS)[name].block
+    assert document is not None
+    copy = tmp_path / "copy.md"
+    copy.write_text((ROOT / document).read_text(encoding="utf-8"), encoding="utf-8")
+    put_block(copy, name, "3 rows\n")
+    assert f"<!-- output of {name} -->\n```\n3 rows\n```\n<!-- end of output -->" in copy.read_text(encoding="utf-8")
+
+
+def test_document_without_a_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(click.ClickException, match="expected the marks of claim 1a"):
+        put_block(tmp_path / "page.md", "1a", "x")
+
+
+def test_figure_is_the_last_line_or_the_lines_that_are_picked() -> None:
+    output = "one   1\ntwo 2\n\nlast  line\n\n"
+    assert figure_of(output, None) == "last line"
+    assert figure_of(output, "^(one|two)") == "one 1; two 2"
+    assert figure_of(output, "three") == "(no output)"
+
+
+@pytest.mark.parametrize(("code", "holds"), [("print('found 3')", True), ("print('found 3'); exit(1)", False)])
+def test_claim_holds_where_its_command_exits_0(tmp_path: Path, code: str, holds: bool) -> None:
+    shown, output = show(Claim(claim="c", command=f'python -c "{code}"'), root=tmp_path)
+    assert (shown.holds, shown.figure, output) == (holds, "found 3", "found 3\n")
+    page = page_of({"1": Claim(claim="c | d", command="x")}, {"1": shown})
+    assert f"| c \\| d | `x` | {'holds' if holds else '**falls short**'}: found 3 |" in page
