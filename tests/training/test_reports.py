@@ -81,6 +81,12 @@ def test_two_flows_share_the_link_and_short_flows_begin_anew(trained: Ensemble) 
     assert short["throughput_mbps"] != alone["throughput_mbps"]
 
 
+def test_a_flow_that_joins_late_has_carried_less(trained: Ensemble) -> None:
+    conditions = [c for c in CONDITIONS if c.name in ("two flows", "one joins late")]
+    together, late = robustness(trained, [recording(seconds=30)], conditions=conditions)
+    assert late["targets"][0]["fairness"] < together["targets"][0]["fairness"]
+
+
 def test_a_condition_falls_short_beyond_half_as_much_again_as_the_target(trained: Ensemble) -> None:
     [row] = robustness(trained, UNSEEN, conditions=[Condition("far", rtt_ms=2000.0)])
     assert row["holds"] == all(cell["p95_queueing_delay_ms"] <= 1.5 * cell["target_ms"] for cell in row["targets"])

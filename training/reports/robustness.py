@@ -3,7 +3,8 @@
 
 One thing is changed at a time from the conditions it was trained in (RTT 100 ms,
 1000 packets, no loss, one flow over the whole recording), and for each the pooled
-figures of every target are given. Two flows start together and share the link;
+figures of every target are given. Two flows share the link from the beginning, or
+one joins the other 10 s later (shorter recordings then have one flow alone);
 utilisation is theirs together, and fairness is Jain's index of their throughputs,
 each recording weighted by its length. Flows of a given length follow each other
 over the recordings, each beginning anew with slow start.
@@ -33,13 +34,17 @@ MOST_EXCESS = 1.5
 
 @dataclass(frozen=True)
 class Condition:
-    """One line of the table. flow_s: length of each flow; None: as long as the recording."""
+    """One line of the table.
+
+    flow_s: length of each flow; None: as long as the recording. late_s: after so long the second flow starts.
+    """
 
     name: str
     rtt_ms: float = 100.0
     buffer_pkts: int = 1000
     loss: float = 0.0
     flows: int = 1
+    late_s: float = 0.0
     flow_s: float | None = None
     has_line: bool = True
 
@@ -51,6 +56,7 @@ CONDITIONS = (
     *(replace(_TRAINED, name=f"buffer {pkts}", buffer_pkts=pkts) for pkts in (200, 500)),
     *(replace(_TRAINED, name=f"loss {pct} %", loss=pct / 100, has_line=False) for pct in (0.1, 1)),
     replace(_TRAINED, name="two flows", flows=2, has_line=False),
+    replace(_TRAINED, name="one joins late", flows=2, late_s=10.0, has_line=False),
     replace(_TRAINED, name="flows of 10 s", flow_s=10.0, has_line=False),
     *(replace(_TRAINED, name=f"flows of {s} s", flow_s=float(s)) for s in (30, 120)),
 )
@@ -78,7 +84,7 @@ def _scenarios(text: str, condition: Condition, recordings: Sequence[Recording],
                 buffer_pkts=condition.buffer_pkts,
                 loss=condition.loss,
             ),
-            flows=(flow,) * condition.flows,
+            flows=(flow, *(flow.model_copy(update={"start_s": condition.late_s}) for _ in range(1, condition.flows))),
             duration_s=(end_ms - begin_ms) / 1000,
             seed=1,
         )
