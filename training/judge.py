@@ -105,6 +105,7 @@ def judge(
         },
         "levels": _by_level(ensemble, chosen),
         "levels_met": _levels_met(ensemble, chosen),
+        "by_single": _by_single(ensemble, chosen),
     }
 
 
@@ -281,4 +282,32 @@ def _levels_met(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[di
             s: sum(_figures(_select(chosen[s][c], here), delay_class)["meets"] for _, here in judged) for s in SCHEMES
         }
         found.append({"target_ms": delay_class.queueing_delay_us / 1000, "levels": len(judged), **met})
+    return found
+
+
+def _by_single(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
+    """Ensemble and single set over the levels where the single set meets its target, and over those where it misses.
+
+    A single set can use more of the link where it overdraws its target, which packets
+    elsewhere make up for when all are pooled: that is told apart here.
+    """
+    found = []
+    for c, delay_class in enumerate(ensemble.classes):
+        whole = chosen["default"][c].capacity.sum()
+        groups: dict[bool, list[NDArray[np.bool_]]] = {True: [], False: []}
+        for _level, here in _judged_levels(chosen["default"][c]):
+            groups[_figures(_select(chosen["single"][c], here), delay_class)["meets"]].append(here)
+        for single_meets, masks in groups.items():
+            if not masks:
+                continue
+            here = np.logical_or.reduce(masks)
+            found.append(
+                {
+                    "target_ms": delay_class.queueing_delay_us / 1000,
+                    "single_meets": single_meets,
+                    "levels": len(masks),
+                    "share_of_capacity": float(chosen["default"][c].capacity[here].sum() / max(whole, 1.0)),
+                    **{s: _figures(_select(chosen[s][c], here), delay_class) for s in ("ensemble", "single")},
+                }
+            )
     return found

@@ -57,6 +57,15 @@ def test_every_scheme_is_judged_on_the_same_windows_of_a_level(figures: dict) ->
         assert max(met[name] for name in ("ensemble", "single", "default")) <= met["levels"]
 
 
+def test_levels_are_told_apart_by_whether_the_single_set_meets_its_target_there(figures: dict) -> None:
+    for i, met in enumerate(figures["levels_met"]):
+        rows = [row for row in figures["by_single"] if row["target_ms"] == met["target_ms"]]
+        assert sum(row["levels"] for row in rows) == met["levels"]
+        assert sum(row["levels"] for row in rows if row["single_meets"]) == met["single"]
+        assert 0 < sum(row["share_of_capacity"] for row in rows) <= 1 + 1e-9
+        assert {row["target_ms"] for row in rows} == {figures["targets"][i]["target_ms"]}
+
+
 def test_judging_again_gives_the_same_figures_on_any_number_of_threads(trained: Ensemble, figures: dict) -> None:
     assert judge(trained, UNSEEN, threads=1) == figures
 

@@ -47,6 +47,15 @@ def level_lines(figures: dict[str, Any]) -> list[str]:
             f"{row['target_ms']:>5.0f} ms {row['level']:>6} {row['windows']:>8}  "
             f"{cells[0]} [{low:>6.1f}, {high:>6.1f}] {cells[1]:<18} {cells[2]}"
         )
+    lines += ["", f"{'target':>8}  {'levels':<28} {'of all bytes':>12}  {'ensemble':<17} single"]
+    for row in figures["by_single"]:
+        where = f"{row['levels']} where single {'meets' if row['single_meets'] else 'misses'} it"
+        cells = [
+            f"{row[s]['p95_queueing_delay_ms']:>6.1f} {100 * row[s]['utilization']:>6.2f} %"
+            for s in ("ensemble", "single")
+        ]
+        share = f"{100 * row['share_of_capacity']:.1f} %"
+        lines.append(f"{row['target_ms']:>5.0f} ms  {where:<28} {share:>12}  {cells[0]:<17} {cells[1]}")
     return [*lines, ""]
 
 
