@@ -102,7 +102,7 @@ def build_ensemble(study: Study, parts: Mapping[str, Part], unseen: Sequence[Sta
         epsilon_pct=settings.epochs.epsilon_pct,
         classes=tuple(DelayClass(c.percentile, c.queueing_delay_ms * 1000) for c in settings.classes),
         axes=(axis_of(settings),),
-        columns=settings.space().names,
+        columns=settings.names,
         rows=tuple(rows),
         provenance=_provenance(study, parts, states),
     )
@@ -122,7 +122,7 @@ def _provenance(study: Study, parts: Mapping[str, Part], states: list[dict[str, 
         "single": [
             {
                 "class": c,
-                "values": dict(zip(settings.space().names, found.point, strict=True)),
+                "values": dict(zip(settings.names, found.point, strict=True)),
                 "training": score_json(found.score),
             }
             for c, found in enumerate(parts["single"].found)

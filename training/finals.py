@@ -51,7 +51,7 @@ def make_final(
     points = finalists(plan.level, delay_class, found, single, neighbours=finals.neighbours)
     base = study.search if isinstance(study.search, DdsChoice) else DdsSettings()
     return DdsSearch.among(
-        study.space(),
+        study.space(delay_class),
         points,
         settings=base.model_copy(update={"steps": finals.steps, "restarts": 0}),
         reach=finals.reach,

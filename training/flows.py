@@ -125,7 +125,7 @@ class EpochRunner:
     def __init__(self, study: StudySettings, *, threads: int) -> None:
         self._study = study
         self._threads = threads
-        self._names = study.space().names
+        self._names = study.names
         self._scenarios: dict[str, Scenario] = {}
 
     @property

@@ -46,6 +46,7 @@ class ClassSettings(_Settings):
     percentile: int = Field(95, ge=1, le=99, description="rho: percentile of the queueing delay")
     queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be at most")
     aim: float = Field(1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse")
+    ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges of this class, before the study's")
 
     @property
     def aim_us(self) -> int:
@@ -162,14 +163,20 @@ class StudySettings(_Settings):
         if self.cca not in ALGORITHMS:
             raise ValueError(f"expected an algorithm among {', '.join(ALGORITHMS)}, got {self.cca!r}")
         try:
-            self.space()
+            for delay_class in range(len(self.classes)):
+                self.space(delay_class)
         except TrainingError as error:
             raise ValueError(str(error)) from error
         return self
 
-    def space(self) -> Space:
-        """The box that the searches move in."""
-        return space_of(ALGORITHMS[self.cca], self.ranges)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tuned parameters, in the order of a point's values."""
+        return tuple(spec.name for spec in ALGORITHMS[self.cca].tuned)
+
+    def space(self, delay_class: int) -> Space:
+        """The box that the searches of a class move in."""
+        return space_of(ALGORITHMS[self.cca], {**self.ranges, **self.classes[delay_class].ranges})
 
     @property
     def digest(self) -> str:
@@ -180,15 +187,15 @@ class StudySettings(_Settings):
 def make_search(study: StudySettings, *, state: int, delay_class: int, seed: int | None = None) -> Search:
     """The study's search for one state and class.
 
-    Classes of a state share their initial samples, so also the runs of these.
+    Classes of a state share their initial samples, so also the runs of these where their ranges are the same.
     state: the level, or any other number of its own. seed: instead of the study's.
     """
     choice = study.search
     if isinstance(choice, GridChoice):
-        return GridSearch(study.space(), counts=choice.counts)
+        return GridSearch(study.space(delay_class), counts=choice.counts)
     root = study.seed if seed is None else seed
     return DdsSearch(
-        study.space(),
+        study.space(delay_class),
         settings=choice,
         samples_seed=(root, state),
         steps_seed=(root, state, delay_class + 1),

@@ -13,7 +13,7 @@ from training.judge import judge
 from training.reports import search as search_report
 from training.reports.bound import bounds, missed
 from training.reports.robustness import CONDITIONS, Condition, robustness
-from training.reports.search import SearchReport, pick_levels
+from training.reports.search import SearchReport, halves, pick_levels
 from training.reports.synthetic import synthetic
 from training.states import StateEpoch
 from training.study import Study, epochs_for
@@ -32,24 +32,31 @@ def epochs(*levels: int) -> list[StateEpoch]:
 
 
 def test_levels_are_picked_at_equal_distances_among_those_with_enough_epochs() -> None:
-    many = epochs(*[level for level in (1, 2, 4, 5, 6, 7) for _ in range(6)], 3)
-    assert pick_levels(many, many, 3) == [2, 5, 7]
-    assert pick_levels(many, many, 6) == [1, 2, 4, 5, 6, 7]
+    many = epochs(*[level for level in (1, 2, 4, 5, 6, 7) for _ in range(24)], *[3] * 23)
+    assert pick_levels(many, 3) == [2, 5, 7]
+    assert pick_levels(many, 6) == [1, 2, 4, 5, 6, 7]
 
 
 def test_too_few_levels_with_enough_epochs_are_refused() -> None:
-    many = epochs(*[1] * 6)
+    many = epochs(*[1] * 24)
     with pytest.raises(TrainingError, match=r"expected 2 levels .* got 1"):
-        pick_levels(many, many, 2)
+        pick_levels(many, 2)
+
+
+def test_the_halves_are_every_other_epoch_in_time() -> None:
+    searched, judged = halves(epochs(*[1] * 7)[::-1])
+    assert [e.start_ms for e in searched] == [0, 20, 40, 60]
+    assert [e.start_ms for e in judged] == [10, 30, 50]
 
 
 def test_the_search_report_compares_on_unseen_epochs_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search_report, "GRID", (3, 2, 4))
-    both = [epochs_for(study(), part, threads=2, ran=lambda _s: None) for part in (TRAINING, UNSEEN)]
+    monkeypatch.setattr(search_report, "LEAST_EPOCHS", 6)
+    found = epochs_for(study(), [*TRAINING, *UNSEEN], threads=2, ran=lambda _s: None)
     report = SearchReport(study(), seeds=2, most_epochs=4, threads=2)
-    rows = report.run(*both, levels=2, journal=Journal(tmp_path, key="ab" * 32))
+    rows = report.run(found, levels=2, journal=Journal(tmp_path, key="ab" * 32))
     assert [row["target_ms"] for row in rows] == [50, 100, 50, 100]
     for row in rows:
         assert (row["evaluations"], row["seeds"]) == (8, 2)
@@ -57,7 +64,7 @@ def test_the_search_report_compares_on_unseen_epochs_and_resumes(
         met = row["grid_meets"] and row["seeds_meeting"] == 2
         assert row["holds"] == (met and row["worst_share"] >= 0.98)
     monkeypatch.setattr(SearchReport, "level", lambda *_args: pytest.fail("a finished level ran again"))
-    assert report.run(*both, levels=2, journal=Journal(tmp_path, key="ab" * 32)) == rows
+    assert report.run(found, levels=2, journal=Journal(tmp_path, key="ab" * 32)) == rows
 
 
 def test_robustness_covers_what_the_claim_names() -> None:

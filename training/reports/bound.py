@@ -46,8 +46,8 @@ def bounds(
     levels = by_level(epochs)
     runner = EpochRunner(study, threads=threads)
     asked = {
-        float(c.queueing_delay_ms): objective
-        for c, objective in zip(study.classes, objectives(study, runner, aim=False), strict=True)
+        float(study.classes[c].queueing_delay_ms): (study.space(c), objective)
+        for c, objective in enumerate(objectives(study, runner, aim=False))
     }
     measured = {(row["level"], row["target_ms"]): row for row in figures["levels"]}
     rows = []
@@ -56,7 +56,7 @@ def bounds(
         here = choose(levels.get(level, []), most_epochs)
         if here:
             evaluator = Evaluator(runner, here, rounds=study.rounds)
-            pairs = [(GridSearch(study.space(), counts=counts), asked[target_ms]) for target_ms in targets]
+            pairs = [(GridSearch(space, counts=counts), objective) for space, objective in (asked[t] for t in targets)]
             for target_ms, best in zip(targets, optimise(evaluator, pairs, batch=32), strict=True):
                 ensemble = measured[level, target_ms]["ensemble"]
                 rows.append(

@@ -72,7 +72,7 @@ def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> lis
 @_traces
 @click.option("--levels", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all")
 @click.option("--seeds", type=click.IntRange(1), default=10, show_default=True)
-@click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
+@click.option("--epochs", type=click.IntRange(1), default=20, show_default=True, help="Of each half at most")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("report-search.parts"), show_default=True,
               help="Finished levels are kept here, and not run again")  # fmt: skip
 @_threads
@@ -132,14 +132,13 @@ def _search_rows(
     used = threads or default_threads()
     with Terminal(quiet=quiet) as terminal:
         terminal.phase("reading traces", total=1)
-        both = [recordings_of(paths, part="train"), recordings_of(paths, part="validation")]
-        both[0] = require_recordings(both[0], study)
-        terminal.phase("measuring levels", total=sum(r.duration_s for part in both for r in part))
-        training, unseen = (epochs_for(study, part, threads=used, ran=terminal.advance) for part in both)
+        recordings = require_recordings(recordings_of(paths, part="train"), study)
+        terminal.phase("measuring levels", total=sum(r.duration_s for r in recordings))
+        found = epochs_for(study, recordings, threads=used, ran=terminal.advance)
         terminal.phase("searching", total=levels)
-        key = hashlib.sha256(f"{study_key(study, both[0] + both[1])} {levels} {seeds} {epochs}".encode()).hexdigest()
+        key = hashlib.sha256(f"{study_key(study, recordings)} {levels} {seeds} {epochs}".encode()).hexdigest()
         comparison = SearchReport(study, seeds=seeds, most_epochs=epochs, threads=used, told=terminal.advance)
-        return comparison.run(training, unseen, levels=levels, journal=Journal(work, key=key))
+        return comparison.run(found, levels=levels, journal=Journal(work, key=key))
 
 
 @report.command()
@@ -222,7 +221,10 @@ def synthetic(
             f" {row[w]['p95_queueing_delay_ms']:>9.1f} ms {100 * row[w]['utilization']:>5.1f} %"
             for w in ("recorded", "made")
         )
-        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}{'' if row['holds'] else '  short'}")
+        notes = ["short"] * (not row["holds"]) + [f"{row['links_left_out']} too short to fit"] * bool(
+            row["links_left_out"]
+        )
+        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}  {', '.join(notes)}".rstrip())
     line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
     finish(rows, lines, line=line, as_json=as_json)
 
