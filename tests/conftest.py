@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation.vm import lacking
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
@@ -36,7 +38,7 @@ def lacks_for_mahimahi() -> str:
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
-    "vm": lambda: lacks_commands("qemu-system-x86_64", "vng"),
+    "vm": lacking,
     "mahimahi": lacks_for_mahimahi,
 }
 
