@@ -22,7 +22,9 @@
  *
  * or the single line "clear". One space between words, decimal numbers without
  * leading zeros, every line ended by LF: one table has one text. Anything else
- * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG.
+ * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG. That is
+ * said at `columns` already where the rows that the header announces cannot fit,
+ * so that no header makes the host allocate more than its text could fill.
  *
  * The parser takes the text in pieces of any size, keeps one line, and asks
  * for the memory of the values once the header has told how much:
@@ -256,6 +258,30 @@ CCA_FN int ens_take_columns(struct ens_cursor *c, struct ens_table *t)
 	return -CCA_EINVAL;
 }
 
+/* Digits of a number: at most 10. */
+CCA_FN u32 ens_digits(u32 number)
+{
+	u32 digits = 1;
+
+	for (; number > 9 && digits < 10; number /= 10)
+		digits++;
+	return digits;
+}
+
+/*
+ * The least that the rows take: each number's digits at its smallest, and the
+ * space or LF behind it. 2^15 rows x (3 + 16) numbers x 11 < 2^23.
+ */
+CCA_FN u32 ens_least_rows_bytes(const struct ens_table *t)
+{
+	u32 row_bytes = 2 * (t->n_axes + 1);
+	u32 i;
+
+	for (i = 0; i < t->n_columns; i++)
+		row_bytes += ens_digits(cca_param_at(t->id, t->column[i])->min) + 1;
+	return ens_rows(t) * row_bytes;
+}
+
 /* A row names its own place, so that a text with a row lost is refused. */
 CCA_FN int ens_take_place(struct ens_cursor *c, u32 expected)
 {
@@ -327,6 +353,7 @@ CCA_FN int ens_take_version(struct ens_parser *p, struct ens_cursor *c)
 CCA_FN int ens_take_axis_or_columns(struct ens_parser *p, struct ens_cursor *c)
 {
 	struct cca_word key = ens_take_word(c);
+	int err;
 
 	if (ens_take_char(c, ' '))
 		return -CCA_EINVAL;
@@ -336,8 +363,11 @@ CCA_FN int ens_take_axis_or_columns(struct ens_parser *p, struct ens_cursor *c)
 	}
 	if (!cca_word_is(key, "columns") || !p->table->n_axes)
 		return -CCA_EINVAL;
+	err = ens_take_columns(c, p->table);
+	if (!err && ens_least_rows_bytes(p->table) > ENS_MAX_TEXT_BYTES - p->text_bytes)
+		err = -CCA_EFBIG;
 	p->expects = ENS_ROW;
-	return ens_take_columns(c, p->table);
+	return err;
 }
 
 CCA_FN int ens_take_u32_line(struct ens_cursor *c, const char *key, u32 low, u32 high, u32 *value)
