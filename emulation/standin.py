@@ -27,6 +27,7 @@ from kmod.ensemble import MAX_TEXT_BYTES, write_atomically
 __all__ = ["StandInTree"]
 
 MODULE = "stand-in 0.1.0"
+MAX_VALUES_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
 def _take_values(cca: str, state: _State, text: str) -> _State:
     values = dict(state.parameters)
     specs = {spec.name: spec for spec in ALGORITHMS[cca].params}
+    if len(text) > MAX_VALUES_BYTES:
+        raise _refused(errno.EFBIG, f"{cca}/parameters: more than {MAX_VALUES_BYTES} bytes in one write")
     for line in text.splitlines():
         name, _, number = line.partition(" ")
         if name not in specs or not (number.isascii() and number.isdigit()):
