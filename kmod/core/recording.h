@@ -47,7 +47,7 @@ enum {
 	REC_RATE_INTERVAL, REC_CWND, REC_MSS, REC_SSTHRESH_IN, REC_CREDIT_IN, REC_HASH,
 	/* what the core made of it */
 	REC_PACING_LOW, REC_PACING_HIGH, REC_CWND_OUT, REC_SSTHRESH_OUT, REC_CREDIT_OUT,
-	REC_STATE, REC_EPOCH, REC_SET_OUT,
+	REC_RESULT, REC_STATE, REC_EPOCH, REC_SET_OUT,
 	REC_SUM = REC_WORDS - 1,
 };
 
@@ -267,12 +267,6 @@ CCA_FN u32 *rec_table_place(struct ens_table *t, u32 i)
 	return i < CCA_MAX_PARAMS ? &t->column[i] : (u32 *)0;
 }
 
-/* An axis in use is logarithmic when it has parts of an octave. */
-CCA_FN bool rec_axis_is_log(const struct ens_axis *a)
-{
-	return a->per_octave != 0;
-}
-
 /* part: 0 to REC_TABLE_RECORDS - 1 are the header, those behind hold the values. */
 CCA_FN void rec_put_table(struct rec_record *r, const struct ens_table *t, u32 part)
 {
@@ -298,6 +292,33 @@ CCA_FN u32 rec_table_records(const struct ens_table *t)
 {
 	/* At most 2^19 values. */
 	return REC_TABLE_RECORDS + (ens_rows(t) * t->n_columns + REC_VALUES - 1) / REC_VALUES;
+}
+
+/* What rec_put_table() made of the table's numbers, part by part; values: the host's memory. */
+CCA_FN void rec_get_table(const struct rec_record *r, struct ens_table *t)
+{
+	u32 *place;
+	u32 i;
+
+	t->generation = r->table;
+	for (i = 0; i < REC_VALUES; i++) {
+		place = rec_table_place(t, r->flow * REC_VALUES + i);
+		if (place)
+			*place = r->word[i];
+	}
+	for (i = 0; i < ENS_MAX_AXES; i++)
+		t->axis[i].scale = t->axis[i].per_octave ? ENS_LOG : ENS_LINEAR;
+}
+
+CCA_FN void rec_get_values(const struct rec_record *r, u32 *values, u32 count)
+{
+	u32 i, at;
+
+	for (i = 0; i < REC_VALUES; i++) {
+		at = (r->flow - REC_TABLE_RECORDS) * REC_VALUES + i;
+		if (at < count)
+			values[at] = r->word[i];
+	}
 }
 
 #endif /* CCA_RECORDING_H */

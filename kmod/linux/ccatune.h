@@ -150,6 +150,7 @@ struct ccatune_flow {
 	struct hlist_node node;
 	struct rcu_head rcu;
 	u32 hash;			/* random, fixed */
+	u32 start_delivered;		/* tp->delivered when the connection began */
 	u32 recorded_as;		/* number within recordings; 0: not recorded */
 
 	/* The epoch that runs, and the row that it belongs to. */

@@ -62,6 +62,7 @@ struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, str
 	flow->cca = cca;
 	flow->sk = sk;
 	flow->hash = get_random_u32();
+	flow->start_delivered = tcp_sk(sk)->delivered;
 	flow->recorded_as = ccatune_recording_number();
 	ccatune_flow_begin_epoch(flow, tcp_sk(sk)->tcp_mstamp);
 	ccatune_flow_list(flow);

@@ -116,8 +116,6 @@ int ccatune_register(struct ccatune_algorithm *algorithm)
 
 	if (!name)
 		return -EINVAL;
-	algorithm->net_ops.id = &algorithm->net_id;
-	algorithm->net_ops.size = sizeof(struct ccatune_cca *);
 	algorithm->cache = kmem_cache_create(algorithm->cache_name, algorithm->flow_bytes, 0,
 					     SLAB_HWCACHE_ALIGN, NULL);
 	if (!algorithm->cache)

@@ -25,10 +25,24 @@ static inline void ccatune_read_start(const struct sock *sk, struct cca_start *s
 	start->mss_bytes = tp->mss_cache;
 }
 
+/*
+ * Whether the sample measures the application. The kernel takes every first
+ * flight for limited by the application, since the socket was empty before it;
+ * then it is the socket's own state that tells, as for an ACK without a sample.
+ */
+static inline bool ccatune_is_app_limited(const struct ccatune_flow *flow,
+					  const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	if (!rs->prior_mstamp || rs->prior_delivered == flow->start_delivered)
+		return tp->app_limited != 0;
+	return rs->is_app_limited;
+}
+
 /* false: the ACK neither delivered nor lost a packet, and is no event for a core. */
-static inline bool ccatune_read_ack(const struct sock *sk, const struct rate_sample *rs,
+static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struct rate_sample *rs,
 				    struct cca_ack *ack)
 {
+	const struct sock *sk = flow->sk;
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!rs->acked_sacked && rs->losses <= 0)
@@ -47,8 +61,7 @@ static inline bool ccatune_read_ack(const struct sock *sk, const struct rate_sam
 	}
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
-	/* Without a sample (only losses) the socket's own state is the newest word on it. */
-	ack->app_limited = rs->prior_mstamp ? rs->is_app_limited : tp->app_limited != 0;
+	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
 	ack->cwnd_limited = tp->is_cwnd_limited;
 	return true;
 }

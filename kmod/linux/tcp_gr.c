@@ -8,7 +8,7 @@
 #include <linux/inet_diag.h>
 #include <linux/module.h>
 
-#include "gr_flow.h"
+#include "gr_recording.h"
 #include "sock.h"
 
 struct gr_sock {
@@ -34,13 +34,7 @@ static struct gr_kflow *gr_kflow_of(const struct sock *sk)
 static void gr_record(struct gr_kflow *f, struct ccatune_recording *recording,
 		      struct rec_record *r)
 {
-	rec_put_decision(r, &f->decision);
-	r->mode = f->gr.gr.mode;
-	r->turn = f->gr.turn;
-	r->held_back = f->gr.held_back;
-	r->word[REC_STATE] = f->gr.clock.state;
-	r->word[REC_EPOCH] = f->gr.clock.epoch;
-	r->word[REC_SET_OUT] = rec_set_sum(&f->gr.params, CCA_ID_gr);
+	gr_put_outcome(r, &f->gr, &f->decision);
 	ccatune_record(recording, r);
 }
 
@@ -58,7 +52,6 @@ static void gr_record_start(struct gr_kflow *f, const struct cca_start *start,
 	gr_record(f, recording, &r);
 }
 
-/* Table and parameters are read at a turn alone. */
 static void gr_record_ack(struct gr_kflow *f, const struct cca_ack *ack,
 			  const struct ccatune_table *table, const struct ccatune_params *params)
 {
@@ -68,13 +61,10 @@ static void gr_record_ack(struct gr_kflow *f, const struct cca_ack *ack,
 	if (!recording)
 		return;
 	rec_init(&r, REC_ACK, f->head.recorded_as, ack->now_us);
-	rec_put_ack(&r, ack);
-	r.delay_class = f->gr.clock.delay_class;
+	gr_put_ack(&r, &f->gr, ack, table ? table->ens.generation : 0, params->version);
 	if (f->gr.turn != ENS_WAITED) {
 		ccatune_record_table(recording, table);
 		ccatune_record_params(recording, params, CCA_ID_gr);
-		r.table = table ? table->ens.generation : 0;
-		r.params = params->version;
 	}
 	gr_record(f, recording, &r);
 }
@@ -108,7 +98,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 	struct ccatune_table *table;
 	struct cca_ack ack;
 
-	if (!f || !ccatune_read_ack(sk, rs, &ack))
+	if (!f || !ccatune_read_ack(&f->head, rs, &ack))
 		return;
 	rcu_read_lock();
 	table = ccatune_table(f->head.cca);
@@ -305,6 +295,8 @@ static struct ccatune_algorithm gr_algorithm = {
 		.init = gr_net_init,
 		.pre_exit = gr_net_pre_exit,
 		.exit = gr_net_exit,
+		.id = &gr_algorithm.net_id,
+		.size = sizeof(struct ccatune_cca *),
 	},
 };
 
