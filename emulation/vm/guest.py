@@ -7,8 +7,8 @@ The guest sees the machine's root file system; what it writes is gone with it, e
 which is its working folder (`$CCATUNE_SHARE`). Its network is its loopback. It runs under software emulation, so
 that the result does not depend on what the machine's processor lends to guests.
 
-Output goes to files in the shared folder: `stdout`, `stderr`, `kernel.log` (the whole log at the end), `console`
-(what the kernel printed on its serial line, which is all that is left of a kernel that died).
+Output goes to files in `.guest` in the shared folder: `stdout`, `stderr`, `kernel.log` (the whole log at the end),
+`console` (what the kernel printed on its serial line, which is all that is left of a kernel that died).
 
 QEMU dies with the process that started it, by whatever signal that one ends (PR_SET_PDEATHSIG).
 """
@@ -30,6 +30,7 @@ from emulation.vm.kernels import GuestError, KernelLine, kernel_line
 
 __all__ = ["GuestResult", "run_in_guest"]
 
+_BEGINS = "guest: the command begins"
 _COMPLAINT = re.compile(r"\b(BUG|WARNING|Oops|panic|Call Trace|stall)\b")
 _START = """\
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
@@ -39,6 +40,7 @@ mkdir -p /lib/modules/{release}
 mount --bind {modules} /lib/modules/{release}
 ip link set lo up
 cd {share}
+echo {begins} >/dev/kmsg
 {command} </dev/null >{share}/.guest/stdout 2>{share}/.guest/stderr
 echo $? >{share}/.guest/status
 dmesg >{share}/.guest/kernel.log
@@ -50,7 +52,7 @@ sleep 10
 
 @dataclass(frozen=True)
 class GuestResult:
-    """What a run gave; `files` is the shared folder, where it was asked to stay."""
+    """What a run gave. kernel_log: since the command began; files: the shared folder, where it was asked to stay."""
 
     status: int
     stdout: str
@@ -142,6 +144,7 @@ def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
     own.mkdir()
     start = _START.format(
         share=SHARE,
+        begins=_BEGINS,
         release=kernel.release,
         modules=shlex.quote(str(kernel.modules)),
         command=job.command,
@@ -163,7 +166,7 @@ def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
         status=int(_text(own / "status")),
         stdout=_text(own / "stdout"),
         stderr=_text(own / "stderr"),
-        kernel_log=_text(own / "kernel.log"),
+        kernel_log=_text(own / "kernel.log").partition(f"{_BEGINS}\n")[2],
         files=folder,
     )
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Bulk flows over TCP that say what they met: python traffic.py receive|send ...; the standard library alone.
+"""Bulk flows over TCP that say what they met: python traffic.py receive|fetch|send ...; the standard library alone.
 
 The sender chooses its congestion control (TCP_CONGESTION), priority and mark by socket option, sends for a time
-or a number of bytes, and writes JSON lines: one a sample, one at the end. The receiver takes any number of flows
-and throws away what comes. Run as a file, so that a guest starts it in a moment.
+or a number of bytes, and writes JSON lines: one a sample, one at the end. `receive` takes any number of flows
+and throws away what comes. Where only the receiver can open a connection (behind Mahimahi's address translation),
+`send --listen` waits for the flow n on port + n, and `fetch` connects. Run as a file, so that a guest starts it in
+a moment.
 
     {"flow": 0, "at_s": 1.0, "acked_bytes": ..., "rtt_us": ..., "min_rtt_us": ..., "cwnd_pkts": ..., ...}
     {"flow": 0, "end": true, "seconds": ..., "acked_bytes": ..., "mbps": ...}
@@ -64,6 +66,7 @@ class Plan:
     sample_s: float
     priorities: list[int]
     mark: int
+    listen: bool
 
 
 class Flow:
@@ -73,18 +76,37 @@ class Flow:
         self.number = number
         self.plan = plan
         self.sent_bytes = 0
-        family = socket.AF_INET6 if ":" in plan.host else socket.AF_INET
-        self.connection = socket.socket(family, socket.SOCK_STREAM)
-        if plan.cca:
-            self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, plan.cca.encode())
-        if plan.priorities:
-            self.connection.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, plan.priorities[number % len(plan.priorities)])
-        if plan.mark:
-            self.connection.setsockopt(socket.SOL_SOCKET, _SO_MARK, plan.mark)
-        self.connection.connect((plan.host, plan.port))
+        self.connection = self._accept() if plan.listen else self._connect()
         self.connection.settimeout(0.0)
+        self.begin()
+
+    def begin(self) -> None:
+        """Count time from now."""
         self.start_s = time.monotonic()
-        self.next_sample_s = self.start_s + plan.sample_s
+        self.next_sample_s = self.start_s + self.plan.sample_s
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(family_of(self.plan.host), socket.SOCK_STREAM)
+        self._choose(connection)
+        connection.connect((self.plan.host, self.plan.port))
+        return connection
+
+    def _accept(self) -> socket.socket:
+        """The options are set on the listening socket: a connection has its own from its first packet on."""
+        address = (self.plan.host, self.plan.port + self.number)
+        with socket.create_server(address, family=family_of(self.plan.host)) as listener:
+            self._choose(listener)
+            print_line({"listening": address[1]})
+            return listener.accept()[0]
+
+    def _choose(self, chosen: socket.socket) -> None:
+        plan = self.plan
+        if plan.cca:
+            chosen.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, plan.cca.encode())
+        if plan.priorities:
+            chosen.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, plan.priorities[self.number % len(plan.priorities)])
+        if plan.mark:
+            chosen.setsockopt(socket.SOL_SOCKET, _SO_MARK, plan.mark)
 
     def push(self) -> bool:
         """Hand the kernel what it takes now; False when the flow's bytes are out."""
@@ -113,6 +135,7 @@ def send(plan: Plan) -> None:
     selector = selectors.DefaultSelector()
     flows = [Flow(number, plan) for number in range(plan.flows)]
     for flow in flows:
+        flow.begin()
         selector.register(flow.connection, selectors.EVENT_WRITE, flow)
     alive = set(range(plan.flows))
     end_s = time.monotonic() + plan.seconds if plan.seconds else float("inf")
@@ -153,8 +176,7 @@ def print_line(line: dict[str, object]) -> None:
 def receive(host: str, port: int, seconds: float) -> None:
     """Take flows and throw away what comes, for a time; says `listening` when it does."""
     selector = selectors.DefaultSelector()
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=1024)
+    listener = socket.create_server((host, port), family=family_of(host), backlog=1024)
     listener.settimeout(0.0)
     selector.register(listener, selectors.EVENT_READ)
     print_line({"listening": listener.getsockname()[1]})
@@ -168,6 +190,40 @@ def receive(host: str, port: int, seconds: float) -> None:
                 selector.register(connection, selectors.EVENT_READ)
             else:
                 take(selector, key.fileobj, buffer)
+
+
+def fetch(host: str, port: int, flows: int, seconds: float) -> None:
+    """Open the flows towards `send --listen` and throw away what comes, until they end."""
+    selector = selectors.DefaultSelector()
+    buffer = bytearray(1 << 20)
+    end_s = time.monotonic() + seconds
+    for number in range(flows):
+        connection = connect_patiently(host, port + number, end_s)
+        selector.register(connection, selectors.EVENT_READ)
+    while selector.get_map() and time.monotonic() < end_s:
+        for key, _ in selector.select(timeout=0.2):
+            take(selector, key.fileobj, buffer)
+
+
+def connect_patiently(host: str, port: int, end_s: float) -> socket.socket:
+    """Connect, again and again until somebody listens there."""
+    while True:
+        connection = socket.socket(family_of(host), socket.SOCK_STREAM)
+        try:
+            connection.connect((host, port))
+        except ConnectionRefusedError:
+            connection.close()
+            if time.monotonic() >= end_s:
+                raise
+            time.sleep(0.02)
+        else:
+            connection.settimeout(0.0)
+            return connection
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    """The kind of an address."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def take(selector: selectors.BaseSelector, connection: object, buffer: bytearray) -> None:
@@ -195,6 +251,11 @@ def main() -> None:
     receiver.add_argument("--host", default="127.0.0.1")
     receiver.add_argument("--port", type=int, required=True)
     receiver.add_argument("--seconds", type=float, default=3600.0)
+    fetcher = commands.add_parser("fetch", help="take flows from `send --listen`")
+    fetcher.add_argument("--host", required=True)
+    fetcher.add_argument("--port", type=int, required=True)
+    fetcher.add_argument("--flows", type=int, default=1)
+    fetcher.add_argument("--seconds", type=float, default=3600.0)
     sender = commands.add_parser("send", help="send flows")
     sender.add_argument("--host", default="127.0.0.1")
     sender.add_argument("--port", type=int, required=True)
@@ -205,9 +266,11 @@ def main() -> None:
     sender.add_argument("--sample", type=float, default=0.25, dest="sample_s", help="seconds between two lines")
     sender.add_argument("--priority", type=int, action="append", default=[], dest="priorities", help="in turn")
     sender.add_argument("--mark", type=int, default=0)
+    sender.add_argument("--listen", action="store_true", help="wait for `fetch` on PORT, PORT + 1 ...")
     values = vars(parser.parse_args())
-    if values.pop("command") == "receive":
-        receive(**values)
+    command = values.pop("command")
+    if command != "send":
+        (receive if command == "receive" else fetch)(**values)
         return
     if not values["seconds"] and not values["total_bytes"]:
         parser.error("expected --seconds or --bytes, got neither")
