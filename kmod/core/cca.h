@@ -37,7 +37,7 @@
 #define CCA_ERANGE ERANGE
 #define CCA_ESTALE ESTALE
 #else
-#ifndef __VMLINUX_H__		/* a BPF host's vmlinux.h has them, and bool, with types of its own */
+#ifndef __VMLINUX_H__	/* a BPF host's vmlinux.h has them, and bool, in its own way */
 #include <stdbool.h>
 #include <stdint.h>
 typedef uint8_t u8;

@@ -17,7 +17,7 @@
 #define CCA_ENSEMBLE_H
 
 #include "cca.h"
-#include "params.h"
+#include "words.h"
 
 #define ENS_MAX_AXES 2u
 #define ENS_MAX_LEVELS 64u
@@ -27,7 +27,7 @@
 #define ENS_MAX_EPOCH_MS 3600000u
 #define ENS_MAX_EPSILON_PCT 1000u
 #define ENS_MAX_QUEUEING_DELAY_US 60000000u
-#define ENS_MAX_SERIAL ((1ull << 63) - 1)
+#define ENS_MAX_SERIAL ENS_MAX_NUMBER
 #define ENS_PERMILLE 1000u
 
 enum ens_scale {
@@ -54,7 +54,7 @@ struct ens_table {
 	char channel[ENS_MAX_NAME + 1];
 	char digest[ENS_DIGEST_LEN + 1];
 	u64 serial;
-	u64 generation;			/* the host's number for it, never given twice; not in the text */
+	u64 generation;			/* the host's number for it, never given twice */
 	u32 id;				/* CCA_ID_ of the algorithm */
 	u32 epoch_ms;			/* P */
 	u32 estimate_ms;		/* gamma P */

@@ -19,7 +19,7 @@ struct gr_flow {
 	struct gr_state gr;
 	struct ens_clock clock;
 	struct gr_params params;	/* in force */
-	u32 hash;			/* any, fixed for the flow: decides whether it is held back */
+	u32 hash;			/* any, fixed: decides whether the flow is held back */
 	u8 turn;			/* enum ens_turn of the last ACK */
 	bool held_back;			/* by the table of the last turn */
 };

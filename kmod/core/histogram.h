@@ -16,6 +16,7 @@
 
 #define CCA_HISTOGRAM_FIRST_BITS 8u	/* 256 us */
 #define CCA_HISTOGRAM_PART_BITS 3u
+#define CCA_HISTOGRAM_PART_MASK ((1u << CCA_HISTOGRAM_PART_BITS) - 1)
 #define CCA_HISTOGRAM_OCTAVES 12u
 #define CCA_HISTOGRAM_BUCKETS (1u + (CCA_HISTOGRAM_OCTAVES << CCA_HISTOGRAM_PART_BITS))
 
@@ -26,9 +27,9 @@ CCA_FN u32 cca_histogram_bucket(u32 delay_us)
 	if (!(delay_us >> CCA_HISTOGRAM_FIRST_BITS))
 		return 0;
 	bits = 31u - (u32)__builtin_clz(delay_us);
-	part = (delay_us >> (bits - CCA_HISTOGRAM_PART_BITS)) & ((1u << CCA_HISTOGRAM_PART_BITS) - 1);
-	return cca_min_u32(1 + ((bits - CCA_HISTOGRAM_FIRST_BITS) << CCA_HISTOGRAM_PART_BITS) + part,
-			   CCA_HISTOGRAM_BUCKETS - 1);
+	part = (delay_us >> (bits - CCA_HISTOGRAM_PART_BITS)) & CCA_HISTOGRAM_PART_MASK;
+	bits = (bits - CCA_HISTOGRAM_FIRST_BITS) << CCA_HISTOGRAM_PART_BITS;
+	return cca_min_u32(1 + bits + part, CCA_HISTOGRAM_BUCKETS - 1);
 }
 
 /* Lowest delay of a bucket; of the one behind the last: where that ends. At most 2^20 us. */
@@ -39,7 +40,7 @@ CCA_FN u32 cca_histogram_edge_us(u32 bucket)
 	if (!bucket)
 		return 0;
 	octave = (bucket - 1) >> CCA_HISTOGRAM_PART_BITS;
-	part = (bucket - 1) & ((1u << CCA_HISTOGRAM_PART_BITS) - 1);
+	part = (bucket - 1) & CCA_HISTOGRAM_PART_MASK;
 	return ((1u << CCA_HISTOGRAM_PART_BITS) + part) <<
 	       (octave + CCA_HISTOGRAM_FIRST_BITS - CCA_HISTOGRAM_PART_BITS);
 }

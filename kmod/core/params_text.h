@@ -8,7 +8,7 @@
 #ifndef CCA_PARAMS_TEXT_H
 #define CCA_PARAMS_TEXT_H
 
-#include "ensemble_text.h"
+#include "words.h"
 
 /* The line at *at without its LF; *at moves behind it. */
 CCA_FN struct ens_cursor cca_next_line(const char **at, const char *end)
@@ -29,7 +29,7 @@ CCA_FN int cca_take_assignment(struct ens_cursor *line, struct cca_word *name, u
 	*name = ens_take_word(line);
 	err = ens_take_char(line, ' ');
 	if (!err)
-		err = ens_take_number(line, 0, ENS_MAX_SERIAL, value);
+		err = ens_take_number(line, 0, ENS_MAX_NUMBER, value);
 	return !err && !ens_at_end(line) ? -CCA_EINVAL : err;
 }
 

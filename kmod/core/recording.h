@@ -25,7 +25,7 @@
 #define REC_VERSION 1u
 #define REC_WORDS 24u
 #define REC_VALUES 20u			/* of a table in one VALUES record */
-#define REC_TABLE_RECORDS 3u		/* of a table, before its values: 7 + 2 x 3 + 8 x 2 + 16 words */
+#define REC_TABLE_RECORDS 3u		/* before its values: 7 + 2 x 3 + 8 x 2 + 16 words */
 
 enum rec_kind {
 	REC_NOTHING,		/* a record that was never finished */
@@ -271,6 +271,8 @@ CCA_FN u32 *rec_table_place(struct ens_table *t, u32 i)
 CCA_FN void rec_put_table(struct rec_record *r, const struct ens_table *t, u32 part)
 {
 	u32 values = ens_rows(t) * t->n_columns;
+	u32 first = part * REC_VALUES;
+	const u32 *place;
 	u32 i, at;
 
 	r->table = t->generation;
@@ -278,11 +280,10 @@ CCA_FN void rec_put_table(struct rec_record *r, const struct ens_table *t, u32 p
 	r->flow = part;
 	for (i = 0; i < REC_VALUES; i++) {
 		if (part < REC_TABLE_RECORDS) {
-			const u32 *place = rec_table_place((struct ens_table *)t, part * REC_VALUES + i);
-
+			place = rec_table_place((struct ens_table *)t, first + i);
 			r->word[i] = place ? *place : 0;
 		} else {
-			at = (part - REC_TABLE_RECORDS) * REC_VALUES + i;
+			at = first - REC_TABLE_RECORDS * REC_VALUES + i;
 			r->word[i] = at < values ? t->values[at] : 0;
 		}
 	}

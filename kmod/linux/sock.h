@@ -20,7 +20,7 @@ static inline void ccatune_read_start(const struct sock *sk, struct cca_start *s
 	u32 min_rtt_us = tcp_min_rtt(tp);
 
 	start->now_us = tp->tcp_mstamp;
-	/* The handshake's; all bits are set before there is one. A socket may also change over in mid-life. */
+	/* All bits are set before there is one. A socket may also change over in mid-life. */
 	start->rtt_us = min_rtt_us != U32_MAX ? min(min_rtt_us, CCA_MAX_RTT_US) : 0;
 	start->cwnd_pkts = tcp_snd_cwnd(tp);
 	start->delivered_pkts = tp->delivered;

@@ -189,7 +189,7 @@ static void gr_open(struct sock *sk)
 
 	own->flow = NULL;
 	if (!head) {
-		/* The owner stays the same, and with it who the module's reference is given back to. */
+		/* Of the same owner: the module's reference is given back as it was taken. */
 		inet_csk(sk)->icsk_ca_ops = &gr_plain_ops;
 		return;
 	}
@@ -237,19 +237,20 @@ static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
 	const struct gr_kflow *f = gr_kflow_of(sk);
-	u64 bandwidth;
+	u64 bandwidth, rate;
 
 	if (!f || !(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
 		return 0;
 	memset(info, 0, sizeof(*info));
 	bandwidth = cca_rate_of(&f->gr.gr.bandwidth, f->gr.gr.mss_bytes);
+	rate = f->gr.gr.rate_bytes_per_s;
 	info->bbr.bbr_bw_lo = (u32)bandwidth;
 	info->bbr.bbr_bw_hi = (u32)(bandwidth >> 32);
 	info->bbr.bbr_min_rtt = f->gr.gr.min_rtt_us;
 	/* 2^37 x 2^8: fits. */
 	if (bandwidth)
 		info->bbr.bbr_pacing_gain =
-			(u32)min_t(u64, cca_div(f->gr.gr.rate_bytes_per_s << 8, bandwidth), U32_MAX);
+			(u32)min_t(u64, cca_div(rate << 8, bandwidth), U32_MAX);
 	info->bbr.bbr_cwnd_gain = (f->gr.params.cwnd_gain_pct << 8) / 100;
 	*attr = INET_DIAG_BBRINFO;
 	return sizeof(info->bbr);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The replayer of kernel recordings, on recordings made in user space: what it takes, and that it finds a flipped bit."""
+"""The replayer of kernel recordings, on recordings made in user space: what it takes, and what it finds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Pat
 @pytest.mark.parametrize("at", [0, 8, 16, 24, 32, 60, 100, 127])
 def test_a_flipped_bit_anywhere_is_found_by_the_sum(at: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / "gr.recording").read_bytes(), ACK, at, keep_sum=True)
-    with pytest.raises(RecordingError, match="sum|kind"):
+    with pytest.raises(RecordingError, match=r"sum|kind"):
         replay_bytes(workshop, data, tmp_path)
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/params_text.h: what `parameters` takes, what it refuses, and in which line. */
+/* kmod/core/params_text.h, words.h: what `parameters` takes, what it refuses, and in which line. */
 #include "gr.h"
 #include "params_text.h"
 
