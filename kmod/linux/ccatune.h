@@ -128,6 +128,7 @@ struct ccatune_cca {
 	struct net *net;			/* while the /proc files are there */
 	struct proc_dir_entry *dir;
 	struct mutex lock;			/* of writers */
+	struct ccatune_table *leaving;		/* with the namespace */
 	struct ccatune_recording *recorded;	/* ended, to be read */
 	u64 instance;				/* random: another one after a reload */
 	u64 generation;				/* tables taken and cleared */

@@ -109,7 +109,7 @@ static struct ensemble_text *ensemble_text_new(u32 id)
 
 static int ensemble_give_values(struct ensemble_text *text)
 {
-	u32 *values = kvmalloc(ens_values_bytes(&text->table->ens), GFP_KERNEL_ACCOUNT);
+	u32 *values = kvmalloc(ens_values_bytes(&text->table->ens), CCATUNE_GFP_LARGE);
 
 	if (!values)
 		return -ENOMEM;

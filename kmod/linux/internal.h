@@ -9,12 +9,16 @@
 
 #include "ccatune.h"
 
+/* What a writer asks for by the text: charged to it, and its own matter when there is none. */
+#define CCATUNE_GFP_LARGE (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
 /* table.c */
 struct ccatune_table *ccatune_table_alloc(void);
 int ccatune_table_add_stats(struct ccatune_table *table);
 void ccatune_table_put(struct ccatune_table *table);
 struct ccatune_table *ccatune_table_get_own(struct ccatune_cca *cca, u64 *generation);
 int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered);
+struct ccatune_table *ccatune_table_unpublish(struct ccatune_cca *cca);
 void ccatune_table_clear(struct ccatune_cca *cca);
 int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len);
 int ccatune_params_init(struct ccatune_cca *cca);

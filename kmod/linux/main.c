@@ -87,13 +87,14 @@ err_free:
 }
 EXPORT_SYMBOL_GPL(ccatune_net_init);
 
-/* Behind this nobody writes; behind the grace period that follows nobody reads. */
+/* Behind this nobody writes; behind the grace period that the kernel then waits nobody reads. */
 void ccatune_net_pre_exit(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	struct ccatune_cca *cca = ccatune_cca_of(net, algorithm);
 
 	proc_remove(cca->dir);
 	ccatune_recording_stop(cca);
+	cca->leaving = ccatune_table_unpublish(cca);
 }
 EXPORT_SYMBOL_GPL(ccatune_net_pre_exit);
 
@@ -102,7 +103,7 @@ void ccatune_net_exit(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	struct ccatune_cca *cca = ccatune_cca_of(net, algorithm);
 
-	ccatune_table_clear(cca);
+	ccatune_table_put(cca->leaving);
 	if (algorithm->initial == cca)
 		algorithm->initial = NULL;
 	ccatune_cca_put(cca);

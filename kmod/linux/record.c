@@ -147,7 +147,7 @@ static struct ccatune_recording *recording_new(u32 size)
 
 	if (!r)
 		return NULL;
-	r->records = kvcalloc(size, sizeof(*r->records), GFP_KERNEL_ACCOUNT);
+	r->records = kvcalloc(size, sizeof(*r->records), CCATUNE_GFP_LARGE);
 	if (!r->records) {
 		kfree(r);
 		return NULL;

@@ -24,9 +24,8 @@ struct ccatune_table *ccatune_table_alloc(void)
 /* The text bounds the rows: less than 2^15 of them. */
 int ccatune_table_add_stats(struct ccatune_table *table)
 {
-	table->rows = kvcalloc(ens_rows(&table->ens), sizeof(*table->rows), GFP_KERNEL_ACCOUNT);
-	table->delays = kvcalloc(table->ens.n_classes, sizeof(*table->delays),
-				 GFP_KERNEL_ACCOUNT);
+	table->rows = kvcalloc(ens_rows(&table->ens), sizeof(*table->rows), CCATUNE_GFP_LARGE);
+	table->delays = kvcalloc(table->ens.n_classes, sizeof(*table->delays), CCATUNE_GFP_LARGE);
 	return table->rows && table->delays ? 0 : -ENOMEM;
 }
 
@@ -83,7 +82,8 @@ int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 	return verdict;
 }
 
-void ccatune_table_clear(struct ccatune_cca *cca)
+/* The caller's, to be put when a grace period has passed. */
+struct ccatune_table *ccatune_table_unpublish(struct ccatune_cca *cca)
 {
 	struct ccatune_table *before;
 
@@ -91,7 +91,12 @@ void ccatune_table_clear(struct ccatune_cca *cca)
 	before = rcu_replace_pointer(cca->table, NULL, lockdep_is_held(&cca->lock));
 	cca->generation++;
 	mutex_unlock(&cca->lock);
-	ccatune_table_retire(before);
+	return before;
+}
+
+void ccatune_table_clear(struct ccatune_cca *cca)
+{
+	ccatune_table_retire(ccatune_table_unpublish(cca));
 }
 
 int ccatune_params_init(struct ccatune_cca *cca)
