@@ -31,7 +31,7 @@
 #include "recording.h"
 
 #define CCATUNE_VERSION "0.1.0"
-#define CCATUNE_BUCKETS 64u	/* of flows, a power of two */
+#define CCATUNE_BUCKETS 256u	/* of flows, a power of two */
 
 struct ccatune_cca;
 struct ccatune_flow;

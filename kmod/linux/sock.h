@@ -17,9 +17,11 @@ static inline void ccatune_read_start(const struct sock *sk, struct cca_start *s
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
+	u32 min_rtt_us = tcp_min_rtt(tp);
+
 	start->now_us = tp->tcp_mstamp;
-	/* Only the handshake has been seen: its RTT. */
-	start->rtt_us = ccatune_rtt_us((long)(tp->srtt_us >> 3));
+	/* The handshake's; all bits are set before there is one. A socket may also change over in mid-life. */
+	start->rtt_us = min_rtt_us != U32_MAX ? min(min_rtt_us, CCA_MAX_RTT_US) : 0;
 	start->cwnd_pkts = tcp_snd_cwnd(tp);
 	start->delivered_pkts = tp->delivered;
 	start->mss_bytes = tp->mss_cache;
