@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import sys
@@ -72,20 +71,3 @@ def load(folder: Path, name: str) -> Outcome:
         kernel_log=data["kernel_log"],
         seconds=data["seconds"],
     )
-
-
-def once(folder: Path, make: Any) -> Any:
-    """Call `make` in the first worker that asks; the others wait for it and find what it left in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        failed = folder / "failed"
-        if failed.exists():
-            raise GuestError(failed.read_text())
-        if not (folder / "done").exists():
-            try:
-                make()
-            except GuestError as error:
-                failed.write_text(str(error))
-                raise
-            (folder / "done").touch()
