@@ -47,7 +47,7 @@ demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of 
 test: build lint check ## Set up, build, lint and run every tier that this machine can run
 
 check: build ## The tests alone (ARGS="-k gr -x" to choose)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: build ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -64,6 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
         )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tier vm goes first and to one worker: its machines take turns, and the other worker does the rest."""
+    items.sort(key=lambda item: item.get_closest_marker("vm") is None)
+    for item in items:
+        if item.get_closest_marker("vm") is not None:
+            item.add_marker(pytest.mark.xdist_group("vm"))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose tier this machine cannot run."""
     reason = TIERS[tier_of(item.keywords)]()

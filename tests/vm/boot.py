@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
 import sys
@@ -21,8 +20,8 @@ EXPECTED = re.compile(
     r"loading out-of-tree module taints kernel|module verification failed: signature|netem: version|"
     r"IPv6: ADDRCONF\(NETDEV_CHANGE\): \w+: link becomes ready|tun: Universal TUN/TAP|"
     r"TCP: request_sock_TCP: Possible SYN flooding|IPv6: \w+: IPv6 duplicate address|^guest: |"
-    r"clocksource: |process '.*' started with executable stack|hrtimer: interrupt took|random: |"
-    r"workqueue: .* hogged CPU|perf: interrupt took too long"
+    r"drop_caches: 3|^evm: overlay not supported|clocksource: |process '.*' started with executable stack|"
+    r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long"
 )
 
 
@@ -49,7 +48,7 @@ def run_programs(
     folder.mkdir(parents=True, exist_ok=True)
     built = build_modules(line)
     modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
-    (folder / "job.json").write_text(json.dumps({**job, "modules": modules, "repository": str(REPOSITORY)}))
+    (folder / "job.json").write_text(json.dumps({**job, "modules": modules, "release": built.kernel.release}))
     command = [python(), "-I", "-S", str(GUEST / "runner.py"), str(REPOSITORY), *names]
     done = run_in_guest(line, command, timeout_s=timeout_s, files=folder)
     if done.status:
@@ -72,20 +71,3 @@ def load(folder: Path, name: str) -> Outcome:
         kernel_log=data["kernel_log"],
         seconds=data["seconds"],
     )
-
-
-def once(folder: Path, make: Any) -> Any:
-    """Call `make` in the first worker that asks; the others wait for it and find what it left in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        failed = folder / "failed"
-        if failed.exists():
-            raise GuestError(failed.read_text())
-        if not (folder / "done").exists():
-            try:
-                make()
-            except GuestError as error:
-                failed.write_text(str(error))
-                raise
-            (folder / "done").touch()

@@ -67,7 +67,8 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
             moved_s = time.monotonic()
             tree.must("ensemble", job["tables"]["moved"])
             taken_s: dict[str, float] = {}
-            epochs = {flow["local"]: flow["epoch"] for flow in before}
+            # An epoch that is running now began before the move, or has taken the new table already.
+            epochs = {flow["local"]: flow["epoch"] for flow in map(pick, tree.flows())}
             late: dict[str, int] = {}
             while len(taken_s) < 50 and time.monotonic() < moved_s + 20:
                 for flow in (pick(one) for one in tree.flows()):
@@ -81,7 +82,9 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
             status, rows = tree.status(), tree.rows()
             tree.must("ensemble", "clear\n")
             inside.wait_for(
-                lambda: all(flow["state"] == "-" for flow in tree.flows()), timeout_s=20, what="no rows behind the clear"
+                lambda: all(flow["state"] == "-" for flow in tree.flows()),
+                timeout_s=20,
+                what="no rows behind the clear",
             )
             cleared = [pick(flow) for flow in tree.flows()]
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")

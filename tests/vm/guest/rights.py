@@ -80,7 +80,7 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
         seen["the initial one's"] = tree.read("ensemble") == job["tables"]["first"]
         in_namespace("box", f"echo cwnd_gain_pct 300 >{gr}/parameters; echo clear >{gr}/ensemble")
         seen["cleared, own parameters"] = in_namespace("box", f"{table}; {gain}").split()
-        seen["initial parameters"] = [line for line in tree.read("parameters").splitlines() if "cwnd_gain" in line][0]
+        seen["initial parameters"] = next(line for line in tree.read("parameters").splitlines() if "cwnd_gain" in line)
     finally:
         inside.run("ip", "netns", "del", "box", check=False)
     tree.must("ensemble", "clear\n")

@@ -22,41 +22,37 @@ import inside  # noqa: E402 - found on the path just made
 import tree  # noqa: E402
 
 
-def logged_since(kmsg: object) -> list[str]:
-    """The kernel's messages that this reader has not seen yet."""
+def logged_since(kmsg: int) -> list[str]:
+    """The kernel's messages that this reader has not seen yet; each read gives one."""
     lines = []
     while True:
         try:
-            record = kmsg.readline()  # type: ignore[attr-defined]
+            record = os.read(kmsg, 8192).decode(errors="replace")
         except BlockingIOError:
             return lines
         except BrokenPipeError:
             lines.append("(messages were overwritten before they were read)")
             continue
-        if not record:
-            return lines
-        if not record.startswith(" "):
-            lines.append(record.partition(";")[2].strip())
+        lines.append(record.partition(";")[2].split("\n")[0])
 
 
 def main() -> None:
     """Run the programs and write what came of them."""
     inside.require_guest()
     job = json.loads((inside.SHARE / "job.json").read_text())
-    with Path("/dev/kmsg").open() as kmsg:
-        kmsg.seek(0, os.SEEK_END)
-        os.set_blocking(kmsg.fileno(), False)
-        for name in sys.argv[2:]:
-            start_s = time.monotonic()
-            outcome: dict[str, object] = {}
-            try:
-                tree.load_modules(job)
-                outcome["result"] = importlib.import_module(name).main(job)
-            except BaseException:  # noqa: BLE001 - whatever it was, the host is to see it
-                outcome["error"] = traceback.format_exc()
-            outcome["seconds"] = round(time.monotonic() - start_s, 1)
-            outcome["kernel_log"] = logged_since(kmsg)
-            (inside.SHARE / f"{name}.json").write_text(json.dumps(outcome))
+    kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    os.lseek(kmsg, 0, os.SEEK_END)
+    for name in sys.argv[2:]:
+        start_s = time.monotonic()
+        outcome: dict[str, object] = {}
+        try:
+            tree.load_modules(job)
+            outcome["result"] = importlib.import_module(name).main(job)
+        except BaseException:  # whatever it was, the host is to see it
+            outcome["error"] = traceback.format_exc()
+        outcome["seconds"] = round(time.monotonic() - start_s, 1)
+        outcome["kernel_log"] = logged_since(kmsg)
+        (inside.SHARE / f"{name}.json").write_text(json.dumps(outcome))
 
 
 main()

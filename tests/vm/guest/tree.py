@@ -29,7 +29,7 @@ def unload_modules(job: dict[str, Any]) -> None:
 
 
 def rmmod(name: str) -> str:
-    """"" or why not."""
+    """ "" or why not."""
     done = inside.subprocess.run(["rmmod", name], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr.strip()
 
