@@ -13,7 +13,7 @@ UV := build/lock-tool/bin/uv
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--python-version $(LOCK_PYTHON)
 
-.PHONY: help setup build demo test check lint format prove lock clean
+.PHONY: help setup build modules demo test check lint format prove lock clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -22,8 +22,9 @@ help: ## Show this list
 
 setup: $(VENV)/.ready ## Install the Debian packages (as root) and the pinned environment in .venv
 
-$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages
+$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages packaging/guest_files.py
 	PYTHON=$(PYTHON) packaging/debian-packages
+	$(PYTHON) packaging/guest_files.py
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
@@ -37,13 +38,16 @@ build: setup ## Build the engine into emulation/
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 	@flock $(ENGINE)/lock $(BIN)/cmake --build $(ENGINE)
 
+modules: build ## Build the kernel modules for both kernel lines into build/modules
+	$(BIN)/python -m emulation.vm build
+
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
 	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")
 
 test: build lint check ## Set up, build, lint and run every tier that this machine can run
 
 check: build ## The tests alone (ARGS="-k gr -x" to choose)
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: build ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

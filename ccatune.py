@@ -51,6 +51,8 @@ COMMANDS: dict[str, LazyCommand] = {
     "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List what the registry holds, or get one out."),
     "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
     "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
+    "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm what new connections use."),
+    "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Put back what enable changed."),
 }
 
 

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from kmod.ensemble import MAX_TEXT_BYTES, write_atomically
 __all__ = ["StandInTree"]
 
 MODULE = "stand-in 0.1.0"
+MAX_VALUES_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class _State:
     rejected_writes: int = 0
     ensemble: str = ""
     parameters: dict[str, int] = field(default_factory=dict)
+    instance: str = ""
 
 
 class StandInTree:
@@ -47,6 +50,11 @@ class StandInTree:
     def __init__(self, root: Path) -> None:
         self.root = Path(root)
         self.root.mkdir(parents=True, exist_ok=True)
+        for cca in ALGORITHMS:
+            with self._locked(cca):
+                state = self._load(cca)
+                if not state.instance:
+                    self._save(cca, replace(state, instance=secrets.token_hex(8)))
 
     def read(self, cca: str, file: str) -> str:
         """The whole text of a file."""
@@ -128,16 +136,14 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
 
 
 def _take_values(cca: str, state: _State, text: str) -> _State:
-    values = dict(state.parameters)
-    specs = {spec.name: spec for spec in ALGORITHMS[cca].params}
-    for line in text.splitlines():
-        name, _, number = line.partition(" ")
-        if name not in specs or not (number.isascii() and number.isdigit()):
-            raise _refused(errno.EINVAL, f"{cca}/parameters: expected `name value`, got {line!r}")
-        if not specs[name].minimum <= int(number) <= specs[name].maximum:
-            raise _refused(errno.ERANGE, f"{cca}/parameters: {name} out of range")
-        values[name] = int(number)
-    return replace(state, parameters=values)
+    if len(text) > MAX_VALUES_BYTES:
+        raise _refused(errno.EFBIG, f"{cca}/parameters: more than {MAX_VALUES_BYTES} bytes")
+    specs = ALGORITHMS[cca].params
+    before = [state.parameters.get(spec.name, spec.default) for spec in specs]
+    number, line, values = _engine.parse_parameters(text, cca, before)
+    if number:
+        raise _refused(number, f"{cca}/parameters: refused in line {line}: expected `name value`, within its range")
+    return replace(state, parameters={spec.name: value for spec, value in zip(specs, values, strict=True)})
 
 
 def _parameters_text(cca: str, state: _State) -> str:
@@ -152,6 +158,7 @@ def _status_text(cca: str, state: _State) -> str:
     table = _engine.Table(state.ensemble, cca) if state.ensemble else None
     lines = {
         "module": MODULE,
+        "instance": state.instance,
         "generation": state.generation,
         "registry": table.registry if table else "-",
         "channel": table.channel if table else "-",

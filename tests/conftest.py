@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation.vm import lacking
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
@@ -36,7 +38,7 @@ def lacks_for_mahimahi() -> str:
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
-    "vm": lambda: lacks_commands("qemu-system-x86_64", "vng"),
+    "vm": lacking,
     "mahimahi": lacks_for_mahimahi,
 }
 
@@ -60,6 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"CCATUNE_REQUIRE_TIERS: expected all or some of {', '.join(TIERS)}, got {', '.join(sorted(unknown))}"
         )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tier vm goes first and to one worker: its machines take turns, and the other worker does the rest."""
+    items.sort(key=lambda item: item.get_closest_marker("vm") is None)
+    for item in items:
+        if item.get_closest_marker("vm") is not None:
+            item.add_marker(pytest.mark.xdist_group("vm"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

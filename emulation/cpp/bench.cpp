@@ -55,7 +55,7 @@ double gr_ns(std::uint32_t count) {
     gr_flow flow;
     cca_decision decision;
     volatile std::uint64_t sink = 0;
-    gr_flow_init(&flow, &params, &start, 0, false, &decision);
+    gr_flow_init(&flow, &params, &start, 0, 0, &decision);
     const double ns = ns_per_ack(acks.size(), [&] {
         for (const cca_ack& ack : acks) gr_flow_on_ack(&flow, &params, nullptr, &ack, &decision);
     });

@@ -5,13 +5,16 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <cerrno>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "jobs.hpp"
 #include "link.hpp"
+#include "params_text.h"
 #include "table.hpp"
 
 namespace nb = nanobind;
@@ -66,4 +69,18 @@ void bind_table(nb::module_& m) {
             }
         },
         "text"_a, "cca"_a, "(errno or 0, line of the error or 0, whether an error came before the text ended).");
+    m.def(
+        "parse_parameters",
+        [](const std::string& text, const std::string& cca,
+           std::vector<u32> values) -> std::tuple<int, std::uint32_t, std::vector<u32>> {
+            values.resize(CCA_MAX_PARAMS);
+            u32 line = 0;
+            const u32 id = id_of(cca);
+            const int error = cca_parse_params(values.data(), id, text.data(), static_cast<u32>(text.size()), &line);
+            u32 count = 0;
+            while (count < CCA_MAX_PARAMS && cca_param_at(id, count)) ++count;
+            values.resize(count);
+            return {-error, error ? line : 0, values};
+        },
+        "text"_a, "cca"_a, "values"_a, "(errno or 0, line of the error or 0, values by parameter) of `name value` lines.");
 }

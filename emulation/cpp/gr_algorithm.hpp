@@ -18,10 +18,10 @@ public:
         : defaults_(defaults),
           table_(std::move(table)),
           delay_class_(delay_class),
-          held_back_(table_ && ens_held_back(&table_->table(), hash)) {}
+          hash_(hash) {}
 
     void start(const cca_start& start) override {
-        gr_flow_init(&flow_, &defaults_, &start, delay_class_, held_back_, &decision_);
+        gr_flow_init(&flow_, &defaults_, &start, delay_class_, hash_, &decision_);
     }
 
     void on_ack(const cca_ack& ack) override {
@@ -40,7 +40,7 @@ private:
     gr_params defaults_;
     std::shared_ptr<const Table> table_;
     std::uint8_t delay_class_;
-    bool held_back_;
+    std::uint32_t hash_;
     std::vector<EpochTurn> turns_;
 };
 

@@ -37,12 +37,14 @@
 #define CCA_ERANGE ERANGE
 #define CCA_ESTALE ESTALE
 #else
+#ifndef __VMLINUX_H__	/* a BPF host's vmlinux.h has them, and bool, in its own way */
 #include <stdbool.h>
 #include <stdint.h>
 typedef uint8_t u8;
 typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
+#endif
 /* The numbers of asm-generic/errno*.h, which the kernel's ABI fixes. */
 #define CCA_EPERM 1
 #define CCA_EEXIST 17

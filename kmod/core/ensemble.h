@@ -17,7 +17,7 @@
 #define CCA_ENSEMBLE_H
 
 #include "cca.h"
-#include "params.h"
+#include "words.h"
 
 #define ENS_MAX_AXES 2u
 #define ENS_MAX_LEVELS 64u
@@ -27,7 +27,7 @@
 #define ENS_MAX_EPOCH_MS 3600000u
 #define ENS_MAX_EPSILON_PCT 1000u
 #define ENS_MAX_QUEUEING_DELAY_US 60000000u
-#define ENS_MAX_SERIAL ((1ull << 63) - 1)
+#define ENS_MAX_SERIAL ENS_MAX_NUMBER
 #define ENS_PERMILLE 1000u
 
 enum ens_scale {
@@ -54,7 +54,7 @@ struct ens_table {
 	char channel[ENS_MAX_NAME + 1];
 	char digest[ENS_DIGEST_LEN + 1];
 	u64 serial;
-	u64 generation;			/* the host's count of tables taken; not in the text */
+	u64 generation;			/* the host's number for it, never given twice */
 	u32 id;				/* CCA_ID_ of the algorithm */
 	u32 epoch_ms;			/* P */
 	u32 estimate_ms;		/* gamma P */
@@ -117,9 +117,16 @@ CCA_FN u32 ens_state(const struct ens_table *t, u32 level, u64 second_value)
 	return first * t->axis[1].count + ens_level(&t->axis[1], second_value);
 }
 
+/* A state of another table than this one is cut to the last: no row lies outside. */
+CCA_FN u32 ens_row_index(const struct ens_table *t, u32 state, u32 delay_class)
+{
+	return cca_min_u32(state, ens_states(t) - 1) * t->n_classes +
+	       cca_min_u32(delay_class, t->n_classes - 1);
+}
+
 CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
 {
-	u32 row = state * t->n_classes + cca_min_u32(delay_class, t->n_classes - 1);
+	u32 row = ens_row_index(t, state, delay_class);
 
 	return t->values + row * t->n_columns;
 }

@@ -22,7 +22,9 @@
  *
  * or the single line "clear". One space between words, decimal numbers without
  * leading zeros, every line ended by LF: one table has one text. Anything else
- * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG.
+ * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG. That is
+ * said at `columns` already where the rows that the header announces cannot fit,
+ * so that no header makes the host allocate more than its text could fill.
  *
  * The parser takes the text in pieces of any size, keeps one line, and asks
  * for the memory of the values once the header has told how much:
@@ -39,6 +41,7 @@
 #define CCA_ENSEMBLE_TEXT_H
 
 #include "ensemble.h"
+#include "words.h"
 
 #define ENS_MAX_TEXT_BYTES (256u * 1024u)
 #define ENS_MAX_LINE 512u		/* with its LF */
@@ -61,78 +64,7 @@ struct ens_parser {
 	char line[ENS_MAX_LINE];
 };
 
-/* --- words and numbers of a line ------------------------------------------ */
-
-struct ens_cursor {
-	const char *at;
-	const char *end;
-};
-
-CCA_FN bool ens_at_end(const struct ens_cursor *c)
-{
-	return c->at == c->end;
-}
-
-CCA_FN int ens_take_char(struct ens_cursor *c, char expected)
-{
-	if (ens_at_end(c) || *c->at != expected)
-		return -CCA_EINVAL;
-	c->at++;
-	return 0;
-}
-
-CCA_FN struct cca_word ens_take_word(struct ens_cursor *c)
-{
-	struct cca_word word = { c->at, 0 };
-
-	while (!ens_at_end(c) && *c->at != ' ') {
-		c->at++;
-		word.len++;
-	}
-	return word;
-}
-
-/* The word that must stand here, and the space behind it. */
-CCA_FN int ens_take_key(struct ens_cursor *c, const char *key)
-{
-	if (!cca_word_is(ens_take_word(c), key))
-		return -CCA_EINVAL;
-	return ens_take_char(c, ' ');
-}
-
-CCA_FN int ens_take_number(struct ens_cursor *c, u64 low, u64 high, u64 *value)
-{
-	const char *start = c->at;
-	u64 number = 0;
-	bool too_large = false;
-
-	while (!ens_at_end(c) && *c->at >= '0' && *c->at <= '9') {
-		u32 digit = (u32)(*c->at - '0');
-
-		/* Stays below 2^63 + 10: never wraps. */
-		if (number > (ENS_MAX_SERIAL - digit) / 10)
-			too_large = true;
-		else
-			number = number * 10 + digit;
-		c->at++;
-	}
-	if (c->at == start || (*start == '0' && c->at - start > 1))
-		return -CCA_EINVAL;
-	if (too_large || number < low || number > high)
-		return -CCA_ERANGE;
-	*value = number;
-	return 0;
-}
-
-CCA_FN int ens_take_u32(struct ens_cursor *c, u32 low, u32 high, u32 *value)
-{
-	u64 number = 0;
-	int err = ens_take_number(c, low, high, &number);
-
-	if (!err)
-		*value = (u32)number;
-	return err;
-}
+/* --- names ------------------------------------------------------------------ */
 
 CCA_FN bool ens_is_name_char(char c)
 {
@@ -256,6 +188,20 @@ CCA_FN int ens_take_columns(struct ens_cursor *c, struct ens_table *t)
 	return -CCA_EINVAL;
 }
 
+/*
+ * The least that the rows take: each number's digits at its smallest, and the
+ * space or LF behind it. 2^15 rows x (3 + 16) numbers x 11 < 2^23.
+ */
+CCA_FN u32 ens_least_rows_bytes(const struct ens_table *t)
+{
+	u32 row_bytes = 2 * (t->n_axes + 1);
+	u32 i;
+
+	for (i = 0; i < t->n_columns; i++)
+		row_bytes += ens_digits(cca_param_at(t->id, t->column[i])->min) + 1;
+	return ens_rows(t) * row_bytes;
+}
+
 /* A row names its own place, so that a text with a row lost is refused. */
 CCA_FN int ens_take_place(struct ens_cursor *c, u32 expected)
 {
@@ -327,6 +273,7 @@ CCA_FN int ens_take_version(struct ens_parser *p, struct ens_cursor *c)
 CCA_FN int ens_take_axis_or_columns(struct ens_parser *p, struct ens_cursor *c)
 {
 	struct cca_word key = ens_take_word(c);
+	int err;
 
 	if (ens_take_char(c, ' '))
 		return -CCA_EINVAL;
@@ -336,8 +283,11 @@ CCA_FN int ens_take_axis_or_columns(struct ens_parser *p, struct ens_cursor *c)
 	}
 	if (!cca_word_is(key, "columns") || !p->table->n_axes)
 		return -CCA_EINVAL;
+	err = ens_take_columns(c, p->table);
+	if (!err && ens_least_rows_bytes(p->table) > ENS_MAX_TEXT_BYTES - p->text_bytes)
+		err = -CCA_EFBIG;
 	p->expects = ENS_ROW;
-	return ens_take_columns(c, p->table);
+	return err;
 }
 
 CCA_FN int ens_take_u32_line(struct ens_cursor *c, const char *key, u32 low, u32 high, u32 *value)

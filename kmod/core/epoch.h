@@ -197,9 +197,10 @@ CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table 
 			c->raises = 0;
 		if (turn != ENS_KEPT)
 			c->state = ens_state(t, level + c->raises, second_value);
-		ens_clock_take(c, t);
 	}
-	if (!t)
+	if (t)
+		ens_clock_take(c, t);	/* its times count for who has no state yet, too */
+	else
 		c->state = ENS_NO_STATE;
 	c->epoch++;
 	ens_clock_start_epoch(c, now_us);

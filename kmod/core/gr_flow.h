@@ -6,7 +6,8 @@
  *
  * During slow start, without a table, and for flows held back, the set is the
  * host's own (`parameters`); the clock runs all the same, so that what held
- * back flows meet can be told by state.
+ * back flows meet can be told by state. Who is held back is asked anew of the
+ * table at each turn: the flow's hash stays, so it changes with the share alone.
  */
 #ifndef CCA_GR_FLOW_H
 #define CCA_GR_FLOW_H
@@ -18,19 +19,27 @@ struct gr_flow {
 	struct gr_state gr;
 	struct ens_clock clock;
 	struct gr_params params;	/* in force */
+	u32 hash;			/* any, fixed: decides whether the flow is held back */
 	u8 turn;			/* enum ens_turn of the last ACK */
-	bool held_back;
+	bool held_back;			/* by the table of the last turn */
 };
 
 CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
-			 const struct cca_start *start, u8 delay_class, bool held_back,
+			 const struct cca_start *start, u8 delay_class, u32 hash,
 			 struct cca_decision *d)
 {
 	f->params = *defaults;
 	f->turn = ENS_WAITED;
-	f->held_back = held_back;
+	f->hash = hash;
+	f->held_back = false;
 	ens_clock_init(&f->clock, start, delay_class);
 	gr_init(&f->gr, &f->params, start, d);
+}
+
+/* Takes effect when the next epoch begins. */
+CCA_FN void gr_flow_set_class(struct gr_flow *f, u8 delay_class)
+{
+	f->clock.delay_class = delay_class;
 }
 
 /*
@@ -41,6 +50,7 @@ CCA_FN void gr_flow_turn(struct gr_flow *f, const struct gr_params *defaults,
 			 const struct ens_table *t, u64 now_us)
 {
 	f->turn = (u8)ens_clock_turn(&f->clock, t, now_us, 0);
+	f->held_back = t && ens_held_back(t, f->hash);
 	f->params = *defaults;
 	if (t && !f->held_back && f->clock.state != ENS_NO_STATE)
 		ens_take_row(t, f->clock.state, f->clock.delay_class, &f->params);

@@ -49,6 +49,9 @@ CCA_FN void reno_avoid_congestion(struct cca_window *w, u32 acked_pkts)
 {
 	u32 cwnd_pkts = cca_max_u32(w->cwnd_pkts, 1);
 
+	/* A host that lowered the window by itself: as in reno_ssthresh(). */
+	if (w->credit_pkts >= cwnd_pkts)
+		w->credit_pkts = 0;
 	/* credit < cwnd <= 2^24 and acked <= 2^24: the sum fits. */
 	w->credit_pkts += cca_min_u32(acked_pkts, CCA_MAX_PKTS);
 	w->cwnd_pkts = cca_min_u32(cwnd_pkts + w->credit_pkts / cwnd_pkts, CCA_MAX_PKTS);
@@ -64,9 +67,11 @@ CCA_FN void reno_grow(struct reno_state *s, struct cca_window *w, u32 acked_pkts
 		reno_avoid_congestion(w, acked_pkts);
 }
 
-CCA_FN u32 reno_ssthresh(struct reno_state *s, const struct cca_window *w)
+/* The credit was earned towards a packet of the larger window: it ends with it. */
+CCA_FN u32 reno_ssthresh(struct reno_state *s, struct cca_window *w)
 {
 	s->prior_cwnd_pkts = w->cwnd_pkts;
+	w->credit_pkts = 0;
 	return cca_max_u32(w->cwnd_pkts / 2, RENO_MIN_CWND_PKTS);
 }
 

@@ -17,6 +17,7 @@ import click
 
 from kmod.errors import CcatuneError
 from serving.agent.decide import State
+from serving.agent.enable_cli import disable, enable
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.log import EventLog
 from serving.agent.plan import plan
@@ -130,7 +131,7 @@ def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[c
         running.run(on_ready=notify_systemd)
 
     agent.params.extend(extra_options)
-    for command in (status, resume, unit):
+    for command in (status, resume, unit, enable, disable):
         agent.add_command(command)
     return agent
 

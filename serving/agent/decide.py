@@ -12,10 +12,11 @@ Whose table is it? Text that equals the last known good, or the text of the
 last write, is ours. Any other text is somebody else's, once we have written:
 Degraded. An empty tree says nothing by itself, so the record of the last write
 tells two cases apart:
-  - the same boot (boot_id) and a `generation` at or above that of our write:
-    the module still counts on from it, so someone cleared the table: Degraded;
-  - another boot, or a `generation` below: the module was loaded anew and
-    counts from its beginning: the table is nobody's, and ours is applied.
+  - the same boot (boot_id), the same load of the module (`instance`) and a
+    `generation` at or above that of our write: the module still counts on from
+    it, so someone cleared the table: Degraded;
+  - another boot or instance, or a `generation` below: the module was loaded
+    anew and counts from its beginning: the table is nobody's, and ours is applied.
 Before the first write there is nothing that could have been changed: whatever
 is in force is replaced by the first offer.
 """
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from serving.agent.kernel import why_not_taken
 
 if TYPE_CHECKING:
-    from serving.agent.kernel import KernelView
+    from serving.agent.kernel import KernelStatus, KernelView
     from serving.agent.table import Table
 
 
@@ -56,6 +57,7 @@ class Record:
     generation: int
     text_sha256: str
     taking_over: bool = False
+    instance: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as JSON data; the inverse of from_json."""
@@ -64,6 +66,7 @@ class Record:
             "generation": self.generation,
             "text_sha256": self.text_sha256,
             "taking_over": self.taking_over,
+            "instance": self.instance,
         }
 
     @staticmethod
@@ -74,6 +77,7 @@ class Record:
             generation=int(data["generation"]),
             text_sha256=str(data["text_sha256"]),
             taking_over=bool(data["taking_over"]),
+            instance=str(data.get("instance", "")),
         )
 
 
@@ -152,7 +156,7 @@ def _somebody_elses(situation: Situation) -> str | None:
     if not kernel.has_table:
         if kernel.status is None or record is None or record.taking_over or record.boot_id != situation.boot_id:
             return None
-        if kernel.status.generation < record.generation:
+        if _was_loaded_anew(kernel.status, record):
             return None
         return (
             "an operator cleared the table since this agent wrote it; "
@@ -167,6 +171,12 @@ def _somebody_elses(situation: Situation) -> str | None:
         f"an operator changed the table since this agent wrote it: {what} is in force; "
         "`ccatune agent resume` or SIGHUP gives it back to the agent"
     )
+
+
+def _was_loaded_anew(status: KernelStatus, record: Record) -> bool:
+    if status.instance and record.instance and status.instance != record.instance:
+        return True
+    return status.generation < record.generation
 
 
 def _refused_before(situation: Situation, target: Table) -> bool:

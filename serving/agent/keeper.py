@@ -260,8 +260,7 @@ class Keeper:
     def _take_over(self, table: Table) -> None:
         """Clear the table in the way, on an operator's word, and write ours; put theirs back if ours is refused."""
         theirs = self._kernel.text
-        generation = self._kernel.status.generation if self._kernel.status is not None else 0
-        self._save_record(Record(self._boot_id, generation, table.text_sha256, taking_over=True))
+        self._save_record(self._record_of(table, taking_over=True))
         self._log.event("clearing", cca=self.cca, why="an operator gave the table back to the agent")
         try:
             self._tree.write(self.cca, ENSEMBLE_FILE, CLEAR_TEXT)
@@ -288,7 +287,7 @@ class Keeper:
                 self._store.save(self.cca, PENDING, table.to_json())
                 self._store.promote(self.cca)
                 self._good, self._damaged = table, None
-            self._save_record(Record(self._boot_id, self._kernel.status.generation, table.text_sha256))
+            self._save_record(self._record_of(table))
         except StateDirError as error:
             self._log.event("not_kept", cca=self.cca, error=str(error))
 
@@ -298,6 +297,16 @@ class Keeper:
             self._store.discard(self.cca, PENDING)
         except StateDirError as error:
             self._log.event("not_discarded", cca=self.cca, error=str(error))
+
+    def _record_of(self, table: Table, *, taking_over: bool = False) -> Record:
+        status = self._kernel.status
+        return Record(
+            boot_id=self._boot_id,
+            generation=status.generation if status is not None else 0,
+            text_sha256=table.text_sha256,
+            taking_over=taking_over,
+            instance=status.instance if status is not None else "",
+        )
 
     def _save_record(self, record: Record) -> None:
         if record != self._record:

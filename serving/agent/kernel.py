@@ -54,7 +54,10 @@ class ParameterRange:
 
 @dataclass(frozen=True)
 class KernelStatus:
-    """The first lines of `status`. Without a table: registry, channel and digest are `-` and the serial is 0."""
+    """The first lines of `status`. Without a table: registry, channel and digest are `-` and the serial is 0.
+
+    instance: another one after every load of the module, empty where a module does not say it.
+    """
 
     module: str
     generation: int
@@ -62,6 +65,7 @@ class KernelStatus:
     channel: str
     serial: int
     digest: str
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def parse_status(text: str) -> KernelStatus:
             channel=values["channel"],
             serial=int(values["serial"]),
             digest=values["digest"],
+            instance=values.get("instance", ""),
         )
     except KeyError as error:
         raise ValueError(f"expected a line `{error.args[0]} VALUE` in status, which has none") from error

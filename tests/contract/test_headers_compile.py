@@ -91,6 +91,17 @@ def test_header_needs_no_library_and_no_floating_point(header: str, tmp_path: Pa
     assert undefined_symbols(tmp_path / "unit.o") == []
 
 
+def test_headers_take_the_types_of_a_bpf_program(tmp_path: Path) -> None:
+    # As bpftool writes them: other types of the same size than stdint.h's, under the guard that it sets.
+    vmlinux = (
+        "#define __VMLINUX_H__\ntypedef _Bool bool;\nenum { false, true };\ntypedef unsigned char u8;\n"
+        "typedef unsigned short u16;\ntypedef unsigned int u32;\ntypedef unsigned long long u64;\n"
+    )
+    inlined = "-DCCA_FN=static inline __attribute__((always_inline, unused))"
+    result = compile_text([*BPF, inlined], vmlinux + ENTRY_POINTS, folder=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
 def test_algorithms_become_bpf_code(tmp_path: Path) -> None:
     # A BPF function takes five arguments and returns a word, so everything below the entry points is inlined.
     inlined = "-DCCA_FN=static inline __attribute__((always_inline, unused))"

@@ -175,6 +175,17 @@ static void a_row_is_found_by_levels_and_class(void)
 	}
 }
 
+static void a_state_of_another_table_is_cut_to_the_last(void)
+{
+	struct ens_table t = small_table(2);
+
+	CHECK_EQ(ens_states(&t), 12);
+	CHECK_EQ(ens_row_index(&t, 11, 1), 23);
+	CHECK_EQ(ens_row_index(&t, 12, 1), 23);
+	CHECK_EQ(ens_row_index(&t, 0xfffffffeu, 0), 22);
+	CHECK(ens_row(&t, 0xfffffffeu, 0) == ens_row(&t, 11, 0));
+}
+
 struct admit_case {
 	const char *registry, *channel, *digest;
 	u64 serial;
@@ -287,6 +298,7 @@ int main(void)
 	RUN(the_serial_of_a_channel_only_rises);
 	RUN(names_of_full_length_differ_in_their_last_character);
 	RUN(texts_of_full_length_are_compared_to_their_end);
+	RUN(a_state_of_another_table_is_cut_to_the_last);
 	RUN(the_share_held_back_is_as_asked);
 	return check_report();
 }

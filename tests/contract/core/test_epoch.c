@@ -329,6 +329,10 @@ static void nothing_measured_keeps_the_row(void)
 	CHECK_EQ(turn(&f, &t), ENS_KEPT);
 	CHECK_EQ(f.c.state, ENS_NO_STATE);
 	CHECK_EQ(f.c.measured_bytes_per_s, 0);
+	CHECK_EQ(f.c.epoch_us, EPOCH_MS * MS);		/* the table's times count all the same */
+	take_acks(&f, 500, MS, 0);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 8);
 	open_epoch_1(&f, &t);
 	f.ack.app_limited = 1;
 	take_acks(&f, 1, MS, 500000);

@@ -8,6 +8,7 @@
 #define MS 1000u
 #define SECOND 1000000u
 #define LEVELS 4u
+#define HASH 12345u		/* any */
 
 /* Row of level l and class k: W = 10000 + 1000 l + 100 k, Delta = 5000, T = 50000 + l. */
 static u32 values[2][LEVELS * 2 * 3];
@@ -50,7 +51,7 @@ struct host {
 	u32 turns[4];
 };
 
-static void open_host(struct host *h, const struct ens_table *t, u8 delay_class, bool held_back)
+static void open_host(struct host *h, const struct ens_table *t, u8 delay_class, u32 hash)
 {
 	struct cca_start start = { SECOND, 50 * MS, 10, 0, MSS };
 
@@ -61,7 +62,7 @@ static void open_host(struct host *h, const struct ens_table *t, u8 delay_class,
 	h->ack.now_us = start.now_us;
 	h->ack.mss_bytes = MSS;
 	h->ack.inflight_pkts = 10;
-	gr_flow_init(&h->f, &h->defaults, &start, delay_class, held_back, &h->d);
+	gr_flow_init(&h->f, &h->defaults, &start, delay_class, hash, &h->d);
 }
 
 static void take_acks(struct host *h, u32 count, u32 gap_us)
@@ -92,7 +93,7 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 	struct ens_table t = table_of(2);
 	struct host h;
 
-	open_host(&h, &t, 1, false);
+	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
 	CHECK_EQ(h.f.turn, ENS_LOOKED_UP);
 	CHECK_EQ(h.f.clock.epoch, 1);
@@ -110,7 +111,7 @@ static void the_class_is_the_flows_own(void)
 	struct ens_table t = table_of(2);
 	struct host h;
 
-	open_host(&h, &t, 0, false);
+	open_host(&h, &t, 0, HASH);
 	leave_slow_start(&h);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11002);
 }
@@ -120,7 +121,7 @@ static void each_epoch_looks_up_what_the_flow_then_measures(void)
 	struct ens_table t = table_of(2);
 	struct host h;
 
-	open_host(&h, &t, 1, false);
+	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
 	take_acks(&h, 1999, MS / 2);			/* 2,896,000: level 2 */
 	CHECK_EQ(h.f.clock.state, 1);
@@ -137,8 +138,10 @@ static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 	struct ens_table t = table_of(2);
 	struct host h;
 
-	open_host(&h, &t, 1, true);
+	t.hold_back_permille = 1000;
+	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
+	CHECK(h.f.held_back);
 	CHECK_EQ(h.f.clock.state, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	h.defaults.bandwidth_window_us = 77000;
@@ -146,12 +149,48 @@ static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 77000);
 }
 
+static void the_share_of_the_table_in_force_says_who_is_held_back(void)
+{
+	struct ens_table two = table_of(2), three = table_of(3);
+	struct host h;
+
+	two.hold_back_permille = 1000;
+	open_host(&h, NULL, 1, HASH);
+	leave_slow_start(&h);
+	CHECK(!h.f.held_back);
+	h.table = &two;
+	take_acks(&h, 30000, MS);
+	CHECK(h.f.held_back);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
+	h.table = &three;
+	take_acks(&h, 1000, MS);
+	CHECK(!h.f.held_back);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
+	h.table = NULL;
+	take_acks(&h, 1000, MS);
+	CHECK(!h.f.held_back);
+}
+
+static void a_class_given_anew_counts_from_the_next_epoch(void)
+{
+	struct ens_table t = table_of(2);
+	struct host h;
+
+	open_host(&h, &t, 0, HASH);
+	leave_slow_start(&h);
+	gr_flow_set_class(&h.f, 1);
+	take_acks(&h, 999, MS);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11002);
+	take_acks(&h, 1, MS);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
+}
+
 static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 {
 	struct ens_table two = table_of(2), three = table_of(3);
 	struct host h;
 
-	open_host(&h, NULL, 1, false);
+	open_host(&h, NULL, 1, HASH);
 	leave_slow_start(&h);
 	CHECK_EQ(h.f.turn, ENS_KEPT);
 	CHECK_EQ(h.f.clock.state, ENS_NO_STATE);
@@ -177,7 +216,7 @@ static void a_parameter_set_by_hand_counts_from_the_next_epoch(void)
 	struct ens_table t = table_of(2);
 	struct host h;
 
-	open_host(&h, &t, 1, false);
+	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
 	h.defaults.cwnd_gain_pct = 300;
 	h.defaults.bandwidth_window_us = 5000;		/* the ensemble's stands */
@@ -200,7 +239,7 @@ static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
 		u64 rate;
 
 		row = (int)i + 1;
-		open_host(&h, &t, 1, false);
+		open_host(&h, &t, 1, HASH);
 		leave_slow_start(&h);
 		take_acks(&h, 500, MS);
 		rate = h.d.pacing_bytes_per_s;
@@ -222,7 +261,7 @@ static void other_events_reach_the_algorithm_alone(void)
 	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 10, MSS };
 	struct host h;
 
-	open_host(&h, &t, 1, false);
+	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
 	take_acks(&h, 300, MS);
 	ev.now_us = h.ack.now_us;
@@ -241,7 +280,7 @@ static void the_state_of_a_flow_stays_small(void)
 {
 	CHECK_EQ(sizeof(struct cca_rate_window), 536);
 	CHECK(sizeof(struct gr_state) <= 640);
-	CHECK(sizeof(struct gr_flow) <= 1280);
+	CHECK(sizeof(struct gr_flow) <= 1288);
 }
 
 int main(void)
@@ -250,6 +289,8 @@ int main(void)
 	RUN(the_class_is_the_flows_own);
 	RUN(each_epoch_looks_up_what_the_flow_then_measures);
 	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock);
+	RUN(the_share_of_the_table_in_force_says_who_is_held_back);
+	RUN(a_class_given_anew_counts_from_the_next_epoch);
 	RUN(a_table_is_taken_and_left_at_the_end_of_an_epoch);
 	RUN(a_parameter_set_by_hand_counts_from_the_next_epoch);
 	RUN(a_silence_counts_neither_for_the_rate_nor_for_the_level);

@@ -112,6 +112,29 @@ static void a_loss_halves_and_an_undo_restores(void)
 	}
 }
 
+static void a_halved_window_does_not_grow_by_what_the_larger_one_earned(void)
+{
+	struct cca_window w = { 100, 50, 99 };
+	struct reno_state s;
+
+	reno_init(&s);
+	w.ssthresh_pkts = reno_ssthresh(&s, &w);
+	CHECK_EQ(w.credit_pkts, 0);
+	w.cwnd_pkts = w.ssthresh_pkts;
+	reno_grow(&s, &w, 49);
+	CHECK_EQ(w.cwnd_pkts, 50);
+	reno_grow(&s, &w, 1);
+	CHECK_EQ(w.cwnd_pkts, 51);
+	/* The same for a host that lowers the window by itself. */
+	w.cwnd_pkts = 20;
+	w.ssthresh_pkts = 20;
+	w.credit_pkts = 20;
+	reno_grow(&s, &w, 19);
+	CHECK_EQ(w.cwnd_pkts, 20);
+	reno_grow(&s, &w, 1);
+	CHECK_EQ(w.cwnd_pkts, 21);
+}
+
 static void an_ack_alone_changes_nothing(void)
 {
 	struct reno_state s, before;
@@ -131,6 +154,7 @@ int main(void)
 	RUN(slow_start_doubles_in_a_round_trip);
 	RUN(avoidance_adds_a_packet_in_a_round_trip);
 	RUN(a_loss_halves_and_an_undo_restores);
+	RUN(a_halved_window_does_not_grow_by_what_the_larger_one_earned);
 	RUN(an_ack_alone_changes_nothing);
 	return check_report();
 }

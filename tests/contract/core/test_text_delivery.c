@@ -113,7 +113,7 @@ static void a_line_longer_than_its_room_is_refused(void)
 	CHECK_EQ(ens_parse(&r.parser, longest, ENS_MAX_LINE + 1), -CCA_EINVAL);
 }
 
-/* 64 levels of 64 and 8 classes: a table that no text can hold. */
+/* 64 levels of 31 and 8 classes: rows that would fit at their shortest, and do not. */
 static char huge[ENS_MAX_TEXT_BYTES + 4096];
 
 static void make_huge(void)
@@ -123,10 +123,11 @@ static void make_huge(void)
 	for (i = 0; i < 14; i++)
 		len += (u32)snprintf(huge + len, sizeof(huge) - len, "%s\n", i == 11 ?
 				     "axis first_axis linear 1 64" : i == 12 ?
-				     "axis second_axis linear 1 64" : twin_lines[i]);
+				     "axis second_axis linear 1 31" : i == 13 ?
+				     "columns whole_range lone_value" : twin_lines[i]);
 	for (i = 0; len < sizeof(huge) - 64; i++)
-		len += (u32)snprintf(huge + len, sizeof(huge) - len, "%u %u %u 4294967295 4294967295 5\n",
-				     i / 512, i / 8 % 64, i % 8);
+		len += (u32)snprintf(huge + len, sizeof(huge) - len, "%u %u %u 4294967295 5\n",
+				     i / (31 * 8), i / 8 % 31, i % 8);
 }
 
 static void more_than_256_kib_is_refused_as_such(void)
@@ -142,6 +143,40 @@ static void more_than_256_kib_is_refused_as_such(void)
 	CHECK_EQ(feed_table(&r.parser, huge, ENS_MAX_TEXT_BYTES + 1), -CCA_EFBIG);
 	CHECK_EQ(r.parser.text_bytes, ENS_MAX_TEXT_BYTES + 1);
 	finish_reading();
+}
+
+struct room_case { u32 levels; int result; };
+
+/* A row takes at least 2 x 3 + 2 + 11 bytes, a level 64 x 8 of them: 26 levels fit into what is left. */
+static void a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for(void)
+{
+	static const struct room_case cases[] = { { 25, 0 }, { 26, 0 }, { 27, -CCA_EFBIG }, { 64, -CCA_EFBIG } };
+
+	FOR_ROWS(struct room_case, cases) {
+		char axis[64];
+		u32 i;
+		int result;
+
+		snprintf(axis, sizeof(axis), "axis second_axis linear 1 %u", c->levels);
+		for (r.len = 0, i = 0; i < 14; i++)
+			append(i == 11 ? "axis first_axis linear 1 64" : i == 12 ? axis :
+			       i == 13 ? "columns whole_range top_half" : twin_lines[i]);
+		start_reading(CCA_ID_twin);
+		result = ens_parse(&r.parser, r.text, r.len);
+		CHECK_EQ(result, c->result ? c->result : (int)r.len);
+		CHECK_EQ(ens_needs_values(&r.parser), !c->result);
+		CHECK_EQ(ens_least_rows_bytes(&r.table), 64 * 8 * 19 * c->levels);
+	}
+}
+
+static void digits_are_counted(void)
+{
+	CHECK_EQ(ens_digits(0), 1);
+	CHECK_EQ(ens_digits(9), 1);
+	CHECK_EQ(ens_digits(10), 2);
+	CHECK_EQ(ens_digits(999999999), 9);
+	CHECK_EQ(ens_digits(1000000000), 10);
+	CHECK_EQ(ens_digits(4294967295u), 10);
 }
 
 static void the_whole_256_kib_may_be_delivered_at_once(void)
@@ -212,6 +247,8 @@ int main(void)
 	RUN(the_parser_stops_where_it_needs_memory);
 	RUN(a_line_longer_than_its_room_is_refused);
 	RUN(more_than_256_kib_is_refused_as_such);
+	RUN(a_header_whose_rows_cannot_fit_is_refused_before_memory_is_asked_for);
+	RUN(digits_are_counted);
 	RUN(the_whole_256_kib_may_be_delivered_at_once);
 	RUN(there_is_no_line_behind_the_last);
 	RUN(a_buffer_too_small_is_filled_and_not_overrun);

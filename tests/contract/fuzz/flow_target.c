@@ -354,7 +354,7 @@ static struct gr_flow *open_flow(struct run *r, const struct cca_start *start, u
 	struct gr_flow *f = (struct gr_flow *)malloc(sizeof(*f));
 
 	memset(f, garbage, sizeof(*f));
-	gr_flow_init(f, &r->defaults, start, (u8)(flags % 9), flags >= 240, &r->d);
+	gr_flow_init(f, &r->defaults, start, (u8)(flags % 9), flags * 16777619u, &r->d);
 	return f;
 }
 

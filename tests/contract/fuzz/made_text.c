@@ -368,6 +368,8 @@ struct made_text make_text(uint64_t seed, uint32_t id, uint32_t largest_count, i
 	/* An error shows at the end of its line, if that is still read. */
 	if (m.len > ENS_MAX_TEXT_BYTES && (!m.fault || m.fault_line_end > ENS_MAX_TEXT_BYTES))
 		made.expected = m.fault_error == REFUSED ? REFUSED : -CCA_EFBIG;
+	else if (m.len > ENS_MAX_TEXT_BYTES)
+		made.expected = REFUSED;	/* the header alone may say so, or the fault first */
 	made.text = (char *)malloc(m.len);
 	memcpy(made.text, m.text, m.len);
 	free(m.text);

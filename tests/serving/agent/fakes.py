@@ -82,6 +82,7 @@ class FakeTree:
         self.module = "0.1.0"
         self.parameters = PARAMETERS
         self.loaded = True
+        self.loads = 1
         self.refuse_with: int | None = None
         self.alter: Callable[[str], str] = lambda text: text
         self.accepted: list[str] = []
@@ -90,6 +91,7 @@ class FakeTree:
     def reload(self) -> None:
         """Unload and load the module: no table, generations from the beginning."""
         self.text, self.generation, self.rejected = "", 0, 0
+        self.loads += 1
 
     def read(self, cca: str, file: str) -> str:
         """Return the text of a file."""
@@ -137,7 +139,7 @@ class FakeTree:
     def _status(self) -> str:
         of = header(self.text)
         return (
-            f"module {self.module}\ngeneration {self.generation}\nregistry {of['registry']}\n"
+            f"module {self.module}\ninstance {self.loads}\ngeneration {self.generation}\nregistry {of['registry']}\n"
             f"channel {of['channel']}\nserial {of['serial']}\ndigest {of['digest']}\nrejected_writes {self.rejected}\n"
         )
 

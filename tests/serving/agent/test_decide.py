@@ -16,7 +16,7 @@ BOOT = "boot-1"
 ONE, TWO, THREE = table(1), table(2), table(3)
 
 
-def kernel(held: Table | None, *, generation: int = 0) -> KernelView:
+def kernel(held: Table | None, *, generation: int = 0, instance: str = "") -> KernelView:
     status = KernelStatus(
         module="0.1.0",
         generation=generation,
@@ -24,6 +24,7 @@ def kernel(held: Table | None, *, generation: int = 0) -> KernelView:
         channel=held.deployment.channel if held else "-",
         serial=held.deployment.serial if held else 0,
         digest=held.ensemble.digest if held else "-",
+        instance=instance,
     )
     return KernelView(status=status, text=held.text if held else "", parameters=parse_parameters(PARAMETERS))
 
@@ -71,6 +72,27 @@ def test_last_known_good_is_applied_after_a_reboot() -> None:
 
 def test_last_known_good_is_applied_after_the_module_was_loaded_anew() -> None:
     assert outcome(situation(None, generation=0, good=ONE, record=record(ONE))) == ("apply", ONE, None)
+
+
+def test_module_loaded_anew_shows_by_its_instance_however_far_it_has_counted() -> None:
+    written = replace(record(ONE, generation=1), instance="load-1")
+    for instance, expected in [("load-2", ("apply", ONE, None)), ("load-1", ("nothing", None, State.DEGRADED))]:
+        after = situation(None, good=ONE, record=written, kernel=kernel(None, generation=2, instance=instance))
+        assert outcome(after) == expected
+
+
+@pytest.mark.parametrize(("of_record", "of_kernel"), [("", "load-2"), ("load-1", ""), ("", "")])
+def test_where_one_side_knows_no_instance_the_generation_tells(of_record: str, of_kernel: str) -> None:
+    written = replace(record(ONE, generation=5), instance=of_record)
+    cleared = situation(None, good=ONE, record=written, kernel=kernel(None, generation=6, instance=of_kernel))
+    assert outcome(cleared) == ("nothing", None, State.DEGRADED)
+
+
+def test_record_of_an_agent_that_knew_no_instance_is_read() -> None:
+    old = {"boot_id": BOOT, "generation": 5, "text_sha256": ONE.text_sha256, "taking_over": False}
+    assert Record.from_json(old) == record(ONE)
+    new = replace(record(ONE), instance="load-1")
+    assert Record.from_json(new.to_json()) == new
 
 
 @pytest.mark.parametrize("generation", [5, 6, 7])

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""A virtual machine that boots the kernel lines which the modules are for, on this machine's own files."""
+
+from __future__ import annotations
+
+from emulation.vm.guest import GuestResult, run_in_guest
+from emulation.vm.kernels import LINES, GuestError, KernelLine, cache_root, kernel_line, lacking, mahimahi_root
+from emulation.vm.modules import BuiltModules, build_modules
+
+__all__ = [
+    "LINES",
+    "BuiltModules",
+    "GuestError",
+    "GuestResult",
+    "KernelLine",
+    "build_modules",
+    "cache_root",
+    "kernel_line",
+    "lacking",
+    "mahimahi_root",
+    "run_in_guest",
+]

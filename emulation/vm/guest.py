@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Boots a kernel line on this machine's own files, runs a command in it, and brings back what came of it.
+
+    run_in_guest("6.12", ["sh", "script.sh"], timeout_s=60)
+
+The guest sees the machine's root file system; what it writes is gone with it, except below the shared folder,
+which is its working folder (`$CCATUNE_SHARE`). Its network is its loopback. It runs under software emulation, so
+that the result does not depend on what the machine's processor lends to guests.
+
+Output goes to files in `.guest` in the shared folder: `stdout`, `stderr`, `kernel.log` (the whole log at the end),
+`console` (what the kernel printed on its serial line, which is all that is left of a kernel that died).
+
+QEMU dies with the process that started it, by whatever signal that one ends (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.vm._initramfs import SHARE, build_initramfs
+from emulation.vm.kernels import GuestError, KernelLine, kernel_line
+
+__all__ = ["GuestResult", "run_in_guest"]
+
+_BEGINS = "guest: the command begins"
+_COMPLAINT = re.compile(r"\b(BUG|WARNING|Oops|panic|Call Trace|stall)\b")
+_START = """\
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export CCATUNE_SHARE={share} CCATUNE_RELEASE={release} PYTHONDONTWRITEBYTECODE=1
+{environment}
+mkdir -p /lib/modules/{release}
+mount --bind {modules} /lib/modules/{release}
+ip link set lo up
+cd {share}
+echo {begins} >/dev/kmsg
+{command} </dev/null >{share}/.guest/stdout 2>{share}/.guest/stderr
+echo $? >{share}/.guest/status
+dmesg >{share}/.guest/kernel.log
+sync
+echo b >/proc/sysrq-trigger
+sleep 10
+"""
+
+
+@dataclass(frozen=True)
+class GuestResult:
+    """What a run gave. kernel_log: since the command began; files: the shared folder, where it was asked to stay."""
+
+    status: int
+    stdout: str
+    stderr: str
+    kernel_log: str
+    files: Path
+
+
+def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, cpus: int, memory_mb: int) -> list[str]:
+    share = f"local,path={_escaped(folder)},security_model=none,multidevs=remap"
+    return [
+        *("setpriv", "--pdeathsig", "KILL"),
+        *("qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"),
+        *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
+        *("-smp", str(cpus), "-m", f"{memory_mb}M"),
+        *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
+        # The clock is this machine's own counter, the same on all processors; without the word the kernel
+        # falls back to one that costs an exit from the guest at every reading.
+        *("-append", "console=ttyS0 quiet loglevel=5 panic=-1 tsc=reliable rdinit=/init"),
+        *("-serial", f"file:{folder}/.guest/console"),
+        *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
+        *("-device", "virtio-9p-pci,fsdev=host,mount_tag=host"),
+        *("-fsdev", f"{share},id=share"),
+        *("-device", "virtio-9p-pci,fsdev=share,mount_tag=share"),
+    ]
+
+
+def _escaped(path: Path) -> str:
+    return str(path).replace(",", ",,")
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+
+
+def _last_lines(text: str, count: int = 20) -> str:
+    return "\n".join(text.splitlines()[-count:])
+
+
+def _dying_words(console: str) -> str:
+    """From the first complaint of the kernel on, else the console's last lines."""
+    lines = console.splitlines()
+    first = next((at for at, line in enumerate(lines) if _COMPLAINT.search(line)), max(0, len(lines) - 20))
+    return "\n".join(lines[first : first + 40])
+
+
+def run_in_guest(
+    line: str,
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    files: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    cpus: int = 2,
+    memory_mb: int = 2048,
+) -> GuestResult:
+    """Boot the kernel line and run the command in it, as root, in the shared folder.
+
+    files: the shared folder, made if need be; a temporary one, gone afterwards, without it.
+
+    Raises:
+        GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.
+    """
+    kernel = kernel_line(line)
+    job = _Job(shlex.join(command), dict(environment or {}), timeout_s=timeout_s, cpus=cpus, memory_mb=memory_mb)
+    if files is not None:
+        files.mkdir(parents=True, exist_ok=True)
+        return _run(kernel, job, files.resolve())
+    with tempfile.TemporaryDirectory(prefix="ccatune-guest-") as folder:
+        return _run(kernel, job, Path(folder).resolve())
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Limits:
+    timeout_s: float
+    cpus: int
+    memory_mb: int
+
+
+@dataclass(frozen=True)
+class _Job(_Limits):
+    command: str
+    environment: dict[str, str]
+
+
+def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
+    own = folder / ".guest"
+    shutil.rmtree(own, ignore_errors=True)
+    own.mkdir()
+    start = _START.format(
+        share=SHARE,
+        begins=_BEGINS,
+        release=kernel.release,
+        modules=shlex.quote(str(kernel.modules)),
+        command=job.command,
+        environment="\n".join(f"export {name}={shlex.quote(value)}" for name, value in job.environment.items()),
+    )
+    (own / "start").write_text(start, encoding="utf-8")
+    initramfs = own / "initramfs"
+    build_initramfs(kernel, initramfs)
+    qemu = _qemu(kernel, folder, initramfs=initramfs, cpus=job.cpus, memory_mb=job.memory_mb)
+    ended = _boot(qemu, timeout_s=job.timeout_s)
+    initramfs.unlink()
+    if not (own / "status").exists() or not (own / "kernel.log").exists():
+        raise GuestError(
+            f"kernel {kernel.release}: expected `{job.command}` to end within {job.timeout_s:g} s, but {ended}; "
+            f"it printed:\n{_last_lines(_text(own / 'stdout') + _text(own / 'stderr'))}\n"
+            f"the console:\n{_dying_words(_text(own / 'console'))}"
+        )
+    return GuestResult(
+        status=int(_text(own / "status")),
+        stdout=_text(own / "stdout"),
+        stderr=_text(own / "stderr"),
+        kernel_log=_text(own / "kernel.log").partition(f"{_BEGINS}\n")[2],
+        files=folder,
+    )
+
+
+def _boot(command: list[str], *, timeout_s: float) -> str:
+    """Run QEMU to its end or to the limit; returns how it ended."""
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise GuestError(f"{command[0]}: {error.strerror}; run `make setup`") from error
+    try:
+        said, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return "it did not"
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    return f"the guest went down before ({said.decode(errors='replace').strip() or f'status {process.returncode}'})"

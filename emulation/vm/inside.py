@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""What programs in the guest stand on: links made of network namespaces, Mahimahi, processes that end with them.
+
+The standard library alone and few of its modules: under software emulation every import is felt. Everything here
+changes the machine that it runs on, which is why it refuses to run outside of a guest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+TRAFFIC = Path(__file__).with_name("traffic.py")
+SHARE = Path(os.environ.get("CCATUNE_SHARE", "/nonexistent"))
+# Imports nothing that it does not need: a second less for each start.
+PYTHON = (sys.executable, "-I", "-S")
+
+FAR = "10.9.2.2"
+_WRAPPER = """#!/bin/bash -p
+exec setpriv --reuid=0 --regid=0 --clear-groups {real} iptables "$@"
+"""
+
+
+def require_guest() -> None:
+    """Raise RuntimeError where this is not the guest."""
+    if not SHARE.is_mount():
+        raise RuntimeError(
+            f"expected to run in the guest, with {SHARE} mounted; start it with `python -m emulation.vm`"
+        )
+
+
+def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
+    """Run a command to its end; return what it printed. Raises RuntimeError with its complaint."""
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, check=False)
+    if check and done.returncode:
+        raise RuntimeError(f"{' '.join(str(a) for a in arguments)}: status {done.returncode}: {done.stderr.strip()}")
+    if not quiet:
+        sys.stderr.write(done.stdout + done.stderr)
+    return done.stdout
+
+
+def wait_for(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
+    """Wait until it holds; raises TimeoutError naming `what` otherwise."""
+    end_s = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() >= end_s:
+            raise TimeoutError(f"expected {what} within {timeout_s:g} s, it did not happen")
+        time.sleep(pause_s)
+
+
+@contextlib.contextmanager
+def process(*arguments: str | Path, **how: object) -> Iterator[subprocess.Popen[str]]:
+    """A process in a session of its own, ended with everything it started."""
+    started = subprocess.Popen([str(a) for a in arguments], text=True, start_new_session=True, **how)  # type: ignore[call-overload]
+    try:
+        yield started
+    finally:
+        # Its group outlives it where a child does.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.wait()
+
+
+def within(namespace: str, *arguments: str | Path) -> tuple[str | Path, ...]:
+    """The command, in a network namespace; "" is the initial one."""
+    return ("ip", "netns", "exec", namespace, *arguments) if namespace else arguments
+
+
+@contextlib.contextmanager
+def chain(
+    *, rate: str = "", queue_bytes: int = 0, delay_ms: float = 0.0, loss: str = "", namespace: str = ""
+) -> Iterator[None]:
+    """A path from `namespace` over a router to FAR in the namespace `far`, and the way back.
+
+    rate: of the router's token bucket towards FAR, as tc writes it (`20mbit`), with a queue of queue_bytes; ""
+    leaves the path unlimited. delay_ms: added on the way back, so that it is the round trip. loss: netem's words,
+    before the bucket. The bottleneck is not at the sender, whose own queues would hold TCP back.
+    """
+    names = ("router", "far")
+    for name in names:
+        run("ip", "netns", "add", name)
+    try:
+        for near, far, at, number in (("ccat0", "ccat1", "router", 1), ("ccat2", "ccat3", "far", 2)):
+            home = namespace if number == 1 else "router"
+            run(*within(home, "ip", "link", "add", near, "type", "veth", "peer", "name", far, "netns", at))
+            run(*within(home, "ip", "addr", "add", f"10.9.{number}.1/24", "dev", near))
+            run(*within(at, "ip", "addr", "add", f"10.9.{number}.2/24", "dev", far))
+            run(*within(home, "ip", "link", "set", near, "up"))
+            run(*within(at, "ip", "link", "set", far, "up"))
+        run(*within("router", "sysctl", "-qw", "net.ipv4.ip_forward=1"))
+        run(*within(namespace, "ip", "route", "add", "10.9.2.0/24", "via", "10.9.1.2"))
+        run(*within("far", "ip", "route", "add", "10.9.1.0/24", "via", "10.9.2.1"))
+        shape(rate=rate, queue_bytes=queue_bytes, loss=loss)
+        if delay_ms:
+            set_delay(delay_ms)
+        yield
+    finally:
+        run(*within(namespace, "ip", "link", "del", "ccat0"), check=False)
+        for name in names:
+            run("ip", "netns", "del", name, check=False)
+
+
+def set_delay(delay_ms: float) -> None:
+    """Replace the delay of the way back."""
+    words = ("netem", "delay", f"{delay_ms}ms", "limit", "100000")
+    run(*within("far", "tc", "qdisc", "replace", "dev", "ccat3", "root", *words))
+
+
+def shape(*, rate: str, queue_bytes: int, loss: str = "") -> None:
+    """Replace the bottleneck's rate and queue."""
+    if loss:
+        run(*within("router", "tc", "qdisc", "replace", "dev", "ccat1", "ingress"), check=False)
+        run(*within("router", "tc", "qdisc", "replace", "dev", "ccat2", "root", "handle", "1:", "netem", *loss.split()))
+    if rate:
+        parent = ("parent", "1:1") if loss else ("root",)
+        words = ("tbf", "rate", rate, "burst", "3000", "limit", str(queue_bytes))
+        run(*within("router", "tc", "qdisc", "replace", "dev", "ccat2", *parent, "handle", "2:", *words))
+
+
+@contextlib.contextmanager
+def receiver(*, port: int = 5201, namespace: str = "far", host: str = FAR) -> Iterator[None]:
+    """Something that takes flows at FAR."""
+    command = within(namespace, *PYTHON, TRAFFIC, "receive", "--host", host, "--port", str(port))
+    with process(*command, stdout=subprocess.PIPE) as started:
+        assert_listening(started)
+        yield
+
+
+def assert_listening(started: subprocess.Popen[str]) -> None:
+    """Read the line that says so."""
+    line = started.stdout.readline() if started.stdout else ""
+    if "listening" not in line:
+        raise RuntimeError(f"expected the traffic program to listen, it said {line!r}")
+
+
+def send(*words: str, namespace: str = "", host: str = FAR, port: int = 5201) -> list[dict[str, object]]:
+    """Run the sender to its end; return its lines."""
+    command = within(namespace, *PYTHON, TRAFFIC, "send", "--host", host, "--port", str(port), *words)
+    return [json.loads(line) for line in run(*command).splitlines()]
+
+
+@contextlib.contextmanager
+def sending(*words: str, namespace: str = "", host: str = FAR, port: int = 5201) -> Iterator[subprocess.Popen[str]]:
+    """The sender, running beside."""
+    command = within(namespace, *PYTHON, TRAFFIC, "send", "--host", host, "--port", str(port), *words)
+    with process(*command, stdout=subprocess.PIPE) as started:
+        yield started
+
+
+def ends(lines: Sequence[dict[str, object]]) -> list[dict[str, object]]:
+    """The last line of each flow."""
+    return [line for line in lines if line.get("end")]
+
+
+def install_mahimahi(root: Path) -> None:
+    """Put Mahimahi in its place in the guest.
+
+    iptables refuses to run where real and effective user differ, as they do below a setuid mm-* shell: a wrapper
+    that makes them equal takes the place of the program behind it.
+    """
+    run("modprobe", "-a", "tun", "act_police", "cls_matchall", "sch_ingress", "xt_MASQUERADE", "nf_tables")
+    for name in ("mm-link", "mm-delay", "mm-loss"):
+        to = Path("/usr/bin") / name
+        to.write_bytes((root / "usr" / "bin" / name).read_bytes())
+        os.chown(to, 0, 0)
+        to.chmod(0o4755)
+    libraries = Path("/usr/lib/x86_64-linux-gnu")
+    for path in (root / "usr" / "lib" / "x86_64-linux-gnu").glob("*.so*"):
+        if path.is_symlink() or not path.is_file() or (libraries / path.name).exists():
+            continue
+        (libraries / path.name).write_bytes(path.read_bytes())
+    real = Path("/usr/sbin/xtables-nft-real")
+    program = Path("/usr/sbin/xtables-nft-multi")
+    if not real.exists():
+        real.write_bytes(program.read_bytes())
+        real.chmod(0o755)
+        program.unlink()
+        program.write_text(_WRAPPER.format(real=real), encoding="ascii")
+        program.chmod(0o755)
+    run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+
+
+@contextlib.contextmanager
+def mahimahi(
+    trace: Path, *, delay_ms: int, queue_pkts: int, fetch: Sequence[str], log: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """`traffic.py fetch` with these words in `mm-delay mm-link`, so that the data comes down the link of `trace`.
+
+    delay_ms: one way. log: of the link towards the receiver, whose lines tell each packet's time in its queue.
+    """
+    log.touch()
+    log.chmod(0o666)
+    trace.chmod(0o644)
+    shells = (
+        f"mm-delay {delay_ms} mm-link {trace} {trace} --downlink-queue=droptail "
+        f"--downlink-queue-args=packets={queue_pkts} --downlink-log={log} -- "
+    )
+    inner = f"{' '.join(PYTHON)} {TRAFFIC} fetch --host $MAHIMAHI_BASE {' '.join(fetch)}"
+    with process("su", "-s", "/bin/sh", "nobody", "-c", f"cd /tmp && exec {shells} sh -c '{inner}'") as started:
+        yield started
+
+
+def queueing_delays_ms(log: Path) -> list[tuple[int, int]]:
+    """(departure in ms since the log's start, time in the queue in ms) of each packet of a Mahimahi log."""
+    delays = []
+    start_ms = 0
+    for line in log.read_text(encoding="ascii").splitlines():
+        words = line.split()
+        if line.startswith("# base timestamp"):
+            start_ms = int(words[-1])
+        elif len(words) == 4 and words[1] == "-":
+            delays.append((int(words[0]) - start_ms, int(words[3])))
+    return delays

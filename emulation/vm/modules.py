@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+"""Builds kernel modules out of tree, for one kernel line at a time, into build/modules/<release>/.
+
+A module's folder and kmod/core beside it are copied there and built in the copy, because the kernel's build
+writes beside the sources: two lines, or two builds of one, never meet. Files that did not change keep their
+times, so that a second build is short.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.vm.kernels import GuestError, KernelLine, kernel_line
+
+__all__ = ["REPOSITORY", "BuiltModules", "build_modules"]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class BuiltModules:
+    """The `.ko` files by module name, and what the build printed."""
+
+    kernel: KernelLine
+    paths: dict[str, Path]
+    log: str
+
+    @property
+    def warnings(self) -> list[str]:
+        """The lines of the build's output that complain."""
+        return [line for line in self.log.splitlines() if "warning:" in line.lower() or "error:" in line.lower()]
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
+    """Make `to` hold the files of `source`; of the rest, remove sources that are gone and keep what was built."""
+    to.mkdir(parents=True, exist_ok=True)
+    there = {path.name for path in source.iterdir()}
+    for path in to.iterdir():
+        if path.suffix in kept and path.name not in there and not path.name.endswith(".mod.c"):
+            path.unlink()
+    for path in source.iterdir():
+        copy = to / path.name
+        if path.is_dir():
+            _mirror(path, copy, kept)
+        elif not copy.exists() or copy.read_bytes() != path.read_bytes():
+            shutil.copyfile(path, copy)
+
+
+def _make(kernel: KernelLine, folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["make", "-C", str(kernel.headers), f"M={folder}", f"-j{os.cpu_count() or 1}", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            # What make hands to its children when this runs below a `make` is not meant for this one.
+            env={name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}},
+        )
+    except OSError as error:
+        raise GuestError(f"make: {error.strerror}; run `make setup`") from error
+    if done.returncode:
+        raise GuestError(f"modules for {kernel.release}: the build failed:\n{done.stdout}{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def build_modules(line: str, *, source: Path | None = None, sparse: bool = False, anew: bool = False) -> BuiltModules:
+    """Build every module of `source` (kmod/linux by default) for a kernel line, with W=1.
+
+    sparse: check with sparse too (C=2). anew: from nothing, so that every warning is seen.
+
+    Raises:
+        GuestError: no headers, or the build failed; with what it printed.
+    """
+    kernel = kernel_line(line)
+    folder = source or REPOSITORY / "kmod" / "linux"
+    root = REPOSITORY / "build" / "modules" / kernel.release / folder.name
+    with _locked(root):
+        place = root / "kmod" / folder.name
+        if anew:
+            shutil.rmtree(place, ignore_errors=True)
+        kept = frozenset({".c", ".h", ".def"})
+        _mirror(folder, place, kept)
+        _mirror(REPOSITORY / "kmod" / "core", root / "kmod" / "core", kept)
+        arguments = ["W=1", *(["C=2"] if sparse else [])]
+        log = _make(kernel, place, *arguments, "modules")
+        paths = {path.stem: path for path in sorted(place.glob("*.ko"))}
+    if not paths:
+        raise GuestError(f"modules for {kernel.release}: expected at least one .ko in {place}, found none")
+    return BuiltModules(kernel=kernel, paths=paths, log=log)

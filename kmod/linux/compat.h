@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Every difference between kernel versions that the modules know of, and no
+ * other file asks for a version. Built and run on 6.1 and 6.12.
+ */
+#ifndef CCATUNE_COMPAT_H
+#define CCATUNE_COMPAT_H
+
+#include <linux/version.h>
+#include <net/tcp.h>
+
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
+#error "ccatune needs Linux 6.1 or newer"
+#endif
+
+/* 6.10 hands the ACK's number and flags to cong_control too. */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
+#define CCATUNE_CONG_CONTROL(name) \
+	static void name(struct sock *sk, u32 ack_seq, int ack_flag, const struct rate_sample *rs)
+#else
+#define CCATUNE_CONG_CONTROL(name) \
+	static void name(struct sock *sk, const struct rate_sample *rs)
+#endif
+
+#endif /* CCATUNE_COMPAT_H */

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file `ensemble`: the whole table as text, in and out.
+ *
+ * Written: the text is gathered per open file, charged to who writes, and is in
+ * force when the write that brought its `end` returns. After an error the open
+ * file stays failed; closed without `end` the text is discarded and counted.
+ * Read: the table that was written in this namespace, empty if there is none;
+ * all reads of an open file, from its beginning on, show one table.
+ */
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+
+#define ENSEMBLE_PIECE_BYTES 4096u
+
+/* The text that an open file has gathered. */
+struct ensemble_text {
+	struct ccatune_table *table;
+	struct ens_parser parser;
+	int error;		/* of the first write that failed */
+	bool taken;
+};
+
+/* What a struct file points to, by its seq_file. */
+struct ensemble_file {
+	struct ccatune_cca *cca;
+	struct ccatune_table *shown;
+	struct mutex lock;	/* of text */
+	struct ensemble_text *text;
+};
+
+static struct ensemble_file *ensemble_file_of(const struct file *file)
+{
+	return ((struct seq_file *)file->private_data)->private;
+}
+
+/* --- reading ----------------------------------------------------------------- */
+
+static void *ensemble_line(struct ensemble_file *of, loff_t pos)
+{
+	if (!of->shown || pos >= ens_lines(&of->shown->ens))
+		return NULL;
+	return of->shown;
+}
+
+static void *ensemble_start(struct seq_file *m, loff_t *pos)
+{
+	struct ensemble_file *of = m->private;
+	u64 generation;
+
+	if (!*pos) {
+		ccatune_table_put(of->shown);
+		of->shown = ccatune_table_get_own(of->cca, &generation);
+	}
+	return ensemble_line(of, *pos);
+}
+
+static void *ensemble_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return ensemble_line(m->private, *pos);
+}
+
+static void ensemble_stop(struct seq_file *m, void *v)
+{
+}
+
+static int ensemble_show(struct seq_file *m, void *v)
+{
+	struct ccatune_table *table = v;
+	size_t room;
+	char *text;
+
+	room = seq_get_buf(m, &text);
+	/* Too little room for any line: as an overflow, which makes seq_file try again. */
+	if (room < ENS_MAX_LINE)
+		seq_commit(m, -1);
+	else
+		seq_commit(m, (int)ens_format_line(&table->ens, (u32)m->index, text, ENS_MAX_LINE));
+	return 0;
+}
+
+static const struct seq_operations ensemble_seq_ops = {
+	.start = ensemble_start,
+	.next = ensemble_next,
+	.stop = ensemble_stop,
+	.show = ensemble_show,
+};
+
+/* --- writing ----------------------------------------------------------------- */
+
+static struct ensemble_text *ensemble_text_new(u32 id)
+{
+	struct ensemble_text *text = kzalloc(sizeof(*text), GFP_KERNEL_ACCOUNT);
+
+	if (!text)
+		return NULL;
+	text->table = ccatune_table_alloc();
+	if (!text->table) {
+		kfree(text);
+		return NULL;
+	}
+	ens_parser_init(&text->parser, &text->table->ens, id);
+	return text;
+}
+
+static int ensemble_give_values(struct ensemble_text *text)
+{
+	u32 *values = kvmalloc(ens_values_bytes(&text->table->ens), CCATUNE_GFP_LARGE);
+
+	if (!values)
+		return -ENOMEM;
+	ens_give_values(&text->parser, values);
+	return 0;
+}
+
+/* At most one piece. */
+static int ensemble_parse(struct ensemble_text *text, const char *piece, u32 len)
+{
+	int taken, err;
+
+	while (len) {
+		taken = ens_parse(&text->parser, piece, len);
+		if (taken < 0)
+			return taken;
+		piece += taken;
+		len -= (u32)taken;
+		if (ens_needs_values(&text->parser)) {
+			err = ensemble_give_values(text);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int ensemble_gather(struct ensemble_text *text, const char __user *from, size_t size)
+{
+	char *piece = kmalloc(ENSEMBLE_PIECE_BYTES, GFP_KERNEL);
+	size_t len;
+	int err = 0;
+
+	if (!piece)
+		return -ENOMEM;
+	/* The parser refuses what is longer than 256 KiB: 65 pieces at most. */
+	for (; size && !err; size -= len, from += len) {
+		len = min_t(size_t, size, ENSEMBLE_PIECE_BYTES);
+		if (copy_from_user(piece, from, len))
+			err = -EFAULT;
+		else if (fatal_signal_pending(current))
+			err = -EINTR;
+		else
+			err = ensemble_parse(text, piece, (u32)len);
+		cond_resched();
+	}
+	kfree(piece);
+	return err;
+}
+
+static int ensemble_apply(struct ccatune_cca *cca, struct ensemble_text *text)
+{
+	int err;
+
+	if (ens_is_clear(&text->parser)) {
+		ccatune_table_clear(cca);
+		text->taken = true;
+		return 0;
+	}
+	if (!ens_is_complete(&text->parser))
+		return 0;
+	err = ccatune_table_add_stats(text->table);
+	if (!err)
+		err = ccatune_table_take(cca, text->table);
+	if (err < 0)
+		return err;
+	if (err == 0)
+		ccatune_table_put(text->table);
+	text->table = NULL;
+	text->taken = true;
+	return 0;
+}
+
+static int ensemble_take(struct ensemble_file *of, const char __user *from, size_t size)
+{
+	struct ensemble_text *text = of->text;
+	int err;
+
+	if (text->error)
+		return text->error;
+	/* Text behind the end: the table is in force, the file is not usable any more. */
+	err = text->taken ? -EINVAL : ensemble_gather(text, from, size);
+	if (!err)
+		err = ensemble_apply(of->cca, text);
+	if (err) {
+		text->error = err;
+		atomic64_inc(&of->cca->rejected_writes);
+	}
+	return err;
+}
+
+static ssize_t ensemble_write(struct file *file, const char __user *from, size_t size,
+			      loff_t *pos)
+{
+	struct ensemble_file *of = ensemble_file_of(file);
+	int err = 0;
+
+	if (!ccatune_may_write(file))
+		return -EPERM;
+	if (!size)
+		return 0;
+	mutex_lock(&of->lock);
+	if (!of->text)
+		of->text = ensemble_text_new(of->cca->algorithm->id);
+	err = of->text ? ensemble_take(of, from, size) : -ENOMEM;
+	mutex_unlock(&of->lock);
+	return err ? err : (ssize_t)size;
+}
+
+/* --- the file ---------------------------------------------------------------- */
+
+static int ensemble_open(struct inode *inode, struct file *file)
+{
+	struct ensemble_file *of;
+
+	if ((file->f_mode & FMODE_WRITE) && !ccatune_may_write(file))
+		return -EPERM;
+	of = __seq_open_private(file, &ensemble_seq_ops, sizeof(*of));
+	if (!of)
+		return -ENOMEM;
+	of->cca = pde_data(inode);
+	mutex_init(&of->lock);
+	return 0;
+}
+
+static int ensemble_release(struct inode *inode, struct file *file)
+{
+	struct ensemble_file *of = ensemble_file_of(file);
+	struct ensemble_text *text = of->text;
+
+	if (text) {
+		if (!text->error && !text->taken)
+			atomic64_inc(&of->cca->rejected_writes);
+		ccatune_table_put(text->table);
+		kfree(text);
+	}
+	ccatune_table_put(of->shown);
+	return seq_release_private(inode, file);
+}
+
+const struct proc_ops ccatune_ensemble_ops = {
+	.proc_open = ensemble_open,
+	.proc_read = seq_read,
+	.proc_write = ensemble_write,
+	.proc_lseek = seq_lseek,
+	.proc_release = ensemble_release,
+};

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Flows: their memory, the list that `flows` shows, and what an epoch on a row
+ * adds to the row's sums.
+ */
+#include <linux/random.h>
+
+#include "internal.h"
+
+static void ccatune_cca_free(struct rcu_head *head)
+{
+	struct ccatune_cca *cca = container_of(head, struct ccatune_cca, rcu);
+
+	kfree(rcu_dereference_protected(cca->params, true));
+	kfree(cca);
+}
+
+void ccatune_cca_put(struct ccatune_cca *cca)
+{
+	if (refcount_dec_and_test(&cca->refs))
+		call_rcu(&cca->rcu, ccatune_cca_free);
+}
+
+static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, u64 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
+
+	flow->epoch_start_us = now_us;
+	flow->epoch_bytes = tp->bytes_acked;
+	flow->epoch_segments = tp->data_segs_out;
+	flow->epoch_retransmitted = tp->total_retrans;
+	flow->samples = 0;
+	flow->within = 0;
+	flow->delay_us = 0;
+	memset(flow->bucket, 0, sizeof(flow->bucket));
+}
+
+static void ccatune_flow_list(struct ccatune_flow *flow)
+{
+	struct ccatune_cca *cca = flow->cca;
+
+	spin_lock_bh(&cca->flows_lock);
+	hlist_add_head_rcu(&flow->node, &cca->flows[flow->hash % CCATUNE_BUCKETS]);
+	spin_unlock_bh(&cca->flows_lock);
+}
+
+/* NULL when there is no memory, or too many flows: the socket then does without, and is counted. */
+struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk)
+{
+	struct ccatune_cca *cca = ccatune_cca_of(sock_net(sk), algorithm);
+	struct ccatune_flow *flow = NULL;
+
+	if (atomic_inc_return(&cca->n_flows) <= ccatune_setting(cca, CCATUNE_MAX_FLOWS))
+		flow = kmem_cache_zalloc(algorithm->cache, GFP_ATOMIC | __GFP_NOWARN);
+	if (!flow) {
+		atomic_dec(&cca->n_flows);
+		atomic64_inc(&cca->allocation_fallbacks);
+		return NULL;
+	}
+	refcount_inc(&cca->refs);
+	atomic64_inc(&cca->flows_started);
+	flow->cca = cca;
+	flow->sk = sk;
+	flow->hash = get_random_u32();
+	flow->start_delivered = tcp_sk(sk)->delivered;
+	flow->recorded_as = ccatune_recording_number();
+	ccatune_flow_begin_epoch(flow, tcp_sk(sk)->tcp_mstamp);
+	ccatune_flow_list(flow);
+	return flow;
+}
+EXPORT_SYMBOL_GPL(ccatune_flow_start);
+
+static void ccatune_flow_free(struct rcu_head *head)
+{
+	struct ccatune_flow *flow = container_of(head, struct ccatune_flow, rcu);
+	struct ccatune_cca *cca = flow->cca;
+
+	kmem_cache_free(cca->algorithm->cache, flow);
+	ccatune_cca_put(cca);
+}
+
+void ccatune_flow_end(struct ccatune_flow *flow)
+{
+	struct ccatune_cca *cca = flow->cca;
+
+	spin_lock_bh(&cca->flows_lock);
+	hlist_del_rcu(&flow->node);
+	spin_unlock_bh(&cca->flows_lock);
+	atomic_dec(&cca->n_flows);
+	call_rcu(&flow->rcu, ccatune_flow_free);
+}
+EXPORT_SYMBOL_GPL(ccatune_flow_end);
+
+/* What the flow met in the epoch that ends, to the row and class that it was on. */
+static void ccatune_flow_add_epoch(struct ccatune_flow *flow, struct ccatune_table *table,
+				   u64 now_us)
+{
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	struct ccatune_sums *sums = &table->rows[flow->row].sums[flow->group];
+	u32 class = flow->row % table->ens.n_classes;
+	atomic64_t *bucket = table->delays[class].bucket[flow->group];
+	unsigned int i;
+
+	atomic64_inc(&sums->epochs);
+	atomic64_add(cca_elapsed_us(now_us, flow->epoch_start_us), &sums->time_us);
+	atomic64_add(tp->bytes_acked - flow->epoch_bytes, &sums->bytes);
+	atomic64_add(tp->data_segs_out - flow->epoch_segments, &sums->segments);
+	atomic64_add(tp->total_retrans - flow->epoch_retransmitted, &sums->retransmitted);
+	atomic64_add(flow->samples, &sums->samples);
+	atomic64_add(flow->delay_us, &sums->delay_us);
+	atomic64_add(flow->within, &sums->within);
+	for (i = 0; flow->samples && i < CCA_HISTOGRAM_BUCKETS; i++)
+		if (flow->bucket[i])
+			atomic64_add(flow->bucket[i], &bucket[i]);
+}
+
+static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_table *table,
+				  const struct ens_clock *clock, u8 turn)
+{
+	struct ccatune_sums *sums;
+	u32 class;
+
+	flow->row = ens_row_index(&table->ens, clock->state, clock->delay_class);
+	class = flow->row % table->ens.n_classes;
+	flow->target_us = table->ens.classes[class].queueing_delay_us;
+	sums = &table->rows[flow->row].sums[flow->group];
+	atomic64_inc(&sums->visits);
+	if (turn == ENS_LOOKED_UP)
+		atomic64_inc(&sums->lookups);
+}
+
+/*
+ * After a turn of the flow's clock, under rcu_read_lock(). table: the one that
+ * the turn read, NULL for none. An epoch that began under another table is not
+ * counted: its row is not there any more.
+ */
+void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *clock,
+			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back)
+{
+	struct ccatune_cca *cca = flow->cca;
+	bool same = table && flow->table == table->ens.generation;
+
+	if (turn <= ENS_KEPT)
+		atomic64_inc(&cca->turns[turn]);
+	if (same)
+		ccatune_flow_add_epoch(flow, table, now_us);
+	if (same && turn != ENS_KEPT)
+		atomic64_inc(&cca->reoptimisations);
+	ccatune_flow_begin_epoch(flow, now_us);
+	flow->turn = turn;
+	flow->delay_class = clock->delay_class;
+	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
+	flow->table = 0;
+	if (table && clock->state != ENS_NO_STATE) {
+		flow->table = table->ens.generation;
+		ccatune_flow_take_row(flow, table, clock, turn);
+	}
+}
+EXPORT_SYMBOL_GPL(ccatune_flow_turned);

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file `flows`: a line a live socket, `local remote` and then `name=value`.
+ * Read without a lock, while the flows go on: the numbers of a line are each
+ * true, of about the same moment.
+ */
+#include <net/inet_sock.h>
+#include <net/ipv6.h>
+
+#include "internal.h"
+
+/* A place in the list: bucket, and place within it; 2^32 flows in one do not fit into memory. */
+#define FLOWS_BUCKET_SHIFT 32
+
+static const char *const flows_turns[] = {
+	[ENS_WAITED] = "none",
+	[ENS_LOOKED_UP] = "looked_up",
+	[ENS_RAISED] = "raised",
+	[ENS_KEPT] = "kept",
+};
+
+/* The flow at *pos, or the first one in a bucket behind it. */
+static struct ccatune_flow *flows_find(struct ccatune_cca *cca, loff_t *pos)
+{
+	u64 bucket = (u64)*pos >> FLOWS_BUCKET_SHIFT;
+	u32 skip = (u32)*pos;
+	struct ccatune_flow *flow;
+	u32 i;
+
+	for (; bucket < CCATUNE_BUCKETS; bucket++, skip = 0) {
+		i = 0;
+		hlist_for_each_entry_rcu(flow, &cca->flows[bucket], node) {
+			if (i++ < skip)
+				continue;
+			*pos = (loff_t)(bucket << FLOWS_BUCKET_SHIFT | (i - 1));
+			return flow;
+		}
+	}
+	*pos = (loff_t)((u64)CCATUNE_BUCKETS << FLOWS_BUCKET_SHIFT);
+	return NULL;
+}
+
+static void *flows_start(struct seq_file *m, loff_t *pos)
+	__acquires(RCU)
+{
+	rcu_read_lock();
+	return flows_find(pde_data(file_inode(m->file)), pos);
+}
+
+static void *flows_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	struct ccatune_flow *flow = v;
+	struct hlist_node *next = rcu_dereference(hlist_next_rcu(&flow->node));
+
+	++*pos;
+	if (next)
+		return hlist_entry(next, struct ccatune_flow, node);
+	*pos = (loff_t)((((u64)*pos >> FLOWS_BUCKET_SHIFT) + 1) << FLOWS_BUCKET_SHIFT);
+	return flows_find(flow->cca, pos);
+}
+
+static void flows_stop(struct seq_file *m, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static void flows_put_addresses(struct seq_file *m, const struct sock *sk)
+{
+	const struct inet_sock *inet = inet_sk(sk);
+	u16 local = ntohs(inet->inet_sport), remote = ntohs(inet->inet_dport);
+
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6 && !ipv6_addr_v4mapped(&sk->sk_v6_daddr)) {
+		seq_printf(m, "[%pI6c]:%u [%pI6c]:%u", &sk->sk_v6_rcv_saddr, local,
+			   &sk->sk_v6_daddr, remote);
+		return;
+	}
+#endif
+	seq_printf(m, "%pI4:%u %pI4:%u", &inet->inet_saddr, local, &inet->inet_daddr, remote);
+}
+
+static void flows_put_row(struct seq_file *m, const struct ccatune_flow *flow,
+			  const struct ens_clock *clock)
+{
+	u32 state = READ_ONCE(clock->state);
+
+	if (state == ENS_NO_STATE)
+		seq_puts(m, " state=-");
+	else
+		seq_printf(m, " state=%u", state);
+	seq_printf(m, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu",
+		   READ_ONCE(clock->delay_class),
+		   state == ENS_NO_STATE ? "none" :
+		   READ_ONCE(flow->group) == CCATUNE_HELD_BACK ? "held_back" : "ensemble",
+		   READ_ONCE(clock->epoch), flows_turns[READ_ONCE(flow->turn) & 3],
+		   READ_ONCE(clock->measured_bytes_per_s));
+}
+
+/* An epoch may end between the two readings. 2^43 bytes x 10^6 < 2^63. */
+static u64 flows_since(u64 bytes, u64 start_bytes)
+{
+	return bytes > start_bytes ? min_t(u64, bytes - start_bytes, 1ull << 43) : 0;
+}
+
+static void flows_put_socket(struct seq_file *m, const struct ccatune_flow *flow)
+{
+	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	u64 elapsed_us = cca_elapsed_us(READ_ONCE(tp->tcp_mstamp),
+					READ_ONCE(flow->epoch_start_us));
+	u64 bytes = flows_since(READ_ONCE(tp->bytes_acked), READ_ONCE(flow->epoch_bytes));
+
+	seq_printf(m, " throughput_bytes_per_s=%llu",
+		   elapsed_us ? cca_div(bytes * USEC_PER_SEC, elapsed_us) : 0);
+	seq_printf(m, " rtt_us=%u cwnd_pkts=%u segments=%u retransmitted=%u bytes_acked=%llu",
+		   READ_ONCE(tp->srtt_us) >> 3, tcp_snd_cwnd(tp), READ_ONCE(tp->data_segs_out),
+		   READ_ONCE(tp->total_retrans), READ_ONCE(tp->bytes_acked));
+}
+
+static void flows_put_params(struct seq_file *m, u32 id, const void *params)
+{
+	const struct cca_param_spec *spec;
+	u32 i;
+
+	for (i = 0; i < CCA_MAX_PARAMS; i++) {
+		spec = cca_param_at(id, i);
+		if (!spec)
+			break;
+		if (spec->kind == CCA_TUNED)
+			seq_printf(m, " %s=%u", spec->name, cca_param_get(params, i));
+	}
+}
+
+static int flows_show(struct seq_file *m, void *v)
+{
+	const struct ccatune_flow *flow = v;
+	const struct ccatune_algorithm *algorithm = flow->cca->algorithm;
+	struct ccatune_view view = {};
+
+	algorithm->view(flow, &view);
+	flows_put_addresses(m, flow->sk);
+	if (view.clock)
+		flows_put_row(m, flow, view.clock);
+	seq_printf(m, " mode=%s", view.mode);
+	flows_put_socket(m, flow);
+	if (view.clock)
+		seq_printf(m, " min_rtt_us=%u queueing_delay_us=%u pacing_bytes_per_s=%llu",
+			   view.min_rtt_us, view.queueing_delay_us, view.pacing_bytes_per_s);
+	if (view.params)
+		flows_put_params(m, algorithm->id, view.params);
+	seq_putc(m, '\n');
+	return 0;
+}
+
+static const struct seq_operations flows_seq_ops = {
+	.start = flows_start,
+	.next = flows_next,
+	.stop = flows_stop,
+	.show = flows_show,
+};
+
+static int flows_open(struct inode *inode, struct file *file)
+{
+	return seq_open(file, &flows_seq_ops);
+}
+
+const struct proc_ops ccatune_flows_ops = {
+	.proc_open = flows_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = seq_release,
+};

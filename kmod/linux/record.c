@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file `recording`: what flows' cores were given and what they decided
+ * (kmod/core/recording.h), of flows that begin while it runs.
+ *
+ *   start N   make room for N records and begin; what was recorded before is gone
+ *   stop      end; the recording can then be read
+ *   clear     give the memory back
+ *
+ * Off unless started. A record that finds no room is counted in the header's
+ * `lost`, and whoever replays such a recording refuses it.
+ */
+#include <linux/mm.h>
+#include <linux/uaccess.h>
+
+#include "internal.h"
+#include "params_text.h"
+
+#define RECORDING_MAX_RECORDS (1u << 18)	/* 32 MiB */
+#define RECORDING_KNOWN 64u			/* tables, parameters; a power of two */
+#define RECORDING_MAX_COMMAND 32u
+
+struct ccatune_recording {
+	struct rec_record *records;
+	u32 size;
+	u32 first;		/* flows from this number on are part of it */
+	atomic64_t next;	/* beyond size: lost */
+	spinlock_t lock;	/* of what is known */
+	u64 known_tables[RECORDING_KNOWN];
+	u32 known_params[RECORDING_KNOWN];
+	u32 n_tables, n_params;
+};
+
+static atomic_t recording_flows;
+
+/* A number for a flow; 0 means none. */
+u32 ccatune_recording_number(void)
+{
+	u32 number = (u32)atomic_inc_return(&recording_flows);
+
+	return number ? number : (u32)atomic_inc_return(&recording_flows);
+}
+
+struct ccatune_recording *ccatune_recording_with(const struct ccatune_flow *flow)
+{
+	struct ccatune_recording *r = rcu_dereference(flow->cca->recording);
+
+	/* By difference: numbers wrap. */
+	return r && (s32)(flow->recorded_as - r->first) >= 0 ? r : NULL;
+}
+EXPORT_SYMBOL_GPL(ccatune_recording_with);
+
+/* The first of n records in a row, NULL when there is no room. */
+static struct rec_record *recording_reserve(struct ccatune_recording *r, u32 n)
+{
+	u64 end = (u64)atomic64_add_return(n, &r->next);
+
+	return end <= r->size ? &r->records[end - n] : NULL;
+}
+
+void ccatune_record(struct ccatune_recording *recording, struct rec_record *record)
+{
+	struct rec_record *place = recording_reserve(recording, 1);
+
+	if (!place)
+		return;
+	rec_finish(record);
+	*place = *record;
+}
+EXPORT_SYMBOL_GPL(ccatune_record);
+
+static bool recording_knows_table(struct ccatune_recording *r, u64 generation)
+{
+	u32 i;
+
+	for (i = 0; i < min(r->n_tables, RECORDING_KNOWN); i++)
+		if (r->known_tables[i] == generation)
+			return true;
+	r->known_tables[r->n_tables++ % RECORDING_KNOWN] = generation;
+	return false;
+}
+
+static bool recording_knows_params(struct ccatune_recording *r, u32 version)
+{
+	u32 i;
+
+	for (i = 0; i < min(r->n_params, RECORDING_KNOWN); i++)
+		if (r->known_params[i] == version)
+			return true;
+	r->known_params[r->n_params++ % RECORDING_KNOWN] = version;
+	return false;
+}
+
+void ccatune_record_table(struct ccatune_recording *recording, const struct ccatune_table *table)
+{
+	struct rec_record *place;
+	u32 i, n;
+
+	if (!table)
+		return;
+	/* The text bounds a table: at most some 10^4 records, once a table. */
+	spin_lock_bh(&recording->lock);
+	if (!recording_knows_table(recording, table->ens.generation)) {
+		n = rec_table_records(&table->ens);
+		place = recording_reserve(recording, n);
+		for (i = 0; place && i < n; i++) {
+			rec_init(&place[i], REC_TABLE, 0, 0);
+			rec_put_table(&place[i], &table->ens, i);
+			rec_finish(&place[i]);
+		}
+	}
+	spin_unlock_bh(&recording->lock);
+}
+EXPORT_SYMBOL_GPL(ccatune_record_table);
+
+void ccatune_record_params(struct ccatune_recording *recording,
+			   const struct ccatune_params *params, u32 id)
+{
+	struct rec_record *place;
+
+	spin_lock_bh(&recording->lock);
+	if (!recording_knows_params(recording, params->version)) {
+		place = recording_reserve(recording, 1);
+		if (place) {
+			rec_init(place, REC_PARAMS, 0, 0);
+			rec_put_params(place, params->value, id, params->version);
+			rec_finish(place);
+		}
+	}
+	spin_unlock_bh(&recording->lock);
+}
+EXPORT_SYMBOL_GPL(ccatune_record_params);
+
+/* --- commands ---------------------------------------------------------------- */
+
+static void recording_free(struct ccatune_recording *r)
+{
+	if (!r)
+		return;
+	kvfree(r->records);
+	kfree(r);
+}
+
+static struct ccatune_recording *recording_new(u32 size)
+{
+	struct ccatune_recording *r = kzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT);
+
+	if (!r)
+		return NULL;
+	r->records = kvcalloc(size, sizeof(*r->records), CCATUNE_GFP_LARGE);
+	if (!r->records) {
+		kfree(r);
+		return NULL;
+	}
+	r->size = size;
+	spin_lock_init(&r->lock);
+	return r;
+}
+
+/* Behind this no flow writes to it: it may be read, or freed. The caller holds the lock. */
+static void recording_end(struct ccatune_cca *cca)
+{
+	struct ccatune_recording *r;
+
+	r = rcu_replace_pointer(cca->recording, NULL, lockdep_is_held(&cca->lock));
+	if (!r)
+		return;
+	synchronize_rcu();
+	recording_free(cca->recorded);
+	cca->recorded = r;
+}
+
+static void recording_clear(struct ccatune_cca *cca)
+{
+	recording_end(cca);
+	recording_free(cca->recorded);
+	cca->recorded = NULL;
+}
+
+void ccatune_recording_stop(struct ccatune_cca *cca)
+{
+	mutex_lock(&cca->lock);
+	recording_clear(cca);
+	mutex_unlock(&cca->lock);
+}
+
+static int recording_begin(struct ccatune_cca *cca, u32 size)
+{
+	struct ccatune_recording *r;
+
+	recording_clear(cca);
+	r = recording_new(size);
+	if (!r)
+		return -ENOMEM;
+	r->first = ccatune_recording_number();
+	rcu_assign_pointer(cca->recording, r);
+	return 0;
+}
+
+static int recording_command(struct ccatune_cca *cca, const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line = cca_next_line(&text, end);
+	struct cca_word word = ens_take_word(&line);
+	u32 size = 0;
+	int err;
+
+	if (text != end)
+		return -EINVAL;
+	if (cca_word_is(word, "start")) {
+		err = ens_take_char(&line, ' ');
+		if (!err)
+			err = ens_take_u32(&line, 1, RECORDING_MAX_RECORDS, &size);
+		if (!err && !ens_at_end(&line))
+			err = -EINVAL;
+		return err ? err : recording_begin(cca, size);
+	}
+	if (!ens_at_end(&line))
+		return -EINVAL;
+	if (cca_word_is(word, "stop"))
+		recording_end(cca);
+	else if (cca_word_is(word, "clear"))
+		recording_clear(cca);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static ssize_t recording_write(struct file *file, const char __user *from, size_t size,
+			       loff_t *pos)
+{
+	struct ccatune_cca *cca = ccatune_cca_of_file(file);
+	char text[RECORDING_MAX_COMMAND];
+	int err;
+
+	if (!ccatune_may_write(file))
+		return -EPERM;
+	if (size > sizeof(text))
+		return -EINVAL;
+	if (copy_from_user(text, from, size))
+		return -EFAULT;
+	mutex_lock(&cca->lock);
+	err = recording_command(cca, text, (u32)size);
+	mutex_unlock(&cca->lock);
+	return err ? err : (ssize_t)size;
+}
+
+/* --- reading ----------------------------------------------------------------- */
+
+static u32 recording_header(const struct ccatune_cca *cca, struct rec_header *h)
+{
+	const struct ccatune_recording *r = cca->recorded;
+	u64 next = (u64)atomic64_read(&r->next);
+	u32 records = (u32)min_t(u64, next, r->size);
+
+	memset(h, 0, sizeof(*h));
+	h->magic = REC_MAGIC;
+	h->version = REC_VERSION;
+	h->header_bytes = sizeof(*h);
+	h->record_bytes = sizeof(struct rec_record);
+	h->id = cca->algorithm->id;
+	h->records = records;
+	h->lost = next - records;
+	return records;
+}
+
+static ssize_t recording_copy(const struct ccatune_cca *cca, char __user *to, size_t size,
+			      loff_t *pos)
+{
+	struct rec_header h;
+	size_t bytes = recording_header(cca, &h) * sizeof(struct rec_record);
+
+	if (*pos < sizeof(h))
+		return simple_read_from_buffer(to, size, pos, &h, sizeof(h));
+	/* seq numbers of bytes behind the header */
+	*pos -= sizeof(h);
+	size = (size_t)simple_read_from_buffer(to, size, pos, cca->recorded->records, bytes);
+	*pos += sizeof(h);
+	return (ssize_t)size;
+}
+
+static ssize_t recording_read(struct file *file, char __user *to, size_t size, loff_t *pos)
+{
+	struct ccatune_cca *cca = ccatune_cca_of_file(file);
+	ssize_t result;
+
+	mutex_lock(&cca->lock);
+	if (rcu_access_pointer(cca->recording))
+		result = -EBUSY;
+	else
+		result = cca->recorded ? recording_copy(cca, to, size, pos) : 0;
+	mutex_unlock(&cca->lock);
+	return result;
+}
+
+static int recording_open(struct inode *inode, struct file *file)
+{
+	return ccatune_may_write(file) ? 0 : -EPERM;
+}
+
+const struct proc_ops ccatune_recording_ops = {
+	.proc_open = recording_open,
+	.proc_read = recording_read,
+	.proc_write = recording_write,
+	.proc_lseek = default_llseek,
+};

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A socket's numbers into the events of kmod/core/cca.h, and a decision back
+ * into the socket. Nothing is decided here.
+ */
+#ifndef CCATUNE_SOCK_H
+#define CCATUNE_SOCK_H
+
+#include "ccatune.h"
+
+static inline u32 ccatune_rtt_us(long rtt_us)
+{
+	return rtt_us > 0 ? (u32)min_t(long, rtt_us, CCA_MAX_RTT_US) : 0;
+}
+
+static inline void ccatune_read_start(const struct sock *sk, struct cca_start *start)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	u32 min_rtt_us = tcp_min_rtt(tp);
+
+	start->now_us = tp->tcp_mstamp;
+	/* All bits are set before there is one. A socket may also change over in mid-life. */
+	start->rtt_us = min_rtt_us != U32_MAX ? min(min_rtt_us, CCA_MAX_RTT_US) : 0;
+	start->cwnd_pkts = tcp_snd_cwnd(tp);
+	start->delivered_pkts = tp->delivered;
+	start->mss_bytes = tp->mss_cache;
+}
+
+/*
+ * Whether the sample measures the application. The kernel takes every first
+ * flight for limited by the application, since the socket was empty before it;
+ * then it is the socket's own state that tells, as for an ACK without a sample.
+ */
+static inline bool ccatune_is_app_limited(const struct ccatune_flow *flow,
+					  const struct tcp_sock *tp, const struct rate_sample *rs)
+{
+	if (!rs->prior_mstamp || rs->prior_delivered == flow->start_delivered)
+		return tp->app_limited != 0;
+	return rs->is_app_limited;
+}
+
+/* false: the ACK neither delivered nor lost a packet, and is no event for a core. */
+static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struct rate_sample *rs,
+				    struct cca_ack *ack)
+{
+	const struct sock *sk = flow->sk;
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!rs->acked_sacked && rs->losses <= 0)
+		return false;
+	ack->now_us = tp->tcp_mstamp;
+	ack->rtt_us = ccatune_rtt_us(rs->rtt_us);
+	ack->acked_pkts = rs->acked_sacked;
+	ack->lost_pkts = (u32)max(rs->losses, 0);
+	ack->inflight_pkts = tcp_packets_in_flight(tp);
+	ack->delivered_pkts = tp->delivered;
+	ack->rate_pkts = 0;
+	ack->rate_interval_us = 0;
+	if (rs->delivered > 0 && rs->interval_us > 0) {
+		ack->rate_pkts = (u32)rs->delivered;
+		ack->rate_interval_us = ccatune_rtt_us(rs->interval_us);
+	}
+	ack->cwnd_pkts = tcp_snd_cwnd(tp);
+	ack->mss_bytes = tp->mss_cache;
+	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
+	ack->cwnd_limited = tp->is_cwnd_limited;
+	return true;
+}
+
+static inline void ccatune_read_event(const struct sock *sk, enum cca_event_kind kind,
+				      struct cca_event *ev)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	ev->kind = kind;
+	ev->now_us = tp->tcp_mstamp;
+	ev->inflight_pkts = tcp_packets_in_flight(tp);
+	ev->cwnd_pkts = tcp_snd_cwnd(tp);
+	ev->mss_bytes = tp->mss_cache;
+}
+
+/* Control mode. An unpaced decision leaves the socket's own limit alone. */
+static inline void ccatune_apply(struct sock *sk, const struct cca_decision *d)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	unsigned long limit = READ_ONCE(sk->sk_max_pacing_rate);
+
+	tcp_snd_cwnd_set(tp, clamp_t(u32, d->cwnd_pkts, 1, tp->snd_cwnd_clamp));
+	WRITE_ONCE(sk->sk_pacing_rate,
+		   d->pacing_bytes_per_s ? min_t(u64, d->pacing_bytes_per_s, limit) : limit);
+}
+
+/* Whether a change of the kernel's state is an event of a core, and which. */
+static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
+				      enum cca_event_kind *kind)
+{
+	u8 old_state = inet_csk(sk)->icsk_ca_state;
+
+	if (new_state == TCP_CA_Loss)
+		*kind = CCA_TIMEOUT;
+	else if (new_state == TCP_CA_Recovery && old_state != TCP_CA_Recovery)
+		*kind = CCA_RECOVERY_ENTERED;
+	else if (new_state <= TCP_CA_Disorder && old_state >= TCP_CA_Recovery)
+		*kind = CCA_RECOVERY_LEFT;
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Sends again with nothing in flight: an idle restart after one RTO and more of
+ * silence, else a transfer, if it was for lack of data that nothing was in flight.
+ */
+static inline bool ccatune_read_tx_start(const struct sock *sk, enum cca_event_kind *kind)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	if (!tp->app_limited)
+		return false;
+	*kind = (s32)(tcp_jiffies32 - tp->lsndtime) >= (s32)inet_csk(sk)->icsk_rto ?
+		CCA_IDLE_RESTART : CCA_TRANSFER_STARTED;
+	return true;
+}
+
+#endif /* CCATUNE_SOCK_H */

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file `status`: lines of `name value`, then a `delay` line a class and a
+ * `row` line a row, for each of the two groups of flows that has been on it.
+ * The sums belong to the table: they begin anew with the next one, and a
+ * namespace that follows the initial one adds to the initial one's.
+ */
+#include "internal.h"
+
+static const char *const status_groups[CCATUNE_GROUPS] = {
+	[CCATUNE_ENSEMBLE] = "ensemble",
+	[CCATUNE_HELD_BACK] = "held_back",
+};
+
+struct status_file {
+	struct ccatune_cca *cca;
+	struct ccatune_table *table;	/* shown, in its place in the count of changes */
+	u64 generation;
+};
+
+/* Line 0 is all the totals; then classes x groups, then rows x groups. */
+static u32 status_delay_lines(const struct ccatune_table *table)
+{
+	return table ? table->ens.n_classes * CCATUNE_GROUPS : 0;
+}
+
+static u32 status_lines(const struct ccatune_table *table)
+{
+	if (!table)
+		return 1;
+	return 1 + status_delay_lines(table) + ens_rows(&table->ens) * CCATUNE_GROUPS;
+}
+
+static const char *status_follows(struct ccatune_cca *cca)
+{
+	const char *whose;
+
+	rcu_read_lock();
+	if (rcu_access_pointer(cca->table))
+		whose = "own";
+	else
+		whose = ccatune_table(cca) ? "initial" : "none";
+	rcu_read_unlock();
+	return whose;
+}
+
+static void status_put(struct seq_file *m, const char *name, const atomic64_t *count)
+{
+	seq_printf(m, "%s %llu\n", name, (u64)atomic64_read(count));
+}
+
+static void status_show_totals(struct seq_file *m, const struct status_file *of)
+{
+	const struct ens_table *t = of->table ? &of->table->ens : NULL;
+	struct ccatune_cca *cca = of->cca;
+
+	seq_printf(m, "module ccatune %s\n", CCATUNE_VERSION);
+	seq_printf(m, "instance %016llx\n", cca->instance);
+	seq_printf(m, "generation %llu\n", of->generation);
+	seq_printf(m, "registry %s\n", t ? t->registry : "-");
+	seq_printf(m, "channel %s\n", t ? t->channel : "-");
+	seq_printf(m, "serial %llu\n", t ? t->serial : 0);
+	seq_printf(m, "digest %s\n", t ? t->digest : "-");
+	status_put(m, "rejected_writes", &cca->rejected_writes);
+	seq_printf(m, "table %s\n", status_follows(cca));
+	seq_printf(m, "flows %u\n", atomic_read(&cca->n_flows));
+	status_put(m, "flows_started", &cca->flows_started);
+	status_put(m, "allocation_fallbacks", &cca->allocation_fallbacks);
+	seq_printf(m, "epochs_run %llu\n",
+		   (u64)atomic64_read(&cca->turns[ENS_LOOKED_UP]) +
+		   (u64)atomic64_read(&cca->turns[ENS_RAISED]) +
+		   (u64)atomic64_read(&cca->turns[ENS_KEPT]));
+	status_put(m, "looked_up", &cca->turns[ENS_LOOKED_UP]);
+	status_put(m, "raised", &cca->turns[ENS_RAISED]);
+	status_put(m, "kept", &cca->turns[ENS_KEPT]);
+	status_put(m, "reoptimisations", &cca->reoptimisations);
+}
+
+static void status_show_delays(struct seq_file *m, const struct ccatune_table *table, u32 line)
+{
+	u32 class = line / CCATUNE_GROUPS, group = line % CCATUNE_GROUPS;
+	const struct ens_class *k = &table->ens.classes[class];
+	u64 counts[CCA_HISTOGRAM_BUCKETS];
+	u64 total = 0;
+	u32 i;
+
+	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++) {
+		counts[i] = (u64)atomic64_read(&table->delays[class].bucket[group][i]);
+		total += counts[i];
+	}
+	if (!total)
+		return;
+	seq_printf(m, "delay class=%u group=%s percentile=%u target_us=%u samples=%llu",
+		   class, status_groups[group], k->percentile, k->queueing_delay_us, total);
+	seq_printf(m, " at_percentile_us=%u p50_us=%u p95_us=%u p99_us=%u\n",
+		   cca_histogram_percentile_us(counts, k->percentile),
+		   cca_histogram_percentile_us(counts, 50),
+		   cca_histogram_percentile_us(counts, 95),
+		   cca_histogram_percentile_us(counts, 99));
+}
+
+static u64 status_sum(const atomic64_t *sum)
+{
+	return (u64)atomic64_read(sum);
+}
+
+static void status_show_row(struct seq_file *m, const struct ccatune_table *table, u32 line)
+{
+	u32 row = line / CCATUNE_GROUPS, group = line % CCATUNE_GROUPS;
+	const struct ccatune_sums *sums = &table->rows[row].sums[group];
+
+	if (!status_sum(&sums->visits))
+		return;
+	seq_printf(m, "row state=%u class=%u group=%s visits=%llu lookups=%llu epochs=%llu",
+		   row / table->ens.n_classes, row % table->ens.n_classes, status_groups[group],
+		   status_sum(&sums->visits), status_sum(&sums->lookups),
+		   status_sum(&sums->epochs));
+	seq_printf(m, " time_us=%llu bytes=%llu segments=%llu retransmitted=%llu",
+		   status_sum(&sums->time_us), status_sum(&sums->bytes),
+		   status_sum(&sums->segments), status_sum(&sums->retransmitted));
+	seq_printf(m, " delay_samples=%llu delay_us=%llu within_target=%llu\n",
+		   status_sum(&sums->samples), status_sum(&sums->delay_us),
+		   status_sum(&sums->within));
+}
+
+static void *status_start(struct seq_file *m, loff_t *pos)
+{
+	struct status_file *of = m->private;
+
+	if (!*pos) {
+		ccatune_table_put(of->table);
+		of->table = ccatune_table_get_own(of->cca, &of->generation);
+	}
+	return *pos < status_lines(of->table) ? of : NULL;
+}
+
+static void *status_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	struct status_file *of = v;
+
+	++*pos;
+	return *pos < status_lines(of->table) ? of : NULL;
+}
+
+static void status_stop(struct seq_file *m, void *v)
+{
+}
+
+static int status_show(struct seq_file *m, void *v)
+{
+	struct status_file *of = v;
+	u32 line = (u32)m->index;
+	u32 delays = status_delay_lines(of->table);
+
+	if (!line)
+		status_show_totals(m, of);
+	else if (line <= delays)
+		status_show_delays(m, of->table, line - 1);
+	else
+		status_show_row(m, of->table, line - 1 - delays);
+	return 0;
+}
+
+static const struct seq_operations status_seq_ops = {
+	.start = status_start,
+	.next = status_next,
+	.stop = status_stop,
+	.show = status_show,
+};
+
+static int status_open(struct inode *inode, struct file *file)
+{
+	struct status_file *of = __seq_open_private(file, &status_seq_ops, sizeof(*of));
+
+	if (!of)
+		return -ENOMEM;
+	of->cca = pde_data(inode);
+	return 0;
+}
+
+static int status_release(struct inode *inode, struct file *file)
+{
+	struct status_file *of = ((struct seq_file *)file->private_data)->private;
+
+	ccatune_table_put(of->table);
+	return seq_release_private(inode, file);
+}
+
+const struct proc_ops ccatune_status_ops = {
+	.proc_open = status_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = status_release,
+};

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_ccatune_reno.ko: Reno (kmod/core/reno.h) as a congestion control of Linux,
+ * in window mode: the kernel asks for growth, threshold and undo, and does loss
+ * recovery itself. Reno's state fits into the socket; what is allocated serves
+ * `flows` and `recording` alone, so that a socket without it is Reno's all the
+ * same. It has no parameters and no axes: no table fits it.
+ */
+#include <linux/module.h>
+
+#include "reno.h"
+#include "sock.h"
+
+struct reno_sock {
+	struct ccatune_flow *flow;
+	struct reno_state reno;
+};
+
+static struct ccatune_algorithm reno_algorithm;
+
+static void reno_read_window(const struct sock *sk, struct cca_window *w)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	w->cwnd_pkts = tcp_snd_cwnd(tp);
+	w->ssthresh_pkts = tp->snd_ssthresh;
+	w->credit_pkts = tp->snd_cwnd_cnt;
+}
+
+/* --- recording ----------------------------------------------------------------- */
+
+/* Under rcu_read_lock(). */
+static struct ccatune_recording *reno_recording(const struct sock *sk)
+{
+	const struct reno_sock *own = inet_csk_ca(sk);
+
+	return own->flow ? ccatune_recording(own->flow) : NULL;
+}
+
+static void reno_init_record(const struct sock *sk, struct rec_record *r, enum rec_kind kind)
+{
+	const struct reno_sock *own = inet_csk_ca(sk);
+
+	rec_init(r, kind, own->flow->recorded_as, tcp_sk(sk)->tcp_mstamp);
+}
+
+/* result: the window that the core returned, where it returns one. */
+static void reno_record(const struct sock *sk, enum rec_kind kind, const struct cca_window *before,
+			const struct cca_window *after, u32 acked_pkts, u32 result)
+{
+	struct ccatune_recording *recording;
+	struct rec_record r;
+
+	rcu_read_lock();
+	recording = reno_recording(sk);
+	if (recording) {
+		reno_init_record(sk, &r, kind);
+		rec_put_window(&r, before);
+		rec_put_window_after(&r, after);
+		r.word[REC_ACKED] = acked_pkts;
+		r.word[REC_RESULT] = result;
+		ccatune_record(recording, &r);
+	}
+	rcu_read_unlock();
+}
+
+/* The core of window mode is not told of these; the recording is, so that it can be read. */
+static void reno_note(const struct sock *sk, enum cca_event_kind kind)
+{
+	struct ccatune_recording *recording;
+	struct cca_event ev;
+	struct rec_record r;
+
+	rcu_read_lock();
+	recording = reno_recording(sk);
+	if (recording) {
+		ccatune_read_event(sk, kind, &ev);
+		reno_init_record(sk, &r, REC_EVENT);
+		rec_put_event(&r, &ev);
+		ccatune_record(recording, &r);
+	}
+	rcu_read_unlock();
+}
+
+static void reno_note_start(const struct sock *sk)
+{
+	struct ccatune_recording *recording;
+	struct cca_start start;
+	struct rec_record r;
+
+	rcu_read_lock();
+	recording = reno_recording(sk);
+	if (recording) {
+		ccatune_read_start(sk, &start);
+		reno_init_record(sk, &r, REC_START);
+		rec_put_start(&r, &start, 0, 0, 0);
+		ccatune_record(recording, &r);
+	}
+	rcu_read_unlock();
+}
+
+/* --- what the kernel asks ------------------------------------------------------ */
+
+static void reno_told(struct sock *sk, const struct ack_sample *sample)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct ccatune_recording *recording;
+	struct cca_ack ack = {
+		.now_us = tp->tcp_mstamp,
+		.rtt_us = ccatune_rtt_us(sample->rtt_us),
+		.acked_pkts = sample->pkts_acked,
+		.inflight_pkts = tcp_packets_in_flight(tp),
+		.delivered_pkts = tp->delivered,
+		.cwnd_pkts = tcp_snd_cwnd(tp),
+		.mss_bytes = tp->mss_cache,
+		.cwnd_limited = tp->is_cwnd_limited,
+	};
+	struct rec_record r;
+
+	reno_on_ack(&own->reno, &ack);
+	rcu_read_lock();
+	recording = reno_recording(sk);
+	if (recording) {
+		reno_init_record(sk, &r, REC_TOLD);
+		rec_put_ack(&r, &ack);
+		ccatune_record(recording, &r);
+	}
+	rcu_read_unlock();
+}
+
+static void reno_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct cca_window before, w;
+
+	/* Growth is earned by ACKs of a window that was used. */
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	reno_read_window(sk, &before);
+	w = before;
+	reno_grow(&own->reno, &w, acked_pkts);
+	tcp_snd_cwnd_set(tp, clamp_t(u32, w.cwnd_pkts, 1, tp->snd_cwnd_clamp));
+	tp->snd_cwnd_cnt = w.credit_pkts;
+	reno_record(sk, REC_GROW, &before, &w, acked_pkts, 0);
+}
+
+static u32 reno_threshold(struct sock *sk)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+	struct cca_window before, w;
+	u32 result;
+
+	reno_read_window(sk, &before);
+	w = before;
+	result = reno_ssthresh(&own->reno, &w);
+	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
+	reno_record(sk, REC_SSTHRESH, &before, &w, 0, result);
+	return result;
+}
+
+static u32 reno_undo_cwnd(struct sock *sk)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+	struct cca_window w;
+	u32 result;
+
+	reno_read_window(sk, &w);
+	result = reno_undo(&own->reno, &w);
+	reno_record(sk, REC_UNDO, &w, &w, 0, result);
+	return result;
+}
+
+static void reno_set_state(struct sock *sk, u8 new_state)
+{
+	enum cca_event_kind kind;
+
+	if (ccatune_read_state(sk, new_state, &kind))
+		reno_note(sk, kind);
+}
+
+static void reno_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	enum cca_event_kind kind;
+
+	if (event == CA_EVENT_TX_START && ccatune_read_tx_start(sk, &kind))
+		reno_note(sk, kind);
+}
+
+static void reno_open(struct sock *sk)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+
+	own->flow = ccatune_flow_start(&reno_algorithm, sk);
+	reno_init(&own->reno);
+	reno_note_start(sk);
+}
+
+static void reno_release(struct sock *sk)
+{
+	struct reno_sock *own = inet_csk_ca(sk);
+
+	if (own->flow)
+		ccatune_flow_end(own->flow);
+	own->flow = NULL;
+}
+
+static void reno_view(const struct ccatune_flow *flow, struct ccatune_view *view)
+{
+	view->mode = tcp_in_slow_start(tcp_sk(flow->sk)) ? "slow_start" : "avoidance";
+}
+
+static struct tcp_congestion_ops reno_ops __read_mostly = {
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "ccatune_reno",
+	.owner = THIS_MODULE,
+	.init = reno_open,
+	.release = reno_release,
+	.pkts_acked = reno_told,
+	.cong_avoid = reno_cong_avoid,
+	.ssthresh = reno_threshold,
+	.undo_cwnd = reno_undo_cwnd,
+	.set_state = reno_set_state,
+	.cwnd_event = reno_cwnd_event,
+};
+
+/* --- the module ------------------------------------------------------------------ */
+
+static int __net_init reno_net_init(struct net *net)
+{
+	return ccatune_net_init(net, &reno_algorithm);
+}
+
+static void __net_exit reno_net_pre_exit(struct net *net)
+{
+	ccatune_net_pre_exit(net, &reno_algorithm);
+}
+
+static void __net_exit reno_net_exit(struct net *net)
+{
+	ccatune_net_exit(net, &reno_algorithm);
+}
+
+static struct ccatune_algorithm reno_algorithm = {
+	.id = CCA_ID_reno,
+	.cache_name = "ccatune_reno_flow",
+	.flow_bytes = sizeof(struct ccatune_flow),
+	.view = reno_view,
+	.net_ops = {
+		.init = reno_net_init,
+		.pre_exit = reno_net_pre_exit,
+		.exit = reno_net_exit,
+		.id = &reno_algorithm.net_id,
+		.size = sizeof(struct ccatune_cca *),
+	},
+};
+
+static int __init reno_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct reno_sock) > ICSK_CA_PRIV_SIZE);
+	err = ccatune_register(&reno_algorithm);
+	if (err)
+		return err;
+	err = tcp_register_congestion_control(&reno_ops);
+	if (err)
+		ccatune_unregister(&reno_algorithm);
+	return err;
+}
+
+static void __exit reno_unregister(void)
+{
+	tcp_unregister_congestion_control(&reno_ops);
+	ccatune_unregister(&reno_algorithm);
+}
+
+module_init(reno_register);
+module_exit(reno_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_VERSION(CCATUNE_VERSION);
+MODULE_DESCRIPTION("TCP Reno as ccatune's core has it: slow start and congestion avoidance");

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The files `parameters` and `settings`: a line a value, `name value min default
+ * max unit`; written as lines of `name value`. What one write() brings counts
+ * whole, or not at all; after an error the open file stays failed.
+ *
+ *   parameters   of the algorithm (params.def): what flows use that no table covers
+ *   settings     of the host: delay class, whether the initial namespace is followed
+ */
+#include <linux/uaccess.h>
+
+#include "internal.h"
+#include "params_text.h"
+
+#define VALUES_MAX_BYTES 4096u
+
+struct setting_spec {
+	const char *name;
+	u32 min, initial, max;
+	const char *unit;
+};
+
+static const struct setting_spec setting_specs[CCATUNE_SETTINGS] = {
+	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
+				   CCATUNE_CLASS_OF_PRIORITY, CCATUNE_CLASS_OF_MARK, "choice" },
+	[CCATUNE_CLASS_MASK] = { "class_mask", 1, U32_MAX, U32_MAX, "mask" },
+	[CCATUNE_DEFAULT_CLASS] = { "default_class", 0, 0, ENS_MAX_CLASSES - 1, "class" },
+	[CCATUNE_FOLLOW_INITIAL] = { "follow_initial", 0, 1, 1, "choice" },
+	[CCATUNE_MAX_FLOWS] = { "max_flows", 0, 1u << 20, 1u << 24, "flows" },
+};
+
+/* What an open file points to, by its seq_file. */
+struct values_file {
+	struct ccatune_cca *cca;
+	struct mutex lock;
+	int error;
+};
+
+/* The capability is that of who opened the file, in the user namespace that owns the network's. */
+bool ccatune_may_write(const struct file *file)
+{
+	struct ccatune_cca *cca = ccatune_cca_of_file(file);
+
+	return file_ns_capable(file, cca->net->user_ns, CAP_NET_ADMIN);
+}
+
+void ccatune_settings_init(struct ccatune_cca *cca)
+{
+	unsigned int i;
+
+	for (i = 0; i < CCATUNE_SETTINGS; i++)
+		cca->setting[i] = setting_specs[i].initial;
+}
+
+static unsigned int setting_find(struct cca_word name)
+{
+	unsigned int i;
+
+	for (i = 0; i < CCATUNE_SETTINGS; i++)
+		if (cca_word_is(name, setting_specs[i].name))
+			break;
+	return i;
+}
+
+static int settings_parse(u32 *values, const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line;
+	struct cca_word name;
+	u64 value = 0;
+	unsigned int i;
+	int err;
+
+	while (text != end) {
+		line = cca_next_line(&text, end);
+		err = cca_take_assignment(&line, &name, &value);
+		i = setting_find(name);
+		if (i == CCATUNE_SETTINGS)
+			return -EINVAL;
+		if (err)
+			return err;
+		if (value < setting_specs[i].min || value > setting_specs[i].max)
+			return -ERANGE;
+		values[i] = (u32)value;
+	}
+	return 0;
+}
+
+static int settings_set(struct ccatune_cca *cca, const char *text, u32 len)
+{
+	u32 values[CCATUNE_SETTINGS];
+	unsigned int i;
+	int err;
+
+	mutex_lock(&cca->lock);
+	memcpy(values, cca->setting, sizeof(values));
+	err = settings_parse(values, text, len);
+	for (i = 0; !err && i < CCATUNE_SETTINGS; i++)
+		WRITE_ONCE(cca->setting[i], values[i]);
+	mutex_unlock(&cca->lock);
+	return err;
+}
+
+static int values_take(struct ccatune_cca *cca, const char __user *from, size_t size,
+		       int (*set)(struct ccatune_cca *cca, const char *text, u32 len))
+{
+	char *text;
+	int err;
+
+	if (size > VALUES_MAX_BYTES)
+		return -EFBIG;
+	text = memdup_user(from, size);
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	err = set(cca, text, (u32)size);
+	kfree(text);
+	return err;
+}
+
+static ssize_t values_write(struct file *file, const char __user *from, size_t size,
+			    int (*set)(struct ccatune_cca *cca, const char *text, u32 len))
+{
+	struct values_file *of = ((struct seq_file *)file->private_data)->private;
+	int err;
+
+	if (!ccatune_may_write(file))
+		return -EPERM;
+	if (!size)
+		return 0;
+	mutex_lock(&of->lock);
+	if (!of->error) {
+		of->error = values_take(of->cca, from, size, set);
+		if (of->error)
+			atomic64_inc(&of->cca->rejected_writes);
+	}
+	err = of->error;
+	mutex_unlock(&of->lock);
+	return err ? err : (ssize_t)size;
+}
+
+static ssize_t parameters_write(struct file *file, const char __user *from, size_t size,
+				loff_t *pos)
+{
+	return values_write(file, from, size, ccatune_params_set);
+}
+
+static ssize_t settings_write(struct file *file, const char __user *from, size_t size,
+			      loff_t *pos)
+{
+	return values_write(file, from, size, settings_set);
+}
+
+static int parameters_show(struct seq_file *m, void *v)
+{
+	struct ccatune_cca *cca = ((struct values_file *)m->private)->cca;
+	const struct cca_param_spec *spec;
+	u32 values[CCA_MAX_PARAMS];
+	u32 i;
+
+	rcu_read_lock();
+	memcpy(values, ccatune_params(cca)->value, sizeof(values));
+	rcu_read_unlock();
+	for (i = 0; i < CCA_MAX_PARAMS; i++) {
+		spec = cca_param_at(cca->algorithm->id, i);
+		if (!spec)
+			break;
+		seq_printf(m, "%s %u %u %u %u %s\n", spec->name, values[i], spec->min,
+			   spec->initial, spec->max, spec->unit);
+	}
+	return 0;
+}
+
+static int settings_show(struct seq_file *m, void *v)
+{
+	struct ccatune_cca *cca = ((struct values_file *)m->private)->cca;
+	const struct setting_spec *spec;
+	unsigned int i;
+
+	for (i = 0; i < CCATUNE_SETTINGS; i++) {
+		spec = &setting_specs[i];
+		seq_printf(m, "%s %u %u %u %u %s\n", spec->name,
+			   ccatune_setting(cca, (enum ccatune_setting)i), spec->min, spec->initial,
+			   spec->max, spec->unit);
+	}
+	return 0;
+}
+
+static int values_open(struct inode *inode, struct file *file,
+		       int (*show)(struct seq_file *m, void *v))
+{
+	struct values_file *of;
+	int err;
+
+	if ((file->f_mode & FMODE_WRITE) && !ccatune_may_write(file))
+		return -EPERM;
+	of = kzalloc(sizeof(*of), GFP_KERNEL_ACCOUNT);
+	if (!of)
+		return -ENOMEM;
+	of->cca = pde_data(inode);
+	mutex_init(&of->lock);
+	err = single_open(file, show, of);
+	if (err)
+		kfree(of);
+	return err;
+}
+
+static int parameters_open(struct inode *inode, struct file *file)
+{
+	return values_open(inode, file, parameters_show);
+}
+
+static int settings_open(struct inode *inode, struct file *file)
+{
+	return values_open(inode, file, settings_show);
+}
+
+static int values_release(struct inode *inode, struct file *file)
+{
+	kfree(((struct seq_file *)file->private_data)->private);
+	return single_release(inode, file);
+}
+
+const struct proc_ops ccatune_parameters_ops = {
+	.proc_open = parameters_open,
+	.proc_read = seq_read,
+	.proc_write = parameters_write,
+	.proc_lseek = seq_lseek,
+	.proc_release = values_release,
+};
+
+const struct proc_ops ccatune_settings_ops = {
+	.proc_open = settings_open,
+	.proc_read = seq_read,
+	.proc_write = settings_write,
+	.proc_lseek = seq_lseek,
+	.proc_release = values_release,
+};

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""Fetches what the virtual machine of the tier `vm` boots and links with, into a cache folder.
+
+    <cache>/guest/<line>/      kernel image, modules and headers of one kernel line, unpacked; `release` names it
+    <cache>/guest/mahimahi/    Mahimahi and the two libraries that it was linked with, unpacked
+
+`<cache>` is $CCATUNE_CACHE, else ~/.cache/ccatune. Nothing is installed and no setting of the machine's package
+manager is changed: apt gets lists and a source list of its own in the cache, made from the machine's sources by
+replacing the suite's name (the second kernel line is a backport, Mahimahi was last packaged in Debian 11), and
+what it downloads is unpacked with `dpkg -x`. Root is not needed. What is there already is left alone; two
+processes may run this at once.
+
+A machine without apt, or one whose sources have no such suites, is told what could not be had; the exit status
+is 0 all the same, because only the tiers `vm` and `mahimahi` need it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+# The suite that each kernel line comes from, by what is added to the name of the machine's own.
+LINES = {"6.1": "", "6.12": "-backports"}
+MAHIMAHI_SUITE = "bullseye"
+MAHIMAHI_PACKAGES = ("mahimahi", "libprotobuf23", "libssl1.1")
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+ATTEMPTS = 3
+PAUSE_S = 3.0
+
+
+class FetchError(Exception):
+    """What could not be had, and why."""
+
+
+def cache_root() -> Path:
+    """The folder that everything is kept in."""
+    named = os.environ.get("CCATUNE_CACHE")
+    return (Path(named) if named else Path.home() / ".cache" / "ccatune") / "guest"
+
+
+def run(*arguments: str | Path, cwd: Path | None = None) -> str:
+    """Run a command; return what it printed, or raise FetchError with the last line of its complaint."""
+    try:
+        done = subprocess.run(
+            [str(argument) for argument in arguments],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            check=False,
+            # depmod is not on an ordinary user's PATH.
+            env={**os.environ, "PATH": os.environ.get("PATH", "") + ":/usr/sbin:/sbin", "LC_ALL": "C"},
+        )
+    except OSError as error:
+        raise FetchError(f"{arguments[0]}: {error.strerror}") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["(no message)"]
+        raise FetchError(f"{' '.join(str(a) for a in arguments[:2])}: {lines[-1]}")
+    return done.stdout
+
+
+def codename() -> str:
+    """The name of the machine's Debian release."""
+    text = Path("/etc/os-release").read_text(encoding="utf-8")
+    found = re.search(r"^VERSION_CODENAME=\"?([a-z]+)", text, re.MULTILINE)
+    if not found or not re.search(r"^ID=debian$", text, re.MULTILINE):
+        raise FetchError("expected a Debian release in /etc/os-release")
+    return found.group(1)
+
+
+class Apt:
+    """apt with a source list and package lists of its own."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.options: list[str] = []
+
+    def prepare(self) -> None:
+        """Write the source list and fetch the package lists."""
+        for folder in ("lists/partial", "archives/partial"):
+            (self.root / folder).mkdir(parents=True, exist_ok=True)
+        (self.root / "sources.list").write_text("\n".join(self._sources()) + "\n", encoding="utf-8")
+        self.options = [
+            "-qq",
+            *(
+                f"-o{key}={value}"
+                for key, value in {
+                    "Dir::Etc::SourceList": self.root / "sources.list",
+                    "Dir::Etc::SourceParts": "-",
+                    "Dir::State::Lists": self.root / "lists",
+                    "Dir::Cache": self.root,
+                    "APT::Sandbox::User": "",
+                    "Acquire::Languages": "none",
+                    "Acquire::Retries": "5",
+                    "Acquire::http::Timeout": "30",
+                }.items()
+            ),
+        ]
+        patiently(lambda: run("apt-get", *self.options, "update"))
+
+    def _sources(self) -> list[str]:
+        name = codename()
+        targets = run(
+            "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"
+        )
+        options = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
+        lines: list[str] = []
+        for uri, suite, component in {tuple(line.split()) for line in targets.splitlines() if line.count(" ") == 2}:
+            if not suite.startswith(name):
+                continue
+            suites = [suite]
+            if suite == name:
+                suites += [name + extra for extra in LINES.values() if extra] + [MAHIMAHI_SUITE]
+            lines += [f"deb {options}{uri} {one} {component}" for one in suites]
+        if not lines:
+            raise FetchError(f"expected a source for {name} in the machine's apt sources")
+        return sorted(set(lines))
+
+    def depends(self, package: str, pattern: str) -> list[str]:
+        """The packages that `package` (or package/suite) depends on, of those that the pattern matches whole."""
+        shown = run("apt-cache", *self.options, "show", "--no-all-versions", package)
+        found = re.search(r"^Depends: (.*)$", shown, re.MULTILINE)
+        names = [re.split(r"[ (|:]", part.strip())[0] for part in (found.group(1) if found else "").split(",")]
+        return [name for name in names if re.fullmatch(pattern, name)]
+
+    def unpack(self, packages: list[str], root: Path) -> None:
+        """Download packages and unpack them below `root`."""
+        folder = root.with_name(root.name + ".deb")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        patiently(lambda: run("apt-get", *self.options, "download", *packages, cwd=folder))
+        for file in sorted(folder.glob("*.deb")):
+            run("dpkg", "-x", file, root)
+        shutil.rmtree(folder)
+
+
+def patiently(do: Callable[[], str]) -> None:
+    """Do it, and again after a failure, a few times: mirrors have bad moments."""
+    for attempt in range(1, ATTEMPTS):
+        try:
+            do()
+        except FetchError:
+            time.sleep(PAUSE_S * attempt)
+        else:
+            return
+    do()
+
+
+def make_headers_movable(root: Path, release: str) -> None:
+    """Let the headers be used where they were unpacked: Debian's files name them by their installed path."""
+    headers = root / "usr" / "src" / f"linux-headers-{release}"
+    for name in ("Makefile", ".kernelvariables"):
+        file = headers / name
+        if file.exists():
+            file.write_text(file.read_text(encoding="utf-8").replace("/usr/src/", f"{root}/usr/src/"), encoding="utf-8")
+    modules = root / "lib" / "modules" / release
+    for link in ("build", "source"):
+        (modules / link).unlink(missing_ok=True)
+    (modules / "build").symlink_to(headers)
+
+
+def fetch_line(apt: Apt, line: str, root: Path) -> None:
+    """Image, modules and headers of one kernel line; the file `release` is written last, when all is there."""
+    suite = f"/{codename()}{LINES[line]}" if LINES[line] else ""
+    releases = apt.depends(f"linux-image-amd64{suite}", rf"linux-image-{re.escape(line)}\.[^ ]*")
+    if not releases:
+        raise FetchError(f"linux-image-amd64{suite}: expected a kernel {line} behind it")
+    release = releases[0].removeprefix("linux-image-")
+    headers = f"linux-headers-{release}"
+    packages = [releases[0], headers, *apt.depends(headers, r"linux-headers-.*-common|linux-kbuild-.*")]
+    shutil.rmtree(root, ignore_errors=True)
+    apt.unpack(packages, root)
+    make_headers_movable(root, release)
+    run("depmod", "-b", root, release)
+    (root / "release").write_text(release + "\n", encoding="utf-8")
+
+
+def fetch_mahimahi(apt: Apt, root: Path) -> None:
+    """Mahimahi as Debian 11 built it."""
+    shutil.rmtree(root, ignore_errors=True)
+    apt.unpack(list(MAHIMAHI_PACKAGES), root)
+    (root / "release").write_text(MAHIMAHI_SUITE + "\n", encoding="utf-8")
+
+
+def lacking(root: Path) -> list[str]:
+    """What the cache does not hold yet."""
+    return [name for name in (*LINES, "mahimahi") if not (root / name / "release").exists()]
+
+
+def fetch_all(root: Path) -> list[str]:
+    """Fetch what is lacking; return what could not be had, in words."""
+    apt = Apt(root / "apt")
+    try:
+        apt.prepare()
+    except FetchError as error:
+        return [str(error)]
+    problems = []
+    with ThreadPoolExecutor() as pool:
+        jobs = {
+            name: pool.submit(fetch_mahimahi, apt, root / name)
+            if name == "mahimahi"
+            else pool.submit(fetch_line, apt, name, root / name)
+            for name in lacking(root)
+        }
+        for name, job in jobs.items():
+            try:
+                job.result()
+            except (FetchError, OSError) as error:
+                problems.append(f"{name}: {error}")
+    return problems
+
+
+def main() -> None:
+    """Fetch what is lacking and say what could not be had."""
+    root = cache_root()
+    if not lacking(root):
+        return
+    root.mkdir(parents=True, exist_ok=True)
+    with (root / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for problem in fetch_all(root):
+            sys.stderr.write(f"setup: not fetched, so that the virtual machine cannot run with it: {problem}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT
+"""Who uses an algorithm of ours, set and undone: the module, the system's default, and who may choose it.
+
+    enable   remembers what was set, then: modprobe tcp_<cca>; net.ipv4.tcp_allowed_congestion_control gets the
+             algorithm; net.ipv4.tcp_congestion_control becomes it (new connections of this network namespace)
+    disable  puts back what was remembered, unloads the modules that `enable` loaded, and forgets
+
+What was set is written to disk before anything is changed, and kept over a second `enable`: so a kill at any
+moment, and any order of commands, can be undone. A setting that somebody else changed since is left as it is and
+said; so is everything after a reboot, because the settings do not outlive the boot.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kmod.ensemble import write_atomically
+from serving.agent.errors import AgentError
+from serving.agent.runner import BOOT_ID_PATH, read_boot_id
+
+DEFAULT_ENABLED_FILE = Path("/var/lib/ccatune-agent/enabled.json")
+DEFAULT = "tcp_congestion_control"
+ALLOWED = "tcp_allowed_congestion_control"
+_AVAILABLE = "tcp_available_congestion_control"
+_CORE_MODULE = "ccatune"
+
+
+class SwitchError(AgentError):
+    """A setting or a module cannot be changed."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """before: values that `enable` found; after: values that it set; modules: those it loaded, in order of loading."""
+
+    boot_id: str
+    before: dict[str, str]
+    after: dict[str, str]
+    modules: list[str] = field(default_factory=list)
+
+    @staticmethod
+    def from_json(data: Any) -> Remembered:
+        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        return Remembered(
+            boot_id=str(data["boot_id"]),
+            before={str(name): str(value) for name, value in data["before"].items()},
+            after={str(name): str(value) for name, value in data["after"].items()},
+            modules=[str(name) for name in data["modules"]],
+        )
+
+
+def run_program(arguments: Sequence[str]) -> str:
+    """Run a program; return "" or, where it failed, its complaint."""
+    try:
+        done = subprocess.run(list(arguments), capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{arguments[0]}: {error.strerror}"
+    return "" if done.returncode == 0 else done.stderr.strip() or f"{arguments[0]}: status {done.returncode}"
+
+
+class Switch:
+    """Sets and undoes. `root` is /proc; `program` runs modprobe and rmmod."""
+
+    def __init__(
+        self,
+        file: Path = DEFAULT_ENABLED_FILE,
+        *,
+        root: Path = Path("/proc"),
+        program: Callable[[Sequence[str]], str] = run_program,
+    ) -> None:
+        self._file = file
+        self._root = root
+        self._program = program
+        self._boot_id = read_boot_id(root / BOOT_ID_PATH.relative_to("/proc"))
+
+    # -- the two commands ------------------------------------------------------
+
+    def enable(self, cca: str, *, as_default: bool) -> list[str]:
+        """Let `cca` be used; returns what was done, in words. Raises SwitchError, and then undoes what it began."""
+        known = self._recall()
+        found = known or Remembered(self._boot_id, {name: self._read(name) for name in (DEFAULT, ALLOWED)}, {})
+        loaded = self._load(cca)
+        found = Remembered(found.boot_id, found.before, found.after, [*found.modules, *loaded])
+        wanted = {ALLOWED: _with(self._read(ALLOWED), cca)}
+        if as_default:
+            wanted[DEFAULT] = cca
+        done = [f"module {name} loaded" for name in loaded]
+        # The kernel adds the default to the allowed ones itself, so its list is read back before it is kept.
+        self._keep(Remembered(found.boot_id, found.before, {**found.after, **wanted}, found.modules))
+        try:
+            done += [line for name, value in wanted.items() if (line := self._set(name, value))]
+        except SwitchError:
+            if known is None:
+                self.disable()
+            raise
+        after = {**found.after, **{name: self._read(name) for name in wanted}}
+        self._keep(Remembered(found.boot_id, found.before, after, found.modules))
+        return done or [f"{cca} is enabled already"]
+
+    def disable(self) -> tuple[list[str], str]:
+        """Put everything back; returns what was done, and what is still in use ("" where nothing is)."""
+        known = self._recall()
+        if known is None:
+            self._file.unlink(missing_ok=True)
+            return ["nothing is enabled since this machine was started"], ""
+        # The default first: the kernel keeps it among the allowed ones.
+        done = [self._put_back(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
+        busy = self._unload(known, done)
+        said = [line for line in done if line]
+        if busy:
+            return said, f"{busy}; flows that use it keep it loaded: run `disable` again when they have ended"
+        self._file.unlink(missing_ok=True)
+        return said or ["everything was put back already"], ""
+
+    # -- modules ---------------------------------------------------------------
+
+    def _is_loaded(self, module: str) -> bool:
+        modules = (self._root / "modules").read_text(encoding="ascii")
+        return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
+
+    def _load(self, cca: str) -> list[str]:
+        if cca in self._read(_AVAILABLE).split():
+            return []
+        names = [_CORE_MODULE, f"tcp_{cca}"]
+        absent = [name for name in names if not self._is_loaded(name)]
+        complaint = self._program(["modprobe", f"tcp_{cca}"])
+        if complaint or cca not in self._read(_AVAILABLE).split():
+            raise SwitchError(
+                f"module tcp_{cca}: expected it to load and to offer {cca}, got: "
+                f"{complaint or 'no such algorithm afterwards'}; install the modules (dkms install ccatune) "
+                "for the running kernel"
+            )
+        return [name for name in absent if self._is_loaded(name)]
+
+    def _unload(self, known: Remembered, done: list[str]) -> str:
+        for module in reversed(known.modules):
+            if not self._is_loaded(module):
+                continue
+            complaint = self._program(["rmmod", module])
+            if complaint:
+                return f"module {module} was not unloaded ({complaint})"
+            done.append(f"module {module} unloaded")
+        return ""
+
+    # -- settings --------------------------------------------------------------
+
+    def _path(self, name: str) -> Path:
+        return self._root / "sys" / "net" / "ipv4" / name
+
+    def _read(self, name: str) -> str:
+        try:
+            return " ".join(self._path(name).read_text(encoding="ascii").split())
+        except OSError as error:
+            raise SwitchError(f"net.ipv4.{name}: cannot be read: {error.strerror}") from error
+
+    def _set(self, name: str, value: str) -> str:
+        if self._read(name) == value:
+            return ""
+        try:
+            # Not created: it is a sysctl, or it is not there.
+            descriptor = os.open(self._path(name), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, value.encode("ascii") + b"\n")
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise SwitchError(
+                f"net.ipv4.{name}: cannot be set to {value!r}: {error.strerror}; root with CAP_NET_ADMIN may"
+            ) from error
+        return f"net.ipv4.{name} = {value}"
+
+    def _put_back(self, name: str, known: Remembered) -> str:
+        now = self._read(name)
+        if now == known.before[name]:
+            return ""
+        # Once the default is put back, the kernel may have dropped or added nothing: the list is as we set it.
+        if set(now.split()) != set(known.after[name].split()):
+            return f"net.ipv4.{name} is {now}, which somebody else set: left alone"
+        return self._set(name, known.before[name])
+
+    # -- memory ----------------------------------------------------------------
+
+    def _recall(self) -> Remembered | None:
+        """What `enable` left in this boot; None where it left nothing."""
+        try:
+            known = Remembered.from_json(json.loads(self._file.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SwitchError(f"{self._file}: expected what `enable` remembered, got other data; remove it") from error
+        except OSError as error:
+            raise SwitchError(f"{self._file}: cannot be read: {error.strerror}") from error
+        return known if known.boot_id == self._boot_id else None
+
+    def _keep(self, known: Remembered) -> None:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._file, json.dumps(vars(known), indent=1).encode() + b"\n")
+        except OSError as error:
+            raise SwitchError(f"{self._file}: cannot be written: {error.strerror}; run as root") from error
+
+
+def _with(names: str, cca: str) -> str:
+    words = names.split()
+    return " ".join(words if cca in words else [*words, cca])

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune enable` and `ccatune disable`; `ccatune-agent` has both too."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import click
+
+from serving.agent.enable import DEFAULT_ENABLED_FILE, Switch
+
+_NAME = re.compile(r"[a-z0-9_]{1,15}")
+
+_state_option = click.option(
+    "--state-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT_ENABLED_FILE,
+    show_default=True,
+    help="What was set before is remembered here.",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+
+
+def _tell(done: list[str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"done": done}))
+        return
+    for line in done:
+        click.echo(line)
+
+
+@click.command()
+@click.argument("cca", default="gr")
+@click.option("--allow-only", is_flag=True, help="Leave the default alone: only let programs choose it.")
+@_state_option
+@_json_option
+def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> None:
+    """Make CCA (gr without one) what new connections of this network namespace use.
+
+    Loads its module, lets unprivileged programs choose it, and makes it the default. What was set before is
+    remembered once and put back by `disable`. Connections that exist keep their algorithm.
+
+    \b
+    Examples:
+      ccatune enable gr
+      ccatune enable gr --allow-only
+    """
+    if not _NAME.fullmatch(cca):
+        raise click.UsageError(f"CCA: expected the name of an algorithm, e.g. gr, got {cca!r}")
+    _tell(Switch(state_file).enable(cca, as_default=not allow_only), as_json=as_json)
+
+
+@click.command()
+@_state_option
+@_json_option
+@click.pass_context
+def disable(ctx: click.Context, *, state_file: Path, as_json: bool) -> None:
+    """Put back every setting that `enable` changed, and unload the modules that it loaded.
+
+    Exit 1 where connections still use a module: the settings are put back, and a second `disable` unloads it.
+
+    \b
+    Example:
+      ccatune disable
+    """
+    done, left = Switch(state_file).disable()
+    _tell([*done, left] if left else done, as_json=as_json)
+    ctx.exit(1 if left else 0)

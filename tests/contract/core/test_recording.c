@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/recording.h, kmod/core/gr_recording.h: what is put into a record comes out of it again. */
+#include <stdlib.h>
+
+#include "../replay/replay.h"
+
+#include "check.h"
+
+#define MSS 1448u
+
+static void the_layout_is_fixed(void)
+{
+	CHECK_EQ(sizeof(struct rec_header), 32);
+	CHECK_EQ(sizeof(struct rec_record), 128);
+	CHECK(REC_SET_OUT < REC_SUM);
+	CHECK(REC_VALUES <= REC_SUM);
+	CHECK(CCA_MAX_PARAMS <= REC_SUM);
+}
+
+static void an_event_comes_back_as_it_was(void)
+{
+	struct cca_ack ack = { 1ull << 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0 }, ack_back;
+	struct cca_event ev = { CCA_IDLE_RESTART, 77, 1, 2, 3 }, ev_back;
+	struct cca_start start = { 5, 6, 7, 8, 9 }, start_back;
+	struct cca_window w = { 1, 2, 3 }, w_back;
+	struct rec_record r;
+
+	memset(&ack_back, 0, sizeof(ack_back));
+	memset(&ev_back, 0, sizeof(ev_back));
+	rec_init(&r, REC_ACK, 3, ack.now_us);
+	rec_put_ack(&r, &ack);
+	rec_get_ack(&r, &ack_back);
+	CHECK_EQ(ack_back.now_us, ack.now_us);
+	CHECK_EQ(ack_back.rtt_us, 1);
+	CHECK_EQ(ack_back.mss_bytes, 9);
+	CHECK_EQ(ack_back.app_limited, 1);
+	CHECK_EQ(ack_back.cwnd_limited, 0);
+	rec_init(&r, REC_EVENT, 3, ev.now_us);
+	rec_put_event(&r, &ev);
+	rec_get_event(&r, &ev_back);
+	CHECK_EQ(ev_back.kind, CCA_IDLE_RESTART);
+	CHECK_EQ(ev_back.now_us, 77);
+	CHECK_EQ(ev_back.mss_bytes, 3);
+	rec_init(&r, REC_START, 3, start.now_us);
+	rec_put_start(&r, &start, 2, 11, 12);
+	rec_get_start(&r, &start_back);
+	CHECK(!memcmp(&start, &start_back, sizeof(start)));
+	CHECK_EQ(r.delay_class, 2);
+	CHECK_EQ(r.word[REC_HASH], 11);
+	CHECK_EQ(r.params, 12);
+	rec_init(&r, REC_GROW, 3, 0);
+	rec_put_window(&r, &w);
+	rec_get_window(&r, &w_back);
+	CHECK(!memcmp(&w, &w_back, sizeof(w)));
+}
+
+static void a_sum_changes_with_every_bit(void)
+{
+	struct rec_record r;
+	unsigned char *bytes = (unsigned char *)&r;
+	u32 i;
+
+	rec_init(&r, REC_ACK, 1, 2);
+	rec_finish(&r);
+	for (i = 0; i < 8 * (sizeof(r) - sizeof(u32)); i++) {
+		bytes[i / 8] = (unsigned char)(bytes[i / 8] ^ 1u << i % 8);
+		CHECK(rec_sum(&r) != r.word[REC_SUM]);
+		bytes[i / 8] = (unsigned char)(bytes[i / 8] ^ 1u << i % 8);
+	}
+	CHECK_EQ(rec_sum(&r), r.word[REC_SUM]);
+}
+
+static void parameters_come_back(void)
+{
+	struct gr_params p, back;
+	struct rec_record r;
+
+	cca_params_init(&p, CCA_ID_gr);
+	memset(&back, 0, sizeof(back));
+	rec_init(&r, REC_PARAMS, 0, 0);
+	rec_put_params(&r, &p, CCA_ID_gr, 9);
+	rec_get_params(&r, &back, CCA_ID_gr);
+	CHECK(!memcmp(&p, &back, sizeof(p)));
+	CHECK_EQ(rec_set_sum(&p, CCA_ID_gr), rec_set_sum(&back, CCA_ID_gr));
+	back.loss_hold_permille++;
+	CHECK(rec_set_sum(&p, CCA_ID_gr) != rec_set_sum(&back, CCA_ID_gr));
+	CHECK_EQ(rec_set_sum(&p, CCA_ID_reno), 2166136261u);
+}
+
+/* Two axes, one of them logarithmic, and more values than a record holds. */
+static void a_table_comes_back(void)
+{
+	static u32 values[64 * 3 * 2 * 3], values_back[64 * 3 * 2 * 3];
+	struct ens_table t, back;
+	struct rec_record r;
+	u32 i;
+
+	memset(&t, 0, sizeof(t));
+	memset(&back, 0, sizeof(back));
+	t.generation = 1ull << 33;
+	t.epoch_ms = 1;
+	t.estimate_ms = 2;
+	t.epsilon_pct = 3;
+	t.hold_back_permille = 4;
+	t.n_axes = 2;
+	t.n_classes = 2;
+	t.n_columns = 3;
+	t.axis[0].step = 125000;
+	t.axis[0].count = 64;
+	t.axis[1].step = 1000;
+	t.axis[1].count = 3;
+	t.axis[1].per_octave = 5;
+	t.axis[1].scale = ENS_LOG;
+	t.classes[1].percentile = 95;
+	t.classes[1].queueing_delay_us = 50000;
+	t.column[2] = 5;
+	for (i = 0; i < 64 * 3 * 2 * 3; i++)
+		values[i] = i * 2654435761u;
+	t.values = values;
+	back.values = values_back;
+	CHECK_EQ(rec_table_records(&t), 3 + 58);
+	for (i = 0; i < rec_table_records(&t); i++) {
+		rec_init(&r, REC_NOTHING, 0, 0);
+		rec_put_table(&r, &t, i);
+		CHECK_EQ(r.kind, i < 3 ? REC_TABLE : REC_VALUE);
+		if (r.kind == REC_TABLE)
+			rec_get_table(&r, &back);
+		else
+			rec_get_values(&r, values_back, 64 * 3 * 2 * 3);
+	}
+	CHECK(!memcmp(values, values_back, sizeof(values)));
+	back.values = values;
+	CHECK(!memcmp(&t, &back, sizeof(t)));
+}
+
+static void put_record(char *bytes, struct rec_record *r)
+{
+	struct rec_header *h = (struct rec_header *)(void *)bytes;
+
+	rec_finish(r);
+	memcpy(bytes + sizeof(*h) + h->records++ * sizeof(*r), r, sizeof(*r));
+}
+
+static void open_bytes(char *bytes, u32 id)
+{
+	struct rec_header h = { REC_MAGIC, REC_VERSION, sizeof(h), sizeof(struct rec_record), id, 0, 0 };
+
+	memcpy(bytes, &h, sizeof(h));
+}
+
+static size_t bytes_len(const char *bytes)
+{
+	return sizeof(struct rec_header) +
+	       ((const struct rec_header *)(const void *)bytes)->records * sizeof(struct rec_record);
+}
+
+/* A waited ACK names no table, a turned one does. */
+static void an_ack_names_what_was_read_at_its_turn(void)
+{
+	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
+	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 1 };
+	struct cca_decision d;
+	struct gr_params p;
+	struct rec_record r;
+	struct gr_flow f;
+
+	cca_params_init(&p, CCA_ID_gr);
+	gr_flow_init(&f, &p, &start, 0, 1, &d);
+	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
+	rec_init(&r, REC_ACK, 1, ack.now_us);
+	gr_put_ack(&r, &f, &ack, 7, 8);
+	gr_put_outcome(&r, &f, &d);
+	CHECK_EQ(r.turn, ENS_WAITED);
+	CHECK_EQ(r.table, 0);
+	CHECK_EQ(r.params, 0);
+	ack.lost_pkts = 1;			/* ends slow start, and with it epoch 0 */
+	ack.now_us += 1000;
+	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
+	rec_init(&r, REC_ACK, 1, ack.now_us);
+	gr_put_ack(&r, &f, &ack, 7, 8);
+	gr_put_outcome(&r, &f, &d);
+	CHECK_EQ(r.turn, ENS_KEPT);
+	CHECK_EQ(r.mode, GR_CRUISE);
+	CHECK_EQ(r.table, 7);
+	CHECK_EQ(r.params, 8);
+	CHECK_EQ(r.word[REC_CWND_OUT], d.cwnd_pkts);
+	CHECK_EQ((u64)r.word[REC_PACING_HIGH] << 32 | r.word[REC_PACING_LOW], d.pacing_bytes_per_s);
+}
+
+static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
+{
+	static char bytes[sizeof(struct rec_header) + 4 * sizeof(struct rec_record)];
+	struct cca_start start = { 1, 2, 10, 0, MSS };
+	struct cca_window w = { 100, 50, 99 };
+	struct reno_state s;
+	struct rec_record r;
+	struct replay replay;
+
+	open_bytes(bytes, CCA_ID_reno);
+	rec_init(&r, REC_START, 1, 1);
+	rec_put_start(&r, &start, 0, 0, 0);
+	put_record(bytes, &r);
+	reno_init(&s);
+	rec_init(&r, REC_GROW, 1, 2);
+	rec_put_window(&r, &w);
+	reno_grow(&s, &w, r.word[REC_ACKED] = 1);
+	rec_put_window_after(&r, &w);
+	CHECK_EQ(r.word[REC_CWND_OUT], 101);
+	put_record(bytes, &r);
+	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
+	CHECK_EQ(replay.replayed, 2);
+	CHECK_EQ(replay.differing, 0);
+	replay_close(&replay);
+	rec_init(&r, REC_UNDO, 1, 3);
+	rec_put_window(&r, &w);
+	rec_put_window_after(&r, &w);
+	r.word[REC_RESULT] = 100;		/* a host that returned something else */
+	put_record(bytes, &r);
+	CHECK_EQ(replay_run(&replay, bytes, bytes_len(bytes)), 0);
+	CHECK_EQ(replay.differing, 1);
+	CHECK_EQ(replay.first_differing, 2);
+	replay_close(&replay);
+}
+
+int main(void)
+{
+	RUN(the_layout_is_fixed);
+	RUN(an_event_comes_back_as_it_was);
+	RUN(a_sum_changes_with_every_bit);
+	RUN(parameters_come_back);
+	RUN(a_table_comes_back);
+	RUN(an_ack_names_what_was_read_at_its_turn);
+	RUN(a_recording_of_reno_replays_and_a_changed_decision_shows);
+	return check_report();
+}

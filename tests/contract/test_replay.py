@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""The replayer of kernel recordings, on recordings made in user space: what it takes, and what it finds."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.contract.replaying import RecordingError, compile_replayer, make_recording, replay
+
+HEADER = struct.Struct("=6IQ")
+RECORD_BYTES = 128
+SUM_AT = RECORD_BYTES - 4
+EVENTS = 3000
+FNV_START, FNV_PRIME = 2166136261, 16777619
+START, ACK, EVENT, GROW = 4, 5, 6, 8
+CWND_OUT_AT = 32 + 4 * 14
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the replayer and a recording of either mode."""
+    folder = tmp_path_factory.mktemp("replay")
+    compile_replayer(folder)
+    for cca in ("gr", "reno"):
+        make_recording(folder / f"{cca}.recording", cca=cca, events=EVENTS, seed=7, folder=folder)
+    return folder
+
+
+def replay_bytes(workshop: Path, data: bytes, tmp_path: Path) -> dict[str, int]:
+    """Replay a recording that a test has changed."""
+    path = tmp_path / "changed.recording"
+    path.write_bytes(data)
+    return replay(workshop / "replay", path, folder=tmp_path)
+
+
+def with_right_sum(record: bytes) -> bytes:
+    """The record with the sum that its other words ask for."""
+    total = FNV_START
+    for (word,) in struct.iter_unpack("=I", record[:SUM_AT]):
+        total = (total ^ word) * FNV_PRIME % 2**32
+    return record[:SUM_AT] + struct.pack("=I", total)
+
+
+def flip(data: bytes, kind: int, at: int, *, keep_sum: bool) -> bytes:
+    """Flip the lowest bit of a byte of the last record of a kind."""
+    places = range(HEADER.size, len(data), RECORD_BYTES)
+    start = max(place for place in places if data[place] == kind)
+    record = bytearray(data[start : start + RECORD_BYTES])
+    record[at] ^= 1
+    changed = bytes(record) if keep_sum else with_right_sum(bytes(record))
+    return data[:start] + changed + data[start + RECORD_BYTES :]
+
+
+@pytest.mark.parametrize("cca", ["gr", "reno"])
+def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp_path: Path) -> None:
+    report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
+    assert report["differing"] == 0
+    assert report["replayed"] == EVENTS + 3
+    assert report["flows"] == 3
+    assert report["slow_start"] > 0
+    assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
+
+
+def test_the_recording_of_gr_holds_turns_tables_and_parameters(workshop: Path, tmp_path: Path) -> None:
+    report = replay_bytes(workshop, (workshop / "gr.recording").read_bytes(), tmp_path)
+    assert report["tables"] > 3
+    assert report["parameter_sets"] > 3
+    assert report["looked_up"] > 3
+    assert report["undo_event"] > 0
+
+
+@pytest.mark.parametrize(("cca", "kind"), [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW)])
+def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
+    data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)
+    assert replay_bytes(workshop, data, tmp_path)["differing"] == 1
+
+
+@pytest.mark.parametrize("at", [0, 8, 16, 24, 32, 60, 100, 127])
+def test_a_flipped_bit_anywhere_is_found_by_the_sum(at: int, workshop: Path, tmp_path: Path) -> None:
+    data = flip((workshop / "gr.recording").read_bytes(), ACK, at, keep_sum=True)
+    with pytest.raises(RecordingError, match=r"sum|kind"):
+        replay_bytes(workshop, data, tmp_path)
+
+
+def test_a_changed_input_changes_what_follows(workshop: Path, tmp_path: Path) -> None:
+    # The first ACK's packets delivered, with the sum put right: the decisions after it are others.
+    data = (workshop / "reno.recording").read_bytes()
+    first = next(p for p in range(HEADER.size, len(data), RECORD_BYTES) if data[p] == GROW)
+    record = bytearray(data[first : first + RECORD_BYTES])
+    record[32 + 4] ^= 4
+    changed = data[:first] + with_right_sum(bytes(record)) + data[first + RECORD_BYTES :]
+    assert replay_bytes(workshop, changed, tmp_path)["differing"] >= 1
+
+
+def test_a_recording_that_lost_events_is_refused(workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "gr.recording").read_bytes()
+    header = list(HEADER.unpack_from(data))
+    header[6] = 1
+    with pytest.raises(RecordingError, match="lost"):
+        replay_bytes(workshop, HEADER.pack(*header) + data[HEADER.size :], tmp_path)
+
+
+def test_a_recording_cut_short_is_refused(workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "gr.recording").read_bytes()
+    with pytest.raises(RecordingError, match="as many records"):
+        replay_bytes(workshop, data[:-1], tmp_path)
+    with pytest.raises(RecordingError, match="header"):
+        replay_bytes(workshop, data[:20], tmp_path)
+
+
+def test_a_record_that_was_never_finished_is_refused(workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "gr.recording").read_bytes()
+    with pytest.raises(RecordingError, match="never finished"):
+        replay_bytes(workshop, data[:-RECORD_BYTES] + bytes(RECORD_BYTES), tmp_path)
+
+
+def test_a_flow_without_its_start_is_refused(workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "reno.recording").read_bytes()
+    header = list(HEADER.unpack_from(data))
+    header[5] -= 1
+    with pytest.raises(RecordingError, match="start"):
+        replay_bytes(workshop, HEADER.pack(*header) + data[HEADER.size + RECORD_BYTES :], tmp_path)

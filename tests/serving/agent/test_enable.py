@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune enable|disable` on a /proc made of files; the real one is driven in tests/vm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from serving.agent.cli import agent
+from serving.agent.enable import ALLOWED, DEFAULT, Switch, SwitchError
+
+
+class Machine:
+    """Files of /proc, and a modprobe and an rmmod that act on them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.settings = root / "sys" / "net" / "ipv4"
+        self.settings.mkdir(parents=True)
+        self.boot("first")
+        self.busy = ""
+        self.ran: list[list[str]] = []
+
+    def boot(self, name: str) -> None:
+        """Everything as it is after a boot."""
+        boot_id = self.root / "sys" / "kernel" / "random" / "boot_id"
+        boot_id.parent.mkdir(parents=True, exist_ok=True)
+        boot_id.write_text(f"{name}\n")
+        self.write(DEFAULT, "cubic")
+        self.write(ALLOWED, "reno cubic")
+        self.write("tcp_available_congestion_control", "reno cubic bbr")
+        (self.root / "modules").write_text("tcp_bbr 20480 0 - Live 0x0\n")
+
+    def write(self, name: str, value: str) -> None:
+        (self.settings / name).write_text(f"{value}\n")
+
+    def read(self, name: str) -> str:
+        # A sysctl replaces its value; a file keeps the tail of a longer one, after the line's end.
+        return (self.settings / name).read_text().split("\n")[0]
+
+    def modules(self) -> list[str]:
+        return [line.split()[0] for line in (self.root / "modules").read_text().splitlines()]
+
+    def program(self, arguments: Sequence[str]) -> str:
+        self.ran.append(list(arguments))
+        name = arguments[1]
+        if arguments[0] == "modprobe":
+            if name != "tcp_gr":
+                return f"FATAL: Module {name} not found"
+            with (self.root / "modules").open("a") as file:
+                file.write("ccatune 1 1 - Live 0x0\ntcp_gr 1 0 - Live 0x0\n")
+            self.write("tcp_available_congestion_control", "reno cubic bbr gr")
+            return ""
+        if name == self.busy:
+            return f"rmmod: ERROR: Module {name} is in use"
+        lines = (self.root / "modules").read_text().splitlines(keepends=True)
+        (self.root / "modules").write_text("".join(line for line in lines if line.split()[0] != name))
+        return ""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "proc")
+
+
+@pytest.fixture
+def switch(machine: Machine, tmp_path: Path) -> Switch:
+    return Switch(tmp_path / "state" / "enabled.json", root=machine.root, program=machine.program)
+
+
+def settings(machine: Machine) -> tuple[str, str]:
+    return machine.read(DEFAULT), machine.read(ALLOWED)
+
+
+def test_enable_loads_allows_and_makes_default_and_disable_puts_everything_back(
+    machine: Machine, switch: Switch, tmp_path: Path
+) -> None:
+    switch.enable("gr", as_default=True)
+    assert settings(machine) == ("gr", "reno cubic gr")
+    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
+    assert switch.disable() == (
+        [
+            "net.ipv4.tcp_congestion_control = cubic",
+            "net.ipv4.tcp_allowed_congestion_control = reno cubic",
+            "module tcp_gr unloaded",
+            "module ccatune unloaded",
+        ],
+        "",
+    )
+    assert settings(machine) == ("cubic", "reno cubic")
+    assert machine.modules() == ["tcp_bbr"]
+    assert not (tmp_path / "state" / "enabled.json").exists()
+
+
+def test_enable_twice_remembers_what_was_set_first(machine: Machine, switch: Switch) -> None:
+    switch.enable("gr", as_default=False)
+    assert settings(machine) == ("cubic", "reno cubic gr")
+    switch.enable("gr", as_default=True)
+    assert switch.enable("gr", as_default=True) == ["gr is enabled already"]
+    switch.disable()
+    assert settings(machine) == ("cubic", "reno cubic")
+
+
+def test_disable_without_enable_and_disable_twice_change_nothing(machine: Machine, switch: Switch) -> None:
+    for _ in range(2):
+        assert switch.disable() == (["nothing is enabled since this machine was started"], "")
+    assert settings(machine) == ("cubic", "reno cubic")
+    assert machine.ran == []
+
+
+def test_a_module_that_was_loaded_before_stays(machine: Machine, switch: Switch) -> None:
+    machine.program(["modprobe", "tcp_gr"])
+    switch.enable("gr", as_default=True)
+    switch.disable()
+    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
+
+
+def test_a_setting_that_an_operator_changed_since_is_left_alone(machine: Machine, switch: Switch) -> None:
+    switch.enable("gr", as_default=True)
+    machine.write(DEFAULT, "bbr")
+    done, left = switch.disable()
+    assert done[0] == "net.ipv4.tcp_congestion_control is bbr, which somebody else set: left alone"
+    assert left == ""
+    assert settings(machine) == ("bbr", "reno cubic")
+
+
+def test_a_module_in_use_is_told_and_a_second_disable_finishes(machine: Machine, switch: Switch) -> None:
+    switch.enable("gr", as_default=True)
+    machine.busy = "tcp_gr"
+    _, left = switch.disable()
+    assert "tcp_gr was not unloaded (rmmod: ERROR: Module tcp_gr is in use)" in left
+    assert settings(machine) == ("cubic", "reno cubic")
+    machine.busy = ""
+    assert switch.disable() == (["module tcp_gr unloaded", "module ccatune unloaded"], "")
+
+
+def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: Switch, tmp_path: Path) -> None:
+    switch.enable("gr", as_default=True)
+    machine.boot("second")
+    machine.write(DEFAULT, "bbr")
+    again = Switch(tmp_path / "state" / "enabled.json", root=machine.root, program=machine.program)
+    assert again.disable() == (["nothing is enabled since this machine was started"], "")
+    assert settings(machine) == ("bbr", "reno cubic")
+
+
+def test_a_missing_module_is_an_error_that_says_what_to_do_and_changes_nothing(
+    machine: Machine, switch: Switch
+) -> None:
+    with pytest.raises(SwitchError, match=r"tcp_vegas: .*not found; install the modules"):
+        switch.enable("vegas", as_default=True)
+    assert settings(machine) == ("cubic", "reno cubic")
+
+
+def test_a_setting_that_cannot_be_written_undoes_what_was_begun(machine: Machine, switch: Switch) -> None:
+    # A folder in its place can be opened by nobody for writing, by root neither.
+    (machine.settings / ALLOWED).write_text("reno cubic gr\n")
+    (machine.settings / DEFAULT).unlink()
+    (machine.settings / DEFAULT).symlink_to("/proc/sys/kernel/ostype")
+    with pytest.raises(SwitchError, match=r"tcp_congestion_control: cannot be set to 'gr'"):
+        switch.enable("gr", as_default=True)
+    assert machine.modules() == ["tcp_bbr"]
+
+
+def test_a_damaged_memory_is_named_and_not_acted_on(machine: Machine, switch: Switch, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "enabled.json").write_text("{}")
+    with pytest.raises(SwitchError, match=r"enabled\.json: expected what `enable` remembered"):
+        switch.disable()
+    assert settings(machine) == ("cubic", "reno cubic")
+
+
+def test_the_agents_own_command_line_has_both(tmp_path: Path) -> None:
+    result = CliRunner().invoke(agent, ["disable", "--state-file", str(tmp_path / "none.json"), "--json"])
+    assert result.exit_code == 0
+    assert json.loads(result.output) == {"done": ["nothing is enabled since this machine was started"]}

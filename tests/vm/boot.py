@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""One boot for many tests: the programs of tests/vm/guest run one after the other, and tests read what came of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from emulation.vm import GuestError, build_modules, run_in_guest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GUEST = Path(__file__).parent / "guest"
+
+# What the kernel says of modules that are not its own, and of what the programs do themselves.
+EXPECTED = re.compile(
+    r"loading out-of-tree module taints kernel|module verification failed: signature|netem: version|"
+    r"IPv6: ADDRCONF\(NETDEV_CHANGE\): \w+: link becomes ready|tun: Universal TUN/TAP|"
+    r"TCP: request_sock_TCP: Possible SYN flooding|IPv6: \w+: IPv6 duplicate address|^guest: |"
+    r"drop_caches: 3|^evm: overlay not supported|clocksource: |process '.*' started with executable stack|"
+    r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program gave in the guest."""
+
+    name: str
+    result: Any
+    error: str
+    kernel_log: list[str]
+    seconds: float
+
+    @property
+    def complaints(self) -> list[str]:
+        """What the kernel logged while the program ran, without what has to be there."""
+        return [line for line in self.kernel_log if not EXPECTED.search(line)]
+
+
+def run_programs(
+    line: str, names: list[str], job: dict[str, Any], *, folder: Path, timeout_s: float
+) -> dict[str, Outcome]:
+    """Boot the line, run the programs, and return their outcomes. Raises GuestError where the guest fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    built = build_modules(line)
+    modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
+    (folder / "job.json").write_text(json.dumps({**job, "modules": modules, "release": built.kernel.release}))
+    command = [python(), "-I", "-S", str(GUEST / "runner.py"), str(REPOSITORY), *names]
+    done = run_in_guest(line, command, timeout_s=timeout_s, files=folder)
+    if done.status:
+        raise GuestError(f"the guest's runner failed: {done.stderr}")
+    return {name: load(folder, name) for name in names}
+
+
+def python() -> str:
+    """The interpreter behind the environment: a guest's program has no use for its packages."""
+    return str(Path(sys.executable).resolve())
+
+
+def load(folder: Path, name: str) -> Outcome:
+    """Read one outcome."""
+    data = json.loads((folder / f"{name}.json").read_text())
+    return Outcome(
+        name=name,
+        result=data.get("result"),
+        error=data.get("error", ""),
+        kernel_log=data["kernel_log"],
+        seconds=data["seconds"],
+    )

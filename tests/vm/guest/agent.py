@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""The whole way in one guest: the registry, the agent, the module, a flow; and what is left when parts of it go."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import inside
+import tree
+
+URL = "http://127.0.0.1:8640"
+STATE = Path("/tmp/agent-state")
+
+
+def ccatune(job: dict[str, Any], *words: str) -> list[str]:
+    """A command line of ours."""
+    return [job["ccatune"], *words]
+
+
+def agent_words(job: dict[str, Any]) -> list[str]:
+    """The agent, with a short interval."""
+    words = ("agent", "--registry", URL, "--cca", "gr", "--state-dir", str(STATE), "--interval", "0.2", "--json")
+    return ccatune(job, *words)
+
+
+def state() -> dict[str, Any]:
+    """What the agent last stored."""
+    path = STATE / "gr" / "state"
+    return json.loads(path.read_text().split("\n", 1)[1]) if path.exists() else {}
+
+
+def wait_for_state(name: str, timeout_s: float = 30) -> None:
+    """Until the agent says so."""
+    inside.wait_for(lambda: state().get("state") == name, timeout_s=timeout_s, what=f"state {name}, {state()}")
+
+
+def publish(job: dict[str, Any], file: str) -> None:
+    """Move the channel to an ensemble."""
+    inside.run(*ccatune(job, "publish", str(inside.SHARE / file), "--channel", "champion", "--url", URL))
+
+
+def wait_for_serial(serial: int, timeout_s: float = 30) -> None:
+    """Until the kernel holds it."""
+    inside.wait_for(
+        lambda: tree.GR.exists() and tree.status()["serial"] == str(serial),
+        timeout_s=timeout_s,
+        what=f"serial {serial} in force",
+    )
+
+
+def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
+    """Publish, apply, move, change by hand, give back."""
+    seen: dict[str, Any] = {}
+    with inside.process(*agent_words(job), stdout=subprocess.DEVNULL) as agent:
+        wait_for_serial(1, 60)
+        wait_for_state("InSync")
+        publish(job, "ensemble-2.json")
+        wait_for_serial(2)
+        wait_for_state("InSync")
+        seen["table of the flow"] = table_of_a_flow()
+        tree.must("ensemble", job["tables"]["by_hand"])
+        wait_for_state("Degraded")
+        seen["by hand stays"] = tree.read("ensemble") == job["tables"]["by_hand"]
+        agent.send_signal(signal.SIGHUP)
+        wait_for_serial(2)
+        wait_for_state("InSync")
+        tree.must("ensemble", "clear\n")
+        wait_for_state("Degraded")
+        agent.send_signal(signal.SIGHUP)
+        wait_for_serial(2)
+        wait_for_state("InSync")
+        # The agent runs on while the module is loaded anew.
+        tree.unload_modules(job)
+        wait_for_state("Incompatible")
+        tree.load_modules(job)
+        began_s = time.monotonic()
+        wait_for_serial(2)
+        seen["seconds after a reload under the agent"] = round(time.monotonic() - began_s, 2)
+        wait_for_state("InSync")
+        agent.kill()
+    return seen
+
+
+def table_of_a_flow() -> list[str]:
+    """Values that a flow took."""
+    shaped = inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20)
+    with shaped, inside.receiver(), inside.sending("--cca", "gr", "--seconds", "30"):
+        inside.wait_for(lambda: any(flow["state"] != "-" for flow in tree.flows()), timeout_s=10, what="a row")
+        return [flow["bandwidth_window_us"] for flow in tree.flows()]
+
+
+def without_the_registry(job: dict[str, Any]) -> dict[str, Any]:
+    """The agent was killed, the registry is gone, the module was loaded anew: the last known good returns."""
+    tree.unload_modules(job)
+    tree.load_modules(job)
+    empty = tree.status()["table"]
+    seconds = started_anew(job, serial=2)
+    after = tree.status()
+    return {"table before": empty, **seconds, "serial": after["serial"], "left": after["table"]}
+
+
+def started_anew(job: dict[str, Any], *, serial: int) -> dict[str, float]:
+    """Start the agent without a registry; seconds until the table is in force.
+
+    From its exec on, and from its first line on: the interpreter's own start, which software emulation makes
+    many times longer, lies between the two.
+    """
+    exec_s = time.monotonic()
+    log = Path("/tmp/agent-log")
+    with log.open("w") as to, inside.process(*agent_words(job), stdout=to, stderr=to):
+        inside.wait_for(lambda: "started" in log.read_text(), timeout_s=60, what="the agent's first line")
+        began_s = time.monotonic()
+        wait_for_serial(serial)
+        in_force_s = time.monotonic()
+        wait_for_state("Offline")
+    return {"from_exec_s": round(in_force_s - exec_s, 2), "from_first_line_s": round(in_force_s - began_s, 2)}
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """All of it; the state folder is left in the shared folder for a guest booted later."""
+    shutil.rmtree(STATE, ignore_errors=True)
+    ready = Path("/tmp/registry-ready")
+    serve = ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
+    with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as registry:
+        inside.wait_for(ready.exists, timeout_s=90, what="the registry")
+        publish(job, "ensemble-1.json")
+        seen = with_the_registry(job)
+        registry.kill()
+    seen["gone"] = without_the_registry(job)
+    shutil.copytree(STATE, inside.SHARE / "state", dirs_exist_ok=True)
+    tree.must("ensemble", "clear\n")
+    return seen

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune enable` and `disable` on the real settings and modules."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import inside
+import tree
+
+
+def settings() -> dict[str, Any]:
+    """Everything that may change."""
+    root = Path("/proc/sys/net/ipv4")
+    names = ("tcp_congestion_control", "tcp_allowed_congestion_control", "tcp_available_congestion_control")
+    loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines()]
+    found: dict[str, Any] = {name: (root / name).read_text().split() for name in names}
+    found["modules"] = sorted(name for name in loaded if "ccatune" in name or name == "tcp_gr")
+    return found
+
+
+def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
+    """Run one of the two commands in this process, whose start is paid for already; status and what it said."""
+    sys.path[:] = [*dict.fromkeys([*sys.path, job["repository"], job["site_packages"]])]
+    import click
+
+    from kmod.errors import CcatuneError
+    from serving.agent import enable_cli
+
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        try:
+            status = getattr(enable_cli, words[0]).main(list(words[1:]), standalone_mode=False)
+        except (CcatuneError, click.ClickException) as error:
+            status = 2
+            said.write(str(error))
+    return {"status": status or 0, "said": said.getvalue().strip()}
+
+
+def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:
+    """The same in a child that has become an ordinary user."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        os.write(writing, json.dumps(command(job, *words)).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as pipe:
+        return dict(json.loads(pipe.read()))
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Before, enabled, with a flow on it, disabled; as an ordinary user; without the module."""
+    tree.unload_modules(job)
+    seen: dict[str, Any] = {"before": settings()}
+    seen["without the module"] = command(job, "enable", "gr")
+    seen["after that"] = settings()
+    place = Path("/lib/modules") / job["release"] / "updates"
+    place.mkdir(exist_ok=True)
+    for path in job["modules"]:
+        (place / Path(path).name).write_bytes(Path(path).read_bytes())
+    inside.run("depmod", job["release"])
+    seen["nobody"] = as_nobody(job, "enable", "gr")
+    seen["after nobody"] = settings()
+    seen["enable"] = command(job, "enable", "gr")
+    seen["enabled"] = settings()
+    seen["enable again"] = command(job, "enable", "gr")
+    with inside.chain(), inside.receiver(), inside.sending("--seconds", "60"):
+        inside.wait_for(tree.flows, timeout_s=10, what="a flow by default")
+        seen["disable with a flow"] = command(job, "disable", "--json")
+        seen["disabled with a flow"] = settings()
+        seen["flows"] = len(tree.flows())
+    inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
+    seen["disable"] = command(job, "disable")
+    seen["disabled"] = settings()
+    for path in job["modules"]:
+        (place / Path(path).name).unlink()
+    inside.run("depmod", job["release"])
+    return seen

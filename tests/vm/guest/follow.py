@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""Flows under a table: the row that each is on, the hold-back share, delay classes, and a table moved under them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import inside
+import tree
+
+FIELDS = (
+    "local",
+    "state",
+    "class",
+    "group",
+    "epoch",
+    "turn",
+    "measured_bytes_per_s",
+    "bandwidth_window_us",
+    "delay_threshold_us",
+    "bytes_acked",
+)
+
+
+def pick(flow: dict[str, str]) -> dict[str, Any]:
+    """The fields that tests look at, numbers as such."""
+    return {name: int(flow[name]) if flow[name].isdigit() else flow[name] for name in FIELDS}
+
+
+def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """One flow of each class over a link whose rate changes; looked at ten times a second.
+
+    Each look: the link's rate and the flow's line, once for each epoch of the flow.
+    """
+    seen: list[dict[str, Any]] = []
+    tree.must("ensemble", job["tables"]["levels"])
+    with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
+        for priority in (1, 2):
+            inside.shape(rate="16mbit", queue_bytes=200_000)
+            with inside.sending("--cca", "gr", "--seconds", "60", "--priority", str(priority)):
+                inside.wait_for(tree.flows, timeout_s=10, what="a flow")
+                for rate_mbit in (16, 4, 10):
+                    inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
+                    end_s = time.monotonic() + job["phase_s"]
+                    epoch = -1
+                    while time.monotonic() < end_s:
+                        flow = pick(tree.flows()[0])
+                        if flow["epoch"] != epoch:
+                            epoch = flow["epoch"]
+                            seen.append({"rate_mbit": rate_mbit, "priority": priority, **flow})
+                        time.sleep(0.05)
+            inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
+    return seen
+
+
+def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
+    """50 flows, some of them held back, while the table is replaced; and again while it is cleared."""
+    tree.must("ensemble", job["tables"]["held_back"])
+    with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
+        with inside.sending("--cca", "gr", "--seconds", "100", "--flows", "50", "--sample", "1000"):
+            inside.wait_for(lambda: len(tree.flows()) == 50, timeout_s=20, what="50 flows")
+            inside.wait_for(
+                lambda: all(flow["state"] != "-" for flow in tree.flows()), timeout_s=30, what="a row for each"
+            )
+            before = [pick(flow) for flow in tree.flows()]
+            moved_s = time.monotonic()
+            tree.must("ensemble", job["tables"]["moved"])
+            taken_s: dict[str, float] = {}
+            # An epoch that is running now began before the move, or has taken the new table already.
+            epochs = {flow["local"]: flow["epoch"] for flow in map(pick, tree.flows())}
+            late: dict[str, int] = {}
+            while len(taken_s) < 50 and time.monotonic() < moved_s + 20:
+                for flow in (pick(one) for one in tree.flows()):
+                    has_taken = flow["bandwidth_window_us"] >= 50_000 or flow["group"] == "held_back"
+                    if has_taken and flow["local"] not in taken_s:
+                        taken_s[flow["local"]] = time.monotonic() - moved_s
+                        late[flow["local"]] = flow["epoch"] - epochs[flow["local"]]
+                time.sleep(0.02)
+            time.sleep(1.5)
+            after = [pick(flow) for flow in tree.flows()]
+            status, rows = tree.status(), tree.rows()
+            tree.must("ensemble", "clear\n")
+            inside.wait_for(
+                lambda: all(flow["state"] == "-" for flow in tree.flows()),
+                timeout_s=20,
+                what="no rows behind the clear",
+            )
+            cleared = [pick(flow) for flow in tree.flows()]
+        inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")
+    return {
+        "before": before,
+        "after": after,
+        "cleared": cleared,
+        "taken_s": sorted(taken_s.values()),
+        "epochs_until_taken": sorted(late.values()),
+        "status": status,
+        "rows": rows,
+    }
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Both."""
+    inside.run("modprobe", "-a", "sch_netem", "sch_tbf")
+    return {"rows": rows_follow_the_rate(job), "many": moved_under_many(job)}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Recordings of what the kernel's algorithms were told and decided, with everything in them that can happen to a flow.
+
+Slow start, loss, a timeout (the path dark for a while), undo (packets late and not lost), idle times, epochs and a
+table moved under the flow. The recordings are left in the shared folder, for a replay on the host.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import inside
+import tree
+
+_CHUNK = b"\0" * 65536
+_NETEM = ("tc", "qdisc", "replace", "dev", "ccat3", "root", "netem", "limit", "100000")
+
+
+def connect(name: str) -> socket.socket:
+    """A connection under this congestion control."""
+    connection = socket.socket()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+    connection.connect((inside.FAR, 5201))
+    connection.settimeout(0.2)
+    return connection
+
+
+def push(connection: socket.socket, seconds: float) -> None:
+    """Send as fast as the kernel takes it."""
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        try:
+            connection.send(_CHUNK)
+        except TimeoutError:
+            continue
+
+
+def back(*words: str) -> None:
+    """Change what happens to ACKs on their way back."""
+    inside.run(*inside.within("far", *_NETEM, *words))
+
+
+def forth(*words: str) -> None:
+    """Change what happens to packets before the bottleneck."""
+    inside.run(*inside.within("router", "tc", "qdisc", "replace", "dev", "ccat2", "root", "netem", *words))
+
+
+def live_through(connection: socket.socket, job: dict[str, Any], *, table: bool) -> None:
+    """Everything that can happen to a flow, in turn."""
+    push(connection, 2)
+    forth("rate", "60mbit", "limit", "100", "loss", "1%")
+    push(connection, 2)
+    if table:
+        tree.must("ensemble", job["tables"]["moved_levels"])
+    # Late, not lost: the RTO fires, the ACKs come, and the timestamps tell that it was for nothing.
+    for _ in range(3):
+        back("delay", "900ms")
+        push(connection, 0.5)
+        back("delay", "20ms")
+        push(connection, 1)
+    # Out of order: a recovery that the duplicates' reports undo.
+    forth("rate", "60mbit", "limit", "200", "delay", "15ms", "reorder", "98%", "gap", "40")
+    push(connection, 1.5)
+    forth("rate", "60mbit", "limit", "100", "loss", "100%")
+    push(connection, 1)
+    forth("rate", "60mbit", "limit", "100")
+    push(connection, 2.5)
+    for pause_s in (0.1, 1.5, 0.05, 1.2):
+        inside.wait_for(lambda: not unsent(connection), timeout_s=10, what="everything sent")
+        time.sleep(pause_s)
+        push(connection, 0.3)
+    push(connection, job["record_s"])
+
+
+def unsent(connection: socket.socket) -> int:
+    """Bytes that are not acknowledged yet (SIOCOUTQ)."""
+    import fcntl
+    import struct
+
+    return int(struct.unpack("i", fcntl.ioctl(connection, 0x5411, b"\0\0\0\0"))[0])
+
+
+def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
+    """One recording; its bytes."""
+    if table:
+        tree.must("ensemble", job["tables"]["levels"])
+    back("delay", "20ms")
+    forth("rate", "60mbit", "limit", "100")
+    tree.must("recording", "start 200000\n", folder)
+    connection = connect(name)
+    live_through(connection, job, table=table)
+    second = connect(name)
+    push(second, 1)
+    second.close()
+    connection.close()
+    if table:
+        tree.must("ensemble", "clear\n")
+    tree.must("recording", "stop\n", folder)
+    data = (folder / "recording").read_bytes()
+    (inside.SHARE / f"{folder.name}.recording").write_bytes(data)
+    tree.must("recording", "clear\n", folder)
+    return len(data)
+
+
+def main(job: dict[str, Any]) -> dict[str, int]:
+    """GR under a table, then Reno."""
+    inside.run("modprobe", "-a", "sch_netem", "sch_tbf")
+    with inside.chain(), inside.receiver():
+        return {
+            "gr": record("gr", tree.GR, job, table=True),
+            "reno": record("ccatune_reno", tree.GR.parent / "reno", job, table=False),
+        }

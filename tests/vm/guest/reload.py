@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+"""Modules unloaded while flows run, and loaded again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import inside
+import tree
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """What unloading gave while a flow ran, and what the next instance starts with."""
+    seen: dict[str, Any] = {}
+    tree.must("ensemble", job["tables"]["first"])
+    first = tree.status()
+    with inside.chain(), inside.receiver():
+        with inside.sending("--cca", "gr", "--seconds", "30") as sender:
+            inside.wait_for(tree.flows, timeout_s=10, what="a flow")
+            seen["rmmod tcp_gr while a flow runs"] = tree.rmmod("tcp_gr")
+            seen["rmmod ccatune while a flow runs"] = tree.rmmod("ccatune")
+            before = int(tree.flows()[0]["bytes_acked"])
+            inside.wait_for(
+                lambda: int(tree.flows()[0]["bytes_acked"]) > before + 1_000_000, timeout_s=10, what="the flow going on"
+            )
+            sender.kill()
+        inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
+        # A connection with every file of the tree open while it goes: the module may not go under its readers.
+        with (tree.GR / "status").open() as status:
+            status.read(1)
+            tree.unload_modules(job)
+            try:
+                seen["read of a file whose module went"] = len(status.read()) >= 0
+            except OSError as error:
+                seen["read of a file whose module went"] = error.errno
+        for _ in range(5):
+            tree.load_modules(job)
+            tree.unload_modules(job)
+        tree.load_modules(job)
+        again = tree.status()
+        seen["another instance"] = again["instance"] != first["instance"]
+        seen["generation, table, serial"] = [again["generation"], again["table"], again["serial"]]
+        done = inside.ends(inside.send("--cca", "gr", "--bytes", "3000000", "--seconds", "20"))
+        seen["bytes after it"] = done[0]["acked_bytes"]
+    return seen

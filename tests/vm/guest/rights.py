@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Who may write, and what a namespace other than the initial one sees."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import inside
+import tree
+
+_TRY = """
+import os, sys
+if len(sys.argv) > 3:  # root of a user namespace of one's own
+    import ctypes
+    ctypes.CDLL(None).unshare(0x10000000)
+    open("/proc/self/setgroups", "w").write("deny")
+    open("/proc/self/uid_map", "w").write("0 65534 1")
+    assert os.getuid() == 0
+try:
+    descriptor = os.open(sys.argv[1], os.O_WRONLY)
+except OSError as error:
+    print("open", error.errno)
+else:
+    try:
+        os.write(descriptor, sys.argv[2].encode())
+    except OSError as error:
+        print("write", error.errno)
+    else:
+        print("written")
+"""
+
+
+def attempt(name: str, text: str, *prefix: str, mapped: bool = False) -> str:
+    """Try to write as somebody else; says where it failed and with which errno."""
+    command = [*prefix, *inside.PYTHON, "-c", _TRY, str(tree.GR / name), text, *(["mapped"] if mapped else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip()
+
+
+def writers() -> dict[str, str]:
+    """Each kind of writer and how it fared."""
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    powerless = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
+    return {
+        "root": attempt("ensemble", "clear\n"),
+        "nobody": attempt("ensemble", "clear\n", *nobody),
+        "nobody, parameters": attempt("parameters", "cwnd_gain_pct 200\n", *nobody),
+        "nobody, settings": attempt("settings", "default_class 1\n", *nobody),
+        "root without CAP_NET_ADMIN": attempt("ensemble", "clear\n", *powerless),
+        "root without CAP_NET_ADMIN, parameters": attempt("parameters", "cwnd_gain_pct 200\n", *powerless),
+        "root without CAP_NET_ADMIN, settings": attempt("settings", "default_class 1\n", *powerless),
+        "root of a user namespace, initial network": attempt("ensemble", "clear\n", *nobody, mapped=True),
+    }
+
+
+def in_namespace(name: str, script: str) -> str:
+    """Run a shell script in a network namespace, where /proc/net is the namespace's."""
+    return inside.run(*inside.within(name, "sh", "-c", script))
+
+
+def container(job: dict[str, Any]) -> dict[str, Any]:
+    """A namespace follows the initial table, keeps one of its own, or does neither."""
+    seen: dict[str, Any] = {}
+    tree.must("ensemble", job["tables"]["first"])
+    tree.must("parameters", "cwnd_gain_pct 250\n")
+    inside.run("ip", "netns", "add", "box")
+    (inside.SHARE / "box-table").write_text(job["tables"]["second"])
+    try:
+        gr = str(tree.GR)
+        table = f"sed -n 's/^table //p' {gr}/status"
+        gain = f"sed -n 's/^cwnd_gain_pct \\([0-9]*\\).*/\\1/p' {gr}/parameters"
+        seen["at first"] = in_namespace("box", f"{table}; {gain}").split()
+        in_namespace("box", f"echo follow_initial 0 >{gr}/settings")
+        seen["told not to follow"] = in_namespace("box", f"{table}; {gain}").split()
+        in_namespace("box", f"echo follow_initial 1 >{gr}/settings; cat {inside.SHARE}/box-table >{gr}/ensemble")
+        seen["with its own"] = in_namespace("box", f"{table}; {gain}").split()
+        seen["its own table"] = in_namespace("box", f"cat {gr}/ensemble") == job["tables"]["second"]
+        seen["the initial one's"] = tree.read("ensemble") == job["tables"]["first"]
+        in_namespace("box", f"echo cwnd_gain_pct 300 >{gr}/parameters; echo clear >{gr}/ensemble")
+        seen["cleared, own parameters"] = in_namespace("box", f"{table}; {gain}").split()
+        seen["initial parameters"] = next(line for line in tree.read("parameters").splitlines() if "cwnd_gain" in line)
+    finally:
+        inside.run("ip", "netns", "del", "box", check=False)
+    tree.must("ensemble", "clear\n")
+    tree.must("parameters", job["default_parameters"])
+    return seen
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """All of it."""
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(Path(tree.GR).iterdir())}
+    return {"modes": modes, "writers": writers(), "container": container(job)}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Runs programs in the guest, one after the other: python -I -S runner.py FOLDER_OF_THE_REPOSITORY NAME...
+
+Each name is a file beside this one with a function `main(job) -> result`; `job` is `job.json` of the shared
+folder. Result, duration and what the kernel logged meanwhile go to `NAME.json` there, and so does the traceback of
+a program that failed. The modules are loaded before each program if they are not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), f"{sys.argv[1]}/emulation/vm"]
+
+import inside  # noqa: E402 - found on the path just made
+import tree  # noqa: E402
+
+
+def logged_since(kmsg: int) -> list[str]:
+    """The kernel's messages that this reader has not seen yet; each read gives one."""
+    lines = []
+    while True:
+        try:
+            record = os.read(kmsg, 8192).decode(errors="replace")
+        except BlockingIOError:
+            return lines
+        except BrokenPipeError:
+            lines.append("(messages were overwritten before they were read)")
+            continue
+        lines.append(record.partition(";")[2].split("\n")[0])
+
+
+def main() -> None:
+    """Run the programs and write what came of them."""
+    inside.require_guest()
+    job = json.loads((inside.SHARE / "job.json").read_text())
+    kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    os.lseek(kmsg, 0, os.SEEK_END)
+    for name in sys.argv[2:]:
+        start_s = time.monotonic()
+        outcome: dict[str, object] = {}
+        try:
+            tree.load_modules(job)
+            outcome["result"] = importlib.import_module(name).main(job)
+        except BaseException:  # whatever it was, the host is to see it
+            outcome["error"] = traceback.format_exc()
+        outcome["seconds"] = round(time.monotonic() - start_s, 1)
+        outcome["kernel_log"] = logged_since(kmsg)
+        (inside.SHARE / f"{name}.json").write_text(json.dumps(outcome))
+
+
+main()

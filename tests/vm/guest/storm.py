@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""Random and mutated writes to every file, readers beside them, in the initial namespace and in another one.
+
+Before and after: the slab's figures. Throughout: a reader finds one of the good tables or none, whole; at the end
+the table in force is the one that a good write put there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import inside
+import tree
+
+FILES = ("ensemble", "parameters", "settings", "status", "flows", "recording")
+
+
+def mutated(rng: random.Random, good: str) -> str:
+    """A good text with a few bytes changed, removed, doubled or inserted, or something else altogether."""
+    text = list(good)
+    kind = rng.randrange(8)
+    if kind == 0:
+        return "".join(chr(rng.randrange(256)) for _ in range(rng.randrange(200)))
+    if kind == 1:
+        return good[: rng.randrange(len(good) + 1)]
+    if kind == 2:
+        lines = good.splitlines(keepends=True)
+        rng.shuffle(lines)
+        return "".join(lines)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(text))
+        if kind == 3:
+            text[at] = chr(rng.randrange(256))
+        elif kind == 4:
+            del text[at]
+        elif kind == 5:
+            text[at:at] = text[at : at + rng.randrange(1, 40)]
+        elif kind == 6:
+            text[at] = rng.choice("0123456789")
+        else:
+            text.insert(at, rng.choice(" \n-0:."))
+    return "".join(text)
+
+
+def pieces(rng: random.Random, text: str) -> list[str]:
+    """The text in one to four writes."""
+    cuts = sorted(rng.randrange(len(text) + 1) for _ in range(rng.randrange(4)))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+
+
+def slab() -> dict[str, int]:
+    """Bytes that the kernel holds, after what is due to be freed was freed."""
+    Path("/proc/sys/vm/drop_caches").write_text("3\n")
+    time.sleep(0.5)
+    found = {}
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, value = line.split(":")
+        if name in {"SUnreclaim", "VmallocUsed"}:
+            found[name] = int(value.split()[0]) * 1024
+    for line in Path("/proc/slabinfo").read_text().splitlines()[2:]:
+        words = line.split()
+        if words[0].startswith(("ccatune", "kmalloc-", "kmalloc-cg-")):
+            found[words[0]] = int(words[1]) * int(words[3])
+    return found
+
+
+def enter(namespace: str) -> None:
+    """Join a network namespace; /proc/net follows the process."""
+    import ctypes
+
+    with Path(f"/run/netns/{namespace}").open() as handle:
+        if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), 0x40000000):
+            raise OSError(ctypes.get_errno(), f"setns {namespace}")
+
+
+def in_child(work: Any, namespace: str) -> int:
+    """Fork; the child enters the namespace, works, and exits 0 where nothing was wrong."""
+    child = os.fork()
+    if child:
+        return child
+    status = 1
+    try:
+        if namespace:
+            enter(namespace)
+        work()
+        status = 0
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def read_on(folder: Path, to: Path) -> None:
+    """Read every file until told to stop, and leave the tables that were found."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    found: set[str] = set()
+    while not stopped:
+        found.add(tree.read("ensemble", folder))
+        for name in ("parameters", "settings", "status", "flows"):
+            if name != "flows" and "\n" not in tree.read(name, folder):
+                raise AssertionError(f"{name} is empty")
+    to.write_text(json.dumps(sorted(found)))
+
+
+def write_storm(seed: int, count: int, sources: dict[str, list[str]], folder: Path, to: Path) -> None:
+    """`count` writes to each file; leaves how many were answered with which errno, and the tables that were taken."""
+    rng = random.Random(seed)
+    answers: dict[str, dict[str, int]] = {name: {} for name in FILES}
+    taken: set[str] = set()
+    for _ in range(count):
+        for name in FILES:
+            source = rng.choice(sources[name])
+            text = mutated(rng, source) if rng.randrange(10) else source
+            number = tree.write(name, *pieces(rng, text), folder=folder)
+            answers[name][str(number)] = answers[name].get(str(number), 0) + 1
+            if name == "ensemble":
+                taken.add(text)
+    to.write_text(json.dumps({"answers": answers, "offered": sorted(taken)}))
+
+
+def storm(job: dict[str, Any], *, seed: int, count: int) -> dict[str, Any]:
+    """Writers and readers in both namespaces at once."""
+    folder = Path("/proc/thread-self/net/ccatune/gr")
+    sources = {
+        **dict.fromkeys(FILES, job["storm_tables"]),
+        "parameters": [job["default_parameters"]],
+        "settings": [job["default_settings"]],
+        "recording": ["start 100\n", "stop\n", "clear\n"],
+    }
+    places = {space: Path(f"/tmp/storm-{space or 'initial'}") for space in ("", "box")}
+    for path in places.values():
+        path.mkdir(exist_ok=True)
+    readers = [
+        in_child(lambda to=path / f"read-{n}": read_on(folder, to), space)
+        for space, path in places.items()
+        for n in range(2)
+    ]
+    writers = [
+        in_child(lambda s=seed + n, to=path / "wrote": write_storm(s, count, sources, folder, to), space)
+        for n, (space, path) in enumerate(places.items())
+    ]
+    statuses = [os.waitpid(child, 0)[1] for child in writers]
+    for child in readers:
+        os.kill(child, signal.SIGTERM)
+    statuses += [os.waitpid(child, 0)[1] for child in readers]
+    wrote = {space or "initial": json.loads((path / "wrote").read_text()) for space, path in places.items()}
+    strange = 0
+    for space, path in places.items():
+        offered = set(wrote[space or "initial"]["offered"]) | {""} | set(job["storm_tables"])
+        for file in path.glob("read-*"):
+            strange += len(set(json.loads(file.read_text())) - offered)
+    answers = {space: one["answers"] for space, one in wrote.items()}
+    return {"statuses": statuses, "answers": answers, "tables_nobody_wrote": strange}
+
+
+def reset(job: dict[str, Any]) -> None:
+    """Both namespaces as they were."""
+    script = f"echo clear >{tree.GR}/ensemble; echo stop >{tree.GR}/recording; echo clear >{tree.GR}/recording; true"
+    for namespace in ("", "box"):
+        inside.run(*inside.within(namespace, "sh", "-c", script))
+    tree.must("settings", job["default_settings"])
+    tree.must("parameters", job["default_parameters"])
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """A first, short storm fills the caches; the slab's figures around the second are compared."""
+    inside.run("ip", "netns", "add", "box")
+    try:
+        storm(job, seed=job["seed"], count=max(20, job["storm_writes"] // 10))
+        reset(job)
+        before = slab()
+        result = storm(job, seed=job["seed"] + 2, count=job["storm_writes"])
+        reset(job)
+        after = slab()
+    finally:
+        inside.run("ip", "netns", "del", "box", check=False)
+    last = job["storm_tables"][-1]
+    tree.must("ensemble", last)
+    whole = tree.read("ensemble") == last
+    tree.must("ensemble", "clear\n")
+    return {**result, "before": before, "after": after, "good_table_afterwards": whole}

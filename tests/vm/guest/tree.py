@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""The files of /proc/net/ccatune as the guest's programs use them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import inside
+
+GR = Path("/proc/net/ccatune/gr")
+
+
+def load_modules(job: dict[str, Any]) -> None:
+    """Load ours where they are not."""
+    loaded = {line.split()[0] for line in Path("/proc/modules").read_text().splitlines()}
+    for path in job["modules"]:
+        if Path(path).stem not in loaded:
+            inside.run("insmod", path)
+
+
+def unload_modules(job: dict[str, Any]) -> None:
+    """Unload ours, those first that stand on others; waits a moment for sockets on their way out."""
+    for path in reversed(job["modules"]):
+        name = Path(path).stem
+        inside.wait_for(lambda name=name: rmmod(name) == "", timeout_s=10, what=f"rmmod {name}")
+
+
+def rmmod(name: str) -> str:
+    """ "" or why not."""
+    done = inside.subprocess.run(["rmmod", name], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr.strip()
+
+
+def read(name: str, folder: Path = GR) -> str:
+    """A whole file."""
+    return (folder / name).read_text()
+
+
+def write(name: str, *parts: str, folder: Path = GR) -> int:
+    """Write parts through one open file; return 0 or the errno of the first call that failed."""
+    try:
+        descriptor = os.open(folder / name, os.O_WRONLY)
+    except OSError as error:
+        return error.errno or -1
+    result = 0
+    try:
+        for part in parts:
+            data = part.encode("latin-1")
+            while data and not result:
+                data = data[os.write(descriptor, data) :]
+    except OSError as error:
+        result = error.errno or -1
+    try:
+        os.close(descriptor)
+    except OSError as error:
+        result = result or error.errno or -1
+    return result
+
+
+def must(name: str, text: str, folder: Path = GR) -> None:
+    """Write, and raise where the kernel refuses."""
+    number = write(name, text, folder=folder)
+    if number:
+        raise OSError(number, f"{folder / name}: {errno.errorcode.get(number)}")
+
+
+def status(folder: Path = GR) -> dict[str, str]:
+    """The lines of one name and one value."""
+    pairs = (line.partition(" ") for line in read("status", folder).splitlines())
+    return {name: value for name, _, value in pairs if name not in {"row", "delay"}}
+
+
+def rows(folder: Path = GR, kind: str = "row") -> list[dict[str, str]]:
+    """The `row` or `delay` lines of status."""
+    lines = (line.split() for line in read("status", folder).splitlines())
+    return [dict(word.split("=", 1) for word in words[1:]) for words in lines if words and words[0] == kind]
+
+
+def flows(folder: Path = GR) -> list[dict[str, str]]:
+    """A dictionary a flow, with `local` and `remote`."""
+    found = []
+    for line in read("flows", folder).splitlines():
+        local, remote, *words = line.split()
+        found.append({"local": local, "remote": remote, **dict(word.split("=", 1) for word in words)})
+    return found

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: MIT
+"""The virtual machine itself: it boots both lines, brings back what happened, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from emulation.vm import LINES, GuestError, build_modules, kernel_line, run_in_guest
+
+pytestmark = pytest.mark.vm
+
+HELLO = Path(__file__).parent / "hello"
+SCRIPT = """
+uname -r
+insmod "$1" && rmmod hello
+touch /etc/made-by-the-guest && echo wrote
+echo kept >file
+echo complaint >&2
+exit 7
+"""
+
+
+def children_of(parent: int) -> list[int]:
+    """The processes whose parent this is."""
+    path = Path(f"/proc/{parent}/task/{parent}/children")
+    return [int(word) for word in path.read_text(encoding="ascii").split()] if path.exists() else []
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_guest_boots_its_line_loads_a_module_built_here_and_brings_everything_back(line: str, tmp_path: Path) -> None:
+    built = build_modules(line, source=HELLO)
+    result = run_in_guest(
+        line, ["sh", "-c", SCRIPT, "sh", str(built.paths["hello"])], timeout_s=120, files=tmp_path / "share"
+    )
+    assert result.status == 7
+    assert result.stdout.split() == [kernel_line(line).release, "wrote"]
+    assert result.stderr == "complaint\n"
+    assert (result.files / "file").read_text() == "kept\n"
+    log = [text.partition("] ")[2] for text in result.kernel_log.splitlines()]
+    assert log.index("hello") < log.index("bye")
+    assert not Path("/etc/made-by-the-guest").exists()
+
+
+def test_a_guest_past_its_time_is_ended_and_says_what_it_had_printed() -> None:
+    with pytest.raises(GuestError, match=r"within 12 s, but it did not.*\n.*so far"):
+        run_in_guest("6.1", ["sh", "-c", "echo so far; sleep 600"], timeout_s=12)
+    assert not children_of(os.getpid()) or all("qemu" not in command_of(child) for child in children_of(os.getpid()))
+
+
+def test_a_kernel_that_dies_is_told_with_its_last_words() -> None:
+    with pytest.raises(GuestError, match=r"went down before[\s\S]*sysrq triggered crash"):
+        run_in_guest("6.1", ["sh", "-c", "echo c >/proc/sysrq-trigger"], timeout_s=60)
+
+
+def command_of(process: int) -> str:
+    """The command line of a process; "" if it is gone."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def test_killing_the_owner_of_a_guest_ends_the_guest() -> None:
+    owner = subprocess.Popen([sys.executable, "-m", "emulation.vm", "run", "sleep", "600"], stdout=subprocess.DEVNULL)
+    deadline_s = time.monotonic() + 60
+    guests: list[int] = []
+    while not guests and time.monotonic() < deadline_s:
+        guests = [child for child in children_of(owner.pid) if "qemu" in command_of(child)]
+        time.sleep(0.05)
+    owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    assert guests
+    while command_of(guests[0]) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert command_of(guests[0]) == ""
+
+
+def test_a_line_that_is_not_there_is_named_with_what_to_do() -> None:
+    with pytest.raises(GuestError, match=r"kernel 5\.4: expected it unpacked in .*make setup"):
+        run_in_guest("5.4", ["true"], timeout_s=1)
