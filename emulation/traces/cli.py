@@ -101,7 +101,8 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
 @_paths
 @_skip_bad
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The model's file.")
-def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path) -> None:
+@_json
+def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) -> None:
     """Fit a generator on recordings: it makes links that vary as these do, and repeats none of them.
 
     \b
@@ -113,7 +114,13 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path) -> None:
     recordings = read(list(paths), skip_bad=skip_bad).recordings
     model = fit_model(recordings, progress=lambda name: click.echo(f"fitting {name}", err=True))
     model.save(out)
-    click.echo(f"{out}: {len(model.links)} links, fitted on {sum(r.duration_s for r in recordings) / 3600:.2f} h")
+    recorded_s = sum(r.duration_s for r in recordings)
+    if as_json:
+        click.echo(
+            json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s})
+        )
+    else:
+        click.echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
 
 
 @traces.command()
@@ -123,7 +130,8 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path) -> None:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--link", help="Which link of the model, by the end of its name.  [drawn by the seed]")
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
-def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, out: Path) -> None:
+@_json
+def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, out: Path, as_json: bool) -> None:
     """Make a trace from a fitted model; equal model, duration and seed give equal traces.
 
     \b
@@ -139,7 +147,11 @@ def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, ou
         write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())
     except OSError as error:
         raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
-    click.echo(f"{out}: {trace.period_ms / 1000:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+    if as_json:
+        figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
+        click.echo(json.dumps({**figures, "digest": trace.digest}))
+    else:
+        click.echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
 
 
 def _facts(recording: Recording) -> dict[str, Any]:

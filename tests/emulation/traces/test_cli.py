@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from emulation.errors import TraceError
+from emulation.traces.cli import traces
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two minutes of a link whose rate steps, and one bad file in a folder of its own."""
+    root = tmp_path_factory.mktemp("traces")
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(np.repeat(rng.uniform(0.2, 1.0, 24), 5000))
+    times_ms = np.repeat(np.arange(1, len(counts) + 1), counts)
+    (root / "good").mkdir()
+    (root / "good" / "link.down").write_text("\n".join(map(str, times_ms)) + "\n", encoding="ascii")
+    (root / "bad").mkdir()
+    (root / "bad" / "torn.down").write_text("1\n7\n3\n", encoding="ascii")
+    return root
+
+
+def run(*arguments: str | Path) -> str:
+    """What the command printed; it is expected to succeed."""
+    result = CliRunner().invoke(traces, [str(word) for word in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_good_recordings_are_counted(folder: Path) -> None:
+    found = json.loads(run("check", folder / "good", "--json"))
+    assert "link" in json.dumps(found)
+
+
+def test_a_bad_file_is_named_with_its_line(folder: Path) -> None:
+    result = CliRunner().invoke(traces, ["check", str(folder / "bad")])
+    said = f"{result.output} {result.exception}"
+    assert result.exit_code != 0
+    assert "torn.down" in said
+    assert "line 3" in said or ":3" in said
+
+
+def test_the_variation_is_shown_at_several_time_scales_and_drawn(folder: Path, tmp_path: Path) -> None:
+    rows = json.loads(run("show", folder / "good", "--json"))
+    assert len(rows[0]["variation"]) >= 3
+    run("show", folder / "good", "--plot", tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_link_is_fitted_and_made_again_with_about_its_rate(folder: Path, tmp_path: Path) -> None:
+    fitted = json.loads(run("fit", folder / "good", "-o", tmp_path / "m.json", "--json"))
+    assert fitted["recorded_s"] == pytest.approx(120, abs=1)
+    assert len(fitted["links"]) == 1
+    made = [
+        json.loads(run("make", tmp_path / "m.json", "--duration", "60", "--seed", seed, "-o", tmp_path / out, "--json"))
+        for seed, out in (("1", "a.down"), ("1", "b.down"), ("2", "c.down"))
+    ]
+    assert made[0]["digest"] == made[1]["digest"] != made[2]["digest"]
+    assert (tmp_path / "a.down").read_bytes() == (tmp_path / "b.down").read_bytes()
+    recorded = json.loads(run("show", folder / "good", "--json"))[0]["mean_rate_mbps"]
+    assert made[0]["mean_rate_mbps"] == pytest.approx(recorded, rel=0.5)
+
+
+def test_a_place_that_cannot_be_written_is_named(folder: Path, tmp_path: Path) -> None:
+    run("fit", folder / "good", "-o", tmp_path / "m.json")
+    out = tmp_path / "nowhere" / "x.down"
+    with pytest.raises(TraceError, match=r"nowhere/x\.down: expected a file that can be written"):
+        CliRunner().invoke(traces, ["make", str(tmp_path / "m.json"), "-o", str(out)], catch_exceptions=False)
