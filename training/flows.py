@@ -10,7 +10,7 @@ epoch online has them behind it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -35,6 +35,7 @@ __all__ = [
     "axis_of",
     "core_version",
     "default_values",
+    "flat_text",
     "objectives",
     "reference_text",
     "reference_turns",
@@ -60,9 +61,9 @@ def core_version() -> str:
     return content.hexdigest()
 
 
-def default_values(study: StudySettings) -> dict[str, int]:
-    """The tuned parameters of the study's algorithm at their defaults."""
-    return {spec.name: spec.default for spec in ALGORITHMS[study.cca].tuned}
+def default_values(cca: str) -> dict[str, int]:
+    """The tuned parameters of an algorithm at their defaults."""
+    return {spec.name: spec.default for spec in ALGORITHMS[cca].tuned}
 
 
 def axis_of(study: StudySettings) -> Axis:
@@ -71,20 +72,34 @@ def axis_of(study: StudySettings) -> Axis:
     return Axis(name, "linear", study.levels.step_bytes_per_s, study.levels.count)
 
 
-def reference_text(study: StudySettings) -> str:
-    """A table whose every row is the default: its flows measure as the study says, and adapt nothing."""
-    values = default_values(study)
+def flat_text(
+    cca: str, *, epoch_ms: int, estimate_ms: int, delay_class: DelayClass, axis: Axis, values: Mapping[str, int]
+) -> str:
+    """A table with one parameter set in every row: its flows measure and take turns, and adapt nothing."""
     table = Ensemble(
-        cca=study.cca,
-        epoch_ms=study.epochs.epoch_s * 1000,
-        estimate_ms=study.epochs.estimate_ms,
+        cca=cca,
+        epoch_ms=epoch_ms,
+        estimate_ms=estimate_ms,
         epsilon_pct=0,
-        classes=(DelayClass(study.classes[0].percentile, study.classes[0].queueing_delay_ms * 1000),),
-        axes=(axis_of(study),),
+        classes=(delay_class,),
+        axes=(axis,),
         columns=tuple(values),
-        rows=(tuple(values.values()),) * study.levels.count,
+        rows=(tuple(values.values()),) * axis.count,
     )
     return table_text(table, Deployment("training", "reference", 1))
+
+
+def reference_text(study: StudySettings) -> str:
+    """The defaults in every row, measured as the study says."""
+    first = study.classes[0]
+    return flat_text(
+        study.cca,
+        epoch_ms=study.epochs.epoch_s * 1000,
+        estimate_ms=study.epochs.estimate_ms,
+        delay_class=DelayClass(first.percentile, first.queueing_delay_ms * 1000),
+        axis=axis_of(study),
+        values=default_values(study.cca),
+    )
 
 
 def link_of(study: StudySettings, recording: Recording) -> LinkSpec:

@@ -28,6 +28,7 @@ from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.build import single_sets
 from training.errors import TrainingError
+from training.flows import default_values, flat_text
 
 __all__ = ["Path", "Windows", "judge", "run_schemes", "windows_of"]
 
@@ -159,19 +160,16 @@ def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
 
 
 def _reference_flow(ensemble: Ensemble) -> FlowSpec:
-    """A default flow that measures as the ensemble's flows do: every row of its table is the default."""
-    values = tuple(FlowSpec(cca="gr").values()[: len(ensemble.columns)])
-    reference = Ensemble(
-        cca=ensemble.cca,
+    """A default flow that measures as the ensemble's flows do."""
+    text = flat_text(
+        ensemble.cca,
         epoch_ms=ensemble.epoch_ms,
         estimate_ms=ensemble.estimate_ms,
-        epsilon_pct=0,
-        classes=ensemble.classes[:1],
-        axes=ensemble.axes,
-        columns=ensemble.columns,
-        rows=(values,) * ensemble.n_states,
+        delay_class=ensemble.classes[0],
+        axis=ensemble.axes[0],
+        values=default_values(ensemble.cca),
     )
-    return FlowSpec(cca="gr", ensemble_text=table_text(reference, Deployment("evaluation", "reference", 1)))
+    return FlowSpec(cca="gr", ensemble_text=text)
 
 
 def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
