@@ -65,11 +65,14 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {"before": settings()}
     seen["without the module"] = command(job, "enable", "gr")
     seen["after that"] = settings()
-    place = Path("/lib/modules") / job["release"] / "updates"
-    place.mkdir(exist_ok=True)
+    # Ours alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
+    release = job["release"]
+    place = Path("/tmp/installed/lib/modules") / release
+    (place / "updates").mkdir(parents=True)
     for path in job["modules"]:
-        (place / Path(path).name).write_bytes(Path(path).read_bytes())
-    inside.run("depmod", job["release"])
+        (place / "updates" / Path(path).name).write_bytes(Path(path).read_bytes())
+    inside.run("depmod", "-b", "/tmp/installed", release)
+    inside.run("mount", "--bind", str(place), f"/lib/modules/{release}")
     seen["nobody"] = as_nobody(job, "enable", "gr")
     seen["after nobody"] = settings()
     seen["enable"] = command(job, "enable", "gr")
@@ -83,7 +86,5 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     seen["disable"] = command(job, "disable")
     seen["disabled"] = settings()
-    for path in job["modules"]:
-        (place / Path(path).name).unlink()
-    inside.run("depmod", job["release"])
+    inside.run("umount", f"/lib/modules/{release}")
     return seen
