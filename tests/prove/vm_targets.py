@@ -72,6 +72,7 @@ def strays(flow: dict[str, Any], ensemble: Ensemble, delay_class: int) -> int:
 def compare(line: str, ensemble: Ensemble, table: str, *, folder: Path) -> list[dict[str, Any]]:
     """A row a class: target, simulator, kernel, and whether it holds."""
     trace = link_trace()
+    folder.mkdir(parents=True, exist_ok=True)
     ensemble.save(folder / "trained.json")
     told = {
         **job(folder, long=True),
