@@ -73,7 +73,6 @@ def compare(line: str, ensemble: Ensemble, table: str, *, folder: Path) -> list[
     """A row a class: target, simulator, kernel, and whether it holds."""
     trace = link_trace()
     folder.mkdir(parents=True, exist_ok=True)
-    ensemble.save(folder / "trained.json")
     told = {
         **job(folder, long=True),
         "trace": "".join(f"{time}\n" for time in trace.opportunities_ms.tolist()),

@@ -107,7 +107,6 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
 
 def main(job: dict[str, Any]) -> dict[str, int]:
     """GR under a table, then Reno."""
-    inside.run("modprobe", "-a", "sch_netem", "sch_tbf")
     with inside.chain(), inside.receiver():
         return {
             "gr": record("gr", tree.GR, job, table=True),

@@ -1,35 +1,20 @@
 # SPDX-License-Identifier: MIT
 """A trained table under flows over Mahimahi, a link whose rate changes: what each delay class meets there.
 
-The registry and the agent bring the table; then the same rows go to /proc with a shorter epoch. One flow at a time,
-each class in turn; Mahimahi's log tells every packet's time in its queue.
+The table goes to /proc with a shorter epoch than it was trained with. One flow at a time, each class in turn;
+Mahimahi's log tells every packet's time in its queue.
 """
 
 from __future__ import annotations
 
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import agent
 import inside
 import tree
 
 TRACE = Path("/tmp/link.trace")
-
-
-def published(job: dict[str, Any]) -> bool:
-    """The way of a table in service: registry, channel, agent."""
-    ready = Path("/tmp/registry-ready")
-    serve = agent.ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
-    with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-        inside.wait_for(ready.exists, timeout_s=120, what="the registry")
-        agent.publish(job, "trained.json")
-        with inside.process(*agent.agent_words(job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
-            agent.wait_for_serial(1, 60)
-            agent.wait_for_state("InSync")
-    return tree.status()["registry"] == "local"
 
 
 def one_flow(job: dict[str, Any], priority: int) -> dict[str, Any]:
@@ -60,10 +45,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     """Every class."""
     inside.install_mahimahi(Path(job["mahimahi"]))
     TRACE.write_text(job["trace"])
-    through_the_agent = published(job)
-    tree.must("ensemble", "clear\n")
     tree.must("ensemble", job["short_table"])
     flows = [one_flow(job, 1 + number) for number in range(job["classes"])]
     delays = tree.rows(kind="delay")
     tree.must("ensemble", "clear\n")
-    return {"published": through_the_agent, "flows": flows, "delay_lines": delays}
+    return {"flows": flows, "delay_lines": delays}
