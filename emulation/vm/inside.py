@@ -187,6 +187,14 @@ def install_mahimahi(root: Path) -> None:
     run("sysctl", "-qw", "net.ipv4.ip_forward=1")
 
 
+def let_pass(path: Path) -> None:
+    """Let an ordinary user reach a file; the machine's own folders stay as they are, this is the guest's layer."""
+    for folder in path.resolve().parents:
+        mode = folder.stat().st_mode
+        if not mode & 0o001:
+            folder.chmod(mode | 0o001)
+
+
 @contextlib.contextmanager
 def mahimahi(
     trace: Path, *, delay_ms: int, queue_pkts: int, fetch: Sequence[str], log: Path
@@ -195,6 +203,8 @@ def mahimahi(
 
     delay_ms: one way. log: of the link towards the receiver, whose lines tell each packet's time in its queue.
     """
+    for program in (Path(sys.executable), TRAFFIC):
+        let_pass(program)
     log.touch()
     log.chmod(0o666)
     trace.chmod(0o644)

@@ -281,14 +281,18 @@ CCA_FN u32 cca_rate_span_us(const struct cca_rate_window *w)
 	return cca_rate_is_closed(w) ? 0 : cca_rate_age_us(w, w->oldest);
 }
 
+/* Delivered in that time; of no meaning while it is 0. */
+CCA_FN u32 cca_rate_pkts(const struct cca_rate_window *w)
+{
+	return w->delivered_pkts - w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].delivered_pkts;
+}
+
 /* 0 before two ACKs at different times have been seen. */
 CCA_FN u64 cca_rate_of(const struct cca_rate_window *w, u32 mss_bytes)
 {
 	u32 span_us = cca_rate_span_us(w);
-	u32 pkts = w->delivered_pkts -
-		   w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].delivered_pkts;
 
-	return span_us ? cca_rate_bytes_per_s(pkts, mss_bytes, span_us) : 0;
+	return span_us ? cca_rate_bytes_per_s(cca_rate_pkts(w), mss_bytes, span_us) : 0;
 }
 
 #endif /* CCA_H */

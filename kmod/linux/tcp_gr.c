@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control
- * mode: every ACK sets pacing rate and cwnd. The socket's private area holds a
- * pointer alone; the flow's state is allocated when the connection begins. A
- * socket for which there is no memory is Reno's, under the name gr-plain.
+ * mode: every ACK sets pacing rate and cwnd. The flow's state is allocated when
+ * the connection begins; the socket's private area holds a pointer to it, and
+ * what `ss` shows. A socket for which there is no memory is Reno's, under the
+ * name gr-plain.
  */
 #include <linux/inet_diag.h>
 #include <linux/module.h>
@@ -13,6 +14,13 @@
 
 struct gr_sock {
 	struct gr_kflow *flow;
+	/* A copy for gr_get_info(), which may not follow the pointer. */
+	u64 rate_bytes_per_s;
+	u32 window_pkts;		/* acknowledged ... */
+	u32 window_us;			/* ... in this time: bandwidth */
+	u32 mss_bytes;
+	u32 min_rtt_us;
+	u32 cwnd_gain_pct;
 };
 
 struct gr_kflow {
@@ -27,6 +35,19 @@ static struct ccatune_algorithm gr_algorithm;
 static struct gr_kflow *gr_kflow_of(const struct sock *sk)
 {
 	return ((struct gr_sock *)inet_csk_ca(sk))->flow;
+}
+
+static void gr_copy_info(struct sock *sk, const struct gr_kflow *f)
+{
+	struct gr_sock *own = inet_csk_ca(sk);
+	const struct cca_rate_window *w = &f->gr.gr.bandwidth;
+
+	own->rate_bytes_per_s = f->decision.pacing_bytes_per_s;
+	own->window_us = cca_rate_span_us(w);
+	own->window_pkts = own->window_us ? cca_rate_pkts(w) : 0;
+	own->mss_bytes = f->gr.gr.mss_bytes;
+	own->min_rtt_us = f->gr.gr.min_rtt_us;
+	own->cwnd_gain_pct = f->gr.params.cwnd_gain_pct;
 }
 
 /* --- recording ---------------------------------------------------------------- */
@@ -113,6 +134,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 		gr_turned(f, table, ack.now_us);
 	gr_record_ack(f, &ack, table, params);
 	rcu_read_unlock();
+	gr_copy_info(sk, f);
 	ccatune_apply(sk, &f->decision);
 }
 
@@ -196,6 +218,7 @@ static void gr_open(struct sock *sk)
 	own->flow = container_of(head, struct gr_kflow, head);
 	gr_begin(own->flow, sk);
 	tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	gr_copy_info(sk, own->flow);
 	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
 	ccatune_apply(sk, &own->flow->decision);
 }
@@ -233,25 +256,29 @@ static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 /*
  * In the container that bbr uses, which is the one with a rate in it: `ss -i`
  * prints bandwidth, minimum RTT, rate over bandwidth, and the gain of cwnd.
+ *
+ * Asked for without the socket's lock, while the socket may be changed over to
+ * another algorithm, whose private area this then is: whatever stands there is
+ * read as numbers, each divided by with care, and never followed.
  */
 static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
-	const struct gr_kflow *f = gr_kflow_of(sk);
-	u64 bandwidth, rate;
+	const struct gr_sock *own = inet_csk_ca(sk);
+	u64 bandwidth, gain_q8, rate;
 
-	if (!f || !(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+	if (!(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
 		return 0;
 	memset(info, 0, sizeof(*info));
-	bandwidth = cca_rate_of(&f->gr.gr.bandwidth, f->gr.gr.mss_bytes);
-	rate = f->gr.gr.rate_bytes_per_s;
+	rate = min_t(u64, READ_ONCE(own->rate_bytes_per_s), CCA_MAX_RATE_BYTES_PER_S);
+	bandwidth = cca_rate_bytes_per_s(READ_ONCE(own->window_pkts), READ_ONCE(own->mss_bytes),
+					 READ_ONCE(own->window_us));
+	/* 2^37 x 2^8, and without a bandwidth there is no gain. */
+	gain_q8 = bandwidth ? cca_div(rate << 8, bandwidth) : 0;
 	info->bbr.bbr_bw_lo = (u32)bandwidth;
 	info->bbr.bbr_bw_hi = (u32)(bandwidth >> 32);
-	info->bbr.bbr_min_rtt = f->gr.gr.min_rtt_us;
-	/* 2^37 x 2^8: fits. */
-	if (bandwidth)
-		info->bbr.bbr_pacing_gain =
-			(u32)min_t(u64, cca_div(rate << 8, bandwidth), U32_MAX);
-	info->bbr.bbr_cwnd_gain = (f->gr.params.cwnd_gain_pct << 8) / 100;
+	info->bbr.bbr_min_rtt = READ_ONCE(own->min_rtt_us);
+	info->bbr.bbr_pacing_gain = (u32)min_t(u64, gain_q8, U32_MAX);
+	info->bbr.bbr_cwnd_gain = (u32)cca_div((u64)READ_ONCE(own->cwnd_gain_pct) << 8, 100);
 	*attr = INET_DIAG_BBRINFO;
 	return sizeof(info->bbr);
 }

@@ -50,13 +50,13 @@ FAULTS = {
         "if (p->next_row == ens_rows(t) + 1) {",
     ),
     "leading zeros are taken": (
-        "ensemble_text.h",
+        "words.h",
         "(*start == '0' && c->at - start > 1)",
         "(*start == '0' && c->at - start > 2)",
     ),
     "a number may wrap": (
-        "ensemble_text.h",
-        "if (number > (ENS_MAX_SERIAL - digit) / 10)",
+        "words.h",
+        "if (number > (ENS_MAX_NUMBER - digit) / 10)",
         "if (number > ~0ull - digit)",
     ),
     "an error is forgotten": (

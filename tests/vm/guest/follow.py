@@ -101,5 +101,4 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Both."""
-    inside.run("modprobe", "-a", "sch_netem", "sch_tbf")
     return {"rows": rows_follow_the_rate(job), "many": moved_under_many(job)}

@@ -56,7 +56,7 @@ def live_through(connection: socket.socket, job: dict[str, Any], *, table: bool)
     if table:
         tree.must("ensemble", job["tables"]["moved_levels"])
     # Late, not lost: the RTO fires, the ACKs come, and the timestamps tell that it was for nothing.
-    for _ in range(3):
+    for _ in range(job["spurious"]):
         back("delay", "900ms")
         push(connection, 0.5)
         back("delay", "20ms")
@@ -68,7 +68,7 @@ def live_through(connection: socket.socket, job: dict[str, Any], *, table: bool)
     push(connection, 1)
     forth("rate", "60mbit", "limit", "100")
     push(connection, 2.5)
-    for pause_s in (0.1, 1.5, 0.05, 1.2):
+    for pause_s in job["pauses_s"]:
         inside.wait_for(lambda: not unsent(connection), timeout_s=10, what="everything sent")
         time.sleep(pause_s)
         push(connection, 0.3)
@@ -107,7 +107,6 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
 
 def main(job: dict[str, Any]) -> dict[str, int]:
     """GR under a table, then Reno."""
-    inside.run("modprobe", "-a", "sch_netem", "sch_tbf")
     with inside.chain(), inside.receiver():
         return {
             "gr": record("gr", tree.GR, job, table=True),
