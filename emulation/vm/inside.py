@@ -215,6 +215,9 @@ def mahimahi(
     inner = f"{' '.join(PYTHON)} {TRAFFIC} fetch --host $MAHIMAHI_BASE {' '.join(fetch)}"
     with process("su", "-s", "/bin/sh", "nobody", "-c", f"cd /tmp && exec {shells} sh -c '{inner}'") as started:
         yield started
+        # Killed, the shells would leave their rules of address translation behind for the next ones.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(timeout=20)
 
 
 def queueing_delays_ms(log: Path) -> list[tuple[int, int]]:

@@ -92,16 +92,18 @@ class Flow:
         return connection
 
     def _accept(self) -> socket.socket:
-        """The options are set on the listening socket: a connection has its own from its first packet on."""
+        """The algorithm is inherited, so that a connection has its own from its first packet on; a priority is not."""
         address = (self.plan.host, self.plan.port + self.number)
         with socket.create_server(address, family=family_of(self.plan.host)) as listener:
             self._choose(listener)
             print_line({"listening": address[1]})
-            return listener.accept()[0]
+            connection = listener.accept()[0]
+            self._choose(connection, with_cca=False)
+            return connection
 
-    def _choose(self, chosen: socket.socket) -> None:
+    def _choose(self, chosen: socket.socket, *, with_cca: bool = True) -> None:
         plan = self.plan
-        if plan.cca:
+        if plan.cca and with_cca:
             chosen.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, plan.cca.encode())
         if plan.priorities:
             chosen.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, plan.priorities[self.number % len(plan.priorities)])

@@ -65,7 +65,7 @@ def strays(flow: dict[str, Any], ensemble: Ensemble, delay_class: int) -> int:
     for look in flow["looks"]:
         level = ensemble.axes[0].level(look["measured_bytes_per_s"])
         row = ensemble.row(look["state"], delay_class)
-        wrong += look["state"] < level or any(look[name] != value for name, value in row.items())
+        wrong += (look["state"] < level and not look["kept"]) or any(look[name] != value for name, value in row.items())
     return wrong
 
 

@@ -33,7 +33,7 @@ def one_flow(job: dict[str, Any], priority: int) -> dict[str, Any]:
                 flow = flows[0]
                 if flow["state"] != "-":
                     names = ("epoch", "state", "measured_bytes_per_s", *job["columns"])
-                    looks.append({name: int(flow[name]) for name in names})
+                    looks.append({name: int(flow[name]) for name in names} | {"kept": int(flow["turn"] == "kept")})
                 time.sleep(0.2)
             sender.wait(timeout=60)
             said = sender.stdout.read() if sender.stdout else ""
