@@ -46,7 +46,7 @@ Figures = dict[str, float]
 TARGET_PKTS_PER_S = 4e6
 TARGET_SCALING = 1.8
 TURNS = 8
-JOBS = 8
+JOBS = 32
 ACKS = 2_000_000
 # The original authors' simulator, measured on a machine like the ones that this runs on.
 AUTHORS_PKTS_PER_S = 0.1e6
@@ -89,7 +89,7 @@ def measure_speed(duration_s: float) -> Figures:
 
 def measure_scaling(duration_s: float) -> Figures:
     """Time of the same jobs on one thread by their time on two."""
-    jobs = [gr_scenario(duration_s / 16)] * JOBS
+    jobs = [gr_scenario(duration_s / 64)] * JOBS
     turns = [[spent_on(partial(simulate_many, jobs, threads=threads)) for threads in (1, 2)] for _ in range(TURNS)]
     wall_s = [sum(turn[i].wall_s for turn in turns) for i in (0, 1)]
     cpu_s = [sum(turn[i].cpu_s for turn in turns) for i in (0, 1)]
