@@ -121,7 +121,13 @@ class Switch:
     # -- modules ---------------------------------------------------------------
 
     def _is_loaded(self, module: str) -> bool:
-        modules = (self._root / "modules").read_text(encoding="ascii")
+        try:
+            modules = (self._root / "modules").read_text(encoding="ascii")
+        except FileNotFoundError as error:
+            raise SwitchError(
+                f"{error.filename}: expected a kernel that takes modules, got one without; "
+                "boot one that does (Linux 6.1 to 6.12)"
+            ) from error
         return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
 
     def _load(self, cca: str) -> list[str]:

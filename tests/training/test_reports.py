@@ -107,6 +107,11 @@ def test_made_traces_are_compared_with_what_they_were_fitted_on(trained: Ensembl
         assert row["utilization_difference"] == pytest.approx(points, abs=1e-3)
 
 
+def test_recordings_too_short_to_fit_are_refused_and_hold_nothing(trained: Ensemble) -> None:
+    with pytest.raises(TrainingError, match="expected a recording of at least 60 s"):
+        synthetic(trained, [recording(seconds=30)], seed=1)
+
+
 def test_the_bound_is_searched_for_every_level_that_misses(trained: Ensemble) -> None:
     figures = judge(trained, UNSEEN)
     for row in figures["levels"]:

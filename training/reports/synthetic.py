@@ -20,6 +20,7 @@ from emulation.traces import Recording
 from emulation.traces.recording import is_numbered
 from emulation.traces.synthetic import MIN_FIT_S, TraceModel, fit, make_recordings
 from kmod.ensemble import Ensemble
+from training.errors import TrainingError
 from training.reports.robustness import Condition, robustness
 
 __all__ = ["MOST_DELAY_SHARE", "MOST_POINTS", "synthetic"]
@@ -38,7 +39,11 @@ def synthetic(
     threads: int | None = None,
     told: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each dataset and target; `told` is given the dataset's name when it is done."""
+    """A row for each dataset and target; `told` is given the dataset's name when it is done.
+
+    Raises:
+        TrainingError: no recording is long enough to fit a model on.
+    """
     datasets: defaultdict[str, list[Recording]] = defaultdict(list)
     for recording in recordings:
         datasets[recording.dataset].append(recording)
@@ -55,6 +60,8 @@ def synthetic(
         left_out = len(every) - len(recorded)
         rows += [{**_row(name, *pair), "links_left_out": left_out} for pair in zip(*both, strict=True)]
         told(name)
+    if not rows:
+        raise TrainingError(f"report: expected a recording of at least {MIN_FIT_S} s, got none; give longer traces")
     return rows
 
 

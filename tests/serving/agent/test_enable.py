@@ -155,6 +155,14 @@ def test_a_missing_module_is_an_error_that_says_what_to_do_and_changes_nothing(
     assert settings(machine) == ("cubic", "reno cubic")
 
 
+def test_a_kernel_that_takes_no_modules_is_named_and_nothing_is_changed(machine: Machine, switch: Switch) -> None:
+    (machine.root / "modules").unlink()
+    with pytest.raises(SwitchError, match="expected a kernel that takes modules"):
+        switch.enable("gr", as_default=True)
+    assert settings(machine) == ("cubic", "reno cubic")
+    assert machine.ran == []
+
+
 def test_a_setting_that_cannot_be_written_undoes_what_was_begun(machine: Machine, switch: Switch) -> None:
     # A folder in its place can be opened by nobody for writing, by root neither.
     (machine.settings / ALLOWED).write_text("reno cubic gr\n")
