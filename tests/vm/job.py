@@ -43,5 +43,5 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "storm_writes": 10_000 if long else 80,
         "seed": 1,
         "bulk_rounds": 16,
-        "bulk_s": 2,
+        "bulk_s": 3,
     }
