@@ -102,8 +102,8 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 {
 	struct ccatune_cca *cca = flow->cca;
 
-	/* Before the socket is another one's: pairs with ccatune_flow_has_ended(). */
 	WRITE_ONCE(flow->ended, true);
+	/* Before the socket is another one's: pairs with ccatune_flow_has_ended(). */
 	smp_wmb();
 	spin_lock_bh(&cca->flows_lock);
 	hlist_del_rcu(&flow->node);

@@ -133,9 +133,9 @@ static void flows_put_params(struct seq_file *m, u32 id, const void *params)
 	}
 }
 
-/* Behind all that was read of the socket. */
 static bool ccatune_flow_has_ended(const struct ccatune_flow *flow)
 {
+	/* Behind all that was read of the socket: pairs with ccatune_flow_end(). */
 	smp_rmb();
 	return READ_ONCE(flow->ended);
 }

@@ -122,10 +122,12 @@ def test_a_connection_put_there_by_repair_begins_its_epoch_then(found: dict[str,
     assert repaired == {"received": "once", "epoch": "0", "machine is up for 30 s": "True"}
 
 
-def test_a_path_mtu_that_shrinks_is_no_timeout(found: dict[str, boot.Outcome]) -> None:
+def test_a_path_mtu_that_shrinks_is_no_timeout_and_replays(found: dict[str, boot.Outcome], tmp_path: Path) -> None:
     seen = result_of(found, "life")["smaller mtu"]
     assert seen["mss"][0] > 1000 > seen["mss"][1], seen
     assert seen["timeouts"] == 0
+    recording = found["folder"].result / "smaller-mtu.recording"
+    assert replay(compile_replayer(tmp_path), recording, folder=tmp_path)["differing"] == 0
 
 
 def test_namespaces_that_end_with_flows_and_tables_leave_nothing(found: dict[str, boot.Outcome]) -> None:

@@ -166,7 +166,9 @@ def smaller_mtu() -> dict[str, Any]:
                 lambda: int(tree.flows()[0]["bytes_acked"]) > acked + 500_000, timeout_s=20, what="the flow going on"
             )
         tree.must("recording", "stop\n")
-    found = records((tree.GR / "recording").read_bytes())
+    data = (tree.GR / "recording").read_bytes()
+    (inside.SHARE / "smaller-mtu.recording").write_bytes(data)
+    found = records(data)
     tree.must("recording", "clear\n")
     sizes = [record[12 + _MSS_WORD] for record in found if record[12 + _MSS_WORD]]
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
