@@ -20,6 +20,7 @@ import pytest
 from emulation.vm import lacking
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+VM_FOLDER = "vm"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
 
@@ -65,11 +66,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tier vm goes first and to one worker: its machines take turns, and the other worker does the rest."""
+    """The tier vm goes first: it takes longest."""
     items.sort(key=lambda item: item.get_closest_marker("vm") is None)
-    for item in items:
-        if item.get_closest_marker("vm") is not None:
-            item.add_marker(pytest.mark.xdist_group("vm"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """With --dist loadgroup: the folder of the tier vm to one worker, everything else to whoever is free.
+
+    Its machines take turns then, and the other worker does the rest. pytest-xdist's own groups travel in the
+    name of a test, where pytest from 9.2 on does not look any more: they are silently ignored.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "vm" if VM_FOLDER in nodeid.partition("::")[0].split("/")[:-1] else nodeid
+
+    return Scheduling(config, log)  # type: ignore[arg-type]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
