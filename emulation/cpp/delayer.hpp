@@ -53,7 +53,7 @@ private:
     void arrive(Instant now, const Packet& packet) override {
         Instant release_at = chance_.happens(random_) ? now + draw() : now;
         if (config_.in_order) release_at = last_ = std::max(release_at, last_);
-        if (release_at == now && (held_.empty() || !config_.in_order)) return pass(now, packet);
+        if (release_at == now && (held_.empty() || !config_.in_order)) return pass(now, packet, Duration{});
         Packet queued = packet;
         queued.queued_at = now;
         held_.push({release_at, number_++, queued});

@@ -60,10 +60,14 @@ protected:
     virtual void arrive(Instant now, const Packet& packet) = 0;
     virtual std::uint64_t codel_dropped() const { return 0; }
 
-    void pass(Instant now, const Packet& packet, Duration held = {}) {
+    // For elements that hold nothing.
+    void pass(Instant now, const Packet& packet) {
         ++passed_;
-        delays_.add(held);
         next_->take(now, packet);
+    }
+    void pass(Instant now, const Packet& packet, Duration held) {
+        delays_.add(held);
+        pass(now, packet);
     }
     void drop(std::uint64_t pkts = 1) { dropped_ += pkts; }
 

@@ -87,7 +87,8 @@ public:
         if (!config_.trace) {
             const Item item = queue_.front();
             queue_.pop();
-            if (codel_) prepare(now);
+            if (codel_) [[unlikely]]
+                prepare(now);
             if (!queue_.empty()) next_at_ = end_of_service(now);
             deliver(item);
             return;
@@ -96,7 +97,8 @@ public:
             std::uint32_t budget = config_.opportunity_bytes;
             advance();
             while (budget > 0 && !queue_.empty()) {
-                if (codel_ && served_bytes_ == 0) prepare(now);
+                if (codel_ && served_bytes_ == 0) [[unlikely]]
+                    prepare(now);
                 const std::uint32_t used = std::min(budget, kBytes - served_bytes_);
                 budget -= used;
                 served_bytes_ += used;
@@ -142,7 +144,7 @@ private:
     }
 
     // CoDel never empties the queue: it serves what has none behind it.
-    void prepare(Instant now) {
+    [[gnu::noinline]] void prepare(Instant now) {
         codel_->prepare(now, queue_, [this] {
             queue_.pop();
             ++codel_drops_;
@@ -184,13 +186,13 @@ private:
     }
 
     LinkConfig config_;
-    std::optional<Codel> codel_;
     Fifo<Item> queue_;
     Instant next_at_{};
     std::uint32_t served_bytes_ = 0;  // of the head of the queue
     std::int64_t base_ms_ = 0;        // start of the trace's current period
     std::size_t next_ = 0;            // the next opportunity in it
     std::uint64_t full_drops_ = 0, codel_drops_ = 0;
+    std::optional<Codel> codel_;
 };
 
 using Link = LinkOf<Packet, kWireBytes>;

@@ -55,7 +55,7 @@ private:
     void arrive(Instant now, const Packet& packet) override {
         const std::uint32_t number = line_of_[packet.flow];
         Line& line = lines_[number];
-        if (line.queue.empty() && line.bucket.take(now, kWireBytes)) return pass(now, packet);
+        if (line.queue.empty() && line.bucket.take(now, kWireBytes)) return pass(now, packet, Duration{});
         if ((line.queue.size() + 1) * kWireBytes > queue_bytes_) return drop();
         if (line.queue.empty()) heap_.move(number, line.bucket.ready_at(kWireBytes));
         Packet queued = packet;
