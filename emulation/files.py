@@ -15,8 +15,9 @@
         delay_class: 100ms          # its target, by delay, by percentile and delay (95:100ms) or by index
     duration_s: 30
 
-The fields are those of emulation/scenario.py and emulation/path.py (docs/scenarios.md shows them all). The command line lays its options over such a document, so that
-there is one way, and one set of checks, from names and paths to a scenario.
+The fields are those of emulation/scenario.py and emulation/path.py; docs/scenarios.md shows them all. The command line
+lays its options over such a document, so that there is one way, and one set of checks, from names and paths to a
+scenario.
 """
 
 from __future__ import annotations
@@ -229,27 +230,31 @@ def _first_fault(error: ValidationError, *, known: list[str] | None = None) -> s
     return f"{where}: {text}" if where else text
 
 
-FROM_FILES = ["recording", "made"]
-
-
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     """The names that may stand where an unknown one stood."""
     match location:
-        case ("link", "before" | "behind", int(), str(kind), _):
-            return [*ELEMENTS[kind].model_fields, *(FROM_FILES if kind == "access" else [])]
-        case ("link", "acks", "uplink", _):
-            return [*LinkRate.model_fields, *FROM_FILES]
-        case ("link", "acks", _):
-            return list(AckPath.model_fields)
-        case (*_, "codel", _):
-            return list(Codel.model_fields)
-        case (*_, "steps", int(), _):
-            return list(RateStep.model_fields)
-        case (*_, "transfers", int(), _):
+        case ("link", *inner) if inner:
+            return _fields_of_link(inner)
+        case ("flows", int(), "transfers", int(), _):
             return list(Transfer.model_fields)
-        case ("link", _):
-            return [*LinkSpec.model_fields, *FROM_FILES]
         case ("flows", int(), _):
             return [*FlowSpec.model_fields, "ensemble"]
         case _:
             return list(Scenario.model_fields)
+
+
+def _fields_of_link(location: list[int | str]) -> list[str]:
+    from_files = ["recording", "made"]
+    match location:
+        case [*_, "codel", _]:
+            return list(Codel.model_fields)
+        case [*_, "steps", int(), _]:
+            return list(RateStep.model_fields)
+        case ["before" | "behind", int(), str(kind), _]:
+            return [*ELEMENTS[kind].model_fields, *(from_files if kind == "access" else [])]
+        case ["acks", "uplink", _]:
+            return [*LinkRate.model_fields, *from_files]
+        case ["acks", _]:
+            return list(AckPath.model_fields)
+        case _:
+            return [*LinkSpec.model_fields, *from_files]

@@ -148,7 +148,9 @@ class Jitter(Frozen):
 
     kind: Literal["jitter"] = "jitter"
     max_ms: float = Field(gt=0, le=60_000, description="the longest time")
-    reorder: bool = Field(False, description="packets may overtake each other; else each waits for those before it")
+    reorder: bool = Field(
+        default=False, description="packets may overtake each other; else each waits for those before it"
+    )
 
 
 class Reorder(Frozen):

@@ -41,9 +41,7 @@ class Transfer(Frozen):
     """Data objects on one connection: `count` times a size and the idle gap behind it."""
 
     size_bytes: int = Field(ge=1, le=MSS_BYTES * (NO_END_PKTS - 1))
-    gap_s: float = Field(
-        0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins"
-    )
+    gap_s: float = Field(0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins")
     count: int = Field(1, ge=1, le=MOST_TRANSFERS, description="how many of these, one after the other")
 
     @property
@@ -59,7 +57,7 @@ class FlowSpec(Frozen):
     """
 
     cca: Cca = "gr"
-    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = {}
+    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
     ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr only")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0, le=86400)

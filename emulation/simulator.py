@@ -286,9 +286,7 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
 def _qos(scenario: Scenario, result: Any) -> QoS:
     measured_s = scenario.duration_s - scenario.warmup_s
     raw_flows = result.flows
-    flows = tuple(
-        _flow_qos(spec, flow, measured_s) for spec, flow in zip(scenario.flows, raw_flows, strict=True)
-    )
+    flows = tuple(_flow_qos(spec, flow, measured_s) for spec, flow in zip(scenario.flows, raw_flows, strict=True))
     delay = Delays(_delay_edges_us(), result.delay_hist)
     rows = zip(_element_names(scenario), result.elements, strict=True)
     sampled = result.element_series

@@ -207,5 +207,6 @@ def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -
     text = f"flow {number}:".ljust(16) + f"{len(took_s)} of {sum(t.count for t in plan)} transfers complete"
     if not took_s:
         return text
-    times = "" if len(took_s) == 1 else f", from {took_s[0]:.3f} to {took_s[-1]:.3f} s"
-    return f"{text}, median {statistics.median(took_s):.3f} s{times}"
+    if len(took_s) == 1:
+        return f"{text}, in {took_s[0]:.3f} s"
+    return f"{text}, in {took_s[0]:.3f} to {took_s[-1]:.3f}, median {statistics.median(took_s):.3f} s"
