@@ -4,6 +4,7 @@
     throughput        per flow, over the link's capacity as a shade
     queueing delay    of the packet that left last, with the 95th percentile and the target
     RTT, cwnd, pacing rate
+    drops             per element of the path, and what the flows sent again; only where packets were dropped
     state             each flow's mode, and its level in the ensemble at the turns of its epochs
 
 Drawn without pyplot, so that no window system and no global state is touched.
@@ -49,6 +50,7 @@ MODE_COLOURS = {
     "drain": "#C9A7DE",
     "recovery": "#E6A1A1",
 }
+DROP_COLOURS = ("#B03A2E", "#E59866", "#7D3C98", "#5D6D7E")
 CAPACITY_COLOUR = "#DFE3E8"
 INK = "#333A44"
 FAINT = "#8A939E"
@@ -88,7 +90,8 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         raise EmulationError(f"{scenario.name}: expected a run with samples over time, got none; simulate for longer")
     flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
     strips = flows[:MOST_STRIPS]
-    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 0.2 + 0.26 * len(strips)]
+    drops = _drops_of(qos)
+    heights = [2.6, 2.0, 1.4, 1.4, 1.4, *([1.4] if drops else []), 0.2 + 0.26 * len(strips)]
     figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
@@ -98,12 +101,14 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         _lines(axes, flows, key, what, unit)
     bottom, top = panels[2].get_ylim()
     panels[2].set_ylim(max(bottom, scenario.link.rtt_ms - (top - scenario.link.rtt_ms) * 0.08), top)
-    _states(panels[5], strips, qos, scenario.duration_s)
+    if drops:
+        _drops(panels[5], flows, drops)
+    _states(panels[-1], strips, qos, scenario.duration_s)
     for axes in panels:
         _dress(axes, scenario)
-    panels[5].set_xlabel("time (s)", color=INK)
+    panels[-1].set_xlabel("time (s)", color=INK)
     figure.align_ylabels(list(panels))
-    _head(figure, scenario, qos, _handles(flows, targets_ms))
+    _head(figure, scenario, qos, _handles(flows, targets_ms, list(drops)))
     return figure
 
 
@@ -194,6 +199,42 @@ def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None
         axes.text(0.995, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=FAINT)
 
 
+def _drops_of(qos: QoS) -> dict[str, tuple[Values, Values]]:
+    """Times, and packets a second that each element dropped, of those that dropped any."""
+    if qos.element_series is None:
+        return {}
+    time_s = qos.element_series.time_s
+    return {
+        element.name: _binned_rate(time_s, qos.element_series.dropped[:, number].astype(np.float64))
+        for number, element in enumerate(qos.elements)
+        if qos.element_series.dropped[:, number].any()
+    }
+
+
+def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
+    """Ends of bins of RATE_BIN_S or more, and the rate in each, from counts since the sample before."""
+    every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(counts))
+    n_bins = len(counts) // every
+    rates = counts[: n_bins * every].reshape(n_bins, every).sum(axis=1) / (every * time_s[0])
+    return time_s[every - 1 :: every][:n_bins], rates
+
+
+def _drops(axes: Axes, flows: list[_FlowSeries], drops: dict[str, tuple[Values, Values]]) -> None:
+    """Bars of the drops, one element's on top of the other's, under a line of what was sent again."""
+    below: Values | None = None
+    for number, (time_s, rates) in enumerate(drops.values()):
+        below = np.zeros_like(rates) if below is None else below
+        width = time_s[0]
+        colour = DROP_COLOURS[number % len(DROP_COLOURS)]
+        axes.bar(time_s, rates, -width, bottom=below, align="edge", color=colour, lw=0)
+        below = below + rates
+    resent = np.sum([flow.columns["retransmitted_pkts"] for flow in flows], axis=0)
+    time_s, rates = _binned_rate(flows[0].columns["time_s"], resent)
+    axes.plot(time_s, rates, color=INK, lw=1.0)
+    axes.set_ylim(0, max(float(rates.max()), float(np.max(below)) if below is not None else 0.0) * 1.08 or 1)
+    axes.set_ylabel("drops\n(packets/s)", color=INK)
+
+
 def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -> None:
     for row, flow in enumerate(flows):
         _strip(axes, flow, row)
@@ -249,7 +290,7 @@ def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
     }
 
 
-def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
+def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]) -> list[Artist]:
     handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
     handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
     if len(flows) > MOST_LEGEND_FLOWS:
@@ -257,6 +298,12 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
     handles.append(Line2D([], [], color=FAINT, lw=1.4, ls=(0, (1, 1.5)), label="95th percentile"))
     if targets_ms:
         handles.append(Line2D([], [], color="#C0392B", lw=1.4, ls=(0, (5, 2)), label="target delay"))
+    handles += [
+        Patch(color=DROP_COLOURS[number % len(DROP_COLOURS)], label=f"dropped: {name}")
+        for number, name in enumerate(drops)
+    ]
+    if drops:
+        handles.append(Line2D([], [], color=INK, lw=1.0, label="sent again"))
     handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
     if any(flow.spec.ensemble_text is not None for flow in flows):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))

@@ -42,7 +42,8 @@ SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     auto hash = static_cast<std::uint32_t>(job.config.seed);
     for (const FlowJob& flow : job.flows)
         flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
-                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.size_pkts});
+                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
+                         flow.client});
     return run_simulation(job.config, std::move(flows), &cancel);
 }
 

@@ -11,13 +11,18 @@
 
 namespace ccatune {
 
+inline constexpr std::uint32_t kWireBytes = 1500;
+inline constexpr std::uint32_t kMssBytes = 1448;     // less IPv4, TCP and its timestamps
+inline constexpr std::uint32_t kAckWireBytes = 52;   // IPv4, TCP and its timestamps
+
 // One full segment. tx counts a flow's transmissions, so that an original and
 // its retransmission can be told apart, as timestamps do in TCP (RFC 7323).
 struct Packet {
-    Instant enqueued_at;
+    Instant sent_at;
     std::uint32_t seq;
     std::uint32_t tx;
     std::uint32_t flow;
+    Instant queued_at{};  // set by each queue that it enters
 };
 
 // No ACK is lost and each segment out of order is acknowledged at once, so the

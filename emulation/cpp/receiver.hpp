@@ -30,7 +30,7 @@ public:
         if (!unacked_++) deadline_ = now + delay_;
         newest_ = packet.seq;
         newest_tx_ = packet.tx;
-        newest_sent_at_ = packet.enqueued_at;
+        newest_sent_at_ = packet.sent_at;
         return unacked_ >= ack_every_ || !in_order || had_hole ? flush(ack) : false;
     }
 

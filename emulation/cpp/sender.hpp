@@ -18,8 +18,8 @@
 //   delivery rate   samples with Linux's meaning: the longer of the send and the
 //                   ACK interval, none when that is below the least RTT
 //
-// The seam to the rest of the engine: start(), on_ack(), on_timer(), timer_at()
-// and the packets it hands to `send`.
+// The seam to the rest of the engine: start(), supply(), on_ack(), on_timer(),
+// timer_at() and the packets it hands to `send`.
 #pragma once
 
 #include <algorithm>
@@ -72,6 +72,13 @@ public:
     }
 
     void stop() { running_ = false; }
+
+    // The application has more: size_pkts in all from now on.
+    template <class Send>
+    void supply(Instant now, std::uint32_t size_pkts, Send&& send) {
+        size_pkts_ = size_pkts;
+        send_what_may(now, send);
+    }
 
     // The next time at which on_timer() has something to do.
     Instant timer_at() const {

@@ -125,6 +125,21 @@ def test_table_fits_and_ends_with_the_figures(capsys: Capture, ensemble_file: Pa
     assert any(line.startswith("fairness: ") for line in lines)
 
 
+def test_elements_and_transfers_are_shown_in_the_table_and_as_json(capsys: Capture, repository: Path) -> None:
+    file = str(repository / "configs" / "scenarios" / "multi-transfer.yaml")
+    got = run_json(capsys, "simulate", file)
+    assert [row["name"] for row in got["elements"]] == ["link", "policer"]  # type: ignore[attr-defined]
+    policer = got["elements"][1]  # type: ignore[index]
+    assert policer["entered"] == policer["passed"] + policer["dropped"] + policer["inside"]
+    assert len(got["flows"][0]["transfers"]) == 11  # type: ignore[index]
+    assert ccatune.run(["simulate", file]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    row = next(line.split() for line in lines if line.split()[:1] == ["policer"])
+    assert row[1:3] == [str(policer["entered"]), str(policer["dropped"])]
+    assert any("11 of 11 transfers complete" in line for line in lines)
+
+
 def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "run.png"
     got = run_json(capsys, "simulate", "--rate-mbps", "20", "--duration", "2", "--plot", str(file))

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from emulation._plot import draw_run, make_figure
 from emulation.errors import EmulationError
+from emulation.path import Policer
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
@@ -54,6 +56,20 @@ def test_panels_say_what_they_show_and_in_which_unit() -> None:
         "pacing rate (Mbit/s)",
         "state (flow)",
     ]
+
+
+def test_policer_shows_its_drops_over_time() -> None:
+    link = LinkSpec(rate_mbps=20, behind=(Policer(rate_mbps=2, bucket_bytes=300_000),))
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=10)
+    qos = simulate(scenario, series_every_s=0.05)
+    figure = make_figure(scenario, qos)
+    drops = figure.axes[5]
+    assert drops.get_ylabel().replace("\n", " ") == "drops (packets/s)"
+    assert {"dropped: policer", "sent again"} <= set(legend_words(figure))
+    # Bars of 0.1 s: their sum is what the policer dropped.
+    heights = [patch.get_height() for patch in drops.patches if isinstance(patch, Rectangle)]
+    assert sum(heights) * 0.1 == pytest.approx(qos.elements[-1].dropped, rel=0.01)
+    assert qos.elements[-1].dropped > 50
 
 
 def test_lines_hold_what_the_run_gave() -> None:
