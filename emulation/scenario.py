@@ -16,7 +16,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "Scenario"]
 
-Cca = Literal["gr", "reno", "fixed"]
+Cca = Literal["gr", "reno", "cubic", "bbr", "bbr3", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
