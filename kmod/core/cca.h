@@ -245,11 +245,13 @@ CCA_FN u32 cca_pkts_at_rate(u64 bytes_per_s, u64 interval_us, u32 mss_bytes)
 	return (u32)cca_min_u64(cca_div(rate * span_us + mss - 1, mss), CCA_MAX_PKTS);
 }
 
-/* A share of a window or a rate. Overflow: 2^37 x permille of at most 2^16. */
+/* A share of a window or a rate, at most the largest rate. Overflow: 2^37 x 2^16. */
 CCA_FN u64 cca_share(u64 whole, u32 permille)
 {
-	return cca_div(cca_min_u64(whole, CCA_MAX_RATE_BYTES_PER_S) *
-		       cca_min_u32(permille, 1u << 16), 1000);
+	u64 share = cca_div(cca_min_u64(whole, CCA_MAX_RATE_BYTES_PER_S) *
+			    cca_min_u32(permille, 1u << 16), 1000);
+
+	return cca_min_u64(share, CCA_MAX_RATE_BYTES_PER_S);
 }
 
 CCA_FN u32 cca_share_pkts(u32 whole_pkts, u32 permille)
