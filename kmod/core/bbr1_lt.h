@@ -122,7 +122,8 @@ CCA_FN void bbr1_lt_sample(struct bbr1_lt *lt, const struct bbr1_params *p,
 	if (lt->rounds < BBR1_LT_MIN_ROUNDS || !lost || span_us < BBR1_LT_MIN_US ||
 	    !bbr1_lt_lost_enough(lt, p, delivered_pkts))
 		return;
-	bbr1_lt_end_interval(lt, ack, cca_rate_bytes_per_s(delivered_pkts, ack->mss_bytes, span_us));
+	bbr1_lt_end_interval(lt, ack,
+			     cca_rate_bytes_per_s(delivered_pkts, ack->mss_bytes, span_us));
 }
 
 /* probing: the flow is in ProbeBW. True: the rate has been used long enough, begin anew. */

@@ -44,7 +44,7 @@
 
 #define CUBIC_MIN_CWND_PKTS 2u
 #define CUBIC_REFRESH_US 31250u		/* an unchanged window is looked at 32 times a second */
-#define CUBIC_LEAST_ACKS 2u		/* a packet: at most 1.5 cwnd a round trip later, section 4.2 */
+#define CUBIC_LEAST_ACKS 2u		/* a packet: 1.5 cwnd a round trip later, section 4.2 */
 #define CUBIC_MOST_WINDOWS 100u		/* a packet, at or above the target */
 #define CUBIC_FIRST_ACKS 20u		/* a packet, before any loss */
 #define CUBIC_SETTLE_US 1000000u
@@ -387,7 +387,7 @@ CCA_FN void cubic_on_event(struct cubic_state *s, const struct cca_event *ev)
 		cubic_forget(s);
 	if (ev->kind != CCA_TRANSFER_STARTED && ev->kind != CCA_IDLE_RESTART)
 		return;
-	/* Nothing was in flight since the last ACK. That is in the epoch: the sum is not beyond now. */
+	/* Nothing was in flight since the last ACK, one of the epoch: the sum is not beyond now. */
 	if (s->in_epoch)
 		s->epoch_start_us += cca_elapsed_us(ev->now_us, s->now_us);
 	s->now_us = cca_max_u64(ev->now_us, s->now_us);

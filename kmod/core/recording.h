@@ -49,7 +49,7 @@ enum {
 	REC_PACING_LOW, REC_PACING_HIGH, REC_CWND_OUT, REC_SSTHRESH_OUT, REC_CREDIT_OUT,
 	REC_RESULT, REC_STATE, REC_EPOCH, REC_SET_OUT,
 	REC_SUM = REC_WORDS - 1,
-	/* an ACK has no window and no hash: their places hold what was known of its sampled packet */
+	/* an ACK has no window: its places hold what was known of the packet sampled */
 	REC_TX_INFLIGHT = REC_SSTHRESH_IN,
 	REC_LOST_SINCE = REC_CREDIT_IN,
 };
