@@ -42,13 +42,22 @@ FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 MODES: dict[str, tuple[str, ...]] = {
     "gr": ("slow start", "cruise", "drain"),
     "reno": ("slow start", "congestion avoidance", "recovery"),
+    "cubic": ("slow start", "congestion avoidance", "recovery"),
+    "bbr": ("startup", "drain", "probe bandwidth", "probe RTT"),
+    "bbr3": ("startup", "drain", "down", "cruise", "refill", "up", "probe RTT"),
 }
 MODE_COLOURS = {
     "slow start": "#F2C94C",
+    "startup": "#F2C94C",
     "cruise": "#A9D5B5",
     "congestion avoidance": "#A9CCE3",
     "drain": "#C9A7DE",
     "recovery": "#E6A1A1",
+    "probe bandwidth": "#A9D5B5",
+    "probe RTT": "#E6A1A1",
+    "down": "#D8C7E8",
+    "refill": "#A9CCE3",
+    "up": "#F5D9A8",
 }
 DROP_COLOURS = ("#B03A2E", "#E59866", "#7D3C98", "#5D6D7E")
 CAPACITY_COLOUR = "#DFE3E8"

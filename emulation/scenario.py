@@ -20,7 +20,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "Scenario", "Transfer"]
 
-Cca = Literal["gr", "reno", "fixed"]
+Cca = Literal["gr", "reno", "cubic", "bbr", "bbr3", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
 MOST_TRANSFERS = 1_000_000

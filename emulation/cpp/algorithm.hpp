@@ -23,6 +23,7 @@ class Algorithm {
 public:
     virtual ~Algorithm() = default;
     virtual void start(const cca_start& start) = 0;
+    virtual void on_loss(const cca_loss&) {}
     virtual void on_ack(const cca_ack& ack) = 0;
     virtual void on_event(const cca_event& event) = 0;
     virtual void on_sent(std::uint32_t) {}

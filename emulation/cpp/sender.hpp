@@ -125,6 +125,8 @@ private:
         bool arrived;
         bool lost;
         bool app_limited;
+        std::uint32_t tx_inflight;  // when this was sent, itself included
+        std::uint32_t lost_before;  // by then
     };
     struct Transmission {
         std::uint32_t tx;
@@ -177,7 +179,8 @@ private:
         if (in_flight_ == 0) first_sent_at_ = delivered_at_ = now;  // a new flight: its rate starts here
         // For the first segment outstanding, also when it is sent again.
         if (seq == una_) arm_timeout(now);
-        segments_[seq] = {now, delivered_at_, first_sent_at_, delivered_, next_tx_, false, false, app_limited_until_ != 0};
+        segments_[seq] = {now, delivered_at_, first_sent_at_, delivered_, next_tx_, false, false, app_limited_until_ != 0,
+                          in_flight_ + 1, lost_total_};
         transmissions_.push({next_tx_, seq});
         ++in_flight_;
         ++counters_.sent;
@@ -249,6 +252,8 @@ private:
         if (interval < rto_.min_rtt()) return;
         report->rate_interval_us = static_cast<u32>(interval.us());
         rate_base_ = newest.delivered;
+        report->tx_inflight_pkts = newest.tx_inflight;
+        lost_base_ = newest.lost_before;
     }
 
     std::uint32_t detect_losses(Instant now) {
@@ -259,7 +264,7 @@ private:
             if (oldest.seq - una_ >= next_ - una_) continue;
             Segment& segment = segments_[oldest.seq];
             if (segment.arrived || segment.lost || segment.tx != oldest.tx) continue;
-            lose(oldest.seq);
+            lose(now, oldest.seq);
             ++lost;
         }
         if (lost && !recovering_) {
@@ -270,10 +275,14 @@ private:
         return lost;
     }
 
-    void lose(std::uint32_t seq) {
-        segments_[seq].lost = true;
+    void lose(Instant now, std::uint32_t seq) {
+        Segment& segment = segments_[seq];
+        segment.lost = true;
         --in_flight_;
+        ++lost_total_;
         lost_.push(seq);
+        algorithm_->on_loss({now.us(), delivered_, segment.tx_inflight, lost_total_ - segment.lost_before,
+                             segment.app_limited});
     }
 
     void finish(Instant now, cca_ack* report) {
@@ -287,6 +296,7 @@ private:
         report->inflight_pkts = in_flight_;
         report->delivered_pkts = delivered_;
         report->rate_pkts = report->rate_interval_us ? delivered_ - rate_base_ : 0;
+        report->lost_since_pkts = report->tx_inflight_pkts ? lost_total_ - lost_base_ : 0;
         report->cwnd_pkts = algorithm_->decision().cwnd_pkts;
         report->mss_bytes = kMssBytes;
         report->cwnd_limited = cwnd_limited_;
@@ -299,7 +309,7 @@ private:
         ++counters_.timeouts;
         if (timeout_tx_ == kNone) timeout_tx_ = next_tx_;
         for (std::uint32_t seq = una_; seq != next_; ++seq)
-            if (!segments_[seq].arrived && !segments_[seq].lost) lose(seq);
+            if (!segments_[seq].arrived && !segments_[seq].lost) lose(now, seq);
         lost_.clear();
         for (std::uint32_t seq = una_; seq != next_; ++seq)
             if (segments_[seq].lost) lost_.push(seq);
@@ -357,6 +367,7 @@ private:
     std::uint32_t una_ = 0, next_ = 0, next_tx_ = 0;
     std::uint32_t highest_tx_ = 0;          // one beyond the newest transmission delivered
     std::uint32_t in_flight_ = 0, delivered_ = 0, arrived_now_ = 0, rate_base_ = 0;
+    std::uint32_t lost_total_ = 0, lost_base_ = 0;  // marked lost so far; when the sampled segment was sent
     std::uint32_t timeout_tx_ = kNone;      // first transmission after a timeout not undone
     std::uint32_t recovery_end_ = 0;
     std::uint32_t app_limited_until_ = 0;   // delivered count; 0: the application keeps up

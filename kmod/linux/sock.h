@@ -66,6 +66,9 @@ static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struc
 	}
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
+	/* The kernel keeps neither with its packets. */
+	ack->tx_inflight_pkts = 0;
+	ack->lost_since_pkts = 0;
 	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
 	ack->cwnd_limited = tp->is_cwnd_limited;
 	return true;

@@ -158,7 +158,7 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --buffer 12bytes", "link.buffer_bytes: expected greater than or equal to 1500, got 12"),
         ("--rate-mbps 2 --param x", "--param: expected such as bandwidth_window_us=60000, got x"),
         ("--rate-mbps 2 --param x=1", "loss_hold_permille), got x"),
-        ("--rate-mbps 2 --cca cubic", "flows.0.cca: expected 'gr', 'reno' or 'fixed', got 'cubic'"),
+        ("--rate-mbps 2 --cca vegas", "'gr', 'reno', 'cubic', 'bbr', 'bbr3' or 'fixed', got 'vegas'"),
         ("--rate-mbps 2 --delay-class 50ms", "flows.0.delay_class: expected an ensemble beside it, got none"),
         ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),
         ("--rate-mbps 2 --duration 0", "options: duration_s: expected greater than 0, got 0.0"),
@@ -181,8 +181,14 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--repeats", "1", "--duration", "10")
     assert isinstance(got["pkts_per_s"], float)
     assert got["pkts_per_s"] > 0
-    assert set(got["runs"]) >= {"pkts_per_s", "gr_ns_per_ack", "reno_ns_per_ack"}  # type: ignore[call-overload]
-    assert got["targets"] == {"pkts_per_s": 4e6, "two_threads_by_one": 1.8}
+    cores = {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3")}
+    assert set(got["runs"]) >= {"pkts_per_s", "cubic_pkts_per_s", *cores}  # type: ignore[call-overload]
+    assert got["targets"] == {
+        "pkts_per_s": 4e6,
+        "cubic_pkts_per_s": 2e6,
+        "bbr_pkts_per_s": 2e6,
+        "two_threads_by_one": 1.8,
+    }
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
 
 
@@ -192,6 +198,7 @@ def test_bench_falls_short_only_where_a_target_is_missed_and_enforced(
 ) -> None:
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_PKTS_PER_S", target_pkts_per_s)
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_SCALING", 0.0)
+    monkeypatch.setattr("emulation.cli.bench_command.TARGET_BASE_PKTS_PER_S", 0.0)
     arguments = ["bench", "--repeats", "1", "--duration", "10"]
     assert ccatune.run(arguments) == 0
     out = capsys.readouterr().out
