@@ -14,9 +14,24 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Delays", "EpochTurn", "FlowQoS", "QoS", "Windows", "jain_index"]
+__all__ = ["SERIES", "Delays", "EpochTurn", "FlowQoS", "QoS", "Windows", "jain_index"]
 
 PERCENTILES = (50, 95, 99)
+
+# What any runner's series holds: what stood at time_s, or (rates, retransmissions) happened since the point before.
+# The simulator adds `mode`, the number of its algorithm's state.
+SERIES = (
+    "time_s",
+    "flow",
+    "capacity_mbps",
+    "rate_mbps",
+    "rtt_ms",
+    "queue_pkts",
+    "queueing_delay_ms",
+    "cwnd_pkts",
+    "pacing_mbps",
+    "retransmitted_pkts",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +118,8 @@ class QoS:
     Of the whole run, warm-up included, are the packets sent, simulated_packets (that left
     the bottleneck), dropped (by the full queue), queued (at the end) and lost_at_random
     (behind the bottleneck): sent = simulated + dropped + queued.
+
+    series: columns of points over time, by the names of SERIES; a point a flow for each moment, in their order.
     """
 
     scenario: str

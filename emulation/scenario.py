@@ -16,7 +16,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "Scenario"]
 
-Cca = Literal["gr", "reno", "fixed"]
+Cca = Literal["gr", "reno", "cubic", "bbr1", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
@@ -83,7 +83,7 @@ class FlowSpec(_Frozen):
             if unknown or not self.params.get("cwnd_pkts"):
                 raise ValueError(f"expected cwnd_pkts >= 1 and pacing_bytes_per_s, got {self.params}")
             return [self.params["cwnd_pkts"], self.params.get("pacing_bytes_per_s", 0)]
-        specs = ALGORITHMS[self.cca].params
+        specs = ALGORITHMS[self.cca].params if self.cca in ALGORITHMS else ()
         unknown = set(self.params) - {spec.name for spec in specs}
         if unknown:
             known = ", ".join(spec.name for spec in specs) or "none"

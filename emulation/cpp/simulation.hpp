@@ -61,6 +61,7 @@ struct WindowResult {
 
 struct SeriesPoint {
     double time_s, capacity_mbps, rate_mbps, rtt_ms, queue_pkts, queueing_delay_ms, cwnd_pkts, pacing_mbps;
+    double retransmitted_pkts;  // since the point before
     std::uint32_t flow, mode;
 };
 
