@@ -21,6 +21,7 @@ from emulation.errors import EmulationError
 from emulation.qos import Delays, EpochTurn, FlowQoS, QoS, Windows
 from emulation.scenario import FlowSpec, Scenario
 from emulation.traces import Trace
+from kmod.abi import ALGORITHMS
 
 __all__ = [
     "GridResult",
@@ -81,6 +82,12 @@ class _Jobs:
         self._tables: dict[str, Any] = {}
 
     def flow(self, flow: FlowSpec) -> Any:
+        if flow.cca not in (*ALGORITHMS, "fixed"):
+            known = ", ".join(ALGORITHMS)
+            raise EmulationError(
+                f"expected an algorithm of the simulator ({known}), got {flow.cca}; "
+                "a real kernel may have it: `ccatune emulate --runner mahimahi`"
+            )
         table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, flow.size_pkts
@@ -110,7 +117,7 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     job = _Jobs().job(scenario, sample_s=series_every_s or 0.0)
     return _qos(scenario, _engine.run([job], 1, None)[0])
@@ -124,7 +131,7 @@ def simulate_many(
     progress: called about ten times a second with the number of runs done.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     jobs = _Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)

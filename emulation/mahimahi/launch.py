@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """How a run gets its namespaces, and loses them: the words that start emulation/mahimahi/namespace/link.py.
 
-    setpriv --pdeathsig KILL      `unshare` is killed when the process that started it ends, by whatever signal
-    unshare --kill-child=KILL     and then so is link.py, the first process of its namespace of processes,
-                                  with which the kernel ends all others there; with the last of them go the
-                                  namespaces of network and mounts, and so every rule, setting and mount
+setpriv --pdeathsig KILL      `unshare` is killed when the process that started it ends, by whatever signal
+unshare --kill-child=KILL     and then so is link.py, the first process of its namespace of processes,
+                              with which the kernel ends all others there; with the last of them go the
+                              namespaces of network and mounts, and so every rule, setting and mount
 """
 
 from __future__ import annotations

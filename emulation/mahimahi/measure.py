@@ -16,14 +16,15 @@ The measured time is (warmup_s, duration_s]; a sample counts for the moment at w
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation import _engine
-from emulation.mahimahi.namespace.linklog import LinkLog, LogError, read_log
 from emulation.errors import EmulationError
+from emulation.mahimahi.namespace.linklog import LinkLog, LogError, read_log
 from emulation.qos import Delays, FlowQoS, QoS, Windows
 from emulation.scenario import Scenario
 from emulation.traces import OPPORTUNITY_BYTES
@@ -126,6 +127,10 @@ def _counted(values_us: Values, edges_us: Values) -> Delays:
     return Delays(edges_us, np.bincount(bins, minlength=len(edges_us)))
 
 
+def _counted_ms(values_ms: Times, edges_us: Values) -> Delays:
+    return _counted(np.asarray(values_ms * 1000, dtype=np.float64), edges_us)
+
+
 def _flow(scenario: Scenario, number: int, result: dict[str, Any]) -> FlowQoS:
     spec = scenario.flows[number]
     sent, received = Samples(result["sent"], number), Samples(result["received"], number)
@@ -161,8 +166,8 @@ def _windows(scenario: Scenario, link: LinkArrays) -> Windows:
     sums = {"delivered": np.zeros(len(starts), dtype=np.uint64), "packets": np.zeros(len(starts), dtype=np.uint64)}
     # A window holds what happened after its start, up to and with its end.
     first = np.searchsorted(link.departures_ms, bounds, side="right")
-    for number, (begin, end) in enumerate(zip(first[:-1], first[1:], strict=True)):
-        delays[number] = _counted(link.delays_ms[begin:end] * 1000.0, edges_us).counts
+    for number, (begin, end) in enumerate(pairwise(first.tolist())):
+        delays[number] = _counted_ms(link.delays_ms[begin:end], edges_us).counts
         sums["delivered"][number] = link.departed_bytes[begin:end].sum()
         sums["packets"][number] = end - begin
     offered = np.diff(np.searchsorted(link.opportunities_ms, bounds, side="right")) * OPPORTUNITY_BYTES
@@ -172,7 +177,7 @@ def _windows(scenario: Scenario, link: LinkArrays) -> Windows:
 def _series(scenario: Scenario, link: LinkArrays, result: dict[str, Any], every_s: float) -> dict[str, Values]:
     """The points of SERIES in emulation/qos.py: what happened since the point before, or stood at it."""
     n_points = int(scenario.duration_s / every_s + 1e-9)
-    ends_s = np.arange(1, n_points + 1) * every_s
+    ends_s: Values = np.asarray(np.arange(1, n_points + 1) * every_s, dtype=np.float64)
     bounds_ms = np.append(0.0, ends_s) * 1000
     offered = np.diff(np.searchsorted(link.opportunities_ms, bounds_ms, side="right")) * OPPORTUNITY_BYTES
     left = np.searchsorted(link.departures_ms, bounds_ms[1:], side="right")
@@ -229,7 +234,7 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
         goodput_mbps=sum(flow.goodput_mbps for flow in flows),
         capacity_mbps=capacity_bytes * 8e-6 / measured_s,
         utilization=delivered_bytes / max(capacity_bytes, 1),
-        queueing_delay=_counted(delays_ms * 1000.0, _engine.delay_edges_us()),
+        queueing_delay=_counted_ms(delays_ms, _engine.delay_edges_us()),
         mean_queueing_delay_ms=float(delays_ms.mean()) if len(delays_ms) else 0.0,
         retransmission_rate=resent / max(sent, 1.0),
         packets=int(windows.packets.sum()),

@@ -143,7 +143,8 @@ class _Run:
 
 
 def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
-    said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    # Without names: a process that is killed leaves no file.
+    said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
     process = subprocess.Popen(
         launch_words(),
         stdin=subprocess.PIPE,

@@ -7,8 +7,8 @@
     loss              mm-loss, behind the link; by chance of its own, so that the seed means nothing here
     flows             by the kernel's congestion control of the same algorithm
 
-What a scenario asks for beyond these fields is refused by name: a field that is not listed in _TAKEN has to keep its
-default. So a field that is new in Scenario is refused until it is translated.
+What a scenario asks for beyond these fields is refused by name: a field that is not listed in _TAKEN_OF_ has to keep
+its default. So a field that is new in Scenario is refused until it is translated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario import LinkSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
 __all__ = ["Runner", "link_opportunities_ms", "to_job"]
@@ -34,11 +34,9 @@ LOGGED_BYTES = 1504
 MOST_RATE_MBPS = 500.0
 LEAST_SAMPLE_S = 0.01
 MOST_SAMPLES = 6000
-_TAKEN: dict[type[BaseModel], frozenset[str]] = {
-    Scenario: frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"}),
-    LinkSpec: frozenset({"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"}),
-    FlowSpec: frozenset({"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes"}),
-}
+_TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
+_TAKEN_OF_LINK = frozenset({"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"})
+_TAKEN_OF_FLOW = frozenset({"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes"})
 
 
 @dataclass(frozen=True)
@@ -61,11 +59,11 @@ class Runner:
         return EmulationError(f"{scenario.name}: {where}: the runner {self.name} {reason}")
 
 
-def _unknown_fields(model: BaseModel) -> Iterator[tuple[str, object]]:
+def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[str, object]]:
     """Fields that are not translated and not at their default."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
-        if name not in _TAKEN[type(model)] and value != field.get_default(call_default_factory=True):
+        if name not in taken and value != field.get_default(call_default_factory=True):
             yield name, value
 
 
@@ -75,10 +73,11 @@ def check_fields(scenario: Scenario, runner: Runner) -> None:
     Raises:
         EmulationError: names field and runner.
     """
-    parts: list[tuple[str, BaseModel]] = [("", scenario), ("link.", scenario.link)]
-    parts += [(f"flows.{number}.", flow) for number, flow in enumerate(scenario.flows)]
-    for prefix, model in parts:
-        for name, value in _unknown_fields(model):
+    parts: list[tuple[str, BaseModel, frozenset[str]]] = [("", scenario, _TAKEN_OF_SCENARIO)]
+    parts.append(("link.", scenario.link, _TAKEN_OF_LINK))
+    parts += [(f"flows.{number}.", flow, _TAKEN_OF_FLOW) for number, flow in enumerate(scenario.flows)]
+    for prefix, model, taken in parts:
+        for name, value in _unknown_fields(model, taken):
             raise runner.refuse(scenario, prefix + name, f"cannot do that yet, got {value!r}; use the simulator")
 
 

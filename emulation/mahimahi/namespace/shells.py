@@ -42,6 +42,10 @@ class ShellError(Exception):
     """A shell that did not start or end as it should; with what it said."""
 
 
+class NotUpError(ShellError):
+    """A shell that did not come up: worth another try, because Mahimahi gives its dnsmasq little time to start."""
+
+
 def call(*arguments: str | Path) -> str:
     """Run a command to its end; return what it printed. Raises ShellError with its complaint."""
     words = [str(argument) for argument in arguments]
@@ -158,7 +162,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
     They end by themselves when this ends: killed, mm-link would keep the end of its log for itself.
 
     Raises:
-        ShellError: one did not come up within timeout_s or failed.
+        NotUpError: one did not come up within timeout_s.
     """
     first = _write_steps(shells, folder)
     user = f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups"
@@ -179,7 +183,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
                 if line is None or not line.startswith("up "):
                     name = shells[number - 1][0] if number else "sh"
                     complaints.seek(0)
-                    raise ShellError(f"{name}: expected it up within {timeout_s:g} s, got: {complaints.read().strip()}")
+                    raise NotUpError(f"{name}: expected it up within {timeout_s:g} s, got: {complaints.read().strip()}")
                 _, pid, *base = line.split()
                 inner = Inner(int(pid), base[0] if base else "")
                 if number < len(shells):
