@@ -32,7 +32,6 @@ __all__ = ["Runner", "link_opportunities_ms", "to_job"]
 LOGGED_BYTES = 1504
 # Mahimahi serves whole packets once a ms; published comparisons trust it to about 500 Mbit/s.
 MOST_RATE_MBPS = 500.0
-LEAST_SAMPLE_S = 0.01
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
 _TAKEN_OF_LINK = frozenset({"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"})
@@ -45,13 +44,14 @@ class Runner:
 
     name: as on the command line. algorithms: of a Scenario, by the name that the kernel knows them under.
     tunable: those with parameters that can be set, in /proc/net/ccatune. lead_ms: from the start of a link to the
-    beginning of the scenario, without its round trips. mahimahi: the unpacked folder; "" where it is installed.
+    beginning of the scenario, without its round trips. sample_s: least time between two looks at tcp_info. mahimahi: the unpacked folder; "" where it is installed.
     """
 
     name: str
     algorithms: dict[str, str]
     tunable: frozenset[str] = frozenset()
     lead_ms: int = 1000
+    sample_s: float = 0.01
     mahimahi: str = ""
 
     def refuse(self, scenario: Scenario, where: str, reason: str) -> EmulationError:
@@ -170,7 +170,7 @@ def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
         "loss": link.loss,
         "policer": None,
         "duration_s": scenario.duration_s,
-        "sample_s": max(LEAST_SAMPLE_S, scenario.duration_s / MOST_SAMPLES),
+        "sample_s": max(runner.sample_s, scenario.duration_s / MOST_SAMPLES),
         "lead_ms": runner.lead_ms + 6 * 2 * delay_ms,
         "flows": [_flow_job(scenario, number, runner) for number in range(len(scenario.flows))],
         "writes": _writes(scenario, runner),

@@ -64,10 +64,10 @@ class GuestResult:
 def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits) -> list[str]:
     share = f"local,path={_escaped(folder)},security_model=none,multidevs=remap"
     return [
-        *(("nice", "-n", str(limits.niceness)) if limits.niceness else ()),
         *("setpriv", "--pdeathsig", "KILL"),
         *("qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"),
-        *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
+        *("-machine", "q35", "-accel", f"tcg,thread={'single' if limits.own_clock else 'multi'}", "-cpu", "max"),
+        *(("-icount", "shift=0,sleep=on") if limits.own_clock else ()),
         *("-smp", str(limits.cpus), "-m", f"{limits.memory_mb}M"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
         # The clock is this machine's own counter, the same on all processors; without the word the kernel
@@ -109,25 +109,20 @@ def run_in_guest(
     environment: Mapping[str, str] | None = None,
     cpus: int = 2,
     memory_mb: int = 2048,
-    niceness: int = 0,
+    own_clock: bool = False,
 ) -> GuestResult:
     """Boot the kernel line and run the command in it, as root, in the shared folder.
 
-    files: the shared folder, made if need be; a temporary one, gone afterwards, without it. niceness: as of nice(1),
-    below 0 for root alone: what is measured in time goes before what else is on this machine.
+    files: the shared folder, made if need be; a temporary one, gone afterwards, without it. own_clock: the guest's
+    time goes by what it executed, an instruction a nanosecond, and by this machine's only while it idles. What it
+    measures is then as if it had a processor of that speed to itself, however busy this machine is; it has only one.
 
     Raises:
         GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.
     """
     kernel = kernel_line(line)
-    job = _Job(
-        shlex.join(command),
-        dict(environment or {}),
-        timeout_s=timeout_s,
-        cpus=cpus,
-        memory_mb=memory_mb,
-        niceness=niceness,
-    )
+    limits = _Limits(timeout_s=timeout_s, cpus=1 if own_clock else cpus, memory_mb=memory_mb, own_clock=own_clock)
+    job = _Job(shlex.join(command), dict(environment or {}), limits)
     if files is not None:
         files.mkdir(parents=True, exist_ok=True)
         return _run(kernel, job, files.resolve())
@@ -140,7 +135,7 @@ class _Limits:
     timeout_s: float
     cpus: int
     memory_mb: int
-    niceness: int
+    own_clock: bool
 
 
 @dataclass(frozen=True)

@@ -120,18 +120,6 @@ def test_several_runs_tell_median_and_spread(
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
-def processes_of(marker: str) -> dict[int, str]:
-    """Processes whose environment has this marker, with their command lines."""
-    found = {}
-    for folder in Path("/proc").iterdir():
-        try:
-            if folder.name.isdigit() and marker.encode() in (folder / "environ").read_bytes():
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue  # it is gone
-    return found
-
-
 def below(parent: int) -> set[int]:
     """All processes that descend from this one."""
     parents = {}
@@ -210,7 +198,7 @@ def test_a_run_that_fails_says_why_and_leaves_nothing(monkeypatch: pytest.Monkey
     before, children = state_of_the_machine(), below(os.getpid())
     monkeypatch.setattr("emulation.mahimahi.runner.mahimahi_root", lambda: tmp_path)
     monkeypatch.setattr("emulation.mahimahi.runner._installed", lambda: False)
-    with pytest.raises(EmulationError, match="it: .*mm-delay: No such file or directory"):
+    with pytest.raises(EmulationError, match=r"it: .*mm-delay: No such file or directory"):
         emulate(scenario(FlowSpec(cca="reno")))
     assert state_of_the_machine() == before
     assert below(os.getpid()) == children
@@ -259,14 +247,14 @@ def test_as_many_runs_side_by_side_as_their_estimate_allows() -> None:
 
 def test_who_is_not_root_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(EmulationError, match="mahimahi: needs root, .*sudo"):
+    with pytest.raises(EmulationError, match=r"mahimahi: needs root, .*sudo"):
         host_runner()
 
 
 def test_programs_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("emulation.mahimahi.runner._SYSTEM_PATH", "/nonexistent")
-    with pytest.raises(EmulationError, match="mahimahi: not installed: iptables, .*; run `make setup`"):
+    with pytest.raises(EmulationError, match=r"mahimahi: not installed: iptables, .*; run `make setup`"):
         host_runner()
 
 
@@ -275,5 +263,5 @@ def test_mahimahi_that_was_not_fetched_is_told(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr("shutil.which", lambda name, **_: None if name.startswith("mm-") else name)
     monkeypatch.setattr(Path, "exists", lambda path: str(path).startswith("/dev"))
     monkeypatch.setenv("CCATUNE_CACHE", str(tmp_path))
-    with pytest.raises(EmulationError, match="Mahimahi: expected it unpacked in .*make setup"):
+    with pytest.raises(EmulationError, match=r"Mahimahi: expected it unpacked in .*make setup"):
         host_runner()
