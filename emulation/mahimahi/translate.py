@@ -44,7 +44,8 @@ class Runner:
 
     name: as on the command line. algorithms: of a Scenario, by the name that the kernel knows them under.
     tunable: those with parameters that can be set, in /proc/net/ccatune. lead_ms: from the start of a link to the
-    beginning of the scenario, without its round trips. sample_s: least time between two looks at tcp_info. mahimahi: the unpacked folder; "" where it is installed.
+    beginning of the scenario, without its round trips. sample_s: least time between two looks at tcp_info.
+    mahimahi: the unpacked folder; "" where it is installed.
     """
 
     name: str
