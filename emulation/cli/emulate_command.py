@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import Progress
@@ -98,8 +99,9 @@ def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
     fields = {name: getattr(scenario, name) for name in Scenario.model_fields}
     try:
         return Scenario.model_validate({**fields, **given})
-    except ValueError as error:
-        raise click.UsageError(f"{scenario.name}: {error}") from error
+    except ValidationError as error:
+        text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"{scenario.name}: {text}") from error
 
 
 def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_s: float | None) -> list[QoS]:

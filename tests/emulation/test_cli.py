@@ -40,7 +40,7 @@ def refused(capsys: Capture, *arguments: str) -> str:
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["simulate", "bench"])
+@pytest.mark.parametrize("command", ["simulate", "emulate", "bench"])
 def test_help_has_an_example(capsys: Capture, command: str) -> None:
     assert ccatune.run([command, "--help"]) == 0
     out = capsys.readouterr().out
@@ -51,6 +51,29 @@ def test_help_has_an_example(capsys: Capture, command: str) -> None:
 def test_commands_are_those_of_the_table() -> None:
     assert ccatune.load("simulate", ccatune.COMMANDS["simulate"]) is simulate_command
     assert ccatune.load("bench", ccatune.COMMANDS["bench"]) is bench_command
+
+
+def test_an_algorithm_that_only_real_kernels_have_is_refused_with_what_to_do(capsys: Capture) -> None:
+    assert "`ccatune emulate --runner mahimahi`" in refused(capsys, "--rate-mbps", "2", "--cca", "bbr1")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--kernel 6.1", "--kernel: expected --runner vm beside it"),
+        ("--plot it.jpg", "expected a picture ending in .png"),
+        ("--duration 5 --warmup 6", "expected warmup_s below duration_s"),
+    ],
+)
+def test_a_real_run_that_cannot_be_is_refused_before_it_starts(
+    capsys: Capture, repository: Path, options: str, words: str
+) -> None:
+    file = repository / "configs" / "scenarios" / "reno-20mbps.yaml"
+    assert ccatune.run(["emulate", str(file), *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
 
 
 def test_options_make_the_scenario_that_they_name(capsys: Capture) -> None:
@@ -143,7 +166,7 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --buffer 12bytes", "link.buffer_bytes: expected greater than or equal to 1500, got 12"),
         ("--rate-mbps 2 --param x", "--param: expected such as bandwidth_window_us=60000, got x"),
         ("--rate-mbps 2 --param x=1", "loss_hold_permille), got x"),
-        ("--rate-mbps 2 --cca cubic", "flows.0.cca: expected 'gr', 'reno' or 'fixed', got 'cubic'"),
+        ("--rate-mbps 2 --cca vegas", "flows.0.cca: expected 'gr', 'reno', 'cubic', 'bbr1' or 'fixed', got 'vegas'"),
         ("--rate-mbps 2 --delay-class 50ms", "flows.0.delay_class: expected an ensemble beside it, got none"),
         ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),
         ("--rate-mbps 2 --duration 0", "options: duration_s: expected greater than 0, got 0.0"),
