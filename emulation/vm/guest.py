@@ -114,8 +114,8 @@ def run_in_guest(
     """Boot the kernel line and run the command in it, as root, in the shared folder.
 
     files: the shared folder, made if need be; a temporary one, gone afterwards, without it. own_clock: the guest's
-    time goes by what it executed, an instruction a nanosecond, and by this machine's only while it idles. What it
-    measures is then as if it had a processor of that speed to itself, however busy this machine is; it has only one.
+    time goes by what it executed, an instruction a nanosecond, and by this machine's only while it idles (where a
+    busy machine still wakes it late). It has one processor then.
 
     Raises:
         GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.
