@@ -4,9 +4,12 @@
     throughput        per flow, over the link's capacity as a shade
     queueing delay    of the packet that left last, with the 95th percentile and the target
     RTT, cwnd, pacing rate
-    drops             per element of the path, and what the flows sent again; only where packets were dropped
-    state             each flow's mode, and its level in the ensemble at the turns of its epochs
+    retransmissions   per flow, in packets a second
+    drops             per element of the path; only where packets were dropped
+    state             each flow's mode, and its level in the ensemble at the turns of its epochs; where the runner
+                      knows them (a real kernel does not tell)
 
+Any runner's QoS is drawn: what it needs is a series with the columns of emulation.qos.SERIES.
 Drawn without pyplot, so that no window system and no global state is touched.
 """
 
@@ -98,9 +101,9 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     if not len(qos.series.get("time_s", ())):
         raise EmulationError(f"{scenario.name}: expected a run with samples over time, got none; simulate for longer")
     flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
-    strips = flows[:MOST_STRIPS]
+    strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
     drops = _drops_of(qos)
-    heights = [2.6, 2.0, 1.4, 1.4, 1.4, *([1.4] if drops else []), 0.2 + 0.26 * len(strips)]
+    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
     figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
@@ -110,9 +113,11 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         _lines(axes, flows, key, what, unit)
     bottom, top = panels[2].get_ylim()
     panels[2].set_ylim(max(bottom, scenario.link.rtt_ms - (top - scenario.link.rtt_ms) * 0.08), top)
+    _retransmissions(panels[5], flows)
     if drops:
-        _drops(panels[5], flows, drops)
-    _states(panels[-1], strips, qos, scenario.duration_s)
+        _drops(panels[6], drops)
+    if strips:
+        _states(panels[-1], strips, qos, scenario.duration_s)
     for axes in panels:
         _dress(axes, scenario)
     panels[-1].set_xlabel("time (s)", color=INK)
@@ -198,6 +203,16 @@ def _lines(axes: Axes, flows: list[_FlowSeries], key: str, what: str, unit: str)
     _limit(axes, values, unit=unit)
 
 
+def _retransmissions(axes: Axes, flows: list[_FlowSeries]) -> None:
+    for flow in flows:
+        time_s, pkts = flow.binned("retransmitted_pkts")
+        pkts_per_s = pkts / flow.columns["time_s"][0]
+        axes.fill_between(time_s, pkts_per_s, step="pre", color=flow.colour, alpha=0.35, lw=0)
+        axes.plot(time_s, pkts_per_s, color=flow.colour, drawstyle="steps-pre", lw=1.0)
+    axes.set_ylabel("resent\n(packets/s)", color=INK)
+    axes.set_ylim(bottom=0, top=None if any(flow.columns["retransmitted_pkts"].any() for flow in flows) else 1)
+
+
 def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None:
     """From 0 to the peak, or where that is rare and far above all else, to less; the peak is then told in words."""
     most, usual = float(values.max()), float(np.percentile(values, 98))
@@ -228,8 +243,8 @@ def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
     return time_s[every - 1 :: every][:n_bins], rates
 
 
-def _drops(axes: Axes, flows: list[_FlowSeries], drops: dict[str, tuple[Values, Values]]) -> None:
-    """Bars of the drops, one element's on top of the other's, under a line of what was sent again."""
+def _drops(axes: Axes, drops: dict[str, tuple[Values, Values]]) -> None:
+    """Bars of the drops, one element's on top of the other's."""
     below: Values | None = None
     for number, (time_s, rates) in enumerate(drops.values()):
         below = np.zeros_like(rates) if below is None else below
@@ -237,10 +252,7 @@ def _drops(axes: Axes, flows: list[_FlowSeries], drops: dict[str, tuple[Values, 
         colour = DROP_COLOURS[number % len(DROP_COLOURS)]
         axes.bar(time_s, rates, -width, bottom=below, align="edge", color=colour, lw=0)
         below = below + rates
-    resent = np.sum([flow.columns["retransmitted_pkts"] for flow in flows], axis=0)
-    time_s, rates = _binned_rate(flows[0].columns["time_s"], resent)
-    axes.plot(time_s, rates, color=INK, lw=1.0)
-    axes.set_ylim(0, max(float(rates.max()), float(np.max(below)) if below is not None else 0.0) * 1.08 or 1)
+    axes.set_ylim(0, (float(np.max(below)) if below is not None else 0.0) * 1.08 or 1)
     axes.set_ylabel("drops\n(packets/s)", color=INK)
 
 
@@ -291,10 +303,11 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
 
 
 def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
+    """The names of all modes; none where the runner does not tell them."""
     return {
         MODES[flow.spec.cca][int(mode)]
         for flow in flows
-        if flow.spec.cca in MODES
+        if flow.spec.cca in MODES and "mode" in flow.columns
         for mode in np.unique(flow.columns["mode"][flow.runs])
     }
 
@@ -311,8 +324,6 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]
         Patch(color=DROP_COLOURS[number % len(DROP_COLOURS)], label=f"dropped: {name}")
         for number, name in enumerate(drops)
     ]
-    if drops:
-        handles.append(Line2D([], [], color=INK, lw=1.0, label="sent again"))
     handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
     if any(flow.spec.ensemble_text is not None for flow in flows):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
@@ -329,7 +340,7 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         f"{scenario.name}   RTT {link.rtt_ms:g} ms, buffer {buffer}{loss}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
-        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms",
+        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, resent {qos.retransmission_rate:.2%}",
         fontsize=11.5,
         color=INK,
     )

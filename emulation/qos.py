@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "SERIES",
     "Delays",
     "ElementQoS",
     "ElementSeries",
@@ -32,6 +33,21 @@ __all__ = [
 ]
 
 PERCENTILES = (50, 95, 99)
+
+# What any runner's series holds: what stood at time_s, or (rates, retransmissions) happened since the point before.
+# The simulator adds `mode`, the number of its algorithm's state.
+SERIES = (
+    "time_s",
+    "flow",
+    "capacity_mbps",
+    "rate_mbps",
+    "rtt_ms",
+    "queue_pkts",
+    "queueing_delay_ms",
+    "cwnd_pkts",
+    "pacing_mbps",
+    "retransmitted_pkts",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,6 +222,8 @@ class QoS:
     sent = simulated + dropped + queued. elements holds a row for each element of the path
     in the order in which packets meet them, the bottleneck ("link") among them; acks is what
     ACKs met on their way back, None for plain propagation.
+
+    series: columns of points over time, by the names of SERIES; a point a flow for each moment, in their order.
     """
 
     scenario: str

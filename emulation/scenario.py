@@ -111,7 +111,7 @@ class FlowSpec(Frozen):
             if unknown or not self.params.get("cwnd_pkts"):
                 raise ValueError(f"expected cwnd_pkts >= 1 and pacing_bytes_per_s, got {self.params}")
             return [self.params["cwnd_pkts"], self.params.get("pacing_bytes_per_s", 0)]
-        specs = ALGORITHMS[self.cca].params
+        specs = ALGORITHMS[self.cca].params if self.cca in ALGORITHMS else ()
         unknown = set(self.params) - {spec.name for spec in specs}
         if unknown:
             known = ", ".join(spec.name for spec in specs) or "none"

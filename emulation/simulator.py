@@ -166,7 +166,7 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     job = _Jobs().job(scenario, sample_s=series_every_s or 0.0)
     return _qos(scenario, _engine.run([job], 1, None)[0])
@@ -180,7 +180,7 @@ def simulate_many(
     progress: called about ten times a second with the number of runs done.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     jobs = _Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from emulation.mahimahi import lacking as lacking_for_links
 from emulation.vm import lacking
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -30,17 +31,12 @@ def lacks_commands(*commands: str) -> str:
     return f"not installed: {', '.join(lacking)}" if lacking else ""
 
 
-def lacks_for_mahimahi() -> str:
-    """Why real links cannot run here, or ""."""
-    return lacks_commands("mm-link", "mm-delay") or ("" if os.geteuid() == 0 else "needs root")
-
-
 # Each tier and what it lacks on this machine ("" when it can run).
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
     "vm": lacking,
-    "mahimahi": lacks_for_mahimahi,
+    "mahimahi": lacking_for_links,
 }
 
 

@@ -20,7 +20,7 @@ from emulation.qos import FlowQoS, QoS
 from emulation.scenario import Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
 
-__all__ = ["simulate"]
+__all__ = ["print_figures", "series_every_s", "simulate"]
 
 Document = dict[str, Any]
 
@@ -79,9 +79,14 @@ def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
     from emulation._plot import check_path, draw_run
 
     check_path(plot)
-    qos = run_scenario(scenario, series_every_s=max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S))
+    qos = run_scenario(scenario, series_every_s=series_every_s(scenario))
     draw_run(scenario, qos, path=plot)
     return qos
+
+
+def series_every_s(scenario: Scenario) -> float:
+    """Seconds between the points of a picture."""
+    return max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S)
 
 
 def lay_over(document: Document, options: Document, *, source: str) -> None:

@@ -122,9 +122,9 @@ Dict series_dict(const SimulationResult& r) {
     column("queueing_delay_ms", &SeriesPoint::queueing_delay_ms);
     column("cwnd_pkts", &SeriesPoint::cwnd_pkts);
     column("pacing_mbps", &SeriesPoint::pacing_mbps);
+    column("retransmitted_pkts", &SeriesPoint::retransmitted_pkts);
     column("flow", &SeriesPoint::flow);
     column("mode", &SeriesPoint::mode);
-    column("retransmitted_pkts", &SeriesPoint::retransmitted_pkts);
     return out;
 }
 

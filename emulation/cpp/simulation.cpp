@@ -41,7 +41,7 @@ struct Flow {
     FineLog rtt_hist;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;
-    std::uint64_t sampled_pkts = 0, sampled_retransmitted_pkts = 0;
+    std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
 };
 
 PathContext context_of(const SimulationConfig& config, const std::vector<FlowConfig>& flows, std::size_t elements_before) {
@@ -282,16 +282,16 @@ private:
             static_cast<double>(link_.capacity_bytes(now - config_.sample_every, now)) * 8e-6 / span_s;
         for (std::uint32_t id = 0; id < flows_.size(); ++id) {
             Flow& flow = flows_[id];
+            const std::uint64_t resent = flow.sender.counters().retransmitted;
             const cca_decision& d = flow.sender.algorithm().decision();
             const double rate = static_cast<double>(series_delivered(flow)) * kWireBytes * 8e-6 / span_s;
-            const std::uint64_t retransmitted = flow.sender.counters().retransmitted;
             result_.series.push_back({now.s(), capacity, rate, flow.sender.last_rtt().s() * 1e3,
                                       static_cast<double>(link_.queued()), last_delay_.s() * 1e3,
                                       static_cast<double>(d.cwnd_pkts),
-                                      static_cast<double>(d.pacing_bytes_per_s) * 8e-6, id,
-                                      flow.sender.algorithm().mode(),
-                                      retransmitted - flow.sampled_retransmitted_pkts});
-            flow.sampled_retransmitted_pkts = retransmitted;
+                                      static_cast<double>(d.pacing_bytes_per_s) * 8e-6,
+                                      static_cast<double>(resent - flow.sampled_resent_pkts), id,
+                                      flow.sender.algorithm().mode()});
+            flow.sampled_resent_pkts = resent;
         }
         sample_elements(now);
         heap_.move(kSampler, now + config_.sample_every);

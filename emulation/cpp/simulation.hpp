@@ -75,8 +75,8 @@ struct WindowResult {
 
 struct SeriesPoint {
     double time_s, capacity_mbps, rate_mbps, rtt_ms, queue_pkts, queueing_delay_ms, cwnd_pkts, pacing_mbps;
+    double retransmitted_pkts;  // since the point before
     std::uint32_t flow, mode;
-    std::uint64_t retransmitted_pkts;  // since the last point
 };
 
 // Of each element in the order of `elements`, a row a sample.

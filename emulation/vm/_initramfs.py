@@ -40,7 +40,9 @@ busybox mkdir -p /root/dev/pts /root/dev/shm
 busybox mount -t devpts pts /root/dev/pts
 busybox mount -t tmpfs shm /root/dev/shm
 busybox ln -s /proc/self/fd /root/dev/fd
-for stream in 0:stdin 1:stdout 2:stderr; do busybox ln -s "/proc/self/fd/${{stream%%:*}}" "/root/dev/${{stream#*:}}"; done
+for name in stdin:0 stdout:1 stderr:2; do
+	busybox ln -s "/proc/self/fd/${{name#*:}}" "/root/dev/${{name%%:*}}"
+done
 busybox mount -t tmpfs -o mode=0755 run /root/run
 busybox mkdir -p /root{share} /root/run/lock
 busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /root{share}

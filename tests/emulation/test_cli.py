@@ -40,7 +40,7 @@ def refused(capsys: Capture, *arguments: str) -> str:
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["simulate", "bench"])
+@pytest.mark.parametrize("command", ["simulate", "emulate", "bench"])
 def test_help_has_an_example(capsys: Capture, command: str) -> None:
     assert ccatune.run([command, "--help"]) == 0
     out = capsys.readouterr().out
@@ -51,6 +51,25 @@ def test_help_has_an_example(capsys: Capture, command: str) -> None:
 def test_commands_are_those_of_the_table() -> None:
     assert ccatune.load("simulate", ccatune.COMMANDS["simulate"]) is simulate_command
     assert ccatune.load("bench", ccatune.COMMANDS["bench"]) is bench_command
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--kernel 6.1", "--kernel: expected --runner vm beside it"),
+        ("--plot it.jpg", "expected a picture ending in .png"),
+        ("--duration 5 --warmup 6", "expected warmup_s below duration_s"),
+    ],
+)
+def test_a_real_run_that_cannot_be_is_refused_before_it_starts(
+    capsys: Capture, repository: Path, options: str, words: str
+) -> None:
+    file = repository / "configs" / "scenarios" / "reno-20mbps.yaml"
+    assert ccatune.run(["emulate", str(file), *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
 
 
 def test_options_make_the_scenario_that_they_name(capsys: Capture) -> None:
