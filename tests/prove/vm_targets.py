@@ -3,9 +3,9 @@
 
 Trains the demo's study (or takes --ensemble), runs one flow of each delay class over a link whose rate changes, in
 the guest of each kernel line (by the guest's own clock; --rounds times, of which the median counts) and in the
-simulator, and compares the class's percentile of the queueing delay. It holds where the kernel's is within the target and within 10 % or 5 ms,
-whichever is more, of the simulator's, and every flow was at every look on the row that its measured throughput asks
-for, or on one above it that the rule of epsilon leads to. Utilisation stands beside it.
+simulator, and compares the class's percentile of the queueing delay. It holds where the kernel's is within the target
+and within 10 % or 5 ms, whichever is more, of the simulator's, and every flow was at every look on the row that its
+measured throughput asks for, or on one above it that the rule of epsilon leads to. Utilisation stands beside it.
 """
 
 from __future__ import annotations
