@@ -15,10 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from emulation.mahimahi import lacking as lacking_for_links
 from emulation.vm import lacking
+
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+hypothesis.settings.register_profile("ccatune", deadline=None)
+hypothesis.settings.load_profile("ccatune")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"

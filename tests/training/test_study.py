@@ -12,6 +12,7 @@ from training.errors import TrainingError
 from training.evaluator import Evaluator, Request
 from training.flows import EpochRunner, objectives
 from training.journal import Journal
+from training.plan import by_level, gather
 from training.settings import study_of
 from training.study import Silent, Study, require_recordings, study_key
 
@@ -106,10 +107,12 @@ def test_finals_leave_no_level_behind_the_single_set_on_the_epochs_they_share() 
     runner = EpochRunner(wanted, threads=2)
     singles = single_sets(ensemble)
     assert singles is not None
+    levels = by_level(trained.epochs)
     for plan in trained.plans:
         if plan.copied_from is not None:
             continue
-        evaluator = Evaluator(runner, plan.chosen(40), rounds=(1.0,))
+        shared = gather(plan.level, levels, minimum=wanted.epochs.minimum, maximum=40, reach=3)
+        evaluator = Evaluator(runner, shared, rounds=(1.0,))
         for c, asked in enumerate(objectives(wanted, runner)):
             rows = (ensemble.row(plan.level, c), singles[c])
             points = [tuple(row[name] for name in ensemble.columns) for row in rows]
