@@ -24,6 +24,8 @@ gr_params gr_params_of(const std::vector<std::uint32_t>& values) {
     return params;
 }
 
+}  // namespace
+
 std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash) {
     if (flow.cca == "fixed") {
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
@@ -34,8 +36,6 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
     throw std::invalid_argument("cca: expected gr, reno or fixed, got " + flow.cca);
 }
-
-}  // namespace
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     std::vector<FlowConfig> flows;

@@ -37,6 +37,9 @@ public:
         rtt_us_ = now_us - segment.sent_us;
     }
 
+    // A recovery was spurious: the segment that it was for had been overtaken.
+    void see_reordering() { reordering_seen_ = true; }
+
     void sent_again(std::uint32_t tx, std::uint32_t seq) { again_.push({tx, seq}); }
 
     // A duplicate was reported while `una`; what is outstanding now ends the round trip.
@@ -68,6 +71,15 @@ public:
         if (!reordering_seen_ && (in_recovery || board.sacked() >= kDupThresh)) return 0;
         const std::uint64_t wide_us = std::uint64_t{multiple_} * min_rtt_us / 4;
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(wide_us, srtt_us));
+    }
+
+    // The oldest transmission of a segment sent again that may be on its way; kNoNumber: none is.
+    std::uint32_t first_again(const Scoreboard& board) {
+        for (; !again_.empty(); again_.pop()) {
+            const auto [tx, seq] = again_.front();
+            if (board.is_outstanding(seq) && board[seq].tx == tx && !board[seq].arrived && !board[seq].lost) return tx;
+        }
+        return kNoNumber;
     }
 
     // A timeout takes a segment for lost by its age alone (RFC 8985 section 6.3).

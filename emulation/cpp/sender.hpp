@@ -124,7 +124,8 @@ public:
         report.lost_pkts = detect_losses(now);
         report.acked_pkts = delivery.pkts;
         if (report.acked_pkts || report.lost_pkts) tell_ack(now, advanced, &report);
-        if (advanced || reorder_wait_us_ || timer_ == Timer::reorder) set_timer(now, advanced);
+        const bool anew = advanced || shows_older(delivery);
+        if (anew || reorder_wait_us_ || timer_ == Timer::reorder) set_timer(now, anew);
         send_what_may(now, send);
         return report.rtt_us != 0;
     }
@@ -328,7 +329,7 @@ private:
     }
 
     void begin_episode(State state) {
-        if (state_ == State::open) undo_.begin(board_.una(), board_.next());
+        if (state_ == State::open) undo_.begin(board_.una(), board_.next(), rack_.first_again(board_));
         state_ = state;
         episode_end_ = board_.next();
         probe_.forget();
@@ -360,6 +361,8 @@ private:
 
     void take_back(Instant now) {
         ++counters_.undone;
+        // Behind a timeout segments were late, but in order.
+        if (state_ != State::loss) rack_.see_reordering();
         board_.find_all();
         rack_.forget_judgements(board_);
         undo_.end();
@@ -377,18 +380,30 @@ private:
         wake_at_ = std::min(wake_at_, at);
     }
 
-    // After an ACK.
-    void set_timer(Instant now, bool advanced) {
+    // A segment came that was sent before the first one outstanding was, the last time: its round trip is longer than
+    // that one's age, which therefore is no sign of a loss yet.
+    bool shows_older(const Delivery& delivery) const {
+        return delivery.has_originals && board_.has_outstanding() &&
+               static_cast<std::int32_t>(board_[board_.una()].sent_us - delivery.oldest_sent_us) > 0;
+    }
+
+    // After an ACK; anew: the timeout counts from now.
+    void set_timer(Instant now, bool anew) {
         if (!board_.has_outstanding()) return arm(Timer::none, Instant::never());
         if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
         timer_ = Timer::none;
-        set_probe(now, advanced);
+        set_probe(now, anew);
+    }
+
+    // Since the first segment outstanding was sent.
+    Duration rest_of_timeout(Instant now) const {
+        const Duration spent = Duration::from_us(low_us(now) - board_[board_.una()].sent_us);
+        return std::max(rto_.timeout() - spent, Duration::from_us(1));
     }
 
     // anew: the timeout counts from now; else from when the first segment outstanding was sent.
     void set_probe(Instant now, bool anew) {
-        const Duration spent = Duration::from_us(anew ? 0 : low_us(now) - board_[board_.una()].sent_us);
-        const Instant timeout_at = std::max(now + (rto_.timeout() - spent), now + Duration::from_us(1));
+        const Instant timeout_at = now + (anew ? rto_.timeout() : rest_of_timeout(now));
         const bool may_probe = state_ == State::open && !probe_.is_out() && board_.sacked() == 0;
         if (may_probe) {
             const Instant probe_at = now + LossProbe::timeout(rto_.srtt_us(), board_.in_flight());
@@ -407,8 +422,8 @@ private:
             case Timer::timeout:
                 return time_out(now, send);
             case Timer::probe:
-                send_probe(now, send);
-                break;
+                // What the probe brings back takes a round trip: the timeout counts from now.
+                return arm(Timer::timeout, now + (send_probe(now, send) ? rto_.timeout() : rest_of_timeout(now)));
             case Timer::reorder:
                 untold_lost_pkts_ += detect_losses(now);
                 if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
@@ -416,12 +431,11 @@ private:
             case Timer::none:
                 return;
         }
-        set_probe(now, false);
     }
 
+    // False: there was nothing to send.
     template <class Send>
-    void send_probe(Instant now, Send&& send) {
-        ++counters_.probes;
+    bool send_probe(Instant now, Send&& send) {
         const bool is_again = !may_send_new();
         const std::uint32_t last = board_.next() - 1;
         if (!is_again)
@@ -429,8 +443,10 @@ private:
         else if (!board_[last].arrived && !board_[last].lost)
             send_again(now, last, send);
         else
-            return;
+            return false;
+        ++counters_.probes;
         probe_.sent(board_.next(), is_again);
+        return true;
     }
 
     template <class Send>

@@ -22,11 +22,13 @@ namespace ccatune {
 
 class Undo {
 public:
-    // An episode begins; next: what is sent from here on is none of it.
-    void begin(std::uint32_t una, std::uint32_t next) {
+    // An episode begins; next: what is sent from here on is none of it. again_tx: the oldest retransmission that
+    // an earlier episode left in flight, or kNoNumber: its echo is no sign of an original.
+    void begin(std::uint32_t una, std::uint32_t next, std::uint32_t again_tx) {
         first_ = una;
         end_ = next;
-        first_tx_ = timeout_tx_ = kNoNumber;
+        first_tx_ = again_tx;
+        timeout_tx_ = kNoNumber;
         again_pkts_ = repeated_pkts_ = 0;
         may_ = true;
     }
