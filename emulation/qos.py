@@ -83,7 +83,8 @@ class EpochTurn:
 class FlowQoS:
     """One flow's part, in the measured time; turns and completion are of the whole run.
 
-    undone: episodes of losses (a recovery, or timeouts in a row) that proved spurious. complete_s: when all of its size was acknowledged.
+    undone: episodes of losses (a recovery, or timeouts in a row) that proved spurious.
+    complete_s: when all of its size was acknowledged.
     """
 
     throughput_mbps: float

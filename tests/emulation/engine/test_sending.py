@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -236,7 +237,7 @@ def test_nothing_impossible_happens_and_every_file_completes(
     if flow.cca == "fixed":
         assert max(pkts for _, _, pkts in path.sent) <= flow.params["cwnd_pkts"] + beyond + counters["undone"] * 60
     told = [kind for _, kind, _ in path.told("recovery_entered", "recovery_left", "undo", "timeout")]
-    for before, after in zip(told, told[1:], strict=False):
+    for before, after in pairwise(told):
         assert (before, after) not in {("recovery_entered", "recovery_entered"), ("recovery_left", "recovery_left")}
 
 
