@@ -119,8 +119,8 @@ def test_a_thousand_flows_share_a_link() -> None:
     qos = run(
         *[fixed(10) for _ in range(1000)],
         link=LinkSpec(rate_mbps=200, rtt_ms=20, buffer_pkts=None),
-        duration_s=6,
-        warmup_s=1,
+        duration_s=8,
+        warmup_s=3,  # the first round trip, 30 times that of the handshake, brings probes and timeouts
     )
     assert qos.utilization == pytest.approx(1.0, abs=1e-3)
     # That one costs some flows up to 40 ms of 600.
