@@ -42,6 +42,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "demo": LazyCommand("serving.demo:demo", "dev", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, fit, make and show link traces."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
+    "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
     "bench": LazyCommand("emulation.cli:bench", "emulation", "Measure the simulator's speed."),
     "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),

@@ -2,8 +2,33 @@
 """Links and what flows meet on them: traces, scenarios, the simulator, QoS."""
 
 from emulation.errors import EmulationError, TraceError
-from emulation.qos import Delays, EpochTurn, FlowQoS, QoS, Windows, jain_index
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.path import (
+    AccessLink,
+    AckPath,
+    Codel,
+    GilbertElliott,
+    Jitter,
+    LinkRate,
+    PathElement,
+    Policer,
+    RandomLoss,
+    RateStep,
+    Reorder,
+    Shaper,
+)
+from emulation.qos import (
+    Delays,
+    ElementQoS,
+    ElementSeries,
+    EpochTurn,
+    FlowQoS,
+    QoS,
+    TransferQoS,
+    Windows,
+    bandwidth_shares,
+    jain_index,
+)
+from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.simulator import (
     GridResult,
     compact_edges_us,
@@ -14,17 +39,34 @@ from emulation.simulator import (
 )
 
 __all__ = [
+    "AccessLink",
+    "AckPath",
+    "Codel",
     "Delays",
+    "ElementQoS",
+    "ElementSeries",
     "EmulationError",
     "EpochTurn",
     "FlowQoS",
     "FlowSpec",
+    "GilbertElliott",
     "GridResult",
+    "Jitter",
+    "LinkRate",
     "LinkSpec",
+    "PathElement",
+    "Policer",
     "QoS",
+    "RandomLoss",
+    "RateStep",
+    "Reorder",
     "Scenario",
+    "Shaper",
     "TraceError",
+    "Transfer",
+    "TransferQoS",
     "Windows",
+    "bandwidth_shares",
     "compact_edges_us",
     "default_threads",
     "evaluate_grid",

@@ -4,8 +4,12 @@
     throughput        per flow, over the link's capacity as a shade
     queueing delay    of the packet that left last, with the 95th percentile and the target
     RTT, cwnd, pacing rate
-    state             each flow's mode, and its level in the ensemble at the turns of its epochs
+    retransmissions   per flow, in packets a second
+    drops             per element of the path; only where packets were dropped
+    state             each flow's mode, and its level in the ensemble at the turns of its epochs; where the runner
+                      knows them (a real kernel does not tell)
 
+Any runner's QoS is drawn: what it needs is a series with the columns of emulation.qos.SERIES.
 Drawn without pyplot, so that no window system and no global state is touched.
 """
 
@@ -41,14 +45,24 @@ FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"
 MODES: dict[str, tuple[str, ...]] = {
     "gr": ("slow start", "cruise", "drain"),
     "reno": ("slow start", "congestion avoidance", "recovery"),
+    "cubic": ("slow start", "congestion avoidance", "recovery"),
+    "bbr": ("startup", "drain", "probe bandwidth", "probe RTT"),
+    "bbr3": ("startup", "drain", "down", "cruise", "refill", "up", "probe RTT"),
 }
 MODE_COLOURS = {
     "slow start": "#F2C94C",
+    "startup": "#F2C94C",
     "cruise": "#A9D5B5",
     "congestion avoidance": "#A9CCE3",
     "drain": "#C9A7DE",
     "recovery": "#E6A1A1",
+    "probe bandwidth": "#A9D5B5",
+    "probe RTT": "#E6A1A1",
+    "down": "#D8C7E8",
+    "refill": "#A9CCE3",
+    "up": "#F5D9A8",
 }
+DROP_COLOURS = ("#B03A2E", "#E59866", "#7D3C98", "#5D6D7E")
 CAPACITY_COLOUR = "#DFE3E8"
 INK = "#333A44"
 FAINT = "#8A939E"
@@ -87,8 +101,9 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     if not len(qos.series.get("time_s", ())):
         raise EmulationError(f"{scenario.name}: expected a run with samples over time, got none; simulate for longer")
     flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
-    strips = flows[:MOST_STRIPS]
-    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 0.2 + 0.26 * len(strips)]
+    strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
+    drops = _drops_of(qos)
+    heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
     figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
@@ -98,12 +113,16 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         _lines(axes, flows, key, what, unit)
     bottom, top = panels[2].get_ylim()
     panels[2].set_ylim(max(bottom, scenario.link.rtt_ms - (top - scenario.link.rtt_ms) * 0.08), top)
-    _states(panels[5], strips, qos, scenario.duration_s)
+    _retransmissions(panels[5], flows)
+    if drops:
+        _drops(panels[6], drops)
+    if strips:
+        _states(panels[-1], strips, qos, scenario.duration_s)
     for axes in panels:
         _dress(axes, scenario)
-    panels[5].set_xlabel("time (s)", color=INK)
+    panels[-1].set_xlabel("time (s)", color=INK)
     figure.align_ylabels(list(panels))
-    _head(figure, scenario, qos, _handles(flows, targets_ms))
+    _head(figure, scenario, qos, _handles(flows, targets_ms, list(drops)))
     return figure
 
 
@@ -184,6 +203,16 @@ def _lines(axes: Axes, flows: list[_FlowSeries], key: str, what: str, unit: str)
     _limit(axes, values, unit=unit)
 
 
+def _retransmissions(axes: Axes, flows: list[_FlowSeries]) -> None:
+    for flow in flows:
+        time_s, pkts = flow.binned("retransmitted_pkts")
+        pkts_per_s = pkts / flow.columns["time_s"][0]
+        axes.fill_between(time_s, pkts_per_s, step="pre", color=flow.colour, alpha=0.35, lw=0)
+        axes.plot(time_s, pkts_per_s, color=flow.colour, drawstyle="steps-pre", lw=1.0)
+    axes.set_ylabel("resent\n(packets/s)", color=INK)
+    axes.set_ylim(bottom=0, top=None if any(flow.columns["retransmitted_pkts"].any() for flow in flows) else 1)
+
+
 def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None:
     """From 0 to the peak, or where that is rare and far above all else, to less; the peak is then told in words."""
     most, usual = float(values.max()), float(np.percentile(values, 98))
@@ -192,6 +221,39 @@ def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None
     if most > top:
         text = f"peak {most:.{0 if most >= 10 else 1}f} {unit}"
         axes.text(0.995, 0.95, text, transform=axes.transAxes, ha="right", va="top", fontsize=8, color=FAINT)
+
+
+def _drops_of(qos: QoS) -> dict[str, tuple[Values, Values]]:
+    """Times, and packets a second that each element dropped, of those that dropped any."""
+    if qos.element_series is None:
+        return {}
+    time_s = qos.element_series.time_s
+    return {
+        element.name: _binned_rate(time_s, qos.element_series.dropped[:, number].astype(np.float64))
+        for number, element in enumerate(qos.elements)
+        if qos.element_series.dropped[:, number].any()
+    }
+
+
+def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
+    """Ends of bins of RATE_BIN_S or more, and the rate in each, from counts since the sample before."""
+    every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(counts))
+    n_bins = len(counts) // every
+    rates = counts[: n_bins * every].reshape(n_bins, every).sum(axis=1) / (every * time_s[0])
+    return time_s[every - 1 :: every][:n_bins], rates
+
+
+def _drops(axes: Axes, drops: dict[str, tuple[Values, Values]]) -> None:
+    """Bars of the drops, one element's on top of the other's."""
+    below: Values | None = None
+    for number, (time_s, rates) in enumerate(drops.values()):
+        below = np.zeros_like(rates) if below is None else below
+        width = time_s[0]
+        colour = DROP_COLOURS[number % len(DROP_COLOURS)]
+        axes.bar(time_s, rates, -width, bottom=below, align="edge", color=colour, lw=0)
+        below = below + rates
+    axes.set_ylim(0, (float(np.max(below)) if below is not None else 0.0) * 1.08 or 1)
+    axes.set_ylabel("drops\n(packets/s)", color=INK)
 
 
 def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -> None:
@@ -241,15 +303,16 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
 
 
 def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
+    """The names of all modes; none where the runner does not tell them."""
     return {
         MODES[flow.spec.cca][int(mode)]
         for flow in flows
-        if flow.spec.cca in MODES
+        if flow.spec.cca in MODES and "mode" in flow.columns
         for mode in np.unique(flow.columns["mode"][flow.runs])
     }
 
 
-def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
+def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]) -> list[Artist]:
     handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
     handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
     if len(flows) > MOST_LEGEND_FLOWS:
@@ -257,6 +320,10 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float]) -> list[Artist]:
     handles.append(Line2D([], [], color=FAINT, lw=1.4, ls=(0, (1, 1.5)), label="95th percentile"))
     if targets_ms:
         handles.append(Line2D([], [], color="#C0392B", lw=1.4, ls=(0, (5, 2)), label="target delay"))
+    handles += [
+        Patch(color=DROP_COLOURS[number % len(DROP_COLOURS)], label=f"dropped: {name}")
+        for number, name in enumerate(drops)
+    ]
     handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
     if any(flow.spec.ensemble_text is not None for flow in flows):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
@@ -273,7 +340,7 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         f"{scenario.name}   RTT {link.rtt_ms:g} ms, buffer {buffer}{loss}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
-        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms",
+        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, resent {qos.retransmission_rate:.2%}",
         fontsize=11.5,
         color=INK,
     )

@@ -7,14 +7,17 @@
       recording: hour01             # where the path holds several: the one with that in its name
       made: {model: 4g.json, duration_s: 600, seed: 1}    # a made trace, from what `ccatune traces fit` wrote
       rtt_ms: 100                   # all other fields of LinkSpec as they are named there
+      behind:                       # elements of the path, each named by its kind; an access link and
+        - {kind: policer, rate_mbps: 2.07, bucket_bytes: 733000}    # acks.uplink take traces as the link does
     flows:
       - cca: gr
         ensemble: gr.json           # an ensemble file, in place of ensemble_text
         delay_class: 100ms          # its target, by delay, by percentile and delay (95:100ms) or by index
     duration_s: 30
 
-The fields are those of emulation/scenario.py. The command line lays its options over such a document, so that
-there is one way, and one set of checks, from names and paths to a scenario.
+The fields are those of emulation/scenario.py and emulation/path.py; docs/scenarios.md shows them all. The command line
+lays its options over such a document, so that there is one way, and one set of checks, from names and paths to a
+scenario.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.path import ELEMENTS, AckPath, Codel, LinkRate, RateStep
+from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 
@@ -91,18 +95,43 @@ def _mapping(value: object, what: str) -> Document:
 
 
 def _link(link: Document, *, source: str, folder: Path) -> Document:
+    """The bottleneck with its trace read, and those of the links on the path around it."""
+    link = _with_trace(link, what=f"{source}: link", folder=folder)
+    for side in ("before", "behind"):
+        elements = link.get(side)
+        if isinstance(elements, list):
+            link[side] = tuple(
+                _element(element, what=f"{source}: link.{side}.{number}", folder=folder)
+                for number, element in enumerate(elements)
+            )
+    acks = link.get("acks")
+    if isinstance(acks, dict) and isinstance(acks.get("uplink"), dict):
+        uplink = _with_trace(dict(acks["uplink"]), what=f"{source}: link.acks.uplink", folder=folder)
+        link["acks"] = {**acks, "uplink": uplink}
+    return link
+
+
+def _element(element: object, *, what: str, folder: Path) -> Document:
+    fields = _mapping(element, what)
+    kind = fields.get("kind")
+    if kind not in ELEMENTS:
+        raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {kind!r}")
+    return _with_trace(fields, what=what, folder=folder) if kind == "access" else fields
+
+
+def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     recording = link.pop("recording", None)
     if "made" in link:
         if link.get("trace") is not None:
-            raise EmulationError(f"{source}: link: expected one trace, got both trace and made")
-        made = _mapping(link.pop("made"), f"{source}: link.made")
-        link["trace"] = _made_trace(made, source=f"{source}: link.made", folder=folder)
+            raise EmulationError(f"{what}: expected one trace, got both trace and made")
+        made = _mapping(link.pop("made"), f"{what}.made")
+        link["trace"] = _made_trace(made, source=f"{what}.made", folder=folder)
     path = link.get("trace")
     if path is None or isinstance(path, Trace):
         if recording is not None:
-            raise EmulationError(f"{source}: link.recording: expected a trace beside it, got none")
+            raise EmulationError(f"{what}.recording: expected a trace beside it, got none")
         return link
-    found = _located(path, folder, f"{source}: link.trace")
+    found = _located(path, folder, f"{what}.trace")
     link["trace"] = _one_recording(read_recordings(found), recording, found).trace
     return link
 
@@ -203,8 +232,29 @@ def _first_fault(error: ValidationError, *, known: list[str] | None = None) -> s
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     """The names that may stand where an unknown one stood."""
-    if location[0] == "link" and len(location) > 1:
-        return [*LinkSpec.model_fields, "recording", "made"]
-    if location[0] == "flows" and len(location) > 2:
-        return [*FlowSpec.model_fields, "ensemble"]
-    return list(Scenario.model_fields)
+    match location:
+        case ("link", *inner) if inner:
+            return _fields_of_link(inner)
+        case ("flows", int(), "transfers", int(), _):
+            return list(Transfer.model_fields)
+        case ("flows", int(), _):
+            return [*FlowSpec.model_fields, "ensemble"]
+        case _:
+            return list(Scenario.model_fields)
+
+
+def _fields_of_link(location: list[int | str]) -> list[str]:
+    from_files = ["recording", "made"]
+    match location:
+        case [*_, "codel", _]:
+            return list(Codel.model_fields)
+        case [*_, "steps", int(), _]:
+            return list(RateStep.model_fields)
+        case ["before" | "behind", int(), str(kind), _]:
+            return [*ELEMENTS[kind].model_fields, *(from_files if kind == "access" else [])]
+        case ["acks", "uplink", _]:
+            return [*LinkRate.model_fields, *from_files]
+        case ["acks", _]:
+            return list(AckPath.model_fields)
+        case _:
+            return [*LinkSpec.model_fields, *from_files]

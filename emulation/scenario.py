@@ -1,60 +1,72 @@
 # SPDX-License-Identifier: MIT
 """What a run is given: link, flows, times. Frozen and checked; equal scenarios give equal runs.
 
-link   the bottleneck and the path around it
-flow   an algorithm with its parameters, or an ensemble that it follows
+link   the bottleneck and the path around it (elements: emulation/path.py)
+flow   an algorithm with its parameters, or an ensemble that it follows, and what its application sends
+
+    sender -> before -> [queue | link] -> (loss) -> behind -> receiver -> acks -> propagation -> sender
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from emulation.traces import OPPORTUNITY_BYTES, Trace
+from emulation.path import AckPath, Frozen, PathElement, QueuedLink
 from kmod.abi import ALGORITHMS
 
-__all__ = ["FlowSpec", "LinkSpec", "Scenario"]
+__all__ = ["FlowSpec", "LinkSpec", "Scenario", "Transfer"]
 
-Cca = Literal["gr", "reno", "fixed"]
+Cca = Literal["gr", "reno", "cubic", "bbr", "bbr3", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
+MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+class LinkSpec(QueuedLink):
+    """The bottleneck, where queueing delay and throughput are measured, and the path around it."""
 
-
-class LinkSpec(_Frozen):
-    """A trace or a constant rate, behind a drop-tail buffer."""
-
-    trace: Trace | None = Field(None, description="delivery opportunities; repeats with its period")
-    rate_mbps: float | None = Field(None, ge=1e-3, le=1e5, description="constant rate, instead of a trace")
-    start_ms: int = Field(0, ge=0, lt=2**40, description="where in the trace the run begins")
     rtt_ms: float = Field(100.0, gt=0, le=60_000, description="propagation delay, both ways together")
-    buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: any number")
-    buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: any number")
     loss: float = Field(0.0, ge=0, lt=1, description="share of the delivered packets lost at random")
-    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, lt=2**31, description="what an opportunity carries")
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> LinkSpec:
-        if (self.trace is None) == (self.rate_mbps is None):
-            raise ValueError("expected either a trace or rate_mbps")
-        return self
+    before: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order in front of the queue")
+    behind: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order behind the link")
+    acks: AckPath = Field(AckPath(), description="what ACKs meet on their way back")
 
 
-class FlowSpec(_Frozen):
-    """A bulk flow. `params` overrides defaults by name; `fixed` is a window that never changes, for tests."""
+class Transfer(Frozen):
+    """Data objects on one connection: `count` times a size and the idle gap behind it."""
+
+    size_bytes: int = Field(ge=1, le=MSS_BYTES * (NO_END_PKTS - 1))
+    gap_s: float = Field(0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins")
+    count: int = Field(1, ge=1, le=MOST_TRANSFERS, description="how many of these, one after the other")
+
+    @property
+    def size_pkts(self) -> int:
+        """The segments of one."""
+        return -(-self.size_bytes // MSS_BYTES)
+
+
+class FlowSpec(Frozen):
+    """A connection and what it sends: without end, a file of size_bytes, or transfers one after the other.
+
+    `params` overrides defaults by name; `fixed` is a window that never changes, for tests.
+    """
 
     cca: Cca = "gr"
-    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = {}
+    params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
     ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr only")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0, le=86400)
     stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
     size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
+    transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
+    client: str = Field(
+        "client", min_length=1, max_length=64, description="whom it goes to; the flows of a client share its bucket"
+    )
 
     @model_validator(mode="after")
     def _within_ranges(self) -> FlowSpec:
@@ -65,12 +77,28 @@ class FlowSpec(_Frozen):
             raise ValueError("expected stop_s behind start_s")
         return self
 
+    @model_validator(mode="after")
+    def _within_a_connection(self) -> FlowSpec:
+        if self.size_bytes is not None and self.transfers:
+            raise ValueError("expected either size_bytes or transfers, got both")
+        count = sum(transfer.count for transfer in self.transfers)
+        if count > MOST_TRANSFERS:
+            raise ValueError(f"expected at most {MOST_TRANSFERS} transfers, got {count}")
+        if sum(transfer.size_pkts * transfer.count for transfer in self.transfers) >= NO_END_PKTS:
+            raise ValueError(f"expected transfers of less than 2^32 - 1 segments of {MSS_BYTES} bytes in all")
+        return self
+
     @property
-    def size_pkts(self) -> int:
-        """The segments that the application has to send; 2^32 - 1 where it has no end."""
-        if self.size_bytes is None:
-            return NO_END_PKTS
-        return min(-(-self.size_bytes // MSS_BYTES), NO_END_PKTS)
+    def plan(self) -> tuple[Transfer, ...]:
+        """What the application sends, as transfers; none where it has no end."""
+        if self.size_bytes is None or self.size_bytes > MSS_BYTES * (NO_END_PKTS - 1):
+            return self.transfers
+        return (Transfer(size_bytes=self.size_bytes),)
+
+    def transfer_sizes(self) -> Iterator[int]:
+        """The bytes of each transfer, in order."""
+        for transfer in self.plan:
+            yield from repeat(transfer.size_bytes, transfer.count)
 
     def values(self) -> list[int]:
         """All parameters in the engine's order.
@@ -83,7 +111,7 @@ class FlowSpec(_Frozen):
             if unknown or not self.params.get("cwnd_pkts"):
                 raise ValueError(f"expected cwnd_pkts >= 1 and pacing_bytes_per_s, got {self.params}")
             return [self.params["cwnd_pkts"], self.params.get("pacing_bytes_per_s", 0)]
-        specs = ALGORITHMS[self.cca].params
+        specs = ALGORITHMS[self.cca].params if self.cca in ALGORITHMS else ()
         unknown = set(self.params) - {spec.name for spec in specs}
         if unknown:
             known = ", ".join(spec.name for spec in specs) or "none"
@@ -97,7 +125,7 @@ class FlowSpec(_Frozen):
         return values
 
 
-class Scenario(_Frozen):
+class Scenario(Frozen):
     """Flows over a link for a time. Measured from warmup_s on, in windows of window_s (None: one)."""
 
     name: str = "scenario"

@@ -18,7 +18,29 @@ from numpy.typing import NDArray
 
 from emulation import _engine
 from emulation.errors import EmulationError
-from emulation.qos import Delays, EpochTurn, FlowQoS, QoS, Windows
+from emulation.path import (
+    AccessLink,
+    AckPath,
+    GilbertElliott,
+    Jitter,
+    LinkRate,
+    PathElement,
+    Policer,
+    QueuedLink,
+    RandomLoss,
+    Reorder,
+    Shaper,
+)
+from emulation.qos import (
+    Delays,
+    ElementQoS,
+    ElementSeries,
+    EpochTurn,
+    FlowQoS,
+    QoS,
+    TransferQoS,
+    Windows,
+)
 from emulation.scenario import FlowSpec, Scenario
 from emulation.traces import Trace
 
@@ -34,6 +56,7 @@ __all__ = [
 Progress = Callable[[int], None]
 _TURNS = ("waited", "looked_up", "raised", "kept")
 _NO_STATE = 2**32 - 1
+BYTES_PER_S = 125_000  # of one Mbit/s
 
 
 def default_threads() -> int:
@@ -80,22 +103,55 @@ class _Jobs:
         self._traces: dict[int, Any] = {}
         self._tables: dict[str, Any] = {}
 
-    def flow(self, flow: FlowSpec) -> Any:
+    def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
         table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
+        transfers = [_engine.Transfer(plan.size_pkts, plan.gap_s, plan.count) for plan in flow.plan]
+        client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
-            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, flow.size_pkts
+            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client
         )
 
-    def job(self, scenario: Scenario, *, sample_s: float = 0.0) -> Any:
-        link = scenario.link
-        return _engine.Job(
-            flows=[self.flow(flow) for flow in scenario.flows],
+    def link(self, link: LinkRate, *, queue: QueuedLink | None = None) -> Any:
+        """A link of the engine; without a queue's fields it is as for ACKs, without bound."""
+        codel = None if queue is None else queue.codel
+        return _engine.LinkConfig(
             trace=None if link.trace is None else _opportunities(link.trace, self._traces),
-            rate_bytes_per_s=0.0 if link.rate_mbps is None else link.rate_mbps * 125_000,
+            steps=_engine.RateSteps([(s.at_s, s.rate_mbps * BYTES_PER_S) for s in link.steps]) if link.steps else None,
+            rate_bytes_per_s=0.0 if link.rate_mbps is None else link.rate_mbps * BYTES_PER_S,
             start_ms=link.start_ms,
             opportunity_bytes=link.opportunity_bytes,
-            buffer_pkts=link.buffer_pkts,
-            buffer_bytes=link.buffer_bytes,
+            buffer_pkts=None if queue is None else queue.buffer_pkts,
+            buffer_bytes=None if queue is None else queue.buffer_bytes,
+            codel_ms=None if codel is None else (codel.target_ms, codel.interval_ms),
+        )
+
+    def element(self, element: PathElement) -> Any:
+        match element:
+            case AccessLink():
+                return self.link(element, queue=element)
+            case Policer():
+                return _engine.Policer(element.rate_mbps * BYTES_PER_S, element.bucket_bytes, element.per == "flow")
+            case Shaper():
+                rate_bytes_per_s, per_flow = element.rate_mbps * BYTES_PER_S, element.per == "flow"
+                return _engine.Shaper(rate_bytes_per_s, element.bucket_bytes, per_flow, element.queue_bytes)
+            case RandomLoss():
+                return _engine.RandomLoss(element.share)
+            case GilbertElliott():
+                return _engine.GilbertElliott(element.to_bad, element.to_good, element.loss_good, element.loss_bad)
+            case Jitter():
+                return _engine.Delayer(1.0, 0.0, element.max_ms, not element.reorder)
+            case Reorder():
+                return _engine.Delayer(element.share, element.delay_ms, element.delay_ms, in_order=False)
+
+    def job(self, scenario: Scenario, *, sample_s: float = 0.0) -> Any:
+        link, clients = scenario.link, dict[str, int]()
+        uplink = None if link.acks.uplink is None else self.link(link.acks.uplink)
+        return _engine.Job(
+            flows=[self.flow(flow, clients) for flow in scenario.flows],
+            link=self.link(link, queue=link),
+            before=[self.element(element) for element in link.before],
+            behind=[self.element(element) for element in link.behind],
+            acks=_engine.AckPath(link.acks.interval_ms or 0.0, uplink),
             rtt_ms=link.rtt_ms,
             loss=link.loss,
             duration_s=scenario.duration_s,
@@ -110,7 +166,7 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     job = _Jobs().job(scenario, sample_s=series_every_s or 0.0)
     return _qos(scenario, _engine.run([job], 1, None)[0])
@@ -124,7 +180,7 @@ def simulate_many(
     progress: called about ten times a second with the number of runs done.
 
     Raises:
-        EmulationError: an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
     jobs = _Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)
@@ -175,7 +231,34 @@ def evaluate_grid(
     return GridResult(out["capacity_bytes"], out["delivered_bytes"], out["packets"], out["hist"], compact_edges_us())
 
 
-def _flow_qos(flow: dict[str, Any], measured_s: float) -> FlowQoS:
+def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
+    times = zip(flow["transfer_start_s"].tolist(), flow["transfer_complete_s"].tolist(), strict=True)
+    # Those that have begun; the plan may hold more.
+    pairs = zip(times, spec.transfer_sizes(), strict=False)
+    return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
+
+
+def _element_names(scenario: Scenario) -> list[str]:
+    """Kinds in the order of the engine's rows, numbered where a kind comes twice."""
+    link = scenario.link
+    kinds = [element.kind for element in link.before] + ["link"] + ["loss"] * (link.loss > 0)
+    kinds += [element.kind for element in link.behind]
+    return [f"{k} {kinds[: i + 1].count(k)}" if kinds.count(k) > 1 else k for i, k in enumerate(kinds)]
+
+
+def _element_qos(name: str, row: dict[str, Any], delay: Delays | None = None) -> ElementQoS:
+    return ElementQoS(
+        name=name,
+        entered=row["entered"],
+        passed=row["passed"],
+        dropped=row["dropped"],
+        codel_dropped=row["codel_dropped"],
+        inside=row["inside"],
+        delay=delay or Delays(_rtt_edges_us(), row["delay_hist"]),
+    )
+
+
+def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQoS:
     turns = zip(
         flow["turn_at_us"].tolist(),
         flow["turn_measured_bytes_per_s"].tolist(),
@@ -196,13 +279,17 @@ def _flow_qos(flow: dict[str, Any], measured_s: float) -> FlowQoS:
             EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
             for at_us, measured, epoch, state, kind in turns
         ),
+        transfers=_transfers(spec, flow),
     )
 
 
 def _qos(scenario: Scenario, result: Any) -> QoS:
     measured_s = scenario.duration_s - scenario.warmup_s
     raw_flows = result.flows
-    flows = tuple(_flow_qos(flow, measured_s) for flow in raw_flows)
+    flows = tuple(_flow_qos(spec, flow, measured_s) for spec, flow in zip(scenario.flows, raw_flows, strict=True))
+    delay = Delays(_delay_edges_us(), result.delay_hist)
+    rows = zip(_element_names(scenario), result.elements, strict=True)
+    sampled = result.element_series
     windows = result.windows
     sent = sum(flow["sent_pkts"] for flow in raw_flows)
     return QoS(
@@ -211,7 +298,7 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
         goodput_mbps=sum(flow.goodput_mbps for flow in flows),
         capacity_mbps=result.capacity_bytes * 8e-6 / measured_s,
         utilization=result.delivered_bytes / max(result.capacity_bytes, 1),
-        queueing_delay=Delays(_delay_edges_us(), result.delay_hist),
+        queueing_delay=delay,
         mean_queueing_delay_ms=result.delay_sum_s * 1000 / max(result.packets, 1),
         retransmission_rate=sum(flow["retransmitted_pkts"] for flow in raw_flows) / max(sent, 1),
         packets=result.packets,
@@ -230,4 +317,7 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
             compact_edges_us(),
         ),
         series=result.series,
+        elements=tuple(_element_qos(name, row, delay if name == "link" else None) for name, row in rows),
+        element_series=ElementSeries(sampled["time_s"], sampled["dropped"], sampled["inside"]),
+        acks=None if scenario.link.acks == AckPath() else _element_qos("acks", result.acks),
     )

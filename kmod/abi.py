@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -119,7 +119,7 @@ def _add(found: dict[str, Algorithm], kind: str, words: list[str], meaning: str)
 
 @cache
 def _shipped() -> Mapping[str, Algorithm]:
-    text = resources.files("kmod").joinpath("core/params.def").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "core" / "params.def").read_text(encoding="utf-8")
     return MappingProxyType(parse_params(text))
 
 

@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -430,6 +429,9 @@ def _row_lines(ensemble: Ensemble) -> list[str]:
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file so that a reader, or a crash, finds the old or the new, whole."""
+    # With all that it brings it is half of what reading a table takes to import, and a table is read without it.
+    import tempfile
+
     path = Path(path)
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
     try:

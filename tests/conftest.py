@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from emulation.mahimahi import lacking as lacking_for_links
 from emulation.vm import lacking
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+VM_FOLDER = "vm"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())
 
 
@@ -29,17 +31,12 @@ def lacks_commands(*commands: str) -> str:
     return f"not installed: {', '.join(lacking)}" if lacking else ""
 
 
-def lacks_for_mahimahi() -> str:
-    """Why real links cannot run here, or ""."""
-    return lacks_commands("mm-link", "mm-delay") or ("" if os.geteuid() == 0 else "needs root")
-
-
 # Each tier and what it lacks on this machine ("" when it can run).
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
     "vm": lacking,
-    "mahimahi": lacks_for_mahimahi,
+    "mahimahi": lacking_for_links,
 }
 
 
@@ -65,11 +62,26 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tier vm goes first and to one worker: its machines take turns, and the other worker does the rest."""
+    """The tier vm goes first: it takes longest."""
     items.sort(key=lambda item: item.get_closest_marker("vm") is None)
-    for item in items:
-        if item.get_closest_marker("vm") is not None:
-            item.add_marker(pytest.mark.xdist_group("vm"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """With --dist loadgroup: the folder of the tier vm to one worker, everything else to whoever is free.
+
+    Its machines take turns then, and the other worker does the rest. pytest-xdist's own groups travel in the
+    name of a test, where pytest from 9.2 on does not look any more: they are silently ignored.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "vm" if VM_FOLDER in nodeid.partition("::")[0].split("/")[:-1] else nodeid
+
+    return Scheduling(config, log)  # type: ignore[arg-type]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from training.errors import TrainingError
 from training.settings import EpochSettings
 from training.states import StateEpoch
 
-__all__ = ["LevelPlan", "by_level", "choose", "plan_levels"]
+__all__ = ["LevelPlan", "by_level", "choose", "gather", "plan_levels"]
 
 
 @dataclass(frozen=True)
@@ -28,22 +28,15 @@ class LevelPlan:
     """What a level trains on.
 
     own: epochs met at this level, before any were left out. epochs: what it trains
-    on; empty when the row is copied. pool: what these were chosen from, its own
-    first. borrowed_from: levels whose epochs are among them. copied_from: the level
+    on; empty when the row is copied. borrowed_from: levels whose epochs are among them. copied_from: the level
     whose row it takes, or None.
     """
 
     level: int
     own: int
     epochs: tuple[StateEpoch, ...]
-    pool: tuple[StateEpoch, ...] = ()
     borrowed_from: tuple[int, ...] = ()
     copied_from: int | None = None
-
-    def chosen(self, maximum: int) -> tuple[StateEpoch, ...]:
-        """At most `maximum` of the pool, its own epochs before borrowed ones."""
-        own, borrowed = self.pool[: self.own], self.pool[self.own :]
-        return tuple([*choose(own, maximum), *choose(borrowed, maximum)][:maximum])
 
 
 def by_level(epochs: Sequence[StateEpoch]) -> dict[int, list[StateEpoch]]:
@@ -60,6 +53,23 @@ def choose(epochs: Sequence[StateEpoch], maximum: int) -> list[StateEpoch]:
         return list(epochs)
     ordered = sorted(epochs, key=lambda e: (e.recording.dataset, e.recording.name, e.start_ms))
     return [ordered[(2 * i + 1) * len(ordered) // (2 * maximum)] for i in range(maximum)]
+
+
+def gather(
+    level: int, levels: Mapping[int, Sequence[StateEpoch]], *, minimum: int, maximum: int, reach: int
+) -> list[StateEpoch]:
+    """At most `maximum` epochs of the level; where it has fewer than `minimum`, filled up to that from its neighbours.
+
+    The nearest levels first, those of both sides together, and none further than `reach`.
+    """
+    epochs = choose(levels.get(level, ()), maximum)
+    for distance in range(1, reach + 1):
+        lacking = minimum - len(epochs)
+        if lacking <= 0:
+            break
+        near = [e for n in (level - distance, level + distance) for e in levels.get(n, ())]
+        epochs += choose(near, lacking)
+    return epochs
 
 
 def _borrow(
@@ -88,8 +98,8 @@ def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSett
     for level, own in sorted(levels.items()):
         found, sources = _borrow(level, levels, settings)
         if len(found) >= settings.minimum:
-            plan = LevelPlan(level, len(own), (), tuple(found), sources)
-            plans[level] = replace(plan, epochs=plan.chosen(settings.maximum))
+            chosen = [*choose(own, settings.maximum), *choose(found[len(own) :], settings.maximum)]
+            plans[level] = LevelPlan(level, len(own), tuple(chosen[: settings.maximum]), sources)
     if not plans:
         raise TrainingError(
             f"epochs: expected a level with at least {settings.minimum} epochs, "

@@ -120,7 +120,15 @@ class FinalsSettings(_Settings):
     neighbours: int = Field(2, ge=0, description="levels on each side whose points take part")
     steps: int = Field(12, ge=0, description="annealing evaluations behind the points that take part")
     reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
+    minimum: int = Field(1, ge=1, description="a level with fewer epochs takes in its neighbours' until it has so many")
     maximum: int = Field(100, ge=1, description="epochs of a level at most")
+    borrow_levels: int = Field(3, ge=0, description="how far these neighbours may be")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> FinalsSettings:
+        if self.minimum > self.maximum:
+            raise ValueError("expected a minimum of at most the maximum")
+        return self
 
 
 class DdsChoice(DdsSettings):

@@ -30,7 +30,7 @@ from training.finals import make_final
 from training.flows import EpochRunner, core_version, objectives, reference_turns
 from training.journal import Journal
 from training.optimise import optimise
-from training.plan import LevelPlan, plan_levels
+from training.plan import LevelPlan, by_level, gather, plan_levels
 from training.search import Found, Search
 from training.settings import StudySettings, make_search
 from training.states import StateEpoch, epochs_of
@@ -172,10 +172,17 @@ class Study:
         trained = [plan for plan in self.plans if plan.epochs]
         found = {plan.level: parts[f"level-{plan.level:02d}"].found for plan in trained}
         single = parts[SINGLE].found
+        gathered = partial(
+            gather,
+            levels=by_level(self.epochs),
+            minimum=max(finals.minimum, self.settings.epochs.minimum),
+            maximum=finals.maximum,
+            reach=finals.borrow_levels,
+        )
         return [
             self._job(
                 f"final-{plan.level:02d}",
-                plan.chosen(finals.maximum),
+                gathered(plan.level),
                 partial(make_final, self.settings, finals=finals, plan=plan, found=found, single=single),
             )
             for plan in trained

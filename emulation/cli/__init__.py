@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Commands of emulation: simulate, bench, and traces, which is imported when it is asked for."""
+"""Commands of emulation: simulate, bench, and those that are imported when they are asked for."""
 
 from importlib import import_module
 
@@ -10,11 +10,14 @@ from emulation.cli.simulate_command import simulate
 
 __all__ = ["bench", "simulate"]
 
+# Without these the other commands start sooner.
+_LATER = {"traces": "emulation.traces.cli", "emulate": "emulation.cli.emulate_command"}
+
 
 def __getattr__(name: str) -> click.Command:
-    """`traces`, without which the other commands start sooner."""
-    if name != "traces":
+    """A command of _LATER."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    command = import_module("emulation.traces.cli").traces
+    command = getattr(import_module(_LATER[name]), name)
     assert isinstance(command, click.Command)  # noqa: S101 (for the type checker)
     return command

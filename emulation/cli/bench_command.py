@@ -5,11 +5,12 @@
     speed     packets delivered per second of wall time, one thread
     scaling   the same jobs on one thread and on two, by short turns, so that a processor that becomes
               slower or faster meanwhile does so for both: the ratio of the times
-    core      ns an ACK of GR's and of Reno's core alone
+    base      packets per second of one cubic flow and of one bbr flow, the link a constant 20 Mbit/s
+    core      ns an ACK of each algorithm's core alone
 
 Speed and scaling are told by processor time too: on a busy machine that says what an idle one would measure.
-Only wall time counts for the targets: 4 million packets per second, two threads at least 1.8 times one. Medians of
-`repeats` runs.
+Only wall time counts for the targets: 4 million packets per second (2 million for cubic and bbr), two threads at
+least 1.8 times one. Medians of `repeats` runs.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from rich.table import Table
 
 from emulation import _engine
 from emulation.qos import QoS
-from emulation.scenario import LinkSpec, Scenario
+from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Trace
 
@@ -44,7 +45,9 @@ __all__ = ["bench"]
 Figures = dict[str, float]
 
 TARGET_PKTS_PER_S = 4e6
+TARGET_BASE_PKTS_PER_S = 2e6
 TARGET_SCALING = 1.8
+BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
 JOBS = 32
 ACKS = 2_000_000
@@ -79,12 +82,28 @@ def spent_on(work: Callable[[], object]) -> Spent:
     return Spent(time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 
+def spent_on_run(scenario: Scenario) -> tuple[Spent, int]:
+    """Run it on one thread: what it took, and the packets that it delivered."""
+    done: list[QoS] = []
+    spent = spent_on(lambda: done.append(simulate(scenario)))
+    return spent, done[0].simulated_packets
+
+
 def measure_speed(duration_s: float) -> Figures:
     """Delivered packets per second, in one run of that simulated length on one thread."""
-    done: list[QoS] = []
-    spent = spent_on(lambda: done.append(simulate(gr_scenario(duration_s))))
-    packets = done[0].simulated_packets
+    spent, packets = spent_on_run(gr_scenario(duration_s))
     return {"pkts_per_s": packets / spent.wall_s, "pkts_per_cpu_s": packets / spent.cpu_s}
+
+
+def measure_base(duration_s: float) -> Figures:
+    """Delivered packets per second of a bulk flow under each base algorithm."""
+    link = LinkSpec(rate_mbps=20.0)
+    figures: Figures = {}
+    for cca in BASE_CCAS:
+        scenario = Scenario(name="bench", link=link, flows=(FlowSpec(cca=cca),), duration_s=duration_s)
+        spent, packets = spent_on_run(scenario)
+        figures |= {f"{cca}_pkts_per_s": packets / spent.wall_s, f"{cca}_pkts_per_cpu_s": packets / spent.cpu_s}
+    return figures
 
 
 def measure_scaling(duration_s: float) -> Figures:
@@ -98,7 +117,13 @@ def measure_scaling(duration_s: float) -> Figures:
 
 def measure_core() -> Figures:
     """Nanoseconds an ACK in the core alone."""
-    return {"gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS), "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS)}
+    return {
+        "gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS),
+        "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS),
+        "cubic_ns_per_ack": _engine.cubic_ns_per_ack(ACKS),
+        "bbr_ns_per_ack": _engine.bbr_ns_per_ack(ACKS),
+        "bbr3_ns_per_ack": _engine.bbr3_ns_per_ack(ACKS),
+    }
 
 
 def describe_machine() -> dict[str, str]:
@@ -124,7 +149,11 @@ def describe_machine() -> dict[str, str]:
 
 def measure(*, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
     """All runs of all figures, the figures in turn, so that a busy moment does not hit one alone."""
-    parts: list[Callable[[], Figures]] = [lambda: measure_speed(duration_s), measure_core]
+    parts: list[Callable[[], Figures]] = [
+        lambda: measure_speed(duration_s),
+        lambda: measure_base(duration_s),
+        measure_core,
+    ]
     if default_threads() > 1:
         parts.append(lambda: measure_scaling(duration_s))
     runs: defaultdict[str, list[float]] = defaultdict(list)
@@ -154,7 +183,11 @@ def bench(*, repeats: int, duration_s: float, enforce: bool, as_json: bool) -> N
     """
     runs = measure(repeats=repeats, duration_s=duration_s, quiet=as_json)
     medians = {name: statistics.median(values) for name, values in runs.items()}
-    targets = {"pkts_per_s": TARGET_PKTS_PER_S, "two_threads_by_one": TARGET_SCALING}
+    targets = {
+        "pkts_per_s": TARGET_PKTS_PER_S,
+        **{f"{cca}_pkts_per_s": TARGET_BASE_PKTS_PER_S for cca in BASE_CCAS},
+        "two_threads_by_one": TARGET_SCALING,
+    }
     missed = [name for name, least in targets.items() if medians.get(name, 0.0) < least]
     if as_json:
         result: dict[str, Any] = {"machine": describe_machine(), "runs": runs, "targets": targets}
@@ -176,12 +209,19 @@ def print_figures(medians: dict[str, float], runs: dict[str, list[float]], misse
     for key, value in machine.items():
         click.echo(f"{key.replace('_', ' ')}: {value}")
     rows = (
-        ("pkts_per_s", "million packets/s, one thread", 1e-6, f">= {TARGET_PKTS_PER_S / 1e6:g}"),
+        ("pkts_per_s", "million packets/s, one thread: GR", 1e-6, f">= {TARGET_PKTS_PER_S / 1e6:g}"),
         ("pkts_per_cpu_s", "  by processor time", 1e-6, ""),
+        ("cubic_pkts_per_s", "  CUBIC", 1e-6, f">= {TARGET_BASE_PKTS_PER_S / 1e6:g}"),
+        ("cubic_pkts_per_cpu_s", "  by processor time", 1e-6, ""),
+        ("bbr_pkts_per_s", "  BBRv1", 1e-6, f">= {TARGET_BASE_PKTS_PER_S / 1e6:g}"),
+        ("bbr_pkts_per_cpu_s", "  by processor time", 1e-6, ""),
         ("two_threads_by_one", "two threads by one", 1.0, f">= {TARGET_SCALING:g}"),
         ("two_threads_by_one_cpu", "  by processor time", 1.0, ""),
         ("gr_ns_per_ack", "GR's core, ns an ACK", 1.0, ""),
-        ("reno_ns_per_ack", "Reno's core, ns an ACK", 1.0, ""),
+        ("reno_ns_per_ack", "  Reno's", 1.0, ""),
+        ("cubic_ns_per_ack", "  CUBIC's", 1.0, ""),
+        ("bbr_ns_per_ack", "  BBRv1's", 1.0, ""),
+        ("bbr3_ns_per_ack", "  BBRv3's", 1.0, ""),
     )
     table = Table()
     for heading in ("figure", "median", "least", "most", "target", ""):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +16,17 @@ from rich.table import Table
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, read_document
-from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.qos import FlowQoS, QoS
+from emulation.scenario import Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
 
-__all__ = ["simulate"]
+__all__ = ["print_figures", "series_every_s", "simulate"]
 
 Document = dict[str, Any]
 
 SERIES_POINTS = 900
 SERIES_LEAST_S = 0.02
+MOST_SHARES = 4
 _BUFFER = re.compile(r"(\d+)(pkts|bytes)")
 _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
 
@@ -38,7 +40,7 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
 @click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
 @click.option("--buffer", "buffer_size", help="Most in the queue, as 1000pkts or 1500000bytes.  [default: 1000pkts]")
 @click.option("--loss", type=float, help="Share of packets lost at random, 0 to 1.  [default: 0]")
-@click.option("--cca", help="Algorithm of the flows: gr or reno.  [default: gr]")
+@click.option("--cca", help="Algorithm of the flows: gr, reno, cubic, bbr or bbr3.  [default: gr]")
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter of the flows; repeatable.")
 @click.option("--ensemble", type=click.Path(path_type=Path), help="Ensemble file that the flows follow.")
 @click.option("--delay-class", help="Its target, such as 100ms.  [default: its first]")
@@ -77,9 +79,14 @@ def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
     from emulation._plot import check_path, draw_run
 
     check_path(plot)
-    qos = run_scenario(scenario, series_every_s=max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S))
+    qos = run_scenario(scenario, series_every_s=series_every_s(scenario))
     draw_run(scenario, qos, path=plot)
     return qos
+
+
+def series_every_s(scenario: Scenario) -> float:
+    """Seconds between the points of a picture."""
+    return max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S)
 
 
 def lay_over(document: Document, options: Document, *, source: str) -> None:
@@ -159,11 +166,18 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
             str(len(flow.turns)),
         )
     Console().print(table)
+    if len(qos.elements) > 1 or qos.acks is not None or scenario.link.codel is not None:
+        print_elements(qos)
+    for number, flow in enumerate(qos.flows, start=1):
+        if flow.transfers:
+            click.echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
     delay = qos.queueing_delay.summary_ms()
-    lost = f"{qos.dropped} dropped by the buffer, {qos.lost_at_random} lost at random"
+    lost = f"{qos.dropped} dropped by the queue, {qos.lost_at_random} lost at random"
     click.echo(f"packets:        {qos.packets} delivered, {lost}")
     if len(qos.flows) > 1:
-        click.echo(f"fairness:       {qos.fairness:.4f} (Jain)")
+        shares = " / ".join(f"{share:.1%}" for share in qos.bandwidth_shares[:MOST_SHARES])
+        more = " ..." if len(qos.flows) > MOST_SHARES else ""
+        click.echo(f"fairness:       {qos.fairness:.4f} (Jain), shares {shares}{more}")
     click.echo(
         f"queueing delay: p50 {delay['p50']:.1f}, p95 {delay['p95']:.1f}, p99 {delay['p99']:.1f}, "
         f"mean {qos.mean_queueing_delay_ms:.1f} ms"
@@ -172,3 +186,32 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
         f"throughput:     {qos.throughput_mbps:.3f} of {qos.capacity_mbps:.3f} Mbit/s, "
         f"utilization {qos.utilization:.2%}"
     )
+
+
+def print_elements(qos: QoS) -> None:
+    """Print a line for each element of the path in the order in which packets meet them, and one for ACKs."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("element", "entered", "dropped", "share", "inside", "held p50/95/99 ms"):
+        table.add_column(heading, justify="left" if heading == "element" else "right", no_wrap=True)
+    for element in (*qos.elements, *([] if qos.acks is None else [qos.acks])):
+        delays = " / ".join(f"{value:.1f}" for value in element.delay.summary_ms().values())
+        table.add_row(
+            element.name,
+            str(element.entered),
+            str(element.dropped),
+            f"{element.dropped / max(element.entered, 1):.2%}",
+            str(element.inside),
+            delays if element.delay.total else "-",
+        )
+    Console().print(table)
+
+
+def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -> str:
+    """How many of a flow's transfers were complete, and how long these took."""
+    took_s = sorted(t.duration_s for t in flow.transfers if t.duration_s is not None)
+    text = f"flow {number}:".ljust(16) + f"{len(took_s)} of {sum(t.count for t in plan)} transfers complete"
+    if not took_s:
+        return text
+    if len(took_s) == 1:
+        return f"{text}, in {took_s[0]:.3f} s"
+    return f"{text}, in {took_s[0]:.3f} to {took_s[-1]:.3f}, median {statistics.median(took_s):.3f} s"

@@ -29,6 +29,7 @@ class Algorithm {
 public:
     virtual ~Algorithm() = default;
     virtual void start(const cca_start& start) = 0;
+    virtual void on_loss(const cca_loss&) {}
     virtual void on_ack(const cca_ack& ack) = 0;
     virtual void on_event(const cca_event& event) = 0;
     // Window mode (RFC 2861): sends again after so many timeouts' time of silence, ...

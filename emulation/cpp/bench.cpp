@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// What an ACK costs in the core alone: the same recorded ACKs through GR's flow
-// and through Reno, without the simulator around them.
+// What an ACK costs in the core alone: the same recorded ACKs through each
+// algorithm, GR with its epoch clock, without the simulator around them.
 #include <nanobind/nanobind.h>
 
 #include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "bbr1.h"
+#include "bbr3.h"
+#include "cubic.h"
 #include "gr_flow.h"
 #include "reno.h"
 
@@ -31,9 +34,18 @@ std::vector<cca_ack> typical_acks(std::uint32_t count) {
         ack.rate_interval_us = ack.rtt_us;
         ack.cwnd_pkts = 200;
         ack.mss_bytes = 1448;
+        ack.tx_inflight_pkts = 172;
         ack.cwnd_limited = 1;
     }
     return acks;
+}
+
+cca_start typical_start() {
+    cca_start start{};
+    start.rtt_us = 100'000;
+    start.cwnd_pkts = 10;
+    start.mss_bytes = 1448;
+    return start;
 }
 
 template <class Work>
@@ -48,10 +60,7 @@ double gr_ns(std::uint32_t count) {
     const auto acks = typical_acks(count);
     gr_params params;
     cca_params_init(&params, CCA_ID_gr);
-    cca_start start{};
-    start.rtt_us = 100'000;
-    start.cwnd_pkts = 10;
-    start.mss_bytes = 1448;
+    const cca_start start = typical_start();
     gr_flow flow;
     cca_decision decision;
     volatile std::uint64_t sink = 0;
@@ -79,6 +88,59 @@ double reno_ns(std::uint32_t count) {
     return ns;
 }
 
+// The window is lowered now and then, as losses would.
+double cubic_ns(std::uint32_t count) {
+    const auto acks = typical_acks(count);
+    const cca_start start = typical_start();
+    cubic_params params;
+    cubic_state state;
+    cca_window window{10, 100, 0};
+    volatile std::uint32_t sink = 0;
+    cca_params_init(&params, CCA_ID_cubic);
+    cubic_init(&state, &params, &start);
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (const cca_ack& ack : acks) {
+            cubic_on_ack(&state, &params, &ack, &window);
+            cubic_grow(&state, &params, &window, ack.acked_pkts);
+            if (window.cwnd_pkts > 300) window.cwnd_pkts = cubic_ssthresh(&state, &params, &window);
+        }
+    });
+    sink = sink + window.cwnd_pkts;
+    return ns;
+}
+
+double bbr_ns(std::uint32_t count) {
+    const auto acks = typical_acks(count);
+    const cca_start start = typical_start();
+    bbr1_params params;
+    bbr1_state state;
+    cca_decision decision;
+    volatile std::uint64_t sink = 0;
+    cca_params_init(&params, CCA_ID_bbr);
+    bbr1_init(&state, &params, &start, 1, &decision);
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (const cca_ack& ack : acks) bbr1_on_ack(&state, &params, &ack, &decision);
+    });
+    sink = sink + decision.pacing_bytes_per_s;
+    return ns;
+}
+
+double bbr3_ns(std::uint32_t count) {
+    const auto acks = typical_acks(count);
+    const cca_start start = typical_start();
+    bbr3_params params;
+    bbr3_state state;
+    cca_decision decision;
+    volatile std::uint64_t sink = 0;
+    cca_params_init(&params, CCA_ID_bbr3);
+    bbr3_init(&state, &params, &start, 1, &decision);
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (const cca_ack& ack : acks) bbr3_on_ack(&state, &params, &ack, &decision);
+    });
+    sink = sink + decision.pacing_bytes_per_s;
+    return ns;
+}
+
 }  // namespace
 
 void bind_bench(nb::module_& m);
@@ -87,4 +149,10 @@ void bind_bench(nb::module_& m) {
           "Nanoseconds an ACK in gr_flow_on_ack, over that many ACKs.");
     m.def("reno_ns_per_ack", &reno_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
           "Nanoseconds an ACK in reno_on_ack and reno_grow, over that many ACKs.");
+    m.def("cubic_ns_per_ack", &cubic_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in cubic_on_ack and cubic_grow, over that many ACKs.");
+    m.def("bbr_ns_per_ack", &bbr_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in bbr1_on_ack, over that many ACKs.");
+    m.def("bbr3_ns_per_ack", &bbr3_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in bbr3_on_ack, over that many ACKs.");
 }

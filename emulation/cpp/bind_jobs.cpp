@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <functional>
@@ -79,28 +80,27 @@ void bind_jobs(nb::module_& m) {
         .def(
             "__init__",
             [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
-               std::uint8_t delay_class, double start_s, std::optional<double> stop_s, std::uint32_t size_pkts) {
+               std::uint8_t delay_class, double start_s, std::optional<double> stop_s,
+               std::vector<Transfer> transfers, std::uint32_t client) {
                 new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
-                                   stop_s, size_pkts};
+                                   stop_s, std::move(transfers), client};
             },
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
-            "stop_s"_a.none() = nb::none(), "size_pkts"_a = UINT32_MAX);
+            "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
+            "transfers: none is data without end. client: whose buckets it draws from, numbered from 0.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",
-            [](Job* self, std::vector<FlowJob> flows, std::shared_ptr<Opportunities> trace, double rate_bytes_per_s,
-               std::int64_t start_ms, std::uint32_t opportunity_bytes, std::optional<std::uint64_t> buffer_pkts,
-               std::optional<std::uint64_t> buffer_bytes, double rtt_ms, double loss, double duration_s,
+            [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
+               std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
                double warmup_s, double window_s, double sample_s, std::uint64_t seed) {
                 new (self) Job{};
                 self->flows = std::move(flows);
                 SimulationConfig& c = self->config;
-                c.link.trace = std::move(trace);
-                c.link.rate_bytes_per_s = rate_bytes_per_s;
-                c.link.start_ms = start_ms;
-                c.link.opportunity_bytes = opportunity_bytes;
-                c.link.buffer_pkts = buffer_pkts.value_or(UINT64_MAX);
-                c.link.buffer_bytes = buffer_bytes.value_or(UINT64_MAX);
+                c.link = std::move(link);
+                c.before = std::move(before);
+                c.behind = std::move(behind);
+                c.acks = std::move(acks);
                 c.rtt = Duration::from_s(rtt_ms / 1000);
                 c.loss = loss;
                 c.duration = Duration::from_s(duration_s);
@@ -109,9 +109,8 @@ void bind_jobs(nb::module_& m) {
                 c.sample_every = Duration::from_s(sample_s);
                 c.seed = seed;
             },
-            "flows"_a, "trace"_a.none(), "rate_bytes_per_s"_a, "start_ms"_a, "opportunity_bytes"_a,
-            "buffer_pkts"_a.none(), "buffer_bytes"_a.none(), "rtt_ms"_a, "loss"_a, "duration_s"_a, "warmup_s"_a,
-            "window_s"_a, "sample_s"_a, "seed"_a);
+            "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
+            "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a);
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
     m.def("grid", &grid, "jobs"_a, "params"_a, "threads"_a, "progress"_a.none() = nb::none(),

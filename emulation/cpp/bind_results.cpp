@@ -23,6 +23,40 @@ nb::ndarray<nb::numpy, double> edges_us(std::uint32_t bins, std::uint32_t (*uppe
     return owned(std::move(edges));
 }
 
+Dict element_dict(const ElementResult& element) {
+    Dict out;
+    out["entered"] = element.entered;
+    out["passed"] = element.passed;
+    out["dropped"] = element.dropped;
+    out["codel_dropped"] = element.codel_dropped;
+    out["inside"] = element.inside;
+    out["delay_hist"] = owned(element.delay_hist);
+    return out;
+}
+
+Dict element_series_dict(const SimulationResult& r) {
+    const ElementSeries& series = r.element_series;
+    const std::size_t n = series.time_s.size(), elements = r.elements.size();
+    Dict out;
+    out["time_s"] = owned(series.time_s);
+    out["dropped"] = owned(series.dropped, {n, elements});
+    out["inside"] = owned(series.inside, {n, elements});
+    return out;
+}
+
+void add_transfers(Dict& out, const FlowResult& flow) {
+    std::vector<double> start_s, complete_s;
+    std::vector<std::uint32_t> size_pkts;
+    for (const TransferResult& t : flow.transfers) {
+        start_s.push_back(t.start_s);
+        complete_s.push_back(t.complete_s);
+        size_pkts.push_back(t.size_pkts);
+    }
+    out["transfer_start_s"] = owned(std::move(start_s));
+    out["transfer_complete_s"] = owned(std::move(complete_s));
+    out["transfer_size_pkts"] = owned(std::move(size_pkts));
+}
+
 Dict flow_dict(const FlowResult& flow) {
     std::vector<std::uint64_t> at, measured;
     std::vector<std::uint32_t> epoch, state, turn;
@@ -43,6 +77,7 @@ Dict flow_dict(const FlowResult& flow) {
     out["all_sent_pkts"] = flow.all_sent_pkts;
     out["complete_s"] = flow.complete_s;
     out["rtt_hist"] = owned(flow.rtt_hist);
+    add_transfers(out, flow);
     out["turn_at_us"] = owned(std::move(at));
     out["turn_measured_bytes_per_s"] = owned(std::move(measured));
     out["turn_epoch"] = owned(std::move(epoch));
@@ -87,6 +122,7 @@ Dict series_dict(const SimulationResult& r) {
     column("queueing_delay_ms", &SeriesPoint::queueing_delay_ms);
     column("cwnd_pkts", &SeriesPoint::cwnd_pkts);
     column("pacing_mbps", &SeriesPoint::pacing_mbps);
+    column("retransmitted_pkts", &SeriesPoint::retransmitted_pkts);
     column("flow", &SeriesPoint::flow);
     column("mode", &SeriesPoint::mode);
     return out;
@@ -113,11 +149,19 @@ void bind_results(nb::module_& m) {
                          for (const FlowResult& flow : r.flows) out.append(flow_dict(flow));
                          return out;
                      })
-        .def_prop_ro("series", &series_dict);
+        .def_prop_ro("series", &series_dict)
+        .def_prop_ro("elements",
+                     [](const SimulationResult& r) {
+                         nb::typed<nb::list, Dict> out;
+                         for (const ElementResult& element : r.elements) out.append(element_dict(element));
+                         return out;
+                     })
+        .def_prop_ro("element_series", &element_series_dict)
+        .def_prop_ro("acks", [](const SimulationResult& r) { return element_dict(r.acks); });
     m.def("delay_edges_us", [] { return edges_us<DelayHistogram>(DelayHistogram::kBins, &DelayHistogram::upper_ticks); },
           "Upper edges of the bins of delay_hist.");
     m.def("compact_edges_us", [] { return edges_us<CompactBins>(CompactBins::kBins, &CompactBins::upper_ticks); },
           "Upper edges of the bins of windows and grids.");
     m.def("rtt_edges_us", [] { return edges_us<FineLog>(FineLog::Bins::kBins, &FineLog::Bins::upper_ticks); },
-          "Upper edges of the bins of rtt_hist.");
+          "Upper edges of the bins of rtt_hist and of the elements' delay_hist.");
 }

@@ -35,6 +35,7 @@ public:
         inner_->start(start);
         obey();
     }
+    void on_loss(const cca_loss& loss) override { inner_->on_loss(loss); }
     void on_ack(const cca_ack& ack) override {
         told_->push_back({ack.now_us, "ack",
                           {ack.acked_pkts, ack.lost_pkts, ack.inflight_pkts, ack.rtt_us, ack.rate_pkts,
@@ -73,8 +74,8 @@ private:
 
 class LoneSender {
 public:
-    LoneSender(const FlowJob& flow, std::uint32_t window_pkts) {
-        sender_ = std::make_unique<Sender>(0, std::make_unique<Overheard>(make_algorithm(flow, 0), &told_), flow.size_pkts);
+    LoneSender(const FlowJob& flow, std::uint32_t size_pkts, std::uint32_t window_pkts) : size_pkts_(size_pkts) {
+        sender_ = std::make_unique<Sender>(0, std::make_unique<Overheard>(make_algorithm(flow, 0), &told_), size_pkts);
         sender_->offer_window(window_pkts);
     }
 
@@ -82,7 +83,8 @@ public:
         return collect([&](auto send) { sender_->start(Instant{now_ns}, Duration{rtt_ns}, send); });
     }
     std::vector<Packet> more(std::int64_t now_ns, std::uint32_t pkts) {
-        return collect([&](auto send) { sender_->more(Instant{now_ns}, pkts, send); });
+        size_pkts_ += pkts;
+        return collect([&](auto send) { sender_->supply(Instant{now_ns}, size_pkts_, send); });
     }
     std::vector<Packet> on_ack(std::int64_t now_ns, const Ack& ack) {
         return collect([&](auto send) { sender_->on_ack(Instant{now_ns}, ack, send); });
@@ -102,6 +104,7 @@ private:
         return sent;
     }
 
+    std::uint32_t size_pkts_;
     std::vector<Told> told_;
     std::unique_ptr<Sender> sender_;
 };
@@ -139,7 +142,8 @@ void bind_sender(nb::module_& m);
 void bind_sender(nb::module_& m) {
     bind_packets(m);
     nb::class_<LoneSender>(m, "LoneSender", "A sender by itself; it keeps what its algorithm is told.")
-        .def(nb::init<const FlowJob&, std::uint32_t>(), "flow"_a, "window_pkts"_a = kNoNumber)
+        .def(nb::init<const FlowJob&, std::uint32_t, std::uint32_t>(), "flow"_a, "size_pkts"_a = kNoNumber,
+             "window_pkts"_a = kNoNumber)
         .def("start", &LoneSender::start, "now_ns"_a, "rtt_ns"_a)
         .def("more", &LoneSender::more, "now_ns"_a, "pkts"_a)
         .def("on_ack", &LoneSender::on_ack, "now_ns"_a, "ack"_a)

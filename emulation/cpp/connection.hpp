@@ -10,7 +10,6 @@
 
 #include "algorithm.hpp"
 #include "cwnd_usage.hpp"
-#include "link.hpp"
 #include "loss_probe.hpp"
 #include "pacer.hpp"
 #include "packet.hpp"
@@ -119,6 +118,10 @@ protected:
             report->rtt_us = last_rtt_us_;
         }
         if (delivery.pkts) rates_.sample(now_us, delivery.pkts, delivery.newest, rto_.min_rtt_us(), report);
+        if (report->rate_interval_us) {
+            report->tx_inflight_pkts = delivery.newest.tx_inflight_pkts;
+            lost_base_pkts_ = delivery.newest.lost_before_pkts;
+        }
         if (advanced) rto_.progressed();
     }
 
@@ -128,6 +131,7 @@ protected:
         untold_lost_pkts_ = 0;
         report->inflight_pkts = board_.in_flight();
         report->delivered_pkts = rates_.delivered_pkts();
+        if (report->tx_inflight_pkts) report->lost_since_pkts = board_.lost_total() - lost_base_pkts_;
         report->cwnd_pkts = algorithm_->decision().cwnd_pkts;
         report->mss_bytes = kMssBytes;
         report->cwnd_limited = usage_.is_limited(report->cwnd_pkts, algorithm_->is_in_slow_start());
@@ -144,7 +148,7 @@ protected:
     std::uint32_t detect_losses(Instant now) {
         std::uint32_t lost_pkts = 0;
         reorder_wait_us_ = rack_.detect(board_, low_us(now), reorder_window_us(), [&](std::uint32_t seq) {
-            board_.lose(seq);
+            lose(now, seq);
             ++lost_pkts;
         });
         if (lost_pkts && state_ == State::open) {
@@ -152,6 +156,13 @@ protected:
             tell(CCA_RECOVERY_ENTERED, now);
         }
         return lost_pkts;
+    }
+
+    void lose(Instant now, std::uint32_t seq) {
+        board_.lose(seq);
+        const Segment& segment = board_[seq];
+        algorithm_->on_loss({now.us(), rates_.delivered_pkts(), segment.tx_inflight_pkts,
+                             board_.lost_total() - segment.lost_before_pkts, segment.app_limited});
     }
 
     void begin_episode(State state) {
@@ -197,12 +208,12 @@ protected:
         tell(CCA_UNDO, now);
     }
 
-    void lose_overdue(std::uint32_t now_us) {
-        const std::uint32_t window_us = reorder_window_us();
+    void lose_overdue(Instant now) {
+        const std::uint32_t now_us = low_us(now), window_us = reorder_window_us();
         for (std::uint32_t seq = board_.una(); seq != board_.next(); ++seq) {
             const Segment& segment = board_[seq];
             if (segment.arrived || segment.lost) continue;
-            if (seq == board_.una() || rack_.is_overdue(segment, now_us, window_us)) board_.lose(seq);
+            if (seq == board_.una() || rack_.is_overdue(segment, now_us, window_us)) lose(now, seq);
         }
     }
 
@@ -237,6 +248,7 @@ protected:
     std::uint32_t reorder_wait_us_ = 0;      // until the next segment in doubt is lost; 0: none is
     std::uint32_t untold_lost_pkts_ = 0;     // that a timer found
     std::uint32_t episode_end_ = 0;          // ends with this acknowledged
+    std::uint32_t lost_base_pkts_ = 0;       // lost when the sampled segment was sent
     std::uint32_t used_pkts_ = 0;            // outstanding at most, since used_at_
     Instant used_at_{}, last_sent_at_{};
     SenderCounters counters_;

@@ -3,6 +3,8 @@
 
 #include <stdexcept>
 
+#include "bbr_algorithm.hpp"
+#include "cubic_algorithm.hpp"
 #include "gr_algorithm.hpp"
 #include "reno_algorithm.hpp"
 
@@ -16,12 +18,21 @@ std::uint32_t id_of(const std::string& cca) {
 
 namespace {
 
-gr_params gr_params_of(const std::vector<std::uint32_t>& values) {
-    gr_params params;
+// A struct of kmod/core that has a word for each line of params.def.
+template <class Params>
+Params params_of(const std::string& cca, const std::vector<std::uint32_t>& values) {
+    Params params;
     if (values.size() * sizeof(std::uint32_t) != sizeof(params))
-        throw std::invalid_argument("gr: expected a value for each of its parameters");
+        throw std::invalid_argument(cca + ": expected a value for each of its parameters");
     for (std::uint32_t i = 0; i < values.size(); ++i) cca_param_set(&params, i, values[i]);
     return params;
+}
+
+// Flows' hashes follow each other; what is drawn from them should not.
+std::uint32_t mix(std::uint32_t hash) {
+    hash = (hash ^ hash >> 16) * 0x7feb352du;
+    hash = (hash ^ hash >> 15) * 0x846ca68bu;
+    return hash ^ hash >> 16;
 }
 
 }  // namespace
@@ -32,9 +43,16 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
         return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
     }
     if (flow.cca == "gr")
-        return std::make_unique<GrAlgorithm>(gr_params_of(flow.params), flow.table, flow.delay_class, hash);
+        return std::make_unique<GrAlgorithm>(params_of<gr_params>(flow.cca, flow.params), flow.table, flow.delay_class,
+                                             hash);
     if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
-    throw std::invalid_argument("cca: expected gr, reno or fixed, got " + flow.cca);
+    if (flow.cca == "cubic")
+        return std::make_unique<CubicAlgorithm>(CubicCore(params_of<cubic_params>(flow.cca, flow.params)));
+    if (flow.cca == "bbr")
+        return std::make_unique<Bbr1Algorithm>(params_of<bbr1_params>(flow.cca, flow.params), mix(hash));
+    if (flow.cca == "bbr3")
+        return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
+    throw std::invalid_argument("cca: expected gr, reno, cubic, bbr, bbr3 or fixed, got " + flow.cca);
 }
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
@@ -42,7 +60,8 @@ SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     auto hash = static_cast<std::uint32_t>(job.config.seed);
     for (const FlowJob& flow : job.flows)
         flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
-                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.size_pkts});
+                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
+                         flow.client});
     return run_simulation(job.config, std::move(flows), &cancel);
 }
 

@@ -22,7 +22,8 @@ struct FlowJob {
     std::uint8_t delay_class = 0;
     double start_s = 0;
     std::optional<double> stop_s;
-    std::uint32_t size_pkts = UINT32_MAX;
+    std::vector<Transfer> transfers;
+    std::uint32_t client = 0;
 };
 
 struct Job {

@@ -14,6 +14,9 @@
 
 namespace ccatune {
 
+inline constexpr std::uint32_t kWireBytes = 1500;
+inline constexpr std::uint32_t kMssBytes = 1448;    // less IPv4, TCP and its timestamps
+inline constexpr std::uint32_t kAckWireBytes = 52;  // IPv4, TCP and its timestamps
 inline constexpr std::uint32_t kNoNumber = UINT32_MAX;
 
 inline std::uint32_t low_us(Instant at) { return static_cast<std::uint32_t>(at.us()); }
@@ -21,11 +24,12 @@ inline std::uint32_t low_us(Instant at) { return static_cast<std::uint32_t>(at.u
 // One full segment. tx counts a flow's transmissions and sent_us is the time of
 // this one: together what a timestamp option tells (RFC 7323), without its ticks.
 struct Packet {
-    Instant enqueued_at;  // at the bottleneck
+    Instant sent_at;
     std::uint32_t seq;
     std::uint32_t tx;
     std::uint32_t flow;
     std::uint32_t sent_us;
+    Instant queued_at{};  // set by each queue that it enters
 };
 
 struct SeqRange {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Random numbers of a flow's path: splitmix64 (Steele, Lea, Flood, "Fast
-// splittable pseudorandom number generators", OOPSLA 2014), started from the
-// scenario's seed and the flow's number, so that what one flow meets does not
-// depend on how many packets another sent.
+// Random numbers of a flow's path or of an element: splitmix64 (Steele, Lea,
+// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), started
+// from the scenario's seed and the number of a stream: a flow's own (below 2^32),
+// so that what one flow meets does not depend on how many packets another sent,
+// or 2^32 and more for the elements of a path.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,9 @@ public:
     Random(std::uint64_t seed, std::uint64_t stream) : state_(mix(seed) ^ mix(stream * kGolden + 1)) {}
 
     std::uint64_t next() { return mix(state_ += kGolden); }
+
+    // Even over [0, 1), in steps of 2^-53.
+    double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
 private:
     static constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15;

@@ -10,7 +10,7 @@ namespace ccatune {
 class RenoCore {
 public:
     void start(const cca_start&) { reno_init(&state_); }
-    void on_ack(const cca_ack& ack) { reno_on_ack(&state_, &ack); }
+    void on_ack(const cca_ack& ack, cca_window*) { reno_on_ack(&state_, &ack); }
     void grow(cca_window* window, std::uint32_t acked_pkts) { reno_grow(&state_, window, acked_pkts); }
     std::uint32_t ssthresh(cca_window* window) { return reno_ssthresh(&state_, window); }
     std::uint32_t undo(const cca_window* window) { return reno_undo(&state_, window); }

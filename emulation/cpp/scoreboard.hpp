@@ -32,9 +32,11 @@ struct Segment {
         std::uint32_t run_end;         // once arrived: all before it have arrived too
     };
     std::uint32_t tx;
+    std::uint32_t tx_inflight_pkts;  // when this was sent, itself among them
+    std::uint32_t lost_before_pkts;  // of the connection, when this was sent
     bool arrived, lost, resent, app_limited;
 };
-static_assert(sizeof(Segment) == 24, "a segment in flight is what a flow's memory goes into");
+static_assert(sizeof(Segment) == 32, "a segment in flight is what a flow's memory goes into");
 
 class Scoreboard {
 public:
@@ -42,6 +44,7 @@ public:
     std::uint32_t next() const { return next_; }
     std::uint32_t in_flight() const { return in_flight_; }
     std::uint32_t sacked() const { return sacked_; }
+    std::uint32_t lost_total() const { return lost_total_; }
     bool has_outstanding() const { return next_ != una_; }
     bool has_lost() const { return lost_count_ != 0; }
     bool is_outstanding(std::uint32_t seq) const { return seq - una_ < next_ - una_; }
@@ -108,6 +111,7 @@ public:
         segment.lost = true;
         --in_flight_;
         ++lost_count_;
+        ++lost_total_;
         lost_.push_back(seq);
         std::push_heap(lost_.begin(), lost_.end(), std::greater<>{});
     }
@@ -159,6 +163,7 @@ private:
     std::vector<std::uint32_t> lost_;  // a heap, the lowest on top; some are lost no more
     std::uint32_t una_ = 0, next_ = 0;
     std::uint32_t in_flight_ = 0, sacked_ = 0, lost_count_ = 0;
+    std::uint32_t lost_total_ = 0;  // taken for lost so far, each time anew
 };
 
 }  // namespace ccatune

@@ -22,7 +22,7 @@
 // an episode; losses; the algorithm; sending; timers. One timer, as in Linux,
 // is a timeout, a probe, or the end of the reordering window.
 //
-// The seam to the rest of the engine: start(), more(), on_ack(), on_timer(),
+// The seam to the rest of the engine: start(), supply(), on_ack(), on_timer(),
 // timer_at() and the packets it hands to `send`.
 //
 // DEVIATION: a probe that repeats a segment in flight does not count twice in
@@ -65,11 +65,12 @@ public:
 
     void stop() { running_ = false; }
 
-    // The application hands over more; on a connection that had gone quiet this is a transfer of its own.
+    // The application has more: size_pkts in all from now on. On a connection that had gone quiet this is a transfer
+    // of its own.
     template <class Send>
-    void more(Instant now, std::uint32_t pkts, Send&& send) {
+    void supply(Instant now, std::uint32_t size_pkts, Send&& send) {
         const bool was_quiet = !board_.has_outstanding() && board_.next() == size_pkts_ && rates_.is_app_limited();
-        size_pkts_ = kNoNumber - size_pkts_ < pkts ? kNoNumber : size_pkts_ + pkts;
+        size_pkts_ = size_pkts;
         if (was_quiet) end_silence(now);
         send_what_may(now, send);
     }
@@ -159,6 +160,8 @@ private:
         const std::uint32_t now_us = low_us(now);
         rates_.stamp(segment, now_us);
         segment.tx = next_tx_;
+        segment.tx_inflight_pkts = board_.in_flight();
+        segment.lost_before_pkts = board_.lost_total();
         ++counters_.sent;
         ++algorithm_->host.sent_pkts;
         last_sent_at_ = now;
@@ -275,7 +278,7 @@ private:
     void time_out(Instant now, Send&& send) {
         ++counters_.timeouts;
         const bool is_first = state_ == State::open;
-        lose_overdue(low_us(now));
+        lose_overdue(now);
         begin_episode(State::loss);
         undo_.timed_out(next_tx_, is_first);
         rto_.timed_out();

@@ -16,18 +16,21 @@ namespace {
 // Events between two looks at whether the run was cancelled: some milliseconds.
 constexpr std::uint32_t kEventsPerLook = 1u << 16;
 
-// Sources of events: the link, the sampler, and four for each flow.
+// Sources of events: the link, the sampler, four for each flow, and behind these
+// the elements of the path and the ACKs' way back.
 enum Source : std::uint32_t { kLink = 0, kSampler = 1, kFlows = 2 };
 enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife, kPerFlow };
 
 struct Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : sender(id, std::move(config.algorithm), config.size_pkts),
+        : application(std::move(config.transfers)),
+          sender(id, std::move(config.algorithm), application.begin(config.start)),
           receiver(sim.ack_every, sim.delayed_ack),
           random(sim.seed, id),
           start(config.start),
           stop(config.stop) {}
 
+    Application application;
     Sender sender;
     Receiver receiver;
     Fifo<Ack> acks;
@@ -38,18 +41,35 @@ struct Flow {
     FineLog rtt_hist;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;
-    std::uint64_t sampled_pkts = 0;
+    std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
 };
 
+PathContext context_of(const SimulationConfig& config, const std::vector<FlowConfig>& flows, std::size_t elements_before) {
+    PathContext context;
+    context.seed = config.seed;
+    context.first_stream = (elements_before + 1) << 32;
+    for (const FlowConfig& flow : flows) context.client_of.push_back(flow.client);
+    return context;
+}
+
+// kElements: whether there is more on the path than the bottleneck. Runs without
+// pay nothing for what others can have.
+template <bool kElements>
 class Simulation {
 public:
     Simulation(const SimulationConfig& config, std::vector<FlowConfig> flows)
         : config_(config),
           link_(config.link),
           chance_(config.loss),
-          heap_(kFlows + flows.size() * kPerFlow),
+          before_(config.before, context_of(config, flows, 0),
+                  [this](Instant now, const Packet& packet) { link_.enqueue(now, packet); }),
+          behind_(config.behind, context_of(config, flows, config.before.size()),
+                  [this](Instant now, const Packet& packet) { receive(now, packet); }),
+          first_element_(kFlows + static_cast<std::uint32_t>(flows.size()) * kPerFlow),
+          heap_(first_element_ + (kElements ? before_.size() + behind_.size() + 1 : 0)),
           measured_from_(Instant{} + config.warmup),
           end_(Instant{} + config.duration) {
+        if (!config.acks.is_plain()) ack_path_.emplace(config.acks);
         flows_.reserve(flows.size());
         for (std::uint32_t id = 0; id < flows.size(); ++id) {
             flows_.emplace_back(id, std::move(flows[id]), config);
@@ -65,6 +85,7 @@ public:
             const Instant now = heap_.first_at();
             if (!measuring_ && now >= measured_from_) begin_measuring();
             act(heap_.first(), now);
+            if constexpr (kElements) reschedule_elements();
         }
         if (!measuring_) begin_measuring();
         return finish();
@@ -76,13 +97,15 @@ private:
     void act(std::uint32_t source_id, Instant now) {
         if (source_id == kLink) return serve(now);
         if (source_id == kSampler) return sample(now);
+        if constexpr (kElements)
+            if (source_id >= first_element_) return act_element(source_id - first_element_, now);
         const std::uint32_t id = (source_id - kFlows) / kPerFlow;
         Flow& flow = flows_[id];
         switch ((source_id - kFlows) % kPerFlow) {
             case kAcks:
                 return take_ack(now, id, flow);
             case kSenderTimer:
-                flow.sender.on_timer(now, [&](const Packet& p) { enqueue(p); });
+                flow.sender.on_timer(now, [&](const Packet& p) { enqueue(now, p); });
                 break;
             case kReceiverTimer: {
                 Ack ack;
@@ -95,41 +118,92 @@ private:
         schedule(id, flow);
     }
 
-    void live(Instant now, std::uint32_t id, Flow& flow) {
-        if (flow.started) {
+    // Starts the flow, its next transfer, or stops it.
+    [[gnu::noinline, gnu::cold]] void live(Instant now, std::uint32_t id, Flow& flow) {
+        const auto send = [&](const Packet& p) { enqueue(now, p); };
+        heap_.move(source(id, kLife), flow.started && now >= flow.stop ? Instant::never() : flow.stop);
+        if (!flow.started) {
+            flow.started = true;
+            flow.sender.start(now, config_.rtt + wait_of_probe(now), send);
+        } else if (now >= flow.stop) {
             flow.sender.stop();
-            heap_.move(source(id, kLife), Instant::never());
-            return;
+        } else {
+            flow.sender.supply(now, flow.application.begin(now), send);
         }
-        flow.started = true;
-        heap_.move(source(id, kLife), flow.stop);
-        flow.sender.start(now, config_.rtt + link_.wait_of_probe(now), [&](const Packet& p) { enqueue(p); });
     }
+
+    // All that the sender had is acknowledged.
+    [[gnu::noinline, gnu::cold]] void finish_transfer(Instant now, std::uint32_t id, Flow& flow) {
+        if (!flow.application.is_busy()) return;
+        const Instant next = flow.application.complete(now);
+        if (flow.application.is_over()) flow.result.complete_s = now.s();
+        if (now >= flow.stop || next >= flow.stop) return;
+        if (next > now)
+            heap_.move(source(id, kLife), next);
+        else
+            flow.sender.supply(now, flow.application.begin(now), [&](const Packet& p) { enqueue(now, p); });
+    }
+
+    Duration wait_of_probe(Instant now) const {
+        Duration wait = link_.wait_of_probe(now) + before_.wait_of_probe(now) + behind_.wait_of_probe(now);
+        return ack_path_ ? wait + ack_path_->wait_of_probe(now) : wait;
+    }
+
+    // --- elements of the path
+
+    Element& element(std::size_t i) { return i < before_.size() ? before_[i] : behind_[i - before_.size()]; }
+
+    void act_element(std::size_t i, Instant now) {
+        if (i < before_.size() + behind_.size()) return element(i).act(now);
+        ack_path_->act(now, [&](std::uint32_t id, const Ack& ack) { propagate(now, id, flows_[id], ack); });
+    }
+
+    void reschedule_elements() {
+        const std::size_t n = before_.size() + behind_.size();
+        for (std::size_t i = 0; i < n; ++i)
+            heap_.move(first_element_ + static_cast<std::uint32_t>(i), element(i).next_at());
+        if (ack_path_) heap_.move(first_element_ + static_cast<std::uint32_t>(n), ack_path_->next_at());
+        heap_.move(kLink, link_.next_at());
+    }
+
+    // --- packets and ACKs
 
     void schedule(std::uint32_t id, const Flow& flow) {
         heap_.move(source(id, kSenderTimer), flow.sender.timer_at());
         heap_.move(kLink, link_.next_at());
     }
 
-    void enqueue(const Packet& packet) { link_.enqueue(packet); }
+    void enqueue(Instant now, const Packet& packet) {
+        if (!kElements || before_.empty())
+            link_.enqueue(now, packet);
+        else
+            before_.take(now, packet);
+    }
 
     void take_ack(Instant now, std::uint32_t id, Flow& flow) {
         const Ack ack = flow.acks.front();
         flow.acks.pop();
         heap_.move(source(id, kAcks), flow.acks.empty() ? Instant::never() : flow.acks.front().arrives_at);
-        const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(p); });
+        const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
         if (measuring_ && sampled) flow.rtt_hist.add(flow.sender.last_rtt());
-        if (flow.sender.is_complete() && flow.result.complete_s < 0) [[unlikely]]
-            flow.result.complete_s = now.s();
+        if (flow.sender.is_complete()) [[unlikely]]
+            finish_transfer(now, id, flow);
         schedule(id, flow);
     }
 
-    void send_ack(Instant now, std::uint32_t id, Flow& flow, Ack ack) {
+    void send_ack(Instant now, std::uint32_t id, Flow& flow, const Ack& ack) {
+        if (kElements && ack_path_)
+            ack_path_->take(now, id, ack);
+        else
+            propagate(now, id, flow, ack);
+        heap_.move(source(id, kReceiverTimer), flow.receiver.timer_at());
+    }
+
+    void propagate(Instant now, std::uint32_t id, Flow& flow, Ack ack) {
         ack.arrives_at = now + config_.rtt;
         const bool was_empty = flow.acks.empty();
         flow.acks.push(ack);
         if (was_empty) heap_.move(source(id, kAcks), ack.arrives_at);
-        heap_.move(source(id, kReceiverTimer), flow.receiver.timer_at());
     }
 
     void serve(Instant now) {
@@ -143,7 +217,7 @@ private:
         Flow& flow = flows_[packet.flow];
         ++result_.all_packets;
         ++flow.result.delivered_pkts;
-        last_delay_ = now - packet.enqueued_at;
+        last_delay_ = now - packet.queued_at;
         if (measuring_) {
             ++window_.packets;
             window_.hist[CompactBins::bin_of(ticks_of(last_delay_))]++;
@@ -154,6 +228,14 @@ private:
             ++result_.lost_at_random;
             return;
         }
+        if (!kElements || behind_.empty())
+            receive(now, packet);
+        else
+            behind_.take(now, packet);
+    }
+
+    void receive(Instant now, const Packet& packet) {
+        Flow& flow = flows_[packet.flow];
         Ack ack;
         if (flow.receiver.take(now, packet, &ack))
             send_ack(now, packet.flow, flow, ack);
@@ -170,6 +252,8 @@ private:
             flow.goodput_base = flow.receiver.in_order();
             flow.sender_base = flow.sender.counters();
         }
+        for (std::size_t i = 0; i < before_.size() + behind_.size(); ++i) element(i).begin_measuring();
+        if (ack_path_) ack_path_->begin_measuring();
     }
 
     void open_window(Instant at) {
@@ -198,17 +282,44 @@ private:
             static_cast<double>(link_.capacity_bytes(now - config_.sample_every, now)) * 8e-6 / span_s;
         for (std::uint32_t id = 0; id < flows_.size(); ++id) {
             Flow& flow = flows_[id];
-            const std::uint64_t total = flow.sender.counters().sent;
+            const std::uint64_t resent = flow.sender.counters().retransmitted;
             const cca_decision& d = flow.sender.algorithm().decision();
             const double rate = static_cast<double>(series_delivered(flow)) * kWireBytes * 8e-6 / span_s;
-            (void)total;
             result_.series.push_back({now.s(), capacity, rate, flow.sender.last_rtt().s() * 1e3,
                                       static_cast<double>(link_.queued()), last_delay_.s() * 1e3,
                                       static_cast<double>(d.cwnd_pkts),
-                                      static_cast<double>(d.pacing_bytes_per_s) * 8e-6, id,
+                                      static_cast<double>(d.pacing_bytes_per_s) * 8e-6,
+                                      static_cast<double>(resent - flow.sampled_resent_pkts), id,
                                       flow.sender.algorithm().mode()});
+            flow.sampled_resent_pkts = resent;
         }
+        sample_elements(now);
         heap_.move(kSampler, now + config_.sample_every);
+    }
+
+    // In the order of a packet's way: before, the link, its random loss, behind.
+    std::vector<ElementResult> elements() const {
+        std::vector<ElementResult> rows;
+        for (std::size_t i = 0; i < before_.size(); ++i) rows.push_back(before_[i].result());
+        const std::uint64_t dropped = link_.full_drops() + link_.codel_drops();
+        rows.push_back({result_.all_packets + dropped + link_.queued(), result_.all_packets, dropped,
+                        link_.codel_drops(), link_.queued(), {}});
+        if (config_.loss > 0)
+            rows.push_back({result_.all_packets, result_.all_packets - result_.lost_at_random, result_.lost_at_random,
+                            0, 0, {}});
+        for (std::size_t i = 0; i < behind_.size(); ++i) rows.push_back(behind_[i].result());
+        return rows;
+    }
+
+    void sample_elements(Instant now) {
+        const std::vector<ElementResult> rows = elements();
+        sampled_drops_.resize(rows.size());
+        result_.element_series.time_s.push_back(now.s());
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            result_.element_series.dropped.push_back(rows[i].dropped - sampled_drops_[i]);
+            result_.element_series.inside.push_back(rows[i].inside);
+            sampled_drops_[i] = rows[i].dropped;
+        }
     }
 
     std::uint64_t series_delivered(Flow& flow) {
@@ -223,8 +334,10 @@ private:
         while (window_end_ < end_) next_window();
         close_window(end_);
         result_.delivered_bytes = result_.packets * kWireBytes;
-        result_.dropped = link_.drops();
+        result_.dropped = link_.full_drops() + link_.codel_drops();
         result_.queued = link_.queued();
+        result_.elements = elements();
+        if (ack_path_) result_.acks = ack_path_->result();
         if (config_.fine_histogram) result_.delay_hist = delays_.counts();
         for (Flow& flow : flows_) {
             FlowResult& r = flow.result;
@@ -232,6 +345,7 @@ private:
             r.goodput_pkts = flow.receiver.in_order() - flow.goodput_base;
             r.sender = c - flow.sender_base;
             r.all_sent_pkts = c.sent;
+            r.transfers = flow.application.results();
             r.turns = flow.sender.algorithm().turns();
             r.rtt_hist.assign(flow.rtt_hist.counts().begin(), flow.rtt_hist.counts().end());
             result_.flows.push_back(std::move(r));
@@ -242,12 +356,16 @@ private:
     const SimulationConfig& config_;
     Link link_;
     Chance chance_;
+    Path before_, behind_;
+    std::optional<AckPath> ack_path_;
+    std::uint32_t first_element_;
     SourceHeap heap_;
     std::vector<Flow> flows_;
     Instant measured_from_, end_, window_start_, window_end_;
     bool measuring_ = false;
     Duration last_delay_{};
     DelayHistogram delays_;
+    std::vector<std::uint64_t> sampled_drops_;
     WindowResult window_{};
     SimulationResult result_;
 };
@@ -256,7 +374,9 @@ private:
 
 SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
                                 const std::atomic<bool>* cancel) {
-    return Simulation(config, std::move(flows)).run(cancel);
+    if (config.before.empty() && config.behind.empty() && config.acks.is_plain())
+        return Simulation<false>(config, std::move(flows)).run(cancel);
+    return Simulation<true>(config, std::move(flows)).run(cancel);
 }
 
 }  // namespace ccatune

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: MIT
 // One run: flows that share a bottleneck.
 //
-//   sender --> [queue | link] --> (random loss) --> receiver --> propagation --> sender
+//   sender --> before --> [queue | link] --> (random loss) --> behind --> receiver
+//     ^                                                                      |
+//     +---------------- propagation <-- (uplink) <-- (held ACKs) <-----------+
 //
-// With one bottleneck only the sum of the propagation delays matters to a flow,
-// so all of it lies on the way back: a packet enters the queue when it is sent,
-// which saves an event a packet. Random loss hits what the link has delivered,
-// as on a radio link: it has used capacity.
+// before and behind are elements in a stated order (path.hpp), none of them by
+// default. Only the sum of the propagation delays matters to a flow, so all of it
+// lies on the way back: a packet enters the path when it is sent, which saves an
+// event a packet. Random loss hits what the link has delivered, as on a radio
+// link: it has used capacity.
+//
+// Every packet sent has been received, dropped or lost by one element, or is
+// inside one; each row of `elements` counts  entered = passed + dropped + inside,
+// and what one passed has entered the next.
 #pragma once
 
 #include <array>
@@ -15,9 +22,12 @@
 #include <memory>
 #include <vector>
 
+#include "ack_path.hpp"
 #include "algorithm.hpp"
+#include "application.hpp"
 #include "histogram.hpp"
 #include "link.hpp"
+#include "path.hpp"
 #include "sender.hpp"
 
 namespace ccatune {
@@ -26,11 +36,14 @@ struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
     Instant start{};
     Instant stop = Instant::never();
-    std::uint32_t size_pkts = UINT32_MAX;  // then the application has no more
+    std::vector<Transfer> transfers;  // none: data without end
+    std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
 };
 
 struct SimulationConfig {
     LinkConfig link;
+    std::vector<ElementConfig> before, behind;
+    AckPathConfig acks;
     Duration rtt = Duration::from_ms(100);
     double loss = 0;
     std::uint32_t ack_every = 2;
@@ -49,6 +62,7 @@ struct FlowResult {
     SenderCounters sender;             // in the measured time
     std::uint64_t all_sent_pkts = 0;   // in the whole run
     double complete_s = -1;            // when all the application had was acknowledged; -1: not
+    std::vector<TransferResult> transfers;  // those that have begun
     std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
     std::vector<EpochTurn> turns;
 };
@@ -61,7 +75,15 @@ struct WindowResult {
 
 struct SeriesPoint {
     double time_s, capacity_mbps, rate_mbps, rtt_ms, queue_pkts, queueing_delay_ms, cwnd_pkts, pacing_mbps;
+    double retransmitted_pkts;  // since the point before
     std::uint32_t flow, mode;
+};
+
+// Of each element in the order of `elements`, a row a sample.
+struct ElementSeries {
+    std::vector<double> time_s;
+    std::vector<std::uint64_t> dropped;  // since the last sample
+    std::vector<std::uint64_t> inside;
 };
 
 struct SimulationResult {
@@ -73,6 +95,9 @@ struct SimulationResult {
     std::vector<WindowResult> windows;
     std::vector<FlowResult> flows;
     std::vector<SeriesPoint> series;
+    std::vector<ElementResult> elements;  // before, the link, its random loss if it has any, behind
+    ElementSeries element_series;
+    ElementResult acks;                   // held and in the uplink; zeros for a plain way back
 };
 
 // A run that was told to stop.

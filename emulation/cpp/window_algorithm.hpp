@@ -3,11 +3,11 @@
 // and shrinks a window (kmod/core/cca.h). Core brings:
 //
 //   void     start(const cca_start&)
-//   void     on_ack(const cca_ack&)                 told of every ACK
+//   void     on_ack(const cca_ack&, cca_window*)    told of every ACK
 //   void     grow(cca_window*, acked_pkts)          where the window may grow
 //   u32      ssthresh(cca_window*)                  an episode of losses begins
 //   u32      undo(const cca_window*)                it was spurious
-//   void     on_event(const cca_event&)             whatever else it wants to know
+//   void     on_event(const cca_event&)             told of it, behind what it was asked for it
 //
 // States of the window:
 //
@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "algorithm.hpp"
 #include "prr.hpp"
@@ -31,6 +32,8 @@ namespace ccatune {
 template <class Core>
 class WindowAlgorithm : public Algorithm {
 public:
+    explicit WindowAlgorithm(Core core = Core{}) : core_(std::move(core)) {}
+
     void start(const cca_start& start) final {
         initial_pkts_ = start.cwnd_pkts;
         window_ = {start.cwnd_pkts, CCA_MAX_PKTS, 0};
@@ -39,7 +42,7 @@ public:
     }
 
     void on_ack(const cca_ack& ack) final {
-        core_.on_ack(ack);
+        core_.on_ack(ack, &window_);
         if (state_ == State::reducing) {
             decide(prr_.window(ack, window_.ssthresh_pkts, host.sent_pkts, host.advanced));
             return;
@@ -49,33 +52,9 @@ public:
     }
 
     void on_event(const cca_event& event) final {
+        const bool stays = follow(event);
         core_.on_event(event);
-        switch (event.kind) {
-            case CCA_RECOVERY_ENTERED:
-                begin_episode();
-                state_ = State::reducing;
-                prr_.begin(host.sent_pkts);
-                // The first retransmission goes, whatever finds the loss; the ACK that did says more.
-                decide(event.inflight_pkts + 1);
-                return;
-            case CCA_TIMEOUT:
-                // In recovery, or behind another timeout, it is the same episode.
-                if (state_ == State::open) begin_episode();
-                window_.cwnd_pkts = event.inflight_pkts + 1;
-                state_ = State::loss;
-                break;
-            case CCA_UNDO:
-                window_.cwnd_pkts = core_.undo(&window_);
-                window_.ssthresh_pkts = std::max(window_.ssthresh_pkts, prior_ssthresh_pkts_);
-                state_ = State::open;
-                break;
-            case CCA_RECOVERY_LEFT:
-                if (state_ == State::reducing) window_.cwnd_pkts = window_.ssthresh_pkts;
-                state_ = State::open;
-                break;
-            default:
-                return;
-        }
+        if (stays) return;
         window_.credit_pkts = 0;
         decide(window_.cwnd_pkts);
     }
@@ -108,6 +87,36 @@ protected:
 private:
     enum class State : std::uint8_t { open, reducing, loss };
 
+    // True: the window in force stays.
+    bool follow(const cca_event& event) {
+        switch (event.kind) {
+            case CCA_RECOVERY_ENTERED:
+                begin_episode();
+                state_ = State::reducing;
+                prr_.begin(host.sent_pkts);
+                // The first retransmission goes, whatever finds the loss; the ACK that did says more.
+                decide(event.inflight_pkts + 1);
+                return true;
+            case CCA_TIMEOUT:
+                // In recovery, or behind another timeout, it is the same episode.
+                if (state_ == State::open) begin_episode();
+                window_.cwnd_pkts = event.inflight_pkts + 1;
+                state_ = State::loss;
+                return false;
+            case CCA_UNDO:
+                window_.cwnd_pkts = core_.undo(&window_);
+                window_.ssthresh_pkts = std::max(window_.ssthresh_pkts, prior_ssthresh_pkts_);
+                state_ = State::open;
+                return false;
+            case CCA_RECOVERY_LEFT:
+                if (state_ == State::reducing) window_.cwnd_pkts = window_.ssthresh_pkts;
+                state_ = State::open;
+                return false;
+            default:
+                return true;
+        }
+    }
+
     void begin_episode() {
         prior_ssthresh_pkts_ = window_.ssthresh_pkts;
         window_.ssthresh_pkts = core_.ssthresh(&window_);
@@ -123,7 +132,7 @@ private:
         in_slow_start_ = window_.cwnd_pkts < window_.ssthresh_pkts;
     }
 
-    Core core_{};
+    Core core_;
     cca_window window_{};
     Prr prr_;
     State state_ = State::open;

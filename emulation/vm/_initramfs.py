@@ -39,6 +39,10 @@ busybox mount -t devtmpfs dev /root/dev
 busybox mkdir -p /root/dev/pts /root/dev/shm
 busybox mount -t devpts pts /root/dev/pts
 busybox mount -t tmpfs shm /root/dev/shm
+busybox ln -s /proc/self/fd /root/dev/fd
+for name in stdin:0 stdout:1 stderr:2; do
+	busybox ln -s "/proc/self/fd/${{name#*:}}" "/root/dev/${{name%%:*}}"
+done
 busybox mount -t tmpfs -o mode=0755 run /root/run
 busybox mkdir -p /root{share} /root/run/lock
 busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 share /root{share}

@@ -61,13 +61,14 @@ class GuestResult:
     files: Path
 
 
-def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, cpus: int, memory_mb: int) -> list[str]:
+def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits) -> list[str]:
     share = f"local,path={_escaped(folder)},security_model=none,multidevs=remap"
     return [
         *("setpriv", "--pdeathsig", "KILL"),
         *("qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"),
-        *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max"),
-        *("-smp", str(cpus), "-m", f"{memory_mb}M"),
+        *("-machine", "q35", "-accel", f"tcg,thread={'single' if limits.own_clock else 'multi'}", "-cpu", "max"),
+        *(("-icount", "shift=0,sleep=on") if limits.own_clock else ()),
+        *("-smp", str(limits.cpus), "-m", f"{limits.memory_mb}M"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
         # The clock is this machine's own counter, the same on all processors; without the word the kernel
         # falls back to one that costs an exit from the guest at every reading.
@@ -108,16 +109,20 @@ def run_in_guest(
     environment: Mapping[str, str] | None = None,
     cpus: int = 2,
     memory_mb: int = 2048,
+    own_clock: bool = False,
 ) -> GuestResult:
     """Boot the kernel line and run the command in it, as root, in the shared folder.
 
-    files: the shared folder, made if need be; a temporary one, gone afterwards, without it.
+    files: the shared folder, made if need be; a temporary one, gone afterwards, without it. own_clock: the guest's
+    time goes by what it executed, an instruction a nanosecond, and by this machine's only while it idles (where a
+    busy machine still wakes it late). It has one processor then.
 
     Raises:
         GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.
     """
     kernel = kernel_line(line)
-    job = _Job(shlex.join(command), dict(environment or {}), timeout_s=timeout_s, cpus=cpus, memory_mb=memory_mb)
+    limits = _Limits(timeout_s=timeout_s, cpus=1 if own_clock else cpus, memory_mb=memory_mb, own_clock=own_clock)
+    job = _Job(shlex.join(command), dict(environment or {}), limits)
     if files is not None:
         files.mkdir(parents=True, exist_ok=True)
         return _run(kernel, job, files.resolve())
@@ -130,12 +135,14 @@ class _Limits:
     timeout_s: float
     cpus: int
     memory_mb: int
+    own_clock: bool
 
 
 @dataclass(frozen=True)
-class _Job(_Limits):
+class _Job:
     command: str
     environment: dict[str, str]
+    limits: _Limits
 
 
 def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
@@ -153,12 +160,12 @@ def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
     (own / "start").write_text(start, encoding="utf-8")
     initramfs = own / "initramfs"
     build_initramfs(kernel, initramfs)
-    qemu = _qemu(kernel, folder, initramfs=initramfs, cpus=job.cpus, memory_mb=job.memory_mb)
-    ended = _boot(qemu, timeout_s=job.timeout_s)
+    qemu = _qemu(kernel, folder, initramfs=initramfs, limits=job.limits)
+    ended = _boot(qemu, timeout_s=job.limits.timeout_s)
     initramfs.unlink()
     if not (own / "status").exists() or not (own / "kernel.log").exists():
         raise GuestError(
-            f"kernel {kernel.release}: expected `{job.command}` to end within {job.timeout_s:g} s, but {ended}; "
+            f"kernel {kernel.release}: expected `{job.command}` to end within {job.limits.timeout_s:g} s, but {ended}; "
             f"it printed:\n{_last_lines(_text(own / 'stdout') + _text(own / 'stderr'))}\n"
             f"the console:\n{_dying_words(_text(own / 'console'))}"
         )

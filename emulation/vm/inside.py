@@ -17,15 +17,22 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-TRAFFIC = Path(__file__).with_name("traffic.py")
+NAMESPACE = Path(__file__).resolve().parents[1] / "mahimahi" / "namespace"
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from emulation.mahimahi.namespace import linklog, shells
+else:
+    sys.path.insert(0, str(NAMESPACE))
+    import linklog
+    import shells
+
+TRAFFIC = NAMESPACE / "traffic.py"
 SHARE = Path(os.environ.get("CCATUNE_SHARE", "/nonexistent"))
 # Imports nothing that it does not need: a second less for each start.
 PYTHON = (sys.executable, "-I", "-S")
 
 FAR = "10.9.2.2"
-_WRAPPER = """#!/bin/bash -p
-exec setpriv --reuid=0 --regid=0 --clear-groups {real} iptables "$@"
-"""
+MAHIMAHI = Path("/tmp/mahimahi")  # noqa: S108 - of the guest
 
 
 def require_guest() -> None:
@@ -160,39 +167,10 @@ def ends(lines: Sequence[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def install_mahimahi(root: Path) -> None:
-    """Put Mahimahi in its place in the guest.
-
-    iptables refuses to run where real and effective user differ, as they do below a setuid mm-* shell: a wrapper
-    that makes them equal takes the place of the program behind it.
-    """
+    """Make Mahimahi run in the guest."""
     run("modprobe", "-a", "tun", "act_police", "cls_matchall", "sch_ingress", "xt_MASQUERADE", "nf_tables")
-    for name in ("mm-link", "mm-delay", "mm-loss"):
-        to = Path("/usr/bin") / name
-        to.write_bytes((root / "usr" / "bin" / name).read_bytes())
-        os.chown(to, 0, 0)
-        to.chmod(0o4755)
-    libraries = Path("/usr/lib/x86_64-linux-gnu")
-    for path in (root / "usr" / "lib" / "x86_64-linux-gnu").glob("*.so*"):
-        if path.is_symlink() or not path.is_file() or (libraries / path.name).exists():
-            continue
-        (libraries / path.name).write_bytes(path.read_bytes())
-    real = Path("/usr/sbin/xtables-nft-real")
-    program = Path("/usr/sbin/xtables-nft-multi")
-    if not real.exists():
-        real.write_bytes(program.read_bytes())
-        real.chmod(0o755)
-        program.unlink()
-        program.write_text(_WRAPPER.format(real=real), encoding="ascii")
-        program.chmod(0o755)
-    run("sysctl", "-qw", "net.ipv4.ip_forward=1")
-
-
-def let_pass(path: Path) -> None:
-    """Let an ordinary user reach a file; the machine's own folders stay as they are, this is the guest's layer."""
-    for folder in path.resolve().parents:
-        mode = folder.stat().st_mode
-        if not mode & 0o001:
-            folder.chmod(mode | 0o001)
+    MAHIMAHI.mkdir(exist_ok=True)
+    shells.prepare(root, folder=MAHIMAHI)
 
 
 @contextlib.contextmanager
@@ -203,31 +181,22 @@ def mahimahi(
 
     delay_ms: one way. log: of the link towards the receiver, whose lines tell each packet's time in its queue.
     """
-    for program in (Path(sys.executable), TRAFFIC):
-        let_pass(program)
     log.touch()
     log.chmod(0o666)
     trace.chmod(0o644)
-    shells = (
-        f"mm-delay {delay_ms} mm-link {trace} {trace} --downlink-queue=droptail "
-        f"--downlink-queue-args=packets={queue_pkts} --downlink-log={log} -- "
-    )
-    inner = f"{' '.join(PYTHON)} {TRAFFIC} fetch --host $MAHIMAHI_BASE {' '.join(fetch)}"
-    with process("su", "-s", "/bin/sh", "nobody", "-c", f"cd /tmp && exec {shells} sh -c '{inner}'") as started:
+    link = ["mm-link", str(trace), str(trace), "--downlink-queue=droptail"]
+    link += [f"--downlink-queue-args=packets={queue_pkts}", f"--downlink-log={log}", "--"]
+    fetcher = [*PYTHON, str(TRAFFIC), "fetch", *fetch]
+    with (
+        shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as inner,
+        process(*inner.enter, *fetcher, "--host", inner.base) as started,
+    ):
         yield started
-        # Killed, the shells would leave their rules of address translation behind for the next ones.
         with contextlib.suppress(subprocess.TimeoutExpired):
             started.wait(timeout=20)
 
 
 def queueing_delays_ms(log: Path) -> list[tuple[int, int]]:
     """(departure in ms since the log's start, time in the queue in ms) of each packet of a Mahimahi log."""
-    delays = []
-    start_ms = 0
-    for line in log.read_text(encoding="ascii").splitlines():
-        words = line.split()
-        if line.startswith("# base timestamp"):
-            start_ms = int(words[-1])
-        elif len(words) == 4 and words[1] == "-":
-            delays.append((int(words[0]) - start_ms, int(words[3])))
-    return delays
+    found = linklog.read_log(log.read_text(encoding="ascii"))
+    return list(zip(found.departures_ms, found.delays_ms, strict=True))

@@ -11,9 +11,11 @@
  *                            xx_grow()    the window may grow by these ACKs
  *                            xx_ssthresh() a loss episode starts: new ssthresh
  *                            xx_undo()    it was spurious: the window to return to
- *            and does loss recovery and proportional rate reduction itself.
+ *            and does loss recovery and proportional rate reduction itself;
+ *            events are told behind what is asked for them.
  *   control  xx_on_ack() sets cwnd and pacing rate on every ACK; xx_on_event()
- *            does so on everything that is not an ACK.
+ *            does so on everything that is not an ACK; an algorithm that learns
+ *            from single losses has xx_on_loss().
  *
  * The common subset of C11 and C++20, also for clang -target bpf: no libc,
  * floating point, allocation, 128-bit arithmetic, signed division, function
@@ -79,8 +81,19 @@ struct cca_ack {
 	u32 rate_interval_us;	/* ... were delivered in this time; 0: no sample */
 	u32 cwnd_pkts;		/* the window in force */
 	u32 mss_bytes;
+	u32 tx_inflight_pkts;	/* when the sampled packet was sent, itself included; 0: unknown */
+	u32 lost_since_pkts;	/* marked lost since the sampled packet was sent */
 	u8 app_limited;		/* the sample was taken while the application had no data */
 	u8 cwnd_limited;	/* the window, not pacing or data, held the sender */
+};
+
+/* One packet newly marked lost; told before the ACK or timeout that showed it. */
+struct cca_loss {
+	u64 now_us;
+	u32 delivered_pkts;	/* of the connection, cumulative */
+	u32 tx_inflight_pkts;	/* when it was sent, itself included; 0: unknown */
+	u32 lost_since_pkts;	/* marked lost since it was sent, itself included */
+	u8 app_limited;		/* it was sent while the application had no data */
 };
 
 enum cca_event_kind {
@@ -159,6 +172,47 @@ CCA_FN u32 cca_clamp_u32(u32 value, u32 low, u32 high)
 	return value < low ? low : value > high ? high : value;
 }
 
+/* Sequence order of counters that may wrap: a at or behind b. */
+CCA_FN bool cca_reached(u32 a, u32 b)
+{
+	return (u32)(a - b) < 1u << 31;
+}
+
+/* Whether the ACK has a delivery-rate sample; the helpers below need one. */
+CCA_FN bool cca_has_rate(const struct cca_ack *ack)
+{
+	return ack->rate_pkts && ack->rate_interval_us;
+}
+
+/* What the connection had delivered when the sampled packet was sent. */
+CCA_FN u32 cca_prior_delivered(const struct cca_ack *ack)
+{
+	return ack->delivered_pkts - ack->rate_pkts;
+}
+
+/* In flight before this ACK. Overflow: three terms of at most 2^24. */
+CCA_FN u32 cca_prior_inflight(const struct cca_ack *ack)
+{
+	return cca_min_u32(ack->inflight_pkts, CCA_MAX_PKTS) +
+	       cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS) +
+	       cca_min_u32(ack->lost_pkts, CCA_MAX_PKTS);
+}
+
+/*
+ * Numbers that look random and are the same everywhere (Marsaglia 2003,
+ * xorshift). A state of 0, which would stay 0, counts as 1.
+ */
+CCA_FN u32 cca_draw(u32 *state)
+{
+	u32 x = *state ? *state : 1;
+
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	*state = x;
+	return x;
+}
+
 /* Elapsed time; a clock that went back counts as not having moved. */
 CCA_FN u64 cca_elapsed_us(u64 now_us, u64 since_us)
 {
@@ -189,6 +243,27 @@ CCA_FN u32 cca_pkts_at_rate(u64 bytes_per_s, u64 interval_us, u32 mss_bytes)
 	u64 mss = (u64)cca_clamp_u32(mss_bytes, 1, CCA_MAX_MSS_BYTES) * CCA_USEC_PER_SEC;
 
 	return (u32)cca_min_u64(cca_div(rate * span_us + mss - 1, mss), CCA_MAX_PKTS);
+}
+
+/* A share of a window or a rate, at most the largest rate. Overflow: 2^37 x 2^16. */
+CCA_FN u64 cca_share(u64 whole, u32 permille)
+{
+	u64 share = cca_div(cca_min_u64(whole, CCA_MAX_RATE_BYTES_PER_S) *
+			    cca_min_u32(permille, 1u << 16), 1000);
+
+	return cca_min_u64(share, CCA_MAX_RATE_BYTES_PER_S);
+}
+
+CCA_FN u32 cca_share_pkts(u32 whole_pkts, u32 permille)
+{
+	return (u32)cca_min_u64(cca_share(whole_pkts, permille), CCA_MAX_PKTS);
+}
+
+/* The delivery rate that the ACK's sample shows; 0 without one. */
+CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
+{
+	return cca_has_rate(ack) ? cca_rate_bytes_per_s(ack->rate_pkts, ack->mss_bytes,
+							ack->rate_interval_us) : 0;
 }
 
 /*

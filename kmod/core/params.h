@@ -11,6 +11,9 @@
 /* Plain numbers, since params.def compares them in #if. */
 #define CCA_ID_gr 1
 #define CCA_ID_reno 2
+#define CCA_ID_cubic 3
+#define CCA_ID_bbr 4
+#define CCA_ID_bbr3 5
 
 #define CCA_MAX_PARAMS 16u	/* of one algorithm */
 

@@ -49,6 +49,9 @@ enum {
 	REC_PACING_LOW, REC_PACING_HIGH, REC_CWND_OUT, REC_SSTHRESH_OUT, REC_CREDIT_OUT,
 	REC_RESULT, REC_STATE, REC_EPOCH, REC_SET_OUT,
 	REC_SUM = REC_WORDS - 1,
+	/* an ACK has no window: its places hold what was known of the packet sampled */
+	REC_TX_INFLIGHT = REC_SSTHRESH_IN,
+	REC_LOST_SINCE = REC_CREDIT_IN,
 };
 
 struct rec_header {
@@ -137,6 +140,8 @@ CCA_FN void rec_put_ack(struct rec_record *r, const struct cca_ack *ack)
 	r->word[REC_RATE_INTERVAL] = ack->rate_interval_us;
 	r->word[REC_CWND] = ack->cwnd_pkts;
 	r->word[REC_MSS] = ack->mss_bytes;
+	r->word[REC_TX_INFLIGHT] = ack->tx_inflight_pkts;
+	r->word[REC_LOST_SINCE] = ack->lost_since_pkts;
 }
 
 CCA_FN void rec_get_ack(const struct rec_record *r, struct cca_ack *ack)
@@ -153,6 +158,8 @@ CCA_FN void rec_get_ack(const struct rec_record *r, struct cca_ack *ack)
 	ack->rate_interval_us = r->word[REC_RATE_INTERVAL];
 	ack->cwnd_pkts = r->word[REC_CWND];
 	ack->mss_bytes = r->word[REC_MSS];
+	ack->tx_inflight_pkts = r->word[REC_TX_INFLIGHT];
+	ack->lost_since_pkts = r->word[REC_LOST_SINCE];
 }
 
 CCA_FN void rec_put_event(struct rec_record *r, const struct cca_event *ev)

@@ -147,7 +147,8 @@ struct ccatune_cca {
 
 struct ccatune_flow {
 	struct ccatune_cca *cca;
-	struct sock *sk;		/* valid under RCU while the flow is listed */
+	struct sock *sk;		/* its memory is a socket's as long as RCU holds the flow */
+	bool ended;			/* sk may be another socket by now */
 	struct hlist_node node;
 	struct rcu_head rcu;
 	u32 hash;			/* random, fixed */
@@ -188,7 +189,7 @@ void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *cloc
 static inline struct ccatune_cca *ccatune_cca_of(const struct net *net,
 						 const struct ccatune_algorithm *algorithm)
 {
-	return *(struct ccatune_cca **)net_generic(net, algorithm->net_id);
+	return READ_ONCE(*(struct ccatune_cca **)net_generic(net, algorithm->net_id));
 }
 
 static inline u32 ccatune_setting(const struct ccatune_cca *cca, enum ccatune_setting setting)

@@ -44,27 +44,46 @@ static void ccatune_flow_list(struct ccatune_flow *flow)
 	spin_unlock_bh(&cca->flows_lock);
 }
 
-/* NULL when there is no memory, or too many flows: the socket then does without, and is counted. */
+/* With a reference; NULL when the namespace has ended: a kernel's own sockets may outlast it. */
+static struct ccatune_cca *ccatune_cca_get(const struct net *net,
+					   const struct ccatune_algorithm *algorithm)
+{
+	struct ccatune_cca *cca;
+
+	rcu_read_lock();
+	cca = ccatune_cca_of(net, algorithm);
+	if (cca && !refcount_inc_not_zero(&cca->refs))
+		cca = NULL;
+	rcu_read_unlock();
+	return cca;
+}
+
+/*
+ * NULL when there is no memory, or too many flows: the socket then does without,
+ * and is counted.
+ */
 struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk)
 {
-	struct ccatune_cca *cca = ccatune_cca_of(sock_net(sk), algorithm);
+	struct ccatune_cca *cca = ccatune_cca_get(sock_net(sk), algorithm);
 	struct ccatune_flow *flow = NULL;
 
+	if (!cca)
+		return NULL;
 	if (atomic_inc_return(&cca->n_flows) <= ccatune_setting(cca, CCATUNE_MAX_FLOWS))
 		flow = kmem_cache_zalloc(algorithm->cache, GFP_ATOMIC | __GFP_NOWARN);
 	if (!flow) {
 		atomic_dec(&cca->n_flows);
 		atomic64_inc(&cca->allocation_fallbacks);
+		ccatune_cca_put(cca);
 		return NULL;
 	}
-	refcount_inc(&cca->refs);
 	atomic64_inc(&cca->flows_started);
 	flow->cca = cca;
 	flow->sk = sk;
 	flow->hash = get_random_u32();
 	flow->start_delivered = tcp_sk(sk)->delivered;
 	flow->recorded_as = ccatune_recording_number();
-	ccatune_flow_begin_epoch(flow, tcp_sk(sk)->tcp_mstamp);
+	ccatune_flow_begin_epoch(flow, tcp_clock_us());
 	ccatune_flow_list(flow);
 	return flow;
 }
@@ -83,6 +102,9 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 {
 	struct ccatune_cca *cca = flow->cca;
 
+	WRITE_ONCE(flow->ended, true);
+	/* Before the socket is another one's: pairs with ccatune_flow_has_ended(). */
+	smp_wmb();
 	spin_lock_bh(&cca->flows_lock);
 	hlist_del_rcu(&flow->node);
 	spin_unlock_bh(&cca->flows_lock);

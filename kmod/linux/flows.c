@@ -2,7 +2,9 @@
 /*
  * The file `flows`: a line a live socket, `local remote` and then `name=value`.
  * Read without a lock, while the flows go on: the numbers of a line are each
- * true, of about the same moment.
+ * true (on a 64-bit machine), of about the same moment. A line is left out when
+ * its flow ends meanwhile: its socket's memory may be that of another one then,
+ * even of another namespace.
  */
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
@@ -127,8 +129,15 @@ static void flows_put_params(struct seq_file *m, u32 id, const void *params)
 		if (!spec)
 			break;
 		if (spec->kind == CCA_TUNED)
-			seq_printf(m, " %s=%u", spec->name, cca_param_get(params, i));
+			seq_printf(m, " %s=%u", spec->name, data_race(cca_param_get(params, i)));
 	}
+}
+
+static bool ccatune_flow_has_ended(const struct ccatune_flow *flow)
+{
+	/* Behind all that was read of the socket: pairs with ccatune_flow_end(). */
+	smp_rmb();
+	return READ_ONCE(flow->ended);
 }
 
 static int flows_show(struct seq_file *m, void *v)
@@ -149,7 +158,7 @@ static int flows_show(struct seq_file *m, void *v)
 	if (view.params)
 		flows_put_params(m, algorithm->id, view.params);
 	seq_putc(m, '\n');
-	return 0;
+	return ccatune_flow_has_ended(flow) ? SEQ_SKIP : 0;
 }
 
 static const struct seq_operations flows_seq_ops = {

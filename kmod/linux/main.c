@@ -106,6 +106,7 @@ void ccatune_net_exit(struct net *net, struct ccatune_algorithm *algorithm)
 	ccatune_table_put(cca->leaving);
 	if (algorithm->initial == cca)
 		algorithm->initial = NULL;
+	WRITE_ONCE(*(struct ccatune_cca **)net_generic(net, algorithm->net_id), NULL);
 	ccatune_cca_put(cca);
 }
 EXPORT_SYMBOL_GPL(ccatune_net_exit);

@@ -16,10 +16,13 @@ static inline u32 ccatune_rtt_us(long rtt_us)
 static inline void ccatune_read_start(const struct sock *sk, struct cca_start *start)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-
 	u32 min_rtt_us = tcp_min_rtt(tp);
 
-	start->now_us = tp->tcp_mstamp;
+	/*
+	 * Not the socket's own time, which is of its last packet: long ago where an
+	 * idle socket changes over, and never where it is made by TCP_REPAIR.
+	 */
+	start->now_us = tcp_clock_us();
 	/* All bits are set before there is one. A socket may also change over in mid-life. */
 	start->rtt_us = min_rtt_us != U32_MAX ? min(min_rtt_us, CCA_MAX_RTT_US) : 0;
 	start->cwnd_pkts = tcp_snd_cwnd(tp);
@@ -63,6 +66,9 @@ static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struc
 	}
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
+	/* The kernel keeps neither with its packets. */
+	ack->tx_inflight_pkts = 0;
+	ack->lost_since_pkts = 0;
 	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
 	ack->cwnd_limited = tp->is_cwnd_limited;
 	return true;
@@ -91,12 +97,28 @@ static inline void ccatune_apply(struct sock *sk, const struct cca_decision *d)
 		   d->pacing_bytes_per_s ? min_t(u64, d->pacing_bytes_per_s, limit) : limit);
 }
 
+/*
+ * The kernel goes to its state Loss without a timeout too: when the path's MTU
+ * shrank, to send again what has become too large. Nothing was congested, and
+ * nothing is there to be undone, which an episode that begins otherwise has.
+ * An episode of ECN has not, either: what begins within one counts as a timeout.
+ */
+static inline bool ccatune_is_smaller_mtu(const struct sock *sk, u8 old_state)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	return old_state != TCP_CA_Loss && old_state != TCP_CA_CWR &&
+	       !tp->prior_ssthresh && !tp->undo_marker;
+}
+
 /* Whether a change of the kernel's state is an event of a core, and which. */
 static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 				      enum cca_event_kind *kind)
 {
 	u8 old_state = inet_csk(sk)->icsk_ca_state;
 
+	if (new_state == TCP_CA_Loss && ccatune_is_smaller_mtu(sk, old_state))
+		return false;
 	if (new_state == TCP_CA_Loss)
 		*kind = CCA_TIMEOUT;
 	else if (new_state == TCP_CA_Recovery && old_state != TCP_CA_Recovery)

@@ -42,12 +42,14 @@ static void gr_copy_info(struct sock *sk, const struct gr_kflow *f)
 	struct gr_sock *own = inet_csk_ca(sk);
 	const struct cca_rate_window *w = &f->gr.gr.bandwidth;
 
-	own->rate_bytes_per_s = f->decision.pacing_bytes_per_s;
-	own->window_us = cca_rate_span_us(w);
-	own->window_pkts = own->window_us ? cca_rate_pkts(w) : 0;
-	own->mss_bytes = f->gr.gr.mss_bytes;
-	own->min_rtt_us = f->gr.gr.min_rtt_us;
-	own->cwnd_gain_pct = f->gr.params.cwnd_gain_pct;
+	u32 window_us = cca_rate_span_us(w);
+
+	WRITE_ONCE(own->rate_bytes_per_s, f->decision.pacing_bytes_per_s);
+	WRITE_ONCE(own->window_us, window_us);
+	WRITE_ONCE(own->window_pkts, window_us ? cca_rate_pkts(w) : 0);
+	WRITE_ONCE(own->mss_bytes, f->gr.gr.mss_bytes);
+	WRITE_ONCE(own->min_rtt_us, f->gr.gr.min_rtt_us);
+	WRITE_ONCE(own->cwnd_gain_pct, f->gr.params.cwnd_gain_pct);
 }
 
 /* --- recording ---------------------------------------------------------------- */
@@ -212,7 +214,7 @@ static void gr_open(struct sock *sk)
 	own->flow = NULL;
 	if (!head) {
 		/* Of the same owner: the module's reference is given back as it was taken. */
-		inet_csk(sk)->icsk_ca_ops = &gr_plain_ops;
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &gr_plain_ops);
 		return;
 	}
 	own->flow = container_of(head, struct gr_kflow, head);

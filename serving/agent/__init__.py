@@ -1,29 +1,61 @@
 # SPDX-License-Identifier: MIT
-"""The agent: keeps a server's kernel at what a channel says. Imports kmod, click and the standard library alone."""
+"""The agent: keeps a server's kernel at what a channel says. Imports kmod, click and the standard library alone.
+
+A name is imported when it is asked for: at its start the agent applies its last known good table, and imports until
+then nothing that this does not need.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Here and not when it is asked for: once its module is imported, the module would stand in the function's place.
 from serving.agent.decide import Decision, Situation, State, decide
-from serving.agent.errors import (
-    AgentError,
-    DamagedFileError,
-    KernelRefusedError,
-    OfferRefusedError,
-    RegistryUnavailableError,
-    SettingsError,
-    StateDirError,
-)
-from serving.agent.keeper import CcaReport, Keeper
-from serving.agent.kernel import KernelView, look
-from serving.agent.log import EventLog
-from serving.agent.offer import OfferCheck, parse_offer
-from serving.agent.plan import Plan, plan
-from serving.agent.registry import Offer, RegistryClient
-from serving.agent.runner import Agent, read_boot_id
-from serving.agent.settings import AgentSettings
-from serving.agent.store import Store
-from serving.agent.table import Table
-from serving.agent.tree import DEFAULT_PROC_ROOT, ProcTree, Tree
+
+if TYPE_CHECKING:
+    from serving.agent.errors import (
+        AgentError,
+        DamagedFileError,
+        KernelRefusedError,
+        OfferRefusedError,
+        RegistryUnavailableError,
+        SettingsError,
+        StateDirError,
+    )
+    from serving.agent.keeper import CcaReport, Keeper
+    from serving.agent.kernel import KernelView, look
+    from serving.agent.log import EventLog
+    from serving.agent.offer import OfferCheck, parse_offer
+    from serving.agent.registry import Offer, RegistryClient
+    from serving.agent.runner import Agent, read_boot_id
+    from serving.agent.settings import AgentSettings
+    from serving.agent.store import Store
+    from serving.agent.table import Table
+    from serving.agent.tree import DEFAULT_PROC_ROOT, ProcTree, Tree
+
+_NAMES = {
+    "errors": (
+        "AgentError",
+        "DamagedFileError",
+        "KernelRefusedError",
+        "OfferRefusedError",
+        "RegistryUnavailableError",
+        "SettingsError",
+        "StateDirError",
+    ),
+    "keeper": ("CcaReport", "Keeper"),
+    "kernel": ("KernelView", "look"),
+    "log": ("EventLog",),
+    "offer": ("OfferCheck", "parse_offer"),
+    "registry": ("Offer", "RegistryClient"),
+    "runner": ("Agent", "read_boot_id"),
+    "settings": ("AgentSettings",),
+    "store": ("Store",),
+    "table": ("Table",),
+    "tree": ("DEFAULT_PROC_ROOT", "ProcTree", "Tree"),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "DEFAULT_PROC_ROOT",
@@ -40,7 +72,6 @@ __all__ = [
     "Offer",
     "OfferCheck",
     "OfferRefusedError",
-    "Plan",
     "ProcTree",
     "RegistryClient",
     "RegistryUnavailableError",
@@ -54,6 +85,14 @@ __all__ = [
     "decide",
     "look",
     "parse_offer",
-    "plan",
     "read_boot_id",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a public name; raises AttributeError for any other."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -17,10 +15,8 @@ import click
 
 from kmod.errors import CcatuneError
 from serving.agent.decide import State
-from serving.agent.enable_cli import disable, enable
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.log import EventLog
-from serving.agent.plan import plan
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
 from serving.agent.store import STATE, Store
@@ -92,10 +88,27 @@ def _settings_options(function: _Function) -> _Function:
     return function
 
 
+class _AgentGroup(click.Group):
+    """The agent's commands; `enable` and `disable` are imported when they are asked for."""
+
+    _LATER = ("disable", "enable")
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self._LATER])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._LATER:
+            return super().get_command(ctx, cmd_name)
+        from serving.agent import enable_cli
+
+        command: click.Command = getattr(enable_cli, cmd_name)
+        return command
+
+
 def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
     """Return the command group; `make_tree` gets the values of `extra_options` by name."""
 
-    @click.group(name="agent", invoke_without_command=True)
+    @click.group(name="agent", cls=_AgentGroup, invoke_without_command=True)
     @_settings_options
     @click.option("--once", is_flag=True, help="Ask once, apply, report, and end.")
     @click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing at all.")
@@ -123,20 +136,21 @@ def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[c
         if dry_run:
             ctx.exit(_dry_run(settings, tree, as_json=as_json))
         log = EventLog(as_json=as_json)
-        # Jitter has to differ from server to server; nothing depends on it being repeatable.
-        running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id(), rng=random.SystemRandom())
+        running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id())
         if once:
             ctx.exit(_once(running, as_json=as_json))
         _install_signals(running)
         running.run(on_ready=notify_systemd)
 
     agent.params.extend(extra_options)
-    for command in (status, resume, unit, enable, disable):
+    for command in (status, resume, unit):
         agent.add_command(command)
     return agent
 
 
 def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
+    from serving.agent.plan import plan
+
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
         click.echo(json.dumps([one.to_json() for one in plans]))
@@ -247,6 +261,8 @@ def unit() -> None:
     Example:
       ccatune agent unit > /etc/systemd/system/ccatune-agent.service
     """
+    from importlib import resources
+
     click.echo(resources.files("serving.agent").joinpath(_UNIT).read_text(encoding="utf-8"), nl=False)
 
 

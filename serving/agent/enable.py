@@ -7,7 +7,8 @@
 
 What was set is written to disk before anything is changed, and kept over a second `enable`: so a kill at any
 moment, and any order of commands, can be undone. A setting that somebody else changed since is left as it is and
-said; so is everything after a reboot, because the settings do not outlive the boot.
+said; so is everything after a reboot, because the settings do not outlive the boot. The default is a network
+namespace's own: what was remembered in one is not put back in another.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,16 @@ class SwitchError(AgentError):
 
 @dataclass(frozen=True)
 class Remembered:
-    """before: values that `enable` found; after: values that it set; modules: those it loaded, in order of loading."""
+    """before: values that `enable` found; after: values that it set; modules: those it loaded, in order of loading.
+
+    namespace: the network namespace that it ran in, "" where the system does not say.
+    """
 
     boot_id: str
     before: dict[str, str]
     after: dict[str, str]
     modules: list[str] = field(default_factory=list)
+    namespace: str = ""
 
     @staticmethod
     def from_json(data: Any) -> Remembered:
@@ -52,6 +57,7 @@ class Remembered:
             before={str(name): str(value) for name, value in data["before"].items()},
             after={str(name): str(value) for name, value in data["after"].items()},
             modules=[str(name) for name in data["modules"]],
+            namespace=str(data.get("namespace", "")),
         )
 
 
@@ -84,15 +90,20 @@ class Switch:
     def enable(self, cca: str, *, as_default: bool) -> list[str]:
         """Let `cca` be used; returns what was done, in words. Raises SwitchError, and then undoes what it began."""
         known = self._recall()
-        found = known or Remembered(self._boot_id, {name: self._read(name) for name in (DEFAULT, ALLOWED)}, {})
-        loaded = self._load(cca)
-        found = Remembered(found.boot_id, found.before, found.after, [*found.modules, *loaded])
+        before = {name: self._read(name) for name in (DEFAULT, ALLOWED)}
+        found = known or Remembered(self._boot_id, before, {}, namespace=self._namespace())
+        absent = self._absent(cca)
+        found = replace(found, modules=[*found.modules, *(name for name in absent if name not in found.modules)])
+        if absent:
+            self._keep(found)
+            self._load(cca, known, absent)
+        loaded = [name for name in absent if self._is_loaded(name)]
         wanted = {ALLOWED: _with(self._read(ALLOWED), cca)}
         if as_default:
             wanted[DEFAULT] = cca
         done = [f"module {name} loaded" for name in loaded]
         # The kernel adds the default to the allowed ones itself, so its list is read back before it is kept.
-        self._keep(Remembered(found.boot_id, found.before, {**found.after, **wanted}, found.modules))
+        self._keep(replace(found, after={**found.after, **wanted}))
         try:
             done += [line for name, value in wanted.items() if (line := self._set(name, value))]
         except SwitchError:
@@ -100,7 +111,7 @@ class Switch:
                 self.disable()
             raise
         after = {**found.after, **{name: self._read(name) for name in wanted}}
-        self._keep(Remembered(found.boot_id, found.before, after, found.modules))
+        self._keep(replace(found, after=after))
         return done or [f"{cca} is enabled already"]
 
     def disable(self) -> tuple[list[str], str]:
@@ -114,7 +125,10 @@ class Switch:
         busy = self._unload(known, done)
         said = [line for line in done if line]
         if busy:
-            return said, f"{busy}; flows that use it keep it loaded: run `disable` again when they have ended"
+            return said, (
+                f"{busy}; flows that use it keep it loaded, and network namespaces made meanwhile, whose default it "
+                "became: run `disable` again when they have ended"
+            )
         self._file.unlink(missing_ok=True)
         return said or ["everything was put back already"], ""
 
@@ -130,19 +144,26 @@ class Switch:
             ) from error
         return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
 
-    def _load(self, cca: str) -> list[str]:
+    def _absent(self, cca: str) -> list[str]:
+        """The modules that have to be loaded for it, in order of loading."""
         if cca in self._read(_AVAILABLE).split():
             return []
-        names = [_CORE_MODULE, f"tcp_{cca}"]
-        absent = [name for name in names if not self._is_loaded(name)]
+        return [name for name in (_CORE_MODULE, f"tcp_{cca}") if not self._is_loaded(name)]
+
+    def _load(self, cca: str, known: Remembered | None, absent: list[str]) -> None:
+        """Load its modules; where that fails, unload what did load, and remember again what was known before."""
         complaint = self._program(["modprobe", f"tcp_{cca}"])
         if complaint or cca not in self._read(_AVAILABLE).split():
+            self._unload(Remembered(self._boot_id, {}, {}, absent), [])
+            if known is None:
+                self._file.unlink(missing_ok=True)
+            else:
+                self._keep(known)
             raise SwitchError(
                 f"module tcp_{cca}: expected it to load and to offer {cca}, got: "
                 f"{complaint or 'no such algorithm afterwards'}; install the modules (dkms install ccatune) "
                 "for the running kernel"
             )
-        return [name for name in absent if self._is_loaded(name)]
 
     def _unload(self, known: Remembered, done: list[str]) -> str:
         for module in reversed(known.modules):
@@ -202,7 +223,21 @@ class Switch:
             raise SwitchError(f"{self._file}: expected what `enable` remembered, got other data; remove it") from error
         except OSError as error:
             raise SwitchError(f"{self._file}: cannot be read: {error.strerror}") from error
-        return known if known.boot_id == self._boot_id else None
+        if known.boot_id != self._boot_id:
+            return None
+        here = self._namespace()
+        if known.namespace and here and known.namespace != here:
+            raise SwitchError(
+                f"{self._file}: expected what `enable` found in this network namespace ({here}), it is of another "
+                f"({known.namespace}); run there, or set another --state-file"
+            )
+        return known
+
+    def _namespace(self) -> str:
+        try:
+            return str((self._root / "self" / "ns" / "net").readlink())
+        except OSError:
+            return ""
 
     def _keep(self, known: Remembered) -> None:
         try:

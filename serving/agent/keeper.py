@@ -16,7 +16,6 @@ import errno
 import os
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from serving.agent.decide import Decision, Record, Refusal, Situation, State, decide
@@ -360,6 +359,9 @@ class Keeper:
 @cache
 def _agent_version() -> str | None:
     """Version of the installation: the agent's own wheel, or the whole of ccatune."""
+    # A quarter of what the agent imports, and not needed to put a table in force.
+    from importlib import metadata
+
     for distribution in ("ccatune-agent", "ccatune"):
         try:
             return metadata.version(distribution)

@@ -17,9 +17,10 @@ import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from serving.agent._http import Answer, Clock, Exchange
+from serving.agent.address import check_url
 from serving.agent.errors import RegistryUnavailableError, SettingsError
 from serving.agent.keeper import CcaReport
 from serving.agent.offer import OfferCheck, parse_offer
@@ -140,18 +141,6 @@ class RegistryClient:
         return (
             f"registry {self._name}: expected {expected}, got {answer.status} {_problem_detail(answer.body)}".rstrip()
         )
-
-
-def check_url(url: str) -> SplitResult:
-    """Return the parts of a registry's address. Raises SettingsError unless it is http(s)://HOST[:PORT][/PATH]."""
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None or parts.query or parts.fragment:
-        raise SettingsError(f"registry: expected http(s)://HOST[:PORT][/PATH], got {url!r}; set --registry")
-    return parts
 
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext:

@@ -6,22 +6,25 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
-import random
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from serving.agent.errors import RegistryUnavailableError
 from serving.agent.keeper import CcaReport, Keeper
-from serving.agent.log import EventLog
-from serving.agent.registry import RegistryClient
-from serving.agent.settings import AgentSettings
 from serving.agent.store import Store
-from serving.agent.threads import Heard, Poller, Reporter, ask
-from serving.agent.tree import Tree
+
+# What speaks to the registry (HTTP, TLS) is imported behind the start: the last known good table does not wait for it.
+if TYPE_CHECKING:
+    import random
+
+    from serving.agent.log import EventLog
+    from serving.agent.registry import RegistryClient
+    from serving.agent.settings import AgentSettings
+    from serving.agent.threads import Heard, Poller, Reporter
+    from serving.agent.tree import Tree
 
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
@@ -53,12 +56,13 @@ class Agent:
         tree: Tree,
         log: EventLog,
         boot_id: str,
-        rng: random.Random,
+        rng: random.Random | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
+        """rng: of the jitter between requests; the system's own without one."""
         self._settings = settings
         self._log = log
-        self._rng = rng
+        self._given_rng = rng
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
@@ -97,6 +101,8 @@ class Agent:
         """Apply the last known good, ask the registry once, apply, report, and return the reports."""
         with self._store.acquire():
             self._start_keepers()
+            from serving.agent.threads import ask
+
             for cca, keeper in self._keepers.items():
                 heard, _ = ask(self._client(), cca, self._settings.channel)
                 _tell(keeper, heard)
@@ -138,13 +144,24 @@ class Agent:
         except queue.Empty:
             return None
 
+    def _rng(self) -> random.Random:
+        import random
+
+        # Jitter has to differ from server to server; nothing depends on it being repeatable.
+        seeds = self._given_rng if self._given_rng is not None else random.SystemRandom()
+        return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
+
     def _client(self) -> RegistryClient:
+        from serving.agent.registry import RegistryClient
+
         settings = self._settings
         return RegistryClient(
             settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file, clock=self._clock
         )
 
     def _poller(self, cca: str) -> Poller:
+        from serving.agent.threads import Poller
+
         return Poller(
             cca,
             channel=self._settings.channel,
@@ -152,18 +169,20 @@ class Agent:
             tell=self._inbox.put,
             wait_s=self._settings.wait_s,
             backoff_max_s=self._settings.backoff_max_s,
-            rng=random.Random(self._rng.getrandbits(64)),  # noqa: S311 (jitter, not a secret)
+            rng=self._rng(),
             clock=self._clock,
         )
 
     def _reporter(self) -> Reporter:
+        from serving.agent.threads import Reporter
+
         return Reporter(
             agent_id=self._settings.effective_agent_id,
             client=self._client(),
             log=self._log,
             every_s=self._settings.report_every_s,
             backoff_max_s=self._settings.backoff_max_s,
-            rng=random.Random(self._rng.getrandbits(64)),  # noqa: S311 (jitter, not a secret)
+            rng=self._rng(),
         )
 
 
@@ -183,6 +202,8 @@ def notify_systemd(message: str = "READY=1") -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
+    import socket
+
     if address.startswith("@"):
         address = "\0" + address[1:]
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:

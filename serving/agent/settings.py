@@ -10,14 +10,12 @@ the seconds below under the names below.
 from __future__ import annotations
 
 import re
-import socket
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from serving.agent.address import check_url
 from serving.agent.errors import SettingsError
-from serving.agent.registry import check_url
 from serving.agent.tree import DEFAULT_PROC_ROOT
 
 DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
@@ -71,6 +69,8 @@ class AgentSettings:
     @property
     def effective_agent_id(self) -> str:
         """The name that the agent reports under: the one that was set, else the host's."""
+        import socket
+
         return self.agent_id or re.sub(r"[^A-Za-z0-9._:-]", "-", socket.gethostname())[:128] or "unnamed"
 
 
@@ -90,13 +90,18 @@ _FILE_KEYS: dict[str, tuple[type, ...]] = {
 def read_config(path: Path, *, required: bool) -> dict[str, Any]:
     """Return the keys of a TOML file; no file is no keys unless it is required. Raises SettingsError."""
     try:
-        with path.open("rb") as file:
-            data = tomllib.load(file)
+        content = path.read_bytes()
     except FileNotFoundError as error:
         if required:
             raise SettingsError(f"{path}: expected a TOML file, there is none; set --config") from error
         return {}
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise SettingsError(f"{path}: expected a TOML file, got {error}") from error
+    import tomllib
+
+    try:
+        data = tomllib.loads(content.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: expected a TOML file, got {error}") from error
     for key, value in data.items():
         if key not in _FILE_KEYS:

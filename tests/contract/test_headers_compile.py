@@ -24,6 +24,9 @@ COMPILERS = {
     "clang --target=bpf": [*BPF, "-Wno-unused-function"],
 }
 ENTRY_POINTS = """
+#include "bbr1.h"
+#include "bbr3.h"
+#include "cubic.h"
 #include "gr_flow.h"
 #include "reno.h"
 void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
@@ -37,6 +40,18 @@ void unit_flow(struct gr_flow *f, const struct gr_params *p, const struct ens_ta
 { gr_flow_on_ack(f, p, t, ack, d); }
 void unit_grow(struct reno_state *s, struct cca_window *w, u32 acked_pkts)
 { reno_grow(s, w, acked_pkts); w->ssthresh_pkts = reno_ssthresh(s, w); w->cwnd_pkts = reno_undo(s, w); }
+void unit_cubic(struct cubic_state *s, const struct cubic_params *p, const struct cca_ack *ack, struct cca_window *w)
+{ cubic_on_ack(s, p, ack, w); cubic_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = cubic_ssthresh(s, p, w);
+  w->cwnd_pkts = cubic_undo(s, w); }
+void unit_bbr1(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_ack *ack, struct cca_decision *d)
+{ bbr1_on_ack(s, p, ack, d); }
+void unit_bbr1_event(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_event *ev,
+                     struct cca_decision *d)
+{ bbr1_on_event(s, p, ev, d); }
+void unit_bbr3(struct bbr3_state *s, const struct bbr3_params *p, const struct cca_ack *ack, struct cca_decision *d)
+{ bbr3_on_ack(s, p, ack, d); }
+void unit_bbr3_loss(struct bbr3_state *s, const struct bbr3_params *p, const struct cca_loss *loss)
+{ bbr3_on_loss(s, p, loss); }
 """
 
 

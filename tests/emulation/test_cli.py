@@ -40,7 +40,7 @@ def refused(capsys: Capture, *arguments: str) -> str:
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", ["simulate", "bench"])
+@pytest.mark.parametrize("command", ["simulate", "emulate", "bench"])
 def test_help_has_an_example(capsys: Capture, command: str) -> None:
     assert ccatune.run([command, "--help"]) == 0
     out = capsys.readouterr().out
@@ -51,6 +51,25 @@ def test_help_has_an_example(capsys: Capture, command: str) -> None:
 def test_commands_are_those_of_the_table() -> None:
     assert ccatune.load("simulate", ccatune.COMMANDS["simulate"]) is simulate_command
     assert ccatune.load("bench", ccatune.COMMANDS["bench"]) is bench_command
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--kernel 6.1", "--kernel: expected --runner vm beside it"),
+        ("--plot it.jpg", "expected a picture ending in .png"),
+        ("--duration 5 --warmup 6", "expected warmup_s below duration_s"),
+    ],
+)
+def test_a_real_run_that_cannot_be_is_refused_before_it_starts(
+    capsys: Capture, repository: Path, options: str, words: str
+) -> None:
+    file = repository / "configs" / "scenarios" / "reno-20mbps.yaml"
+    assert ccatune.run(["emulate", str(file), *options.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert "Traceback" not in err
 
 
 def test_options_make_the_scenario_that_they_name(capsys: Capture) -> None:
@@ -125,6 +144,21 @@ def test_table_fits_and_ends_with_the_figures(capsys: Capture, ensemble_file: Pa
     assert any(line.startswith("fairness: ") for line in lines)
 
 
+def test_elements_and_transfers_are_shown_in_the_table_and_as_json(capsys: Capture, repository: Path) -> None:
+    file = str(repository / "configs" / "scenarios" / "multi-transfer.yaml")
+    got = run_json(capsys, "simulate", file)
+    assert [row["name"] for row in got["elements"]] == ["link", "policer"]  # type: ignore[attr-defined]
+    policer = got["elements"][1]  # type: ignore[index]
+    assert policer["entered"] == policer["passed"] + policer["dropped"] + policer["inside"]
+    assert len(got["flows"][0]["transfers"]) == 11  # type: ignore[index]
+    assert ccatune.run(["simulate", file]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    row = next(line.split() for line in lines if line.split()[:1] == ["policer"])
+    assert row[1:3] == [str(policer["entered"]), str(policer["dropped"])]
+    assert any("11 of 11 transfers complete" in line for line in lines)
+
+
 def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "run.png"
     got = run_json(capsys, "simulate", "--rate-mbps", "20", "--duration", "2", "--plot", str(file))
@@ -143,7 +177,7 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --buffer 12bytes", "link.buffer_bytes: expected greater than or equal to 1500, got 12"),
         ("--rate-mbps 2 --param x", "--param: expected such as bandwidth_window_us=60000, got x"),
         ("--rate-mbps 2 --param x=1", "loss_hold_permille), got x"),
-        ("--rate-mbps 2 --cca cubic", "flows.0.cca: expected 'gr', 'reno' or 'fixed', got 'cubic'"),
+        ("--rate-mbps 2 --cca vegas", "'gr', 'reno', 'cubic', 'bbr', 'bbr3' or 'fixed', got 'vegas'"),
         ("--rate-mbps 2 --delay-class 50ms", "flows.0.delay_class: expected an ensemble beside it, got none"),
         ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),
         ("--rate-mbps 2 --duration 0", "options: duration_s: expected greater than 0, got 0.0"),
@@ -166,8 +200,14 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--repeats", "1", "--duration", "10")
     assert isinstance(got["pkts_per_s"], float)
     assert got["pkts_per_s"] > 0
-    assert set(got["runs"]) >= {"pkts_per_s", "gr_ns_per_ack", "reno_ns_per_ack"}  # type: ignore[call-overload]
-    assert got["targets"] == {"pkts_per_s": 4e6, "two_threads_by_one": 1.8}
+    cores = {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3")}
+    assert set(got["runs"]) >= {"pkts_per_s", "cubic_pkts_per_s", *cores}  # type: ignore[call-overload]
+    assert got["targets"] == {
+        "pkts_per_s": 4e6,
+        "cubic_pkts_per_s": 2e6,
+        "bbr_pkts_per_s": 2e6,
+        "two_threads_by_one": 1.8,
+    }
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
 
 
@@ -177,6 +217,7 @@ def test_bench_falls_short_only_where_a_target_is_missed_and_enforced(
 ) -> None:
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_PKTS_PER_S", target_pkts_per_s)
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_SCALING", 0.0)
+    monkeypatch.setattr("emulation.cli.bench_command.TARGET_BASE_PKTS_PER_S", 0.0)
     arguments = ["bench", "--repeats", "1", "--duration", "10"]
     assert ccatune.run(arguments) == 0
     out = capsys.readouterr().out

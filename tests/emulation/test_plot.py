@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from emulation._plot import draw_run, make_figure
 from emulation.errors import EmulationError
+from emulation.path import Policer
+from emulation.qos import SERIES
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
@@ -52,8 +56,23 @@ def test_panels_say_what_they_show_and_in_which_unit() -> None:
         "RTT (ms)",
         "cwnd (packets)",
         "pacing rate (Mbit/s)",
+        "resent (packets/s)",
         "state (flow)",
     ]
+
+
+def test_policer_shows_its_drops_over_time() -> None:
+    link = LinkSpec(rate_mbps=20, behind=(Policer(rate_mbps=2, bucket_bytes=300_000),))
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=10)
+    qos = simulate(scenario, series_every_s=0.05)
+    figure = make_figure(scenario, qos)
+    drops = figure.axes[6]
+    assert drops.get_ylabel().replace("\n", " ") == "drops (packets/s)"
+    assert {"dropped: policer"} <= set(legend_words(figure))
+    # Bars of 0.1 s: their sum is what the policer dropped.
+    heights = [patch.get_height() for patch in drops.patches if isinstance(patch, Rectangle)]
+    assert sum(heights) * 0.1 == pytest.approx(qos.elements[-1].dropped, rel=0.01)
+    assert qos.elements[-1].dropped > 50
 
 
 def test_lines_hold_what_the_run_gave() -> None:
@@ -64,6 +83,27 @@ def test_lines_hold_what_the_run_gave() -> None:
     low, high = rtt.get_ylim()
     assert low < 100
     assert high > 180
+
+
+def test_retransmissions_add_up_to_what_was_resent() -> None:
+    flow = FlowSpec(cca="reno")
+    scenario = Scenario(link=LinkSpec(rate_mbps=20, buffer_pkts=50), flows=(flow,), duration_s=30)
+    qos = simulate(scenario, series_every_s=0.1)
+    assert qos.dropped > 0
+    assert qos.series["retransmitted_pkts"].sum() == round(qos.retransmission_rate * qos.sent)
+    line = make_figure(scenario, qos).axes[5].lines[0]
+    resent = np.asarray(line.get_ydata(), dtype=float).sum() * 0.1
+    assert resent == pytest.approx(qos.series["retransmitted_pkts"].sum(), rel=1e-6)
+
+
+def test_a_run_of_a_kernel_which_tells_no_modes_has_no_panel_of_states() -> None:
+    scenario = Scenario(link=LINK, flows=(FlowSpec(),), duration_s=10)
+    qos = simulate(scenario, series_every_s=0.05)
+    told = {name: values for name, values in qos.series.items() if name in SERIES}
+    figure = make_figure(scenario, dataclasses.replace(qos, series=told))
+    assert len(figure.axes) == 6
+    assert figure.axes[-1].get_xlabel() == "time (s)"
+    assert "cruise" not in legend_words(figure)
 
 
 def test_one_legend_names_each_flow_once() -> None:
@@ -86,7 +126,7 @@ def test_ensemble_shows_its_target_and_the_states_of_its_epochs() -> None:
     figure = figure_of(FlowSpec(ensemble_text=table(), delay_class=1), duration_s=16)
     assert {"target delay", "state of the epoch"} <= set(legend_words(figure))
     assert any(np.allclose(np.asarray(line.get_ydata(), dtype=float), 120) for line in figure.axes[1].lines)
-    states = [text.get_text().strip() for text in figure.axes[5].texts]
+    states = [text.get_text().strip() for text in figure.axes[6].texts]
     assert len(states) >= 4
     # 20 Mbit/s of wire bytes are 2.41 MB/s of data: level 19.
     assert states[-1] == "19"

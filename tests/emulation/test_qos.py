@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulation.qos import Delays, Windows, jain_index
+from emulation.qos import Delays, TransferQoS, Windows, bandwidth_shares, jain_index
 from emulation.scenario import LinkSpec, Scenario
 from emulation.simulator import compact_edges_us, simulate
 
@@ -93,6 +93,24 @@ def test_jain_index_knows_its_extremes() -> None:
     assert jain_index([5.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
     assert jain_index([1.0, 2.0, 3.0]) == pytest.approx(36 / (3 * 14))
     assert jain_index([0.0, 0.0]) == 1.0
+
+
+def test_bandwidth_shares_add_up_to_one() -> None:
+    assert bandwidth_shares([1.0, 3.0]) == [0.25, 0.75]
+    assert bandwidth_shares([5.0]) == [1.0]
+    assert bandwidth_shares([0.0, 0.0]) == [0.5, 0.5]
+
+
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=20))
+def test_jain_index_lies_between_one_over_n_and_one(rates: list[float]) -> None:
+    assert 1 / len(rates) - 1e-9 <= jain_index(rates) <= 1 + 1e-9
+    assert sum(bandwidth_shares(rates)) == pytest.approx(1)
+
+
+def test_transfer_has_a_goodput_once_it_is_complete() -> None:
+    assert TransferQoS(1_000_000, 2.0, 6.0).goodput_mbps == pytest.approx(2.0)
+    assert TransferQoS(1_000_000, 2.0, None).goodput_mbps is None
+    assert TransferQoS(1_000_000, 2.0, None).duration_s is None
 
 
 def test_summary_is_json_and_says_what_the_result_says() -> None:

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, load_scenario
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep
+from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace
 from emulation.traces.synthetic import fit, make
 from kmod.abi import ALGORITHMS
@@ -115,11 +118,111 @@ def test_scenarios_are_frozen_and_equal_by_content() -> None:
         one.seed = 3
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("behind: [{kind: policer, rate_mbps: 2}]", r"behind\.0\.policer\.bucket_bytes: expected it, got nothing"),
+        ("behind: [{kind: police}]", r"link\.behind\.0\.kind: expected one of access, policer, .*, got 'police'"),
+        ("behind: [{rate_mbps: 2}]", r"link\.behind\.0\.kind: expected one of access, policer, .*, got None"),
+        ("behind: [3]", r"link\.behind\.0: expected a mapping, got 3"),
+        ("before: 3", r"link\.before: .*, got 3"),
+        (
+            "before: [{kind: policer, rate_mbps: 2, bucket_bytes: 1499}]",
+            r"before\.0\.policer\.bucket_bytes: expected greater than or equal to 1500, got 1499",
+        ),
+        (
+            "before: [{kind: shaper, rate_mbps: 2, bucket_bytes: 3000, queue_bytes: 3000, queue: 3}]",
+            r"before\.0\.shaper\.queue: expected one of kind, rate_mbps, bucket_bytes, queue_bytes, per",
+        ),
+        ("behind: [{kind: access}]", r"behind\.0\.access: expected either a trace or rate_mbps or steps, got none"),
+        ("behind: [{kind: access, trace: none.down}]", r"none\.down: expected a trace file"),
+        ("behind: [{kind: access, rate_mbps: 3, recording: x}]", r"behind\.0\.recording: expected a trace beside it"),
+        ("behind: [{kind: loss, share: 1}]", r"behind\.0\.loss\.share: expected less than 1, got 1"),
+        ("behind: [{kind: gilbert_elliott, to_bad: 0, to_good: 1}]", r"to_bad: expected greater than 0, got 0"),
+        ("behind: [{kind: jitter, max_ms: 0}]", r"jitter\.max_ms: expected greater than 0, got 0"),
+        ("codel: {target: 5}", r"link\.codel\.target: expected one of target_ms, interval_ms, got 5"),
+        ("acks: {every_ms: 5}", r"link\.acks\.every_ms: expected one of interval_ms, uplink, got 5"),
+        ("acks: {uplink: {rate: 5}}", r"link\.acks\.uplink\.rate: expected one of trace, rate_mbps, steps"),
+        ("acks: {uplink: {}}", r"acks\.uplink: expected either a trace or rate_mbps or steps, got none"),
+        ("steps: [{at_s: 0, rate_mbps: 1}]", r"rate_mbps or steps, got rate_mbps and steps"),
+    ],
+)
+def test_bad_path_is_refused_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20, " + text + "}\n")
+    with pytest.raises(EmulationError, match=message) as caught:
+        load_scenario(file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([(1, 5)], "expected steps at 0 and then ascending"),
+        ([(0, 5), (3, 1), (3, 2)], "expected steps at 0 and then ascending"),
+        ([(0, 5), (3, 0)], "expected a rate above 0 in the last"),
+    ],
+)
+def test_steps_ascend_from_0_and_do_not_end_in_an_outage(steps: list[tuple[float, float]], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        LinkSpec(steps=tuple(RateStep(at_s=at_s, rate_mbps=rate) for at_s, rate in steps))
+
+
+def test_application_is_a_size_or_transfers() -> None:
+    transfer = Transfer(size_bytes=1449, gap_s=1, count=2)
+    assert transfer.size_pkts == 2
+    assert FlowSpec().plan == ()
+    assert FlowSpec(size_bytes=5).plan == (Transfer(size_bytes=5),)
+    assert list(FlowSpec(transfers=(transfer, Transfer(size_bytes=7))).transfer_sizes()) == [1449, 1449, 7]
+    with pytest.raises(ValidationError, match="either size_bytes or transfers, got both"):
+        FlowSpec(size_bytes=5, transfers=(transfer,))
+    with pytest.raises(ValidationError, match="at most 1000000 transfers, got 1000001"):
+        FlowSpec(transfers=(Transfer(size_bytes=1, count=1_000_000), Transfer(size_bytes=1)))
+    with pytest.raises(ValidationError, match="less than 2"):
+        FlowSpec(transfers=(Transfer(size_bytes=1448 * 2**20, count=2**12),))
+
+
+def test_traces_of_elements_count_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.down").write_text("1\n2\n40\n")
+    text = "link: {rate_mbps: 20, before: [{kind: access, trace: a.down}], acks: {uplink: {trace: a.down}}}\n"
+    (tmp_path / "s.yaml").write_text(text)
+    link = load_scenario(tmp_path / "s.yaml").link
+    assert isinstance(link.before[0], AccessLink)
+    assert link.acks.uplink is not None
+    for found in (link.before[0].trace, link.acks.uplink.trace):
+        assert found is not None
+        assert found.opportunities_ms.tolist() == [1, 2, 40]
+
+
+def test_page_on_scenarios_names_every_field(repository: Path) -> None:
+    page = (repository / "docs" / "scenarios.md").read_text()
+    models = [Scenario, LinkSpec, FlowSpec, Transfer, AckPath, Codel, RateStep, *ELEMENTS.values()]
+    missing = {f"{model.__name__}.{name}" for model in models for name in model.model_fields if f"`{name}`" not in page}
+    assert not missing
+
+
+def test_examples_on_the_page_are_scenarios(repository: Path) -> None:
+    page = (repository / "docs" / "scenarios.md").read_text()
+    examples = re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)
+    assert len(examples) >= 3
+    for example in examples:
+        build_scenario(yaml.safe_load(example), source="docs/scenarios.md", folder=repository)
+
+
 def test_shipped_scenarios_load(repository: Path) -> None:
     files = sorted((repository / "configs" / "scenarios").glob("*.yaml"))
     assert len(files) >= 4
     names = [load_scenario(file).name for file in files]
     assert names == [file.stem for file in files]
+
+
+def test_operators_have_the_rates_and_buckets_of_the_paper(repository: Path) -> None:
+    # R-TCP 2026, Table 1: median R in Mbit/s, median B in kB, mean RTT in ms.
+    for operator, row in {1: (2.07, 733_000, 36), 2: (1.3, 385_000, 18), 3: (1.04, 223_000, 21)}.items():
+        link = load_scenario(repository / "configs" / "scenarios" / f"policer-op{operator}.yaml").link
+        policer = link.behind[0]
+        assert isinstance(policer, Policer)
+        assert (policer.rate_mbps, policer.bucket_bytes, link.rtt_ms) == row
 
 
 def test_file_paths_count_from_the_file(tmp_path: Path, ensemble: Ensemble, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,8 +281,8 @@ def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemb
         ("link: {rate_mbps: 20, colour: red}", r"link\.colour: expected one of trace, rate_mbps, .*, got 'red'"),
         ("link: {rate_mbps: 20}\ncolour: red", r"colour: expected one of name, link, flows"),
         (
-            "link: {rate_mbps: 20}\nflows: [{cca: cubic}]",
-            r"flows\.0\.cca: expected 'gr', 'reno' or 'fixed', got 'cubic'",
+            "link: {rate_mbps: 20}\nflows: [{cca: vegas}]",
+            r"flows\.0\.cca: expected 'gr', 'reno', 'cubic', 'bbr', 'bbr3' or 'fixed', got 'vegas'",
         ),
         ("link: {rate_mbps: 20}\nflows: {cca: gr}", r"flows: expected a list, got dict"),
         ("link: {rate_mbps: 20}\nflows: [3]", r"flows\.0: expected a mapping, got 3"),

@@ -121,7 +121,7 @@ def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cca": "cubic"}, "one of the algorithms gr, reno, got 'cubic'"),
+        ({"cca": "vegas"}, "one of the algorithms bbr, bbr3, cubic, gr, reno, got 'vegas'"),
         ({"cca": ["gr"]}, "one of the algorithms"),
         ({"epoch_ms": 0}, "an epoch of 1 to 3600000 ms"),
         ({"epoch_ms": 3_600_001}, "an epoch of 1 to 3600000 ms"),

@@ -57,6 +57,22 @@ def test_skip_in_a_demanded_tier_is_a_failure(tmp_path: Path, required: str, fai
     assert (done.returncode != 0) == bool(failures)
 
 
+def test_the_tests_of_the_tier_vm_go_to_one_worker(tmp_path: Path) -> None:
+    shutil.copy(TESTS / "conftest.py", tmp_path)
+    shutil.copy(TESTS.parent / "pyproject.toml", tmp_path)
+    (tmp_path / "vm").mkdir()
+    one = "import time\n\n\ndef test_{0}():\n    time.sleep(0.02)\n"
+    for number in range(6):
+        (tmp_path / "vm" / f"test_{number}.py").write_text(one.format(number), encoding="utf-8")
+        (tmp_path / f"test_beside_{number}.py").write_text(one.format(number), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadgroup", "-v", "."]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    ran = re.findall(r"\[(gw\d)\].* PASSED (\S+)::", done.stdout)
+    assert len(ran) == 12, done.stdout
+    assert len({worker for worker, file in ran if file.startswith("vm/")}) == 1, done.stdout
+    assert {worker for worker, _ in ran} == {"gw0", "gw1"}, done.stdout
+
+
 def test_unknown_tier_cannot_be_demanded(tmp_path: Path) -> None:
     done = run_sample(tmp_path, required="vms")
     assert done.returncode == 4

@@ -5,7 +5,7 @@ import pytest
 from links import recording
 
 from training.errors import TrainingError
-from training.plan import choose, plan_levels
+from training.plan import by_level, choose, gather, plan_levels
 from training.settings import EpochSettings
 from training.states import StateEpoch
 
@@ -73,3 +73,23 @@ def test_chosen_epochs_keep_the_datasets_shares() -> None:
 def test_too_few_epochs_for_any_level_are_refused() -> None:
     with pytest.raises(TrainingError, match="expected a level with at least 5 epochs, got 2 over 1 levels"):
         plan_levels(epochs(level1=2), count=4, settings=settings())
+
+
+def gathered(level: int, *, minimum: int, maximum: int = 8, reach: int = 2, **counts: int) -> list[int]:
+    """The levels that the gathered epochs are of."""
+    found = gather(level, by_level(epochs(**counts)), minimum=minimum, maximum=maximum, reach=reach)
+    return sorted(epoch.level for epoch in found)
+
+
+def test_the_finals_take_a_levels_own_epochs_and_no_more_where_these_suffice() -> None:
+    assert gathered(2, minimum=4, level1=9, level2=4, level3=9) == [2] * 4
+    assert gathered(2, minimum=4, level1=9, level2=20) == [2] * 8
+
+
+def test_the_finals_fill_up_from_the_nearest_levels_on_both_sides() -> None:
+    assert gathered(2, minimum=6, level1=1, level2=2, level3=1, level4=9) == [1, 2, 2, 3, 4, 4]
+    assert gathered(2, minimum=6, level1=5, level2=2, level3=6) == [1, 1, 2, 2, 3, 3]
+
+
+def test_the_finals_make_do_with_fewer_where_nothing_is_within_reach() -> None:
+    assert gathered(2, minimum=6, reach=1, level2=2, level4=9) == [2, 2]

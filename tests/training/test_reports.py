@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from training.judge import judge
 from training.reports import search as search_report
 from training.reports.bound import bounds, missed
 from training.reports.robustness import CONDITIONS, Condition, robustness
+from training.reports.scaled import scaled
 from training.reports.search import SearchReport, halves, pick_levels
 from training.reports.synthetic import synthetic
 from training.states import StateEpoch
@@ -123,3 +125,21 @@ def test_the_bound_is_searched_for_every_level_that_misses(trained: Ensemble) ->
     assert {row["target_ms"] for row in rows} == {50}
     for row in rows:
         assert row["bound_meets"] == (row["bound_delay_ms"] <= 50)
+
+
+def test_single_sets_that_wait_less_use_less_and_the_rival_is_the_best_that_meets_as_many_levels(
+    trained: Ensemble,
+) -> None:
+    for row in scaled(trained, UNSEEN, scales=(1.0, 0.5)):
+        whole, half = row["sets"]
+        assert half["p95_queueing_delay_ms"] < whole["p95_queueing_delay_ms"]
+        assert half["utilization"] <= whole["utilization"]
+        able = [one for one in row["sets"] if one["levels_met"] >= row["levels_met"]]
+        assert row["rival"] == max(able, key=lambda one: one["utilization"], default=None)
+        assert row["holds"] == (row["rival"] is None or row["utilization"] >= row["rival"]["utilization"])
+
+
+def test_an_ensemble_without_single_sets_has_none_to_scale(trained: Ensemble) -> None:
+    bare = dataclasses.replace(trained, provenance={**trained.provenance, "single": []})
+    with pytest.raises(TrainingError, match="expected single sets"):
+        scaled(bare, UNSEEN)

@@ -42,6 +42,9 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "storm_tables": [cases.text(100 + n, levels=2 + 3 * n, first_value=20_000 + 1000 * n) for n in range(4)],
         "storm_writes": 10_000 if long else 80,
         "seed": 1,
-        "bulk_rounds": 5,
-        "bulk_s": 4,
+        "changes": 500 if long else 50,
+        "namespaces": 40 if long else 4,
+        "churn_s": 10 if long else 2,
+        "bulk_rounds": 16,
+        "bulk_s": 3,
     }

@@ -46,18 +46,18 @@ def test_the_last_known_good_returns_within_5_s_of_a_reload_under_the_agent(foun
     assert result_of(found, "agent")["seconds after a reload under the agent"] <= 5
 
 
-def test_the_last_known_good_returns_after_kill_loss_of_the_registry_and_reload(
+def test_the_last_known_good_returns_within_5_s_after_kill_loss_of_the_registry_and_reload(
     found: dict[str, boot.Outcome],
 ) -> None:
     gone = result_of(found, "agent")["gone"]
     assert (gone["table before"], gone["serial"], gone["left"]) == ("none", "2", "own")
-    assert gone["from_first_line_s"] <= 5
+    assert gone["from_exec_s"] <= 5
 
 
-def test_the_last_known_good_returns_after_a_reboot(found: dict[str, boot.Outcome]) -> None:
+def test_the_last_known_good_returns_within_5_s_after_a_reboot(found: dict[str, boot.Outcome]) -> None:
     booted = result_of(found, "booted")
     assert (booted["table before"], booted["serial"]) == ("none", "2")
-    assert booted["from_first_line_s"] <= 5
+    assert booted["from_exec_s"] <= 5
 
 
 def settings(found: dict[str, boot.Outcome], when: str) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_enable_without_right_or_module_says_so_and_changes_nothing(found: dict[
     assert result["without the module"]["status"] == 2
     assert "not found" in result["without the module"]["said"]
     assert result["nobody"]["status"] == 2
-    assert "Operation not permitted" in result["nobody"]["said"]
+    assert "run as root" in result["nobody"]["said"]
     assert result["after that"] == result["after nobody"] == result["before"]
 
 

@@ -23,7 +23,7 @@ from tests.vm.job import job
 pytestmark = pytest.mark.vm
 
 LONG = os.environ.get("CCATUNE_VM_LONG") == "1"
-PROGRAMS = ["rules", "rights", "reload", "follow", "storm", "record"]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record"]
 TIMEOUT_S = 3600 if LONG else 900
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
@@ -75,7 +75,10 @@ def test_a_table_reads_back_as_it_was_written(found: dict[str, boot.Outcome]) ->
 
 def test_only_who_has_the_capability_writes(found: dict[str, boot.Outcome]) -> None:
     writers = result_of(found, "rights")["writers"]
-    assert writers.pop("root") == "written"
+    for name in ("root", "root of a user namespace, its own network", "nobody, opened by root"):
+        assert writers.pop(name) == "written", name
+    # Not even the file's own mode lets it: no errno of ours.
+    assert writers.pop("root, opened by nobody to read") == "write 9"
     for name, answer in writers.items():
         assert answer == ("open 1" if name.startswith("root without") else "open 13"), name
 
@@ -99,6 +102,43 @@ def test_unloading_under_a_flow_is_refused_and_loading_anew_begins_anew(found: d
     assert result["another instance"]
     assert result["generation, table, serial"] == ["0", "none", "0"]
     assert result["bytes after it"] >= 3_000_000
+
+
+def test_a_socket_may_change_over_and_disconnect_at_any_time(found: dict[str, boot.Outcome]) -> None:
+    changed = result_of(found, "life")["changed over"]
+    assert changed == {"lost": 0, "lines": 2, "disconnected": {}, "epoch anew": "0"}
+
+
+def test_flows_that_nobody_accepts_end_with_their_listener(found: dict[str, boot.Outcome]) -> None:
+    assert result_of(found, "life")["queued"] == [20, 0]
+
+
+def test_a_socket_beyond_the_limit_is_plain_and_may_ask_again(found: dict[str, boot.Outcome]) -> None:
+    assert result_of(found, "life")["beyond the limit"] == {"name": "gr-plain", "again": True, "fallbacks": 1}
+
+
+def test_a_connection_put_there_by_repair_begins_its_epoch_then(found: dict[str, boot.Outcome]) -> None:
+    repaired = result_of(found, "life")["repaired"]
+    assert repaired == {"received": "once", "epoch": "0", "machine is up for 30 s": "True"}
+
+
+def test_a_path_mtu_that_shrinks_is_no_timeout_and_replays(found: dict[str, boot.Outcome], tmp_path: Path) -> None:
+    seen = result_of(found, "life")["smaller mtu"]
+    assert seen["mss"][0] > 1000 > seen["mss"][1], seen
+    assert seen["timeouts"] == 0
+    recording = found["folder"].result / "smaller-mtu.recording"
+    assert replay(compile_replayer(tmp_path), recording, folder=tmp_path)["differing"] == 0
+
+
+def test_namespaces_that_end_with_flows_and_tables_leave_nothing(found: dict[str, boot.Outcome]) -> None:
+    seen = result_of(found, "life")["namespaces"]
+    assert seen["flows"] == "0"
+    # Ended by their own SIGKILL, not by an exception before it.
+    assert set(seen["ended"]) == {9}
+
+
+def test_flows_shows_no_line_of_another_socket(found: dict[str, boot.Outcome]) -> None:
+    assert result_of(found, "life")["strange lines"] == 0
 
 
 def test_each_flow_is_on_the_row_that_its_throughput_asks_for(found: dict[str, boot.Outcome]) -> None:

@@ -312,3 +312,44 @@ def _bound_rows(
         terminal.phase("searching", total=max(len(missed(figures)), 1))
         rows = bounds(study, figures, here, counts=counts, most_epochs=epochs, threads=used, told=terminal.advance)
     return [{**row, "holds": not row["bound_meets"]} for row in rows]
+
+
+@report.command()
+@_file
+@_traces
+@_part
+@_datasets
+@_threads
+@_json
+def scaled(
+    *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
+) -> None:
+    """An ensemble against single sets that keep a distance from the target.
+
+    \b
+    Example:
+      ccatune report scaled gr.json
+    """
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.progress import Terminal
+    from training.reports.scaled import SCALES
+    from training.reports.scaled import scaled as run
+
+    ensemble = Ensemble.load(file)
+    with Terminal(quiet=as_json) as terminal:
+        terminal.phase("reading traces", total=1)
+        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+        terminal.phase("running flows", total=len(SCALES))
+        rows = run(ensemble, recordings, threads=threads, told=terminal.advance)
+    lines = [f"{'target':>8}  {'parameters':<18} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"]
+    for row in rows:
+        named = [(f"single set, {one['scale']:g} T", one) for one in row["sets"]]
+        for at, (name, one) in enumerate([("ensemble", row), *named]):
+            mark = "  <- as many levels, most use" if one is row["rival"] else ""
+            target = f"{row['target_ms']:.0f} ms" if not at else ""
+            lines.append(
+                f"{target:>8}  {name:<18} {100 * one['utilization']:>6.2f} % {one['p95_queueing_delay_ms']:>7.1f} ms"
+                f"  {one['levels_met']:>14} of {row['levels']}{mark}"
+            )
+    finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=as_json)

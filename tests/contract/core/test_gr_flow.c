@@ -275,6 +275,87 @@ static void other_events_reach_the_algorithm_alone(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 }
 
+/* A table's epoch is for the epochs behind slow start; slow start itself has its 30 s. */
+static void slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch(void)
+{
+	struct ens_table t = table_of(2);
+	struct host h;
+
+	open_host(&h, &t, 1, HASH);
+	take_acks(&h, 29999, MS);
+	CHECK_EQ(h.f.gr.mode, GR_SLOW_START);
+	CHECK_EQ(h.f.clock.epoch, 0);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
+	take_acks(&h, 1, MS);
+	CHECK_EQ(h.f.gr.mode, GR_SLOW_START);
+	CHECK_EQ(h.f.clock.epoch, 1);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
+}
+
+/* Epochs, levels and rates of a flow are the same wherever its counters start, wraps included. */
+static void rows_do_not_depend_on_where_counters_start(void)
+{
+	static const struct { u64 now_us; u32 delivered_pkts; } cases[] = {
+		{ 0, 0 }, { (1ull << 32) - SECOND, 0u - 900 }, { (1ull << 63) - 7, 0u - 3000 },
+		{ 77, 1u << 31 },
+	};
+	struct ens_table t = table_of(2);
+	struct host base, h;
+	u32 i, k;
+
+	for (k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
+		struct cca_start start = { cases[k].now_us, 50 * MS, 10, cases[k].delivered_pkts, MSS };
+
+		row = (int)k + 1;
+		open_host(&base, &t, 1, HASH);
+		open_host(&h, &t, 1, HASH);
+		h.ack.now_us = start.now_us;
+		h.ack.delivered_pkts = start.delivered_pkts;
+		gr_flow_init(&h.f, &h.defaults, &start, 1, HASH, &h.d);
+		for (i = 0; i < 8000; i++) {
+			u32 gap_us = i % 3000 < 1000 ? MS : MS / 3;
+
+			base.ack.lost_pkts = h.ack.lost_pkts = i == 300;
+			base.ack.app_limited = h.ack.app_limited = i % 2000 > 1900;
+			take_acks(&base, 1, gap_us);
+			take_acks(&h, 1, gap_us);
+			CHECK(h.f.turn == base.f.turn);
+			CHECK(h.f.clock.measured_bytes_per_s == base.f.clock.measured_bytes_per_s);
+			CHECK(h.f.params.bandwidth_window_us == base.f.params.bandwidth_window_us);
+			CHECK(h.d.pacing_bytes_per_s == base.d.pacing_bytes_per_s);
+		}
+		CHECK(h.turns[ENS_LOOKED_UP] >= 3);
+	}
+}
+
+/*
+ * The path's MTU halves: as many bytes come in twice as many packets. What was
+ * delivered before counts at the new size until it has left the window; then
+ * the bandwidth is what it was, and the level never was another.
+ */
+static void a_path_mtu_that_shrinks_is_forgotten_within_a_window(void)
+{
+	struct ens_table t = table_of(2);
+	struct host h;
+	u64 bandwidth;
+	u32 i;
+
+	open_host(&h, &t, 1, HASH);
+	leave_slow_start(&h);
+	take_acks(&h, 400, MS);
+	h.ack.mss_bytes = MSS / 2;
+	for (i = 0; i < 24; i++) {		/* W is 11,102 us, and merges within 1/32 of it */
+		take_acks(&h, 1, MS / 2);
+		bandwidth = cca_rate_of(&h.f.gr.bandwidth, h.f.gr.mss_bytes);
+		CHECK(bandwidth >= 1448000 / 2 && bandwidth <= 1448000);
+	}
+	CHECK_EQ(bandwidth, 1448000);
+	take_acks(&h, 1999, MS / 2);
+	CHECK(h.f.clock.epoch >= 2);
+	CHECK_EQ(h.f.clock.measured_bytes_per_s, 1448000);
+	CHECK_EQ(h.f.clock.state, 1);
+}
+
 /* What a host keeps for each socket: a kernel's private area has 104 bytes, so it is allocated. */
 static void the_state_of_a_flow_stays_small(void)
 {
@@ -295,6 +376,9 @@ int main(void)
 	RUN(a_parameter_set_by_hand_counts_from_the_next_epoch);
 	RUN(a_silence_counts_neither_for_the_rate_nor_for_the_level);
 	RUN(other_events_reach_the_algorithm_alone);
+	RUN(slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch);
+	RUN(rows_do_not_depend_on_where_counters_start);
+	RUN(a_path_mtu_that_shrinks_is_forgotten_within_a_window);
 	RUN(the_state_of_a_flow_stays_small);
 	return check_report();
 }

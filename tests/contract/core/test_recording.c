@@ -19,7 +19,7 @@ static void the_layout_is_fixed(void)
 
 static void an_event_comes_back_as_it_was(void)
 {
-	struct cca_ack ack = { 1ull << 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 0 }, ack_back;
+	struct cca_ack ack = { 1ull << 40, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 0 }, ack_back;
 	struct cca_event ev = { CCA_IDLE_RESTART, 77, 1, 2, 3 }, ev_back;
 	struct cca_start start = { 5, 6, 7, 8, 9 }, start_back;
 	struct cca_window w = { 1, 2, 3 }, w_back;
@@ -33,6 +33,8 @@ static void an_event_comes_back_as_it_was(void)
 	CHECK_EQ(ack_back.now_us, ack.now_us);
 	CHECK_EQ(ack_back.rtt_us, 1);
 	CHECK_EQ(ack_back.mss_bytes, 9);
+	CHECK_EQ(ack_back.tx_inflight_pkts, 10);
+	CHECK_EQ(ack_back.lost_since_pkts, 11);
 	CHECK_EQ(ack_back.app_limited, 1);
 	CHECK_EQ(ack_back.cwnd_limited, 0);
 	rec_init(&r, REC_EVENT, 3, ev.now_us);
@@ -158,7 +160,7 @@ static size_t bytes_len(const char *bytes)
 static void an_ack_names_what_was_read_at_its_turn(void)
 {
 	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
-	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 1 };
+	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 };
 	struct cca_decision d;
 	struct gr_params p;
 	struct rec_record r;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fuzz target: a flow under GR with its epoch clock and tables that come and
- * go, and Reno beside it, under any sequence of events that a host could send,
- * also one that does not keep to the contract.
+ * go, and Reno, CUBIC and both versions of BBR beside it, under any sequence of
+ * events that a host could send, also one that does not keep to the contract.
  *
  * An input is a program: parameters and a start, then operations of a byte and
  * its operands. Operands are read where they are used; an input that ends gives
@@ -17,6 +17,7 @@
  *   - no arithmetic is undefined and no byte outside is touched (the sanitizers)
  */
 #include "../core/read_table.h"
+#include "base_flows.h"
 #include "gr_flow.h"
 #include "made_text.h"
 #include "reno.h"
@@ -122,6 +123,7 @@ struct run {
 	struct cca_decision d;
 	struct reno_state reno;
 	struct cca_window window;
+	struct base_flows base;
 	u64 generation;
 	u32 states;			/* of the table that the last turn saw; 0: none */
 };
@@ -195,6 +197,7 @@ static void send_ack(struct run *r)
 	reno_grow(&r->reno, &r->window, r->ack.acked_pkts);
 	if (r->ack.lost_pkts)
 		r->window.ssthresh_pkts = reno_ssthresh(&r->reno, &r->window);
+	base_send_ack(&r->base, &r->ack);
 	check_flow(r);
 	count_ack(r, mode, rate);
 	r->ack.lost_pkts = 0;
@@ -215,6 +218,7 @@ static void send_event(struct run *r, u32 kind)
 	gr_flow_on_event(r->a, &ev, &r->d);
 	gr_flow_on_event(r->b, &ev, &other);
 	check_same(&r->d, &other);
+	base_send_event(&r->base, &ev);
 	if (ev.kind == CCA_TIMEOUT) {
 		counters[TIMEOUTS].count++;
 		r->window.cwnd_pkts = 1;
@@ -250,6 +254,8 @@ static void send_stream(struct run *r, struct program *p)
 	for (i = 0; i < count; i++) {
 		r->ack.now_us += gap_us;
 		r->ack.rtt_us = rtt_us + i * slope_us;
+		r->ack.rate_pkts = r->ack.inflight_pkts;
+		r->ack.rate_interval_us = r->ack.rtt_us;
 		send_ack(r);
 	}
 }
@@ -264,6 +270,8 @@ static void send_odd_ack(struct run *r, struct program *p)
 	r->ack.mss_bytes = take_any(p, 1448);
 	r->ack.rate_pkts = take_any(p, 1);
 	r->ack.rate_interval_us = take_any(p, 1000);
+	r->ack.tx_inflight_pkts = r->ack.inflight_pkts;
+	r->ack.lost_since_pkts = r->ack.lost_pkts;
 	send_ack(r);
 }
 
@@ -375,6 +383,7 @@ static void open_run(struct run *r, struct program *p)
 	r->ack.now_us = start.now_us;
 	r->ack.delivered_pkts = start.delivered_pkts;
 	r->ack.mss_bytes = start.mss_bytes;
+	base_open(&r->base, &start, flags);
 	reno_init(&r->reno);
 	r->window.cwnd_pkts = cca_min_u32(start.cwnd_pkts, CCA_MAX_PKTS);
 	r->window.ssthresh_pkts = 0x7fffffffu;

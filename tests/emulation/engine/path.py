@@ -38,8 +38,8 @@ class Path:
     acks: list[tuple[float, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        job = _engine.FlowJob(self.flow.cca, self.flow.values(), None, 0, 0.0, None, self.size_pkts)
-        self.sender = _engine.LoneSender(job, self.window_pkts)
+        job = _engine.FlowJob(self.flow.cca, self.flow.values())
+        self.sender = _engine.LoneSender(job, self.size_pkts, self.window_pkts)
         self.receiver = self.receiver or _engine.LoneReceiver()
         self.now_ns = 0
         self._events: list[tuple[int, int, int, Any]] = []

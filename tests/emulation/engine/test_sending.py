@@ -162,7 +162,7 @@ def test_a_receiver_may_acknowledge_a_whole_burst() -> None:
 
 
 def test_what_comes_again_is_reported_and_what_is_beyond_a_hole_in_blocks() -> None:
-    sender = _engine.LoneSender(_engine.FlowJob("fixed", [10, 0], None, 0, 0.0, None, 10))
+    sender = _engine.LoneSender(_engine.FlowJob("fixed", [10, 0]), 10)
     packets = sender.start(0, 100_000_000)
     receiver = _engine.LoneReceiver()
     answers = [receiver.take(i, packets[seq]) for i, seq in enumerate((0, 2, 4, 6, 8, 4, 1))]

@@ -105,6 +105,36 @@ def test_enable_twice_remembers_what_was_set_first(machine: Machine, switch: Swi
     assert settings(machine) == ("cubic", "reno cubic")
 
 
+def test_a_kill_while_the_module_loads_is_undone(machine: Machine, tmp_path: Path) -> None:
+    def killed(arguments: Sequence[str]) -> str:
+        machine.program(arguments)
+        raise KeyboardInterrupt
+
+    file = tmp_path / "enabled.json"
+    with pytest.raises(KeyboardInterrupt):
+        Switch(file, root=machine.root, program=killed).enable("gr", as_default=True)
+    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
+    Switch(file, root=machine.root, program=machine.program).disable()
+    assert machine.modules() == ["tcp_bbr"]
+
+
+def test_what_was_found_in_one_namespace_is_not_put_back_in_another(machine: Machine, switch: Switch) -> None:
+    namespace = machine.root / "self" / "ns" / "net"
+    namespace.parent.mkdir(parents=True)
+    namespace.symlink_to("net:[1]")
+    switch.enable("gr", as_default=True)
+    namespace.unlink()
+    namespace.symlink_to("net:[2]")
+    for command in (switch.disable, lambda: switch.enable("gr", as_default=True)):
+        with pytest.raises(SwitchError, match=r"this network namespace \(net:\[2\]\), it is of another \(net:\[1\]\)"):
+            command()
+    assert settings(machine) == ("gr", "reno cubic gr")
+    namespace.unlink()
+    namespace.symlink_to("net:[1]")
+    switch.disable()
+    assert settings(machine) == ("cubic", "reno cubic")
+
+
 def test_disable_without_enable_and_disable_twice_change_nothing(machine: Machine, switch: Switch) -> None:
     for _ in range(2):
         assert switch.disable() == (["nothing is enabled since this machine was started"], "")

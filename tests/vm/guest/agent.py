@@ -40,9 +40,28 @@ def wait_for_state(name: str, timeout_s: float = 30) -> None:
     inside.wait_for(lambda: state().get("state") == name, timeout_s=timeout_s, what=f"state {name}, {state()}")
 
 
-def publish(job: dict[str, Any], file: str) -> None:
-    """Move the channel to an ensemble."""
-    inside.run(*ccatune(job, "publish", str(inside.SHARE / file), "--channel", "champion", "--url", URL))
+def publish(file: str) -> None:
+    """Put an ensemble into the registry and move the channel to it.
+
+    Over the API itself: the command line that does the same takes many times as long to import here.
+    """
+    body = (inside.SHARE / file).read_bytes()
+    answer("POST", "/v1/ensembles", body)
+    move = {"digest": json.loads(body)["digest"], "hold_back_permille": 0, "note": ""}
+    answer("PUT", "/v1/channels/gr/champion", json.dumps(move).encode())
+
+
+def answer(method: str, path: str, body: bytes) -> None:
+    """Ask the registry; raises RuntimeError with what it says where it does not take it."""
+    from http.client import HTTPConnection
+
+    connection = HTTPConnection(URL.removeprefix("http://"), timeout=60)
+    connection.request(method, path, body=body, headers={"Content-Type": "application/json"})
+    response = connection.getresponse()
+    said = response.read()
+    connection.close()
+    if response.status not in {200, 201}:
+        raise RuntimeError(f"{method} {path}: expected 200 or 201, got {response.status}: {said!r:.500}")
 
 
 def wait_for_serial(serial: int, timeout_s: float = 30) -> None:
@@ -60,7 +79,7 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     with inside.process(*agent_words(job), stdout=subprocess.DEVNULL) as agent:
         wait_for_serial(1, 60)
         wait_for_state("InSync")
-        publish(job, "ensemble-2.json")
+        publish("ensemble-2.json")
         wait_for_serial(2)
         wait_for_state("InSync")
         seen["table of the flow"] = table_of_a_flow()
@@ -102,24 +121,17 @@ def without_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     empty = tree.status()["table"]
     seconds = started_anew(job, serial=2)
     after = tree.status()
-    return {"table before": empty, **seconds, "serial": after["serial"], "left": after["table"]}
+    return {"table before": empty, "from_exec_s": seconds, "serial": after["serial"], "left": after["table"]}
 
 
-def started_anew(job: dict[str, Any], *, serial: int) -> dict[str, float]:
-    """Start the agent without a registry; seconds until the table is in force.
-
-    From its exec on, and from its first line on: the interpreter's own start, which software emulation makes
-    many times longer, lies between the two.
-    """
+def started_anew(job: dict[str, Any], *, serial: int) -> float:
+    """Start the agent without a registry; seconds from its exec until the table is in force."""
     exec_s = time.monotonic()
-    log = Path("/tmp/agent-log")
-    with log.open("w") as to, inside.process(*agent_words(job), stdout=to, stderr=to):
-        inside.wait_for(lambda: "started" in log.read_text(), timeout_s=60, what="the agent's first line")
-        began_s = time.monotonic()
-        wait_for_serial(serial)
+    with inside.process(*agent_words(job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        wait_for_serial(serial, 60)
         in_force_s = time.monotonic()
-        wait_for_state("Offline")
-    return {"from_exec_s": round(in_force_s - exec_s, 2), "from_first_line_s": round(in_force_s - began_s, 2)}
+        wait_for_state("Offline", 60)
+    return round(in_force_s - exec_s, 2)
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +141,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     serve = ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
     with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as registry:
         inside.wait_for(ready.exists, timeout_s=90, what="the registry")
-        publish(job, "ensemble-1.json")
+        publish("ensemble-1.json")
         seen = with_the_registry(job)
         registry.kill()
     seen["gone"] = without_the_registry(job)

@@ -17,4 +17,4 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     agent.STATE.chmod(0o755)
     before = tree.status()["table"]
     seconds = agent.started_anew(job, serial=2)
-    return {"table before": before, **seconds, "serial": tree.status()["serial"]}
+    return {"table before": before, "from_exec_s": seconds, "serial": tree.status()["serial"]}

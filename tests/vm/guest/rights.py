@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import inside
 import tree
 
+_ITS_OWN_NETWORK = "its own network"
 _TRY = """
 import os, sys
 if len(sys.argv) > 3:  # root of a user namespace of one's own
@@ -18,6 +21,8 @@ if len(sys.argv) > 3:  # root of a user namespace of one's own
     open("/proc/self/setgroups", "w").write("deny")
     open("/proc/self/uid_map", "w").write("0 65534 1")
     assert os.getuid() == 0
+    if sys.argv[3] == "its own network":  # behind the map: the files are of its root then, as in a container
+        assert ctypes.CDLL(None).unshare(0x40000000) == 0
 try:
     descriptor = os.open(sys.argv[1], os.O_WRONLY)
 except OSError as error:
@@ -32,9 +37,10 @@ else:
 """
 
 
-def attempt(name: str, text: str, *prefix: str, mapped: bool = False) -> str:
-    """Try to write as somebody else; says where it failed and with which errno."""
-    command = [*prefix, *inside.PYTHON, "-c", _TRY, str(tree.GR / name), text, *(["mapped"] if mapped else [])]
+def attempt(name: str, text: str, *prefix: str, unshared: str = "") -> str:
+    """Try to write as somebody else, in new namespaces or not; says where it failed and with which errno."""
+    place = tree.GR if unshared != _ITS_OWN_NETWORK else Path("/proc/thread-self/net/ccatune/gr")
+    command = [*prefix, *inside.PYTHON, "-c", _TRY, str(place / name), text, *([unshared] if unshared else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or done.stderr.strip()
 
@@ -51,8 +57,38 @@ def writers() -> dict[str, str]:
         "root without CAP_NET_ADMIN": attempt("ensemble", "clear\n", *powerless),
         "root without CAP_NET_ADMIN, parameters": attempt("parameters", "cwnd_gain_pct 200\n", *powerless),
         "root without CAP_NET_ADMIN, settings": attempt("settings", "default_class 1\n", *powerless),
-        "root of a user namespace, initial network": attempt("ensemble", "clear\n", *nobody, mapped=True),
+        "root of a user namespace, initial network": attempt(
+            "ensemble", "clear\n", *nobody, unshared="the initial one"
+        ),
+        "root of a user namespace, its own network": attempt("ensemble", "clear\n", *nobody, unshared=_ITS_OWN_NETWORK),
+        "nobody, opened by root": handed_over(os.O_WRONLY),
+        "root, opened by nobody to read": handed_over(os.O_RDONLY),
     }
+
+
+def handed_over(mode: int) -> str:
+    """A file that one process opened and another one writes to: it is the opener's rights that count."""
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if not child:
+        if mode == os.O_RDONLY:
+            os.setresuid(65534, 65534, 65534)
+        socket.send_fds(theirs, [b"."], [os.open(tree.GR / "ensemble", mode)])
+        os._exit(0)
+    descriptor = socket.recv_fds(ours, 1, 1)[1][0]
+    os.waitpid(child, 0)
+    child = os.fork()
+    if not child:
+        if mode == os.O_WRONLY:
+            os.setresuid(65534, 65534, 65534)
+        try:
+            os.write(descriptor, b"clear\n")
+        except OSError as error:
+            os._exit(error.errno or 255)
+        os._exit(0)
+    os.close(descriptor)
+    number = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return f"write {number}" if number else "written"
 
 
 def in_namespace(name: str, script: str) -> str:

@@ -10,7 +10,8 @@ a moment.
     {"flow": 0, "at_s": 1.0, "acked_bytes": ..., "rtt_us": ..., "min_rtt_us": ..., "cwnd_pkts": ..., ...}
     {"flow": 0, "end": true, "seconds": ..., "acked_bytes": ..., "mbps": ...}
 
-tcp_info is read by the offsets of include/uapi/linux/tcp.h, whose fields only ever grow at the end.
+tcp_info is read by the offsets of include/uapi/linux/tcp.h, whose fields only ever grow at the end; what a kernel
+does not tell yet reads 0 (`timeouts` before Linux 6.7). segments_in and segments_out carry data, resent ones included.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ import time
 from dataclasses import dataclass
 
 _CHUNK = b"\0" * 65536
-_INFO_BYTES = 232
+_INFO_BYTES = 248
 _SO_PRIORITY = 12
 _SO_MARK = 36
 
 # name: (struct format, offset)
-_INFO_FIELDS = {
+INFO_FIELDS = {
     "retransmits": ("B", 2),
     "unacked_pkts": ("I", 24),
     "lost_pkts": ("I", 32),
@@ -41,8 +42,14 @@ _INFO_FIELDS = {
     "total_retrans_pkts": ("I", 100),
     "pacing_bytes_per_s": ("Q", 104),
     "acked_bytes": ("Q", 120),
+    "received_bytes": ("Q", 128),
     "min_rtt_us": ("I", 148),
+    "segments_in": ("I", 152),
+    "segments_out": ("I", 156),
     "delivery_bytes_per_s": ("Q", 160),
+    "rwnd_limited_us": ("Q", 176),
+    "sndbuf_limited_us": ("Q", 184),
+    "timeouts": ("H", 240),
 }
 
 
@@ -50,7 +57,7 @@ def tcp_info(connection: socket.socket) -> dict[str, int]:
     """What the kernel says of a connection."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     raw += b"\0" * (_INFO_BYTES - len(raw))
-    return {name: struct.unpack_from("=" + kind, raw, offset)[0] for name, (kind, offset) in _INFO_FIELDS.items()}
+    return {name: struct.unpack_from("=" + kind, raw, offset)[0] for name, (kind, offset) in INFO_FIELDS.items()}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune emulate`: scenarios over real links and real TCP, told and drawn as the simulator's are."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import ValidationError
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from emulation.cli.simulate_command import print_figures, series_every_s
+from emulation.files import load_scenario
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+
+__all__ = ["emulate", "figures_of", "spread_of"]
+
+RUNNERS = ("mahimahi", "vm")
+LINES = ("6.1", "6.12")
+Emulate = Callable[..., list[QoS]]
+
+
+@click.command()
+@click.argument(
+    "files", nargs=-1, required=True, metavar="SCENARIO.yaml...", type=click.Path(path_type=Path, dir_okay=False)
+)
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default="mahimahi",
+    show_default=True,
+    help="On this machine's kernel, or in the virtual machine with our modules.",
+)
+@click.option("--kernel", "line", type=click.Choice(LINES), help="The virtual machine's kernel.  [default: 6.12]")
+@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Repeat each; give the spread.")
+@click.option("--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Seconds of each run.")
+@click.option("--warmup", "warmup_s", type=click.FloatRange(min=0), help="Seconds at the start that do not count.")
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the (first) run into this file.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write all runs' figures here, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def emulate(
+    *,
+    files: tuple[Path, ...],
+    runner: str,
+    line: str | None,
+    runs: int,
+    duration_s: float | None,
+    warmup_s: float | None,
+    plot: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run scenarios over Mahimahi's links with the kernel's own TCP, as many side by side as the processors carry.
+
+    \b
+    Example:
+      ccatune emulate configs/scenarios/reno-20mbps.yaml --runs 3
+      ccatune emulate a.yaml b.yaml --json --out figures.json
+      ccatune emulate configs/scenarios/constant-20mbps.yaml --runner vm --plot gr.png
+    """
+    if line is not None and runner != "vm":
+        raise click.UsageError("--kernel: expected --runner vm beside it; this machine runs its own kernel alone")
+    if plot is not None:
+        from emulation._plot import check_path
+
+        check_path(plot)
+    scenarios = [_laid_over(load_scenario(file), duration_s=duration_s, warmup_s=warmup_s) for file in files]
+    every_s = None if plot is None else series_every_s(scenarios[0])
+    flat = _run([scenario for scenario in scenarios for _ in range(runs)], runner, line=line, every_s=every_s)
+    results = [flat[at : at + runs] for at in range(0, len(flat), runs)]
+    document = [_document(scenario, found, runner) for scenario, found in zip(scenarios, results, strict=True)]
+    text = json.dumps(document[0] if len(document) == 1 else document)
+    if out is not None:
+        out.write_text(text + "\n", encoding="utf-8")
+    if plot is not None:
+        from emulation._plot import draw_run
+
+        draw_run(scenarios[0], results[0][0], path=plot)
+    if as_json:
+        click.echo(text)
+        return
+    _print(scenarios, results)
+    if plot is not None:
+        click.echo(f"picture: {plot}")
+
+
+def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
+    given = {name: value for name, value in options.items() if value is not None}
+    if not given:
+        return scenario
+    fields = {name: getattr(scenario, name) for name in Scenario.model_fields}
+    try:
+        return Scenario.model_validate({**fields, **given})
+    except ValidationError as error:
+        text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise click.UsageError(f"{scenario.name}: {text}") from error
+
+
+def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_s: float | None) -> list[QoS]:
+    options: dict[str, Any] = {"series_every_s": every_s}
+    # The other runner's modules are not imported for this one's sake.
+    if runner == "vm":
+        from emulation.vm.runner import emulate_many as in_guest
+
+        options |= {"line": line} if line is not None else {}
+        emulate_many: Emulate = in_guest
+    else:
+        from emulation.mahimahi.runner import emulate_many as on_host
+
+        emulate_many = on_host
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(runner, total=len(scenarios))
+        return emulate_many(scenarios, progress=lambda done: progress.update(task, completed=done), **options)
+
+
+def figures_of(qos: QoS) -> dict[str, float]:
+    """The figures that runs are compared by."""
+    return {
+        "throughput_mbps": qos.throughput_mbps,
+        "utilization": qos.utilization,
+        "queueing_delay_p95_ms": qos.queueing_delay.percentile_ms(95),
+        "retransmission_rate": qos.retransmission_rate,
+        "fairness": qos.fairness,
+    }
+
+
+def spread_of(results: Sequence[QoS]) -> dict[str, dict[str, float]]:
+    """Median, least and most of each figure over runs of one scenario."""
+    rows = [figures_of(qos) for qos in results]
+    return {
+        name: {
+            "median": statistics.median(row[name] for row in rows),
+            "least": min(row[name] for row in rows),
+            "most": max(row[name] for row in rows),
+        }
+        for name in rows[0]
+    }
+
+
+def _document(scenario: Scenario, results: Sequence[QoS], runner: str) -> dict[str, object]:
+    """One run: its summary. Several: the spread, and the summaries in their order."""
+    if len(results) == 1:
+        return {"runner": runner, **results[0].summary()}
+    summaries = [qos.summary() for qos in results]
+    return {"runner": runner, "scenario": scenario.name, "spread": spread_of(results), "runs": summaries}
+
+
+def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> None:
+    if len(scenarios) == 1 and len(results[0]) == 1:
+        print_figures(scenarios[0], results[0][0])
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "resent", "fairness")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "scenario" else "right")
+    formats = ("{:.2f}", "{:.1%}", "{:.0f}", "{:.2%}", "{:.3f}")
+    for scenario, found in zip(scenarios, results, strict=True):
+        cells = []
+        for form, figure in zip(formats, spread_of(found).values(), strict=True):
+            spread = f" ({form.format(figure['least'])} to {form.format(figure['most'])})" if len(found) > 1 else ""
+            cells.append(form.format(figure["median"]) + spread)
+        table.add_row(scenario.name, *cells)
+    Console().print(table)
+    if len(results[0]) > 1:
+        click.echo(f"median of {len(results[0])} runs each (least to most)")

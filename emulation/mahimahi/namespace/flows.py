@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: MIT
+"""A scenario's flows, from the sending and from the receiving end: flows.py serve|take PLAN RESULT [HOST].
+
+Address translation lets only the receiving end, behind Mahimahi's shells, open a connection, so `serve` listens on a
+port for each flow, with the flow's algorithm (which a connection inherits, so that it has it from its first packet
+on), and `take` connects to HOST before time begins. Each then says `ready` and reads the moment at which it does
+(s since 1970); from there on both go by the plan, and leave what they sampled in RESULT as JSON:
+
+    {"fields": [names of tcp_info...], "rows": [[flow, s since the beginning, value...]...], "complete_s": {flow: s},
+     "late_s": how long ago the beginning was when it was read}
+
+The plan: {"port", "duration_s", "sample_s", "flows": [{"cca", "priority", "start_s", "stop_s", "size_bytes"}...]}.
+A flow that stops sends what it had handed to its socket, at most _TAIL_BYTES, and what is lost of it.
+"""
+
+from __future__ import annotations
+
+import json
+import selectors
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from emulation.mahimahi.namespace import traffic
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import traffic
+
+_CHUNK = b"\0" * 65536
+_TCP_NOTSENT_LOWAT = 25
+_TAIL_BYTES = 65536
+_SO_PRIORITY = 12
+_CONNECT_S = 60.0
+# How often a flow is looked at that waits for its last acknowledgments.
+_DRAIN_S = 0.001
+_FIELDS = tuple(traffic.INFO_FIELDS)
+
+
+class Samples:
+    """Rows of tcp_info on a grid of time that begins at 0."""
+
+    def __init__(self, every_s: float) -> None:
+        self.every_s = every_s
+        self.next_s = 0.0
+        self.rows: list[list[float]] = []
+
+    def take(self, now_s: float, connections: dict[int, socket.socket]) -> None:
+        """Sample every connection if it is time; a moment that was missed is left out."""
+        if now_s < self.next_s:
+            return
+        for number, connection in connections.items():
+            info = traffic.tcp_info(connection)
+            self.rows.append([number, round(now_s, 6), *info.values()])
+        self.next_s = (now_s // self.every_s + 1) * self.every_s
+
+
+class Clock:
+    """Seconds since the beginning, which is told as a time since 1970 and then followed without jumps."""
+
+    def __init__(self, begins_at_s: float) -> None:
+        self._zero_s = time.monotonic() + begins_at_s - time.time()
+
+    def now_s(self) -> float:
+        """Negative before the beginning."""
+        return time.monotonic() - self._zero_s
+
+
+def await_beginning() -> Clock:
+    """Say that all is ready, and read when it begins."""
+    traffic.print_line({"ready": True})
+    return Clock(float(sys.stdin.readline()))
+
+
+class Flow:
+    """A connection, what is to go over it and when."""
+
+    def __init__(self, plan: dict[str, object], connection: socket.socket) -> None:
+        self.connection = connection
+        self.start_s = float(plan["start_s"])  # type: ignore[arg-type]
+        self.stop_s = float("inf") if plan["stop_s"] is None else float(plan["stop_s"])  # type: ignore[arg-type]
+        self.size_bytes = plan["size_bytes"]
+        self.left_bytes = float("inf") if self.size_bytes is None else int(self.size_bytes)  # type: ignore[call-overload]
+        self.base_bytes = traffic.tcp_info(connection)["acked_bytes"]
+        self.is_sending = False
+        self.complete_s: float | None = None
+        if plan["stop_s"] is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _TAIL_BYTES)
+
+    def push(self) -> bool:
+        """Hand the kernel what it takes now; False when nothing is left."""
+        try:
+            self.left_bytes -= self.connection.send(_CHUNK[: int(min(self.left_bytes, len(_CHUNK)))])
+        except BlockingIOError:
+            return True
+        return self.left_bytes > 0
+
+    @property
+    def is_draining(self) -> bool:
+        """Everything was handed over, not everything acknowledged."""
+        return self.left_bytes <= 0 and self.complete_s is None
+
+    def look(self, now_s: float) -> None:
+        """See whether all was acknowledged."""
+        acked_bytes = traffic.tcp_info(self.connection)["acked_bytes"] - self.base_bytes
+        if acked_bytes >= int(self.size_bytes):  # type: ignore[call-overload]
+            self.complete_s = now_s
+
+
+def accept_all(plan: dict[str, object]) -> list[Flow]:
+    """Listen for every flow, say so, and wait for all of them."""
+    listeners = []
+    flows: list[dict[str, object]] = plan["flows"]  # type: ignore[assignment]
+    for number, flow in enumerate(flows):
+        listener = socket.create_server(("", int(plan["port"]) + number))  # type: ignore[call-overload]
+        listener.settimeout(_CONNECT_S)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, str(flow["cca"]).encode())
+        listeners.append(listener)
+    traffic.print_line({"listening": len(listeners)})
+    accepted = []
+    for listener, flow in zip(listeners, flows, strict=True):
+        connection = listener.accept()[0]
+        listener.close()
+        connection.settimeout(0.0)
+        if flow["priority"]:
+            connection.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, int(flow["priority"]))  # type: ignore[call-overload]
+        accepted.append(Flow(flow, connection))
+    return accepted
+
+
+def serve(plan: dict[str, object]) -> dict[str, object]:
+    """Send what the plan says; returns the result."""
+    flows = accept_all(plan)
+    connections = {number: flow.connection for number, flow in enumerate(flows)}
+    samples, duration_s = Samples(float(plan["sample_s"])), float(plan["duration_s"])  # type: ignore[arg-type]
+    clock = await_beginning()
+    late_s = max(0.0, clock.now_s())
+    selector = selectors.DefaultSelector()
+    while (now_s := clock.now_s()) < duration_s:
+        due_s = [samples.next_s, duration_s]
+        for flow in flows:
+            follow(flow, now_s, selector)
+            due_s += [moment for moment in (flow.start_s, flow.stop_s) if moment > now_s]
+            due_s += [now_s + _DRAIN_S] if flow.is_draining else []
+        if now_s >= 0:
+            samples.take(now_s, connections)
+        for key, _ in selector.select(timeout=max(0.0, min(due_s) - clock.now_s())):
+            if not key.data.push():
+                selector.unregister(key.fileobj)
+                key.data.is_sending = False
+    samples.next_s = 0.0
+    samples.take(duration_s, connections)
+    for flow in flows:
+        # What is still in flight when the time is up is of no interest: reset instead of lingering.
+        flow.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        flow.connection.close()
+    complete_s = {str(number): flow.complete_s for number, flow in enumerate(flows)}
+    return {"fields": _FIELDS, "rows": samples.rows, "complete_s": complete_s, "late_s": late_s}
+
+
+def follow(flow: Flow, now_s: float, selector: selectors.BaseSelector) -> None:
+    """Begin or stop to send, as the time says."""
+    should_send = flow.start_s <= now_s < flow.stop_s and flow.left_bytes > 0
+    if should_send and not flow.is_sending:
+        selector.register(flow.connection, selectors.EVENT_WRITE, flow)
+    elif flow.is_sending and not should_send:
+        selector.unregister(flow.connection)
+    flow.is_sending = should_send
+    if flow.is_draining:
+        flow.look(now_s)
+
+
+def take(plan: dict[str, object], host: str) -> dict[str, object]:
+    """Connect every flow and throw away what comes; returns the result."""
+    selector, buffer = selectors.DefaultSelector(), bytearray(1 << 20)
+    connections: dict[int, socket.socket] = {}
+    end_s = time.monotonic() + _CONNECT_S
+    for number in range(len(plan["flows"])):  # type: ignore[arg-type]
+        port = int(plan["port"]) + number  # type: ignore[call-overload]
+        connections[number] = traffic.connect_patiently(host, port, end_s)
+        selector.register(connections[number], selectors.EVENT_READ)
+    samples, duration_s = Samples(float(plan["sample_s"])), float(plan["duration_s"])  # type: ignore[arg-type]
+    clock = await_beginning()
+    while (now_s := clock.now_s()) < duration_s and selector.get_map():
+        if now_s >= 0:
+            samples.take(now_s, connections)
+        for key, _ in selector.select(timeout=max(0.0, samples.next_s - clock.now_s())):
+            traffic.take(selector, key.fileobj, buffer)
+        connections = {number: connection for number, connection in connections.items() if connection.fileno() >= 0}
+    samples.next_s = 0.0
+    samples.take(duration_s, connections)
+    return {"fields": _FIELDS, "rows": samples.rows, "complete_s": {}, "late_s": 0.0}
+
+
+def main() -> None:
+    """serve PLAN RESULT, or take PLAN RESULT HOST."""
+    what, plan_file, result_file, *host = sys.argv[1:]
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    result = serve(plan) if what == "serve" else take(plan, host[0])
+    Path(result_file).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""One run over a real link: a job as a JSON line on standard input, its result as one on standard output.
+
+Started as the first process of namespaces of its own (LAUNCH in emulation/mahimahi/launch.py), so that everything here
+ends with it, and it ends with whoever holds the other end of its standard input.
+
+    sender, cubic/bbr/gr ... | mm-delay | mm-link, its trace and queue | mm-loss | policer, receiver
+
+The trace has to begin with the scenario. mm-link begins it when it starts, so the job's opportunities come behind
+lead_ms of others, in which the rest is started and connected; mm-link's log says when that was, and both ends of the
+flows begin lead_ms later. A machine too slow for that gets more, a few times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from emulation.mahimahi.namespace import linklog, policer, shells
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import linklog
+    import policer
+    import shells
+
+FOLDER = Path("/run")
+FLOWS = Path(__file__).with_name("flows.py")
+PYTHON = (sys.executable, "-I", "-S")
+PORT = 5201
+ATTEMPTS = 3
+# 24 Mbit/s for acknowledgments, two opportunities in every ms: never what they wait for, but for the ms itself.
+UPLINK = "1\n1\n"
+BUFFERS_BYTES = "4096 131072 67108864"
+_READY_S = 60.0
+_LOG_S = 10.0
+_COUNTERS = ("TCPTimeouts", "TCPSpuriousRTOs")
+
+
+class LateError(Exception):
+    """The scenario's time had begun before everything was ready."""
+
+
+def write_trace(opportunities_ms: list[int], lead_ms: int, duration_ms: int) -> None:
+    """An opportunity a ms during the lead, then the job's own; the last one keeps the trace from starting anew."""
+    times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + duration_ms + 60_000]
+    (FOLDER / "down").write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
+    (FOLDER / "up").write_text(UPLINK, encoding="ascii")
+
+
+def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
+    """The shells from the outermost to the innermost, each up to the command that it runs."""
+    queue = job["queue"]
+    arguments = ", ".join(f"{name}={queue[name]}" for name in ("packets", "bytes") if queue[name] is not None)
+    link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={log}"]
+    link.append(f"--downlink-queue={'droptail' if arguments else 'infinite'}")
+    words = [
+        ["mm-delay", str(job["delay_ms"])],
+        [*link, *([f"--downlink-queue-args={arguments}"] * bool(arguments)), "--"],
+    ]
+    if job["loss"]:
+        words.append(["mm-loss", "downlink", format(job["loss"], ".9f")])
+    return words
+
+
+@contextlib.contextmanager
+def end_of_flows(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], shells.Lines]]:
+    """One end of the flows; its lines."""
+    started = subprocess.Popen(list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert started.stdout is not None  # noqa: S101 - a pipe, for the type checker
+    try:
+        yield started, shells.Lines(started.stdout.fileno())
+    finally:
+        started.kill()
+        started.wait()
+        for pipe in (started.stdin, started.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+
+
+def expect(lines: shells.Lines, word: str, what: str) -> None:
+    """Wait for the line that says so."""
+    line = lines.read(_READY_S)
+    if line is None or word not in line:
+        raise shells.ShellError(f"{what}: expected it {word} within {_READY_S:g} s, it said {line!r}")
+
+
+def begun_at_ms(log: Path) -> int:
+    """When the trace began, in ms since 1970, as soon as the log says so."""
+    end_s = time.monotonic() + _LOG_S
+    while (stamps := linklog.header(log.read_text(encoding="ascii"))) is None:
+        if time.monotonic() > end_s:
+            raise shells.ShellError(f"mm-link: expected its log to begin within {_LOG_S:g} s, it did not")
+        time.sleep(0.005)
+    return sum(stamps)
+
+
+def counters() -> dict[str, int]:
+    """The namespace's own counts of TCP, by the names of /proc/net/netstat."""
+    lines = Path("/proc/self/net/netstat").read_text(encoding="ascii").splitlines()
+    names, values = (line.split()[1:] for line in lines if line.startswith("TcpExt:"))
+    table = dict(zip(names, values, strict=True))
+    return {name: int(table[name]) for name in _COUNTERS}
+
+
+def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
+    """Run the job once. Raises LateError where lead_ms was too short, ShellError for all else."""
+    log, plan = FOLDER / "log", FOLDER / "plan"
+    log.write_text("")
+    log.chmod(0o666)
+    write_trace(job["opportunities_ms"], lead_ms, round(job["duration_s"] * 1000))
+    plan.write_text(json.dumps({"port": PORT, **{key: job[key] for key in ("duration_s", "sample_s", "flows")}}))
+    sent, taken = FOLDER / "sent", FOLDER / "taken"
+    before = counters()
+    with end_of_flows(*PYTHON, str(FLOWS), "serve", str(plan), str(sent)) as (server, server_lines):
+        expect(server_lines, "listening", "sender")
+        with shells.nested(shell_words(job, log), folder=FOLDER, timeout_s=_READY_S) as inner:
+            shells.call(*inner.enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={BUFFERS_BYTES}")
+            if job["policer"]:
+                policer.police(**job["policer"], within=inner.enter)
+            words = (*inner.enter, *PYTHON, str(FLOWS), "take", str(plan), str(taken), inner.base)
+            with end_of_flows(*words) as (receiver, receiver_lines):
+                expect(receiver_lines, "ready", "receiver")
+                expect(server_lines, "ready", "sender")
+                begin_s = (begun_at_ms(log) + lead_ms) / 1000
+                if time.time() >= begin_s:
+                    raise LateError
+                for program in (receiver, server):
+                    assert program.stdin is not None  # noqa: S101 - a pipe, for the type checker
+                    program.stdin.write(f"{begin_s!r}\n".encode())
+                    program.stdin.flush()
+                for program, what in ((server, "sender"), (receiver, "receiver")):
+                    if status := program.wait():
+                        raise shells.ShellError(f"{what}: expected it to end well, got status {status}")
+    after = counters()
+    return {
+        "kernel": platform.release(),
+        "lead_ms": lead_ms,
+        "counters": {name: after[name] - before[name] for name in _COUNTERS},
+        "sent": json.loads(sent.read_text()),
+        "received": json.loads(taken.read_text()),
+        "log": log.read_text(encoding="ascii"),
+    }
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Prepare the namespaces and run the job."""
+    shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
+    for setting in (f"net.ipv4.tcp_wmem={BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
+        shells.call("sysctl", "-qw", setting)
+    for path, text in job["writes"]:
+        with Path(path).open("w", encoding="utf-8") as file:
+            file.write(text)
+    lead_ms = job["lead_ms"]
+    for tries_left in reversed(range(ATTEMPTS)):
+        try:
+            return attempt(job, lead_ms)
+        except LateError:
+            lead_ms *= 2
+        except shells.NotUpError:
+            if not tries_left:
+                raise
+    raise shells.ShellError(f"expected everything ready within {lead_ms // 2} ms, it was not; run fewer side by side")
+
+
+def go_first() -> None:
+    """Run before what else is on this machine, and let all that is started here do so.
+
+    The shells serve packets in the ms in which they are woken; on a busy machine, ordinary processes would be late.
+    Where the system does not allow it, the run goes on without.
+    """
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+
+
+def die_with_owner() -> None:
+    """End, and everything in these namespaces with it, when nobody holds standard input any more."""
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os._exit(1)
+
+
+def main() -> None:
+    """Read the job, run it, say what came of it."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"
+    go_first()
+    threading.Thread(target=die_with_owner, daemon=True).start()
+    try:
+        result = run(json.loads(line))
+    except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
+        result = {"error": f"{error}" if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}"}
+    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""Runs scenarios over Mahimahi on this machine's own kernel, as many side by side as its processors carry.
+
+    emulate_many(scenarios) -> list[QoS]
+
+A run's share of a processor is estimated (`cores_of`) from its link's rate: _CORES_IDLE for the shells, which wake
+up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured: 0.22 processors at 12 Mbit/s, 0.30 at 50.
+Runs start as long as the sum stays within _USABLE of the processors, so that shells find one free when their ms has
+come; one runs in any case.
+
+A job and its result go through pipes and a nameless file, and everything else is in the run's own namespaces: when this
+process ends, by whatever signal, nothing is left (emulation/mahimahi/launch.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.launch import launch_words
+from emulation.mahimahi.measure import to_qos
+from emulation.mahimahi.translate import Runner, to_job
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+from emulation.vm.kernels import GuestError, mahimahi_root
+
+__all__ = ["cores_of", "emulate", "emulate_many", "host_runner", "lacking", "side_by_side"]
+
+Progress = Callable[[int], None]
+
+# The algorithms of a Scenario by the names of Linux; its bbr is version 1.
+KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
+_PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nsenter", "setpriv", "sysctl", "unshare")
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CORES_IDLE = 0.2
+_CORES_PER_MBPS = 0.0025
+_USABLE = 0.5
+_GRACE_S = 60.0
+_LOOK_S = 0.05
+
+
+def _installed() -> bool:
+    return all(shutil.which(name, path=_SYSTEM_PATH) for name in ("mm-delay", "mm-link", "mm-loss"))
+
+
+def lacking() -> str:
+    """What this machine lacks to run links of its own, with what to do, as a reason; "" if nothing."""
+    if os.geteuid() != 0:
+        return "needs root, for namespaces and Mahimahi's shells; run it with sudo"
+    programs = [name for name in _PROGRAMS if shutil.which(name, path=_SYSTEM_PATH) is None]
+    if programs:
+        return f"not installed: {', '.join(programs)}; run `make setup`"
+    if not Path("/dev/net/tun").exists():
+        return "no /dev/net/tun; run `modprobe tun`"
+    try:
+        if not _installed():
+            mahimahi_root()
+    except GuestError as error:
+        return str(error)
+    return ""
+
+
+def host_runner() -> Runner:
+    """What this machine's kernel has.
+
+    Raises:
+        EmulationError: something is lacking; with what to do.
+    """
+    lacks = lacking()
+    if lacks:
+        raise EmulationError(f"mahimahi: {lacks}")
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+    return Runner(
+        name="mahimahi",
+        algorithms={ours: theirs for ours, theirs in KERNEL_NAMES.items() if theirs in available},
+        mahimahi="" if _installed() else str(mahimahi_root()),
+    )
+
+
+def cores_of(scenario: Scenario) -> float:
+    """The processors that a run keeps busy, as an estimate."""
+    link = scenario.link
+    rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
+    return _CORES_IDLE + _CORES_PER_MBPS * (rate_mbps or 0.0)
+
+
+def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:
+    """How many of these, in their order, may run at the same time: at least one."""
+    most = _USABLE * processors
+    used, count = 0.0, 0
+    for scenario in scenarios:
+        used += cores_of(scenario)
+        if used > most:
+            break
+        count += 1
+    return max(count, 1)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that is under way."""
+
+    number: int
+    scenario: Scenario
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    complaints: IO[bytes]
+    ends_at_s: float
+
+    def result(self) -> dict[str, Any]:
+        """What link.py said. Raises EmulationError where that is nothing or an error."""
+        self.said.seek(0)
+        self.complaints.seek(0)
+        text = self.said.read().decode()
+        if not text.endswith("\n"):
+            words = self.complaints.read().decode(errors="replace").strip().splitlines()[-1:]
+            status = self.process.returncode
+            raise EmulationError(
+                f"{self.scenario.name}: expected a result of the run, got status {status} {' '.join(words)}"
+            )
+        result: dict[str, Any] = json.loads(text)
+        if "error" in result:
+            raise EmulationError(f"{self.scenario.name}: {result['error']}")
+        return result
+
+    def close(self) -> None:
+        """End it, whatever it does, and wait until it has."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.said, self.complaints):
+            if file is not None:
+                file.close()
+
+
+def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
+    # Without names: a process that is killed leaves no file.
+    said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
+    process = subprocess.Popen(
+        launch_words(),
+        stdin=subprocess.PIPE,
+        stdout=said,
+        stderr=complaints,
+        # Ctrl-C is for this process, which then ends the run.
+        start_new_session=True,
+        env={"PATH": _SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    run = _Run(number, scenario, process, said, complaints, time.monotonic() + scenario.duration_s + _GRACE_S)
+    try:
+        assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
+        # It stays open: the run ends with its other end.
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        pass  # it ended at once; result() says why
+    except BaseException:
+        run.close()
+        raise
+    return run
+
+
+def emulate_many(
+    scenarios: Sequence[Scenario],
+    *,
+    series_every_s: float | None = None,
+    processors: int | None = None,
+    progress: Progress | None = None,
+) -> list[QoS]:
+    """Run scenarios on real links; results in their order.
+
+    processors: that may be kept busy (None: all of this process). progress: called with the number of runs done.
+
+    Raises:
+        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or a run failed.
+    """
+    runner = host_runner()
+    jobs = [to_job(scenario, runner) for scenario in scenarios]
+    processors = processors or len(os.sched_getaffinity(0))
+    results: dict[int, QoS] = {}
+    running: list[_Run] = []
+    next_number = 0
+    try:
+        while len(results) < len(scenarios):
+            while next_number < len(scenarios):
+                wanted = [*(run.scenario for run in running), scenarios[next_number]]
+                if side_by_side(wanted, processors) < len(wanted):
+                    break
+                running.append(_start(next_number, scenarios[next_number], jobs[next_number]))
+                next_number += 1
+            time.sleep(_LOOK_S)
+            for run in [run for run in running if _has_ended(run)]:
+                results[run.number] = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
+                running.remove(run)
+                run.close()
+            if progress is not None:
+                progress(len(results))
+    finally:
+        for run in running:
+            run.close()
+    return [results[number] for number in range(len(scenarios))]
+
+
+def _has_ended(run: _Run) -> bool:
+    if run.process.poll() is None and time.monotonic() > run.ends_at_s:
+        raise EmulationError(f"{run.scenario.name}: expected the run over {_GRACE_S:g} s after its time, it was not")
+    return run.process.poll() is not None
+
+
+def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
+    """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
+
+    Raises:
+        EmulationError: as emulate_many.
+    """
+    return emulate_many([scenario], series_every_s=series_every_s)[0]

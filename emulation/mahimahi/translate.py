@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""From a Scenario to the job of emulation/mahimahi/namespace/link.py, and what of a Scenario that cannot be.
+
+    trace or rate     a trace in mm-link's format: a rate's n-th opportunity of 1500 bytes at ceil(n 1500 / rate) ms
+    RTT               mm-delay, half of it each way, in whole ms
+    buffer            mm-link's droptail, in packets or bytes or both; a packet counts 1504 bytes there
+    loss              mm-loss, behind the link; by chance of its own, so that the seed means nothing here
+    flows             by the kernel's congestion control of the same algorithm
+
+What a scenario asks for beyond these fields is refused by name: a field that is not listed in _TAKEN_OF_ has to keep
+its default. So a field that is new in Scenario is refused until it is translated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from emulation.errors import EmulationError
+from emulation.scenario import LinkSpec, Scenario
+from emulation.traces import OPPORTUNITY_BYTES, Trace
+
+__all__ = ["Runner", "link_opportunities_ms", "to_job"]
+
+# mm-link counts the header of the tun device with every packet.
+LOGGED_BYTES = 1504
+# Mahimahi serves whole packets once a ms; published comparisons trust it to about 500 Mbit/s.
+MOST_RATE_MBPS = 500.0
+MOST_SAMPLES = 6000
+_TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
+_TAKEN_OF_LINK = frozenset({"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"})
+_TAKEN_OF_FLOW = frozenset({"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes"})
+
+
+@dataclass(frozen=True)
+class Runner:
+    """What a runner's kernel has.
+
+    name: as on the command line. algorithms: of a Scenario, by the name that the kernel knows them under.
+    tunable: those with parameters that can be set, in /proc/net/ccatune. lead_ms: from the start of a link to the
+    beginning of the scenario, without its round trips. sample_s: least time between two looks at tcp_info.
+    mahimahi: the unpacked folder; "" where it is installed.
+    """
+
+    name: str
+    algorithms: dict[str, str]
+    tunable: frozenset[str] = frozenset()
+    lead_ms: int = 1000
+    sample_s: float = 0.01
+    mahimahi: str = ""
+
+    def refuse(self, scenario: Scenario, where: str, reason: str) -> EmulationError:
+        """The error that says what this runner cannot do."""
+        return EmulationError(f"{scenario.name}: {where}: the runner {self.name} {reason}")
+
+
+def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[str, object]]:
+    """Fields that are not translated and not at their default."""
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        if name not in taken and value != field.get_default(call_default_factory=True):
+            yield name, value
+
+
+def check_fields(scenario: Scenario, runner: Runner) -> None:
+    """Refuse what is not translated.
+
+    Raises:
+        EmulationError: names field and runner.
+    """
+    parts: list[tuple[str, BaseModel, frozenset[str]]] = [("", scenario, _TAKEN_OF_SCENARIO)]
+    parts.append(("link.", scenario.link, _TAKEN_OF_LINK))
+    parts += [(f"flows.{number}.", flow, _TAKEN_OF_FLOW) for number, flow in enumerate(scenario.flows)]
+    for prefix, model, taken in parts:
+        for name, value in _unknown_fields(model, taken):
+            raise runner.refuse(scenario, prefix + name, f"cannot do that yet, got {value!r}; use the simulator")
+
+
+def _constant_ms(rate_mbps: float, end_ms: int) -> NDArray[np.int64]:
+    opportunities_per_ms = rate_mbps * 125 / OPPORTUNITY_BYTES
+    numbers = np.arange(1, math.floor(end_ms * opportunities_per_ms) + 1, dtype=np.float64)
+    # Less a billionth: a quotient that should be whole may come out above it.
+    return np.ceil(numbers / opportunities_per_ms * (1 - 1e-9)).astype(np.int64)
+
+
+def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
+    periods = np.arange(start_ms // trace.period_ms, (start_ms + end_ms) // trace.period_ms + 1, dtype=np.int64)
+    times = (periods[:, None] * trace.period_ms + trace.opportunities_ms.astype(np.int64)[None, :]).ravel() - start_ms
+    return times[(times > 0) & (times <= end_ms)]
+
+
+def link_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64]:
+    """The link's opportunities in (0, end_ms] of the run's time: int64 [n], never decreasing."""
+    if link.trace is not None:
+        return _trace_ms(link.trace, link.start_ms, end_ms)
+    assert link.rate_mbps is not None  # noqa: S101 (LinkSpec has one of them)
+    return _constant_ms(link.rate_mbps, end_ms)
+
+
+def check_link(scenario: Scenario, runner: Runner) -> int:
+    """The delay of one way, in ms; refuses a link that Mahimahi is no emulator of."""
+    link = scenario.link
+    delay_ms = link.rtt_ms / 2
+    if delay_ms != int(delay_ms) or delay_ms < 1:
+        raise runner.refuse(scenario, "link.rtt_ms", f"expected an even whole number of ms, got {link.rtt_ms:g}")
+    rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
+    if rate_mbps is not None and rate_mbps > MOST_RATE_MBPS:
+        raise runner.refuse(scenario, "link", f"emulates at most {MOST_RATE_MBPS:g} Mbit/s, got {rate_mbps:g}")
+    return int(delay_ms)
+
+
+def _flow_job(scenario: Scenario, number: int, runner: Runner) -> dict[str, Any]:
+    flow = scenario.flows[number]
+    where = f"flows.{number}."
+    if flow.cca not in runner.algorithms:
+        has = ", ".join(runner.algorithms)
+        raise runner.refuse(scenario, where + "cca", f"has {has}, got {flow.cca}")
+    for name, given in (("params", flow.params), ("ensemble", flow.ensemble_text)):
+        if given and flow.cca not in runner.tunable:
+            raise runner.refuse(scenario, where + name, f"sets none for {flow.cca}; leave it out, or use the runner vm")
+    return {
+        "cca": runner.algorithms[flow.cca],
+        # 1 picks the first class; 0, which sockets have by themselves, the default one.
+        "priority": flow.delay_class + 1 if flow.ensemble_text is not None else 0,
+        "start_s": flow.start_s,
+        "stop_s": flow.stop_s,
+        "size_bytes": flow.size_bytes,
+    }
+
+
+def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
+    """Files of /proc/net/ccatune with what goes into them: the namespace's own parameters and table."""
+    writes: list[tuple[str, str]] = []
+    for cca in sorted({flow.cca for flow in scenario.flows} & runner.tunable):
+        flows = [flow for flow in scenario.flows if flow.cca == cca]
+        for name in ("params", "ensemble_text"):
+            if any(getattr(flow, name) != getattr(flows[0], name) for flow in flows):
+                what = name.removesuffix("_text")
+                raise runner.refuse(scenario, "flows", f"has one {what} for all flows of {cca}, got several")
+        folder = f"/proc/self/net/ccatune/{cca}/"
+        if flows[0].params:
+            writes.append((folder + "settings", "follow_initial 0\n"))
+            writes.append((folder + "parameters", "".join(f"{name} {v}\n" for name, v in flows[0].params.items())))
+        if flows[0].ensemble_text is not None:
+            writes.append((folder + "ensemble", flows[0].ensemble_text))
+    return writes
+
+
+def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
+    """The job.
+
+    Raises:
+        EmulationError: names the field that the runner cannot do, and the runner.
+    """
+    check_fields(scenario, runner)
+    delay_ms = check_link(scenario, runner)
+    link = scenario.link
+    end_ms = math.ceil(scenario.duration_s * 1000)
+    queue_bytes = None if link.buffer_bytes is None else link.buffer_bytes * LOGGED_BYTES // OPPORTUNITY_BYTES
+    return {
+        "mahimahi": runner.mahimahi,
+        "opportunities_ms": link_opportunities_ms(link, end_ms).tolist(),
+        "delay_ms": delay_ms,
+        "queue": {"packets": link.buffer_pkts, "bytes": queue_bytes},
+        "loss": link.loss,
+        "policer": None,
+        "duration_s": scenario.duration_s,
+        "sample_s": max(runner.sample_s, scenario.duration_s / MOST_SAMPLES),
+        "lead_ms": runner.lead_ms + 6 * 2 * delay_ms,
+        "flows": [_flow_job(scenario, number, runner) for number in range(len(scenario.flows))],
+        "writes": _writes(scenario, runner),
+    }

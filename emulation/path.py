@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""What stands on the way of packets and ACKs: links, token buckets, loss, jitter. Frozen and checked.
+
+    access            a link of its own rate and queue
+    policer, shaper   a token bucket: drops what does not conform, or queues it
+    loss              each packet with the same probability
+    gilbert_elliott   loss by the state of a channel, in bursts
+    jitter, reorder   packets held for a time
+
+Sizes count whole packets as they go over the wire: 1500 bytes with their headers, 52 bytes for an ACK.
+docs/scenarios.md shows each with an example.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from emulation.traces import OPPORTUNITY_BYTES, Trace
+
+__all__ = [
+    "AccessLink",
+    "AckPath",
+    "Codel",
+    "GilbertElliott",
+    "Jitter",
+    "LinkRate",
+    "PathElement",
+    "Policer",
+    "RandomLoss",
+    "RateStep",
+    "Reorder",
+    "Shaper",
+]
+
+RateMbps = Annotated[float, Field(ge=1e-3, le=1e5)]
+BucketOwner = Literal["client", "flow"]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Frozen(BaseModel):
+    """What every part of a scenario is: immutable, without unknown fields, without numbers that are none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+
+
+class RateStep(Frozen):
+    """A rate from a time on; 0 is an outage."""
+
+    at_s: float = Field(ge=0, le=86400, description="from the start of the run")
+    rate_mbps: float = Field(ge=0, le=1e5)
+
+
+class Codel(Frozen):
+    """Controlled delay, RFC 8289: drops from the front of a queue while what it holds has waited too long."""
+
+    target_ms: float = Field(5.0, gt=0, le=60_000, description="a wait that is taken for good")
+    interval_ms: float = Field(100.0, gt=0, le=60_000, description="how long waits must exceed it; about a round trip")
+
+
+class LinkRate(Frozen):
+    """How fast a link serves: by a trace, at a constant rate, or at one that changes in steps."""
+
+    trace: Trace | None = Field(None, description="delivery opportunities; repeats with its period")
+    rate_mbps: RateMbps | None = Field(None, description="constant rate, instead of a trace")
+    steps: tuple[RateStep, ...] = Field((), description="rates by time, instead of a trace; the last one stays")
+    start_ms: int = Field(0, ge=0, lt=2**40, description="where in the trace the run begins")
+    opportunity_bytes: int = Field(OPPORTUNITY_BYTES, ge=1, lt=2**31, description="what an opportunity carries")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> LinkRate:
+        kinds = {"trace": self.trace is not None, "rate_mbps": self.rate_mbps is not None, "steps": bool(self.steps)}
+        given = [name for name, is_given in kinds.items() if is_given]
+        if len(given) != 1:
+            raise ValueError(f"expected either a trace or rate_mbps or steps, got {' and '.join(given) or 'none'}")
+        times_s = [step.at_s for step in self.steps]
+        if self.steps and (times_s[0] != 0 or any(later - at < 1e-9 for at, later in pairwise(times_s))):
+            raise ValueError(f"expected steps at 0 and then ascending at_s, got {times_s}")
+        if self.steps and self.steps[-1].rate_mbps == 0:
+            raise ValueError("expected a rate above 0 in the last of the steps, got 0")
+        return self
+
+
+class QueuedLink(LinkRate):
+    """A link behind a queue that drops what finds it full, and what CoDel would drop."""
+
+    buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: any number")
+    buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: any number")
+    codel: Codel | None = Field(None, description="CoDel on this queue; None: drop-tail alone")
+
+
+class AccessLink(QueuedLink):
+    """A link of its own rate and queue in front of the bottleneck or behind it."""
+
+    kind: Literal["access"] = "access"
+
+
+class Policer(Frozen):
+    """A token bucket, full at first, that drops what does not conform: at most bucket + rate x time passes."""
+
+    kind: Literal["policer"] = "policer"
+    rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    per: BucketOwner = Field("client", description="a bucket for all flows of a client, or one for each flow")
+
+
+class Shaper(Frozen):
+    """A token bucket, full at first, that queues what does not conform and drops what finds that queue full."""
+
+    kind: Literal["shaper"] = "shaper"
+    rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    queue_bytes: int = Field(ge=1500, lt=2**40, description="most bytes in the queue")
+    per: BucketOwner = Field("client", description="a bucket and queue for all flows of a client, or for each flow")
+
+
+class RandomLoss(Frozen):
+    """Loses each packet with the same probability."""
+
+    kind: Literal["loss"] = "loss"
+    share: float = Field(ge=0, lt=1, description="share of the packets that is lost")
+
+
+class GilbertElliott(Frozen):
+    """A channel that is good or bad, and may change before each packet. Begins good. Gilbert 1960, Elliott 1963."""
+
+    kind: Literal["gilbert_elliott"] = "gilbert_elliott"
+    to_bad: float = Field(gt=0, le=1, description="probability to turn bad, a packet")
+    to_good: float = Field(gt=0, le=1, description="probability to turn good again, a packet")
+    loss_good: Share = Field(0.0, description="share lost while good")
+    loss_bad: Share = Field(1.0, description="share lost while bad")
+
+    @property
+    def mean_loss(self) -> float:
+        """Share of all packets that is lost in the long run."""
+        return (self.to_good * self.loss_good + self.to_bad * self.loss_bad) / (self.to_bad + self.to_good)
+
+    @property
+    def mean_bad_pkts(self) -> float:
+        """Packets in a bad spell, on average."""
+        return 1 / self.to_good
+
+
+class Jitter(Frozen):
+    """Holds each packet for a time drawn evenly from 0 to max_ms."""
+
+    kind: Literal["jitter"] = "jitter"
+    max_ms: float = Field(gt=0, le=60_000, description="the longest time")
+    reorder: bool = Field(
+        default=False, description="packets may overtake each other; else each waits for those before it"
+    )
+
+
+class Reorder(Frozen):
+    """Holds a share of the packets for a fixed time, so that those behind overtake them."""
+
+    kind: Literal["reorder"] = "reorder"
+    share: float = Field(gt=0, le=1, description="share of the packets that is held")
+    delay_ms: float = Field(gt=0, le=60_000, description="for how long")
+
+
+PathElement = Annotated[
+    AccessLink | Policer | Shaper | RandomLoss | GilbertElliott | Jitter | Reorder, Field(discriminator="kind")
+]
+ELEMENTS: dict[str, type[Frozen]] = {
+    kind.model_fields["kind"].default: kind
+    for kind in (AccessLink, Policer, Shaper, RandomLoss, GilbertElliott, Jitter, Reorder)
+}
+
+
+class AckPath(Frozen):
+    """What ACKs meet on their way back, in front of the propagation delay. None is lost: the uplink's queue is long."""
+
+    interval_ms: float | None = Field(
+        None, gt=0, le=60_000, description="ACKs leave in bursts, at the multiples of this; None: each at once"
+    )
+    uplink: LinkRate | None = Field(None, description="link that carries ACKs of 52 bytes; None: without end")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""Runs scenarios over Mahimahi in the virtual machine, with our kernel modules loaded.
+
+    emulate_many(scenarios, line="6.12") -> list[QoS]
+
+One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest),
+so that what it computes costs its flows the same on any machine; a run may take longer than it lasts. While the guest
+idles its clock is the machine's: on a busy machine its timers come late, which flows that go by delay answer. `gr` is
+our module, and so is `reno`, which is the very algorithm of the simulator; cubic and bbr (version 1) are the kernel's.
+A run has the network namespace's own parameters and ensemble, which are gone with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.launch import launch_words
+from emulation.mahimahi.measure import to_qos
+from emulation.mahimahi.translate import Runner, to_job
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+from emulation.vm.guest import run_in_guest
+from emulation.vm.kernels import LINES, mahimahi_root
+from emulation.vm.modules import build_modules
+
+__all__ = ["emulate", "emulate_many", "guest_runner"]
+
+Progress = Callable[[int], None]
+
+KERNEL_NAMES = {"gr": "gr", "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
+_LEAD_MS = 3000
+_SAMPLE_S = 0.05
+_BOOT_S = 300.0
+# Of this machine's time for a second of the guest's, at the most.
+_SLOWER = 20
+_RUN_S = 15.0
+_LOOK_S = 0.5
+_RUNS = Path(__file__).with_name("runs.py")
+
+
+def guest_runner() -> Runner:
+    """What the guest's kernel has. Raises EmulationError where Mahimahi was not fetched."""
+    return Runner(
+        name="vm",
+        algorithms=KERNEL_NAMES,
+        tunable=frozenset({"gr"}),
+        lead_ms=_LEAD_MS,
+        sample_s=_SAMPLE_S,
+        mahimahi=str(mahimahi_root()),
+    )
+
+
+@contextmanager
+def _watched(folder: Path, progress: Progress | None) -> Iterator[None]:
+    """Tell how many results there are, meanwhile."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_S):
+            if progress is not None:
+                progress(len(list(folder.glob("result-*.json"))))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: float) -> None:
+    modules = build_modules(line).paths
+    # The module that the others stand on comes first.
+    order = sorted(modules, key=lambda name: (name != "ccatune", name))
+    told = {"modules": [str(modules[name]) for name in order], "launch": launch_words(), "jobs": jobs}
+    (folder / "jobs.json").write_text(json.dumps(told), encoding="utf-8")
+    python = str(Path(sys.executable).resolve())
+    command = [python, "-I", "-S", str(_RUNS)]
+    done = run_in_guest(line, command, timeout_s=timeout_s, files=folder, own_clock=True)
+    if done.status:
+        raise EmulationError(f"vm: expected the guest to run the scenarios, it ended with {done.status}: {done.stderr}")
+
+
+def emulate_many(
+    scenarios: Sequence[Scenario],
+    *,
+    line: str = LINES[-1],
+    series_every_s: float | None = None,
+    progress: Progress | None = None,
+) -> list[QoS]:
+    """Run scenarios in the guest of a kernel line; results in their order.
+
+    progress: called twice a second with the number of runs done.
+
+    Raises:
+        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or a run failed.
+    """
+    runner = guest_runner()
+    jobs = [to_job(scenario, runner) for scenario in scenarios]
+    timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
+    with tempfile.TemporaryDirectory(prefix="ccatune-runs-") as name:
+        folder = Path(name)
+        with _watched(folder, progress):
+            _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
+        results = []
+        for number, scenario in enumerate(scenarios):
+            result = json.loads((folder / f"result-{number}.json").read_text(encoding="utf-8"))
+            if "error" in result:
+                raise EmulationError(f"{scenario.name}: {result['error']}")
+            results.append(to_qos(scenario, result, series_every_s=series_every_s))
+    return results
+
+
+def emulate(scenario: Scenario, *, line: str = LINES[-1], series_every_s: float | None = None) -> QoS:
+    """Run one scenario in the guest.
+
+    Raises:
+        EmulationError: as emulate_many.
+    """
+    return emulate_many([scenario], line=line, series_every_s=series_every_s)[0]

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""In the guest: runs the jobs of the shared folder over real links, one after the other; the standard library alone.
+
+`jobs.json` holds {"modules": [.ko...], "launch": [words that start a run], "jobs": [...]}; the result of job n goes to
+`result-n.json` as soon as it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+SHARE = Path(os.environ["CCATUNE_SHARE"])
+# tun and the rest for Mahimahi, nftables' limit for policers.
+KERNEL_MODULES = ("tun", "nf_tables", "nft_compat", "nft_limit", "xt_MASQUERADE", "nf_nat", "tcp_bbr")
+
+
+def run(words: list[str], job: object) -> str:
+    """A run's line; what it complained of where it has none."""
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdin and started.stdout and started.stderr  # noqa: S101, PT018 - pipes, for the type checker
+        started.stdin.write(json.dumps(job).encode() + b"\n")
+        started.stdin.flush()
+        # Its standard input stays open until it has said all: it would end with it.
+        said = started.stdout.read().decode()
+        complaint = started.stderr.read().decode(errors="replace").strip()
+    return said or json.dumps({"error": f"expected a result of the run, got status {started.returncode} {complaint}"})
+
+
+def main() -> None:
+    """Load the modules and run the jobs."""
+    told = json.loads((SHARE / "jobs.json").read_text(encoding="utf-8"))
+    subprocess.run(["modprobe", "-a", *KERNEL_MODULES], check=True)
+    for module in told["modules"]:
+        subprocess.run(["insmod", module], check=True)
+    for number, job in enumerate(told["jobs"]):
+        text = run(told["launch"], job)
+        part = SHARE / f"result-{number}.part"
+        part.write_text(text, encoding="utf-8")
+        part.rename(SHARE / f"result-{number}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What BBRv1 (bbr1.h, which names the sources) knows of its path: round trips,
+ * bandwidth, ACK aggregation, and what follows from them.
+ *
+ *   round trip   ends with the first sample of a packet sent since it began
+ *   bw           largest sample of 10 round trips; one that the application, or
+ *                ProbeRTT, held back counts only where it is larger still
+ *   aggregation  packets ACKed beyond what bw explains, since ACKs last were behind
+ *                bw; the most in the last 5 to 10 round trips
+ *
+ * bw is in bytes of payload per second (at most 2^37), gains are in permille.
+ */
+#ifndef CCA_BBR1_MODEL_H
+#define CCA_BBR1_MODEL_H
+
+#include "bbr1_lt.h"
+#include "window_max.h"
+
+#define BBR1_MIN_CWND_PKTS 4u
+#define BBR1_UNIT 1000u			/* of gains */
+#define BBR1_PHASES 8u
+#define BBR1_FULL_ROUNDS 3u
+#define BBR1_FULL_GROWTH 1250u
+#define BBR1_NO_RTT_US 1000u		/* pace as if by this, before there is one */
+#define BBR1_AGGREGATION_ROUNDS 5u	/* in each of two halves of the window */
+#define BBR1_AGGREGATION_US 100000u	/* of bandwidth, at most, is added to cwnd */
+#define BBR1_QUANTUM_BYTES 65536u
+#define BBR1_SLOW_BYTES_PER_S 150000u	/* below, one packet is a quantum: 1.2 Mbit/s */
+
+enum bbr1_mode {
+	BBR1_STARTUP,
+	BBR1_DRAIN,
+	BBR1_PROBE_BW,
+	BBR1_PROBE_RTT,
+};
+
+struct bbr1_state {
+	struct cca_window_max bandwidth;	/* bytes/s by round trips */
+	struct bbr1_lt lt;
+	u64 pacing_bytes_per_s;
+	u64 pacing_cap_bytes_per_s;	/* of another algorithm; 0: none */
+	u64 full_bytes_per_s;		/* that 25 % more is expected of */
+	u64 min_rtt_at_us;
+	u64 phase_start_us;
+	u64 probe_rtt_end_us;		/* 0: not yet down to 4 packets */
+	u64 train_start_us;		/* ACK aggregation: since when, */
+	u32 train_pkts;			/* how many were ACKed, */
+	u32 extra_pkts[2];		/* and the most beyond what bw explains */
+	u32 extra_rounds;
+	u32 min_rtt_us;			/* 0: unknown */
+	u32 rounds;
+	u32 round_end_pkts;		/* delivered count that ends the round trip */
+	u32 limited_from_pkts;		/* samples of packets sent in between are no measure: */
+	u32 limited_to_pkts;		/* ProbeRTT held them back */
+	u32 cwnd_pkts, prior_cwnd_pkts, initial_cwnd_pkts;
+	u32 start_delivered_pkts;
+	u32 inflight_pkts;		/* after the last ACK */
+	u32 delivered_pkts;
+	u32 mss_bytes;
+	u32 random;
+	u8 mode;			/* enum bbr1_mode */
+	u8 phase;			/* of PROBE_BW's cycle */
+	u8 full_rounds;
+	bool full;			/* the pipe has been */
+	bool round_started;		/* by this ACK */
+	bool probe_rtt_round_done;
+	bool idle_restart;
+	bool in_recovery;		/* or behind a timeout */
+	bool conserve;
+	bool limited;			/* the two counts above hold */
+};
+
+/* --- helpers ------------------------------------------------------------------- */
+
+CCA_FN u64 bbr1_bandwidth(const struct bbr1_state *s)
+{
+	return s->lt.in_use ? s->lt.bytes_per_s : cca_max_of(&s->bandwidth);
+}
+
+/* What the gain's share of bw carries in RTTmin; the initial window before either is known. */
+CCA_FN u32 bbr1_bdp_pkts(const struct bbr1_state *s, u64 bytes_per_s, u32 gain_permille)
+{
+	if (!s->min_rtt_us)
+		return s->initial_cwnd_pkts;
+	return cca_pkts_at_rate(cca_share(bytes_per_s, gain_permille), s->min_rtt_us, s->mss_bytes);
+}
+
+/* What Linux sends in one go: a millisecond's worth, at least two packets but for slow flows. */
+CCA_FN u32 bbr1_quantum_pkts(const struct bbr1_state *s)
+{
+	u32 least = s->pacing_bytes_per_s < BBR1_SLOW_BYTES_PER_S ? 1 : 2;
+	u64 bytes = cca_min_u64(s->pacing_bytes_per_s >> 10, BBR1_QUANTUM_BYTES);
+
+	return cca_max_u32((u32)cca_div(bytes, s->mss_bytes), least);
+}
+
+CCA_FN bool bbr1_is_probing_up(const struct bbr1_state *s)
+{
+	return s->mode == BBR1_PROBE_BW && s->phase == 0 && !s->lt.in_use;
+}
+
+/* Room for three quanta; even, so that no ACK is delayed. Overflow: 2^24 + 3 x 2^16 + 3. */
+CCA_FN u32 bbr1_quantized_pkts(const struct bbr1_state *s, u32 pkts)
+{
+	pkts = (pkts + 3 * bbr1_quantum_pkts(s) + 1) & ~1u;
+	return pkts + (bbr1_is_probing_up(s) ? 2 : 0);
+}
+
+CCA_FN u32 bbr1_inflight_pkts(const struct bbr1_state *s, u64 bytes_per_s, u32 gain_permille)
+{
+	return bbr1_quantized_pkts(s, bbr1_bdp_pkts(s, bytes_per_s, gain_permille));
+}
+
+CCA_FN u32 bbr1_pacing_gain(const struct bbr1_state *s, const struct bbr1_params *p)
+{
+	switch (s->mode) {
+	case BBR1_STARTUP:
+		return p->startup_gain_permille;
+	case BBR1_DRAIN:	/* 10^6 over at least 1000 */
+		return BBR1_UNIT * BBR1_UNIT / cca_max_u32(p->startup_gain_permille, BBR1_UNIT);
+	case BBR1_PROBE_BW:
+		if (s->lt.in_use || s->phase > 1)
+			return BBR1_UNIT;
+		return s->phase ? p->probe_down_permille : p->probe_up_permille;
+	default:
+		return BBR1_UNIT;
+	}
+}
+
+CCA_FN u32 bbr1_cwnd_gain(const struct bbr1_state *s, const struct bbr1_params *p)
+{
+	if (s->mode == BBR1_PROBE_RTT)
+		return BBR1_UNIT;
+	return s->mode == BBR1_PROBE_BW ? p->cwnd_gain_permille : p->startup_gain_permille;
+}
+
+/* The last window that neither recovery nor ProbeRTT had lowered. */
+CCA_FN void bbr1_save_cwnd(struct bbr1_state *s)
+{
+	s->prior_cwnd_pkts = s->in_recovery || s->mode == BBR1_PROBE_RTT ?
+		cca_max_u32(s->prior_cwnd_pkts, s->cwnd_pkts) : s->cwnd_pkts;
+}
+
+CCA_FN void bbr1_restore_cwnd(struct bbr1_state *s)
+{
+	s->cwnd_pkts = cca_max_u32(s->cwnd_pkts, s->prior_cwnd_pkts);
+}
+
+CCA_FN void bbr1_start_round(struct bbr1_state *s)
+{
+	s->round_end_pkts = s->delivered_pkts;
+}
+
+CCA_FN void bbr1_decide(const struct bbr1_state *s, struct cca_decision *d)
+{
+	d->cwnd_pkts = s->cwnd_pkts;
+	d->pacing_bytes_per_s = s->pacing_cap_bytes_per_s ?
+		cca_min_u64(s->pacing_bytes_per_s, s->pacing_cap_bytes_per_s) :
+		s->pacing_bytes_per_s;
+}
+
+/* --- the model: round trips, bandwidth, aggregation ------------------------------ */
+
+/* Whether the application, or ProbeRTT, held back what the sample measures. */
+CCA_FN bool bbr1_is_limited(const struct bbr1_state *s, const struct cca_ack *ack)
+{
+	u32 sent_at_pkts = cca_prior_delivered(ack);
+
+	return ack->app_limited ||
+	       (s->limited && cca_reached(sent_at_pkts, s->limited_from_pkts) &&
+		cca_reached(s->limited_to_pkts, sent_at_pkts));
+}
+
+CCA_FN void bbr1_hold_back_samples(struct bbr1_state *s)
+{
+	if (!s->limited)
+		s->limited_from_pkts = s->delivered_pkts;
+	s->limited_to_pkts = s->delivered_pkts + s->inflight_pkts;
+	s->limited = true;
+}
+
+CCA_FN void bbr1_enter_probe_bw(struct bbr1_state *s, u64 now_us)
+{
+	/* Any phase but 1. */
+	u32 phase = cca_draw(&s->random) % (BBR1_PHASES - 1);
+
+	s->mode = BBR1_PROBE_BW;
+	s->phase = (u8)(phase ? phase + 1 : 0);
+	s->phase_start_us = now_us;
+}
+
+CCA_FN void bbr1_update_bandwidth(struct bbr1_state *s, const struct bbr1_params *p,
+				  const struct cca_ack *ack)
+{
+	u64 bytes_per_s = cca_sampled_rate(ack);
+
+	s->round_started = false;
+	if (!cca_has_rate(ack)) {
+		s->lt.lost_pkts += ack->lost_pkts;
+		return;
+	}
+	if (cca_reached(cca_prior_delivered(ack), s->round_end_pkts)) {
+		bbr1_start_round(s);
+		s->rounds++;
+		s->round_started = true;
+		s->conserve = false;
+	}
+	if (bbr1_lt_on_ack(&s->lt, p, ack, s->round_started, s->mode == BBR1_PROBE_BW))
+		bbr1_enter_probe_bw(s, ack->now_us);
+	if (!bbr1_is_limited(s, ack) || bytes_per_s >= cca_max_of(&s->bandwidth))
+		cca_max_add(&s->bandwidth, p->bandwidth_rounds, s->rounds, bytes_per_s);
+}
+
+/* ACKs beyond what bw explains, in a train of them that is ahead of bw. */
+CCA_FN void bbr1_update_aggregation(struct bbr1_state *s, const struct cca_ack *ack)
+{
+	u32 expected_pkts, extra_pkts;
+	u32 half;
+
+	if (!ack->acked_pkts || !cca_has_rate(ack))
+		return;
+	s->extra_rounds += s->round_started;
+	if (s->extra_rounds >= 2 * BBR1_AGGREGATION_ROUNDS)
+		s->extra_rounds = 0;
+	half = s->extra_rounds / BBR1_AGGREGATION_ROUNDS;
+	if (s->round_started && !(s->extra_rounds % BBR1_AGGREGATION_ROUNDS))
+		s->extra_pkts[half] = 0;
+	expected_pkts = cca_pkts_at_rate(bbr1_bandwidth(s),
+					 cca_elapsed_us(ack->now_us, s->train_start_us),
+					 s->mss_bytes);
+	if (s->train_pkts <= expected_pkts || s->train_pkts > CCA_MAX_PKTS) {
+		s->train_pkts = 0;
+		s->train_start_us = ack->now_us;
+		expected_pkts = 0;
+	}
+	s->train_pkts += cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS);
+	extra_pkts = cca_min_u32(s->train_pkts - expected_pkts, s->cwnd_pkts);
+	s->extra_pkts[half] = cca_max_u32(s->extra_pkts[half], extra_pkts);
+}
+
+CCA_FN u32 bbr1_aggregation_pkts(const struct bbr1_state *s)
+{
+	if (!s->full)
+		return 0;
+	return cca_min_u32(cca_max_u32(s->extra_pkts[0], s->extra_pkts[1]),
+			   cca_pkts_at_rate(bbr1_bandwidth(s), BBR1_AGGREGATION_US, s->mss_bytes));
+}
+
+#endif /* CCA_BBR1_MODEL_H */

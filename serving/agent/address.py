@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""The address of a registry, checked without what it takes to speak to one."""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, urlsplit
+
+from serving.agent.errors import SettingsError
+
+
+def check_url(url: str) -> SplitResult:
+    """Return the parts of a registry's address. Raises SettingsError unless it is http(s)://HOST[:PORT][/PATH]."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None or parts.query or parts.fragment:
+        raise SettingsError(f"registry: expected http(s)://HOST[:PORT][/PATH], got {url!r}; set --registry")
+    return parts

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/cubic.h: how slow start ends, by HyStart and by HyStart++. */
+#include "cubic_flow.h"
+
+/* Samples of a round trip that has just begun, ACKs 3 ms apart: no train. */
+static void take_samples(struct cubic_flow *f, u32 count, u32 rtt_us)
+{
+	while (count--)
+		take_ack(f, 3 * MS, 1, rtt_us);
+}
+
+static bool left_slow_start(const struct cubic_flow *f)
+{
+	return f->w.ssthresh_pkts != NO_SSTHRESH;
+}
+
+struct delay_case { u32 min_rtt_ms, rtt_ms; bool over; };
+
+/* An eighth of the least round trip, at least 4 and at most 16 ms, and more than that. */
+static void a_rise_of_the_delay_ends_it(void)
+{
+	static const struct delay_case cases[] = {
+		{ 20, 24, false }, { 20, 25, true },
+		{ 64, 72, false }, { 64, 73, true },
+		{ 400, 416, false }, { 400, 417, true },
+	};
+
+	FOR_ROWS(struct delay_case, cases) {
+		struct cubic_flow f;
+
+		open_flow(&f, 16, NO_SSTHRESH);
+		take_samples(&f, 4, c->min_rtt_ms * MS);
+		f.s.hystart.started = false;	/* a round trip begins */
+		take_samples(&f, 7, c->rtt_ms * MS);
+		CHECK(!left_slow_start(&f));
+		take_samples(&f, 1, c->rtt_ms * MS);
+		CHECK_EQ(left_slow_start(&f), c->over);
+		CHECK_EQ(f.w.cwnd_pkts, c->over ? 16 + 11 : 16 + 12);
+	}
+}
+
+static void one_small_sample_of_the_round_trip_is_enough_to_go_on(void)
+{
+	struct cubic_flow f;
+
+	open_flow(&f, 16, NO_SSTHRESH);
+	take_samples(&f, 1, 20 * MS);
+	f.s.hystart.started = false;
+	take_samples(&f, 4, 60 * MS);
+	take_samples(&f, 1, 21 * MS);
+	take_samples(&f, 8, 60 * MS);
+	CHECK(!left_slow_start(&f));
+}
+
+struct train_case { u32 gap_us, acks; bool over; };
+
+/* RTTmin 100 ms: ACKs that follow within 2 ms and span more than 50.5 ms. */
+static void a_train_of_acks_that_spans_half_of_the_path_ends_it(void)
+{
+	static const struct train_case cases[] = {
+		{ 1000, 51, false }, { 1000, 52, true }, { 2000, 26, false }, { 2000, 27, true },
+		{ 2001, 90, false },
+	};
+
+	FOR_ROWS(struct train_case, cases) {
+		struct cubic_flow f;
+		u32 i;
+
+		/* Large enough for the round trip not to end meanwhile. */
+		open_flow(&f, 1000, NO_SSTHRESH);
+		for (i = 0; i < c->acks; i++)
+			take_ack(&f, i ? c->gap_us : 1, 1, 100 * MS);
+		CHECK_EQ(left_slow_start(&f), c->over);
+	}
+}
+
+static void small_windows_and_a_switch_keep_it(void)
+{
+	struct cubic_flow f;
+	u32 i;
+
+	open_flow(&f, 10, NO_SSTHRESH);
+	take_samples(&f, 5, 20 * MS);
+	take_samples(&f, 1, 200 * MS);
+	CHECK(!f.s.hystart.started);
+	CHECK(!left_slow_start(&f));
+	open_flow(&f, 100, NO_SSTHRESH);
+	f.p.hystart = CUBIC_NO_HYSTART;
+	for (i = 0; i < 100; i++)
+		take_ack(&f, MS, 1, (20 + i) * MS);
+	CHECK(!left_slow_start(&f));
+	/* Behind slow start it has no say. */
+	open_flow(&f, 100, 50);
+	for (i = 0; i < 100; i++)
+		take_ack(&f, MS, 1, (20 + i) * MS);
+	CHECK_EQ(f.w.ssthresh_pkts, 50);
+}
+
+static void slow_start_doubles_in_a_round_trip(void)
+{
+	struct cubic_flow f;
+	u32 round;
+
+	open_flow(&f, 10, NO_SSTHRESH);
+	for (round = 0; round < 3; round++)
+		take_round(&f, 400 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 80);
+}
+
+/* --- HyStart++ ----------------------------------------------------------------- */
+
+static void open_plus(struct cubic_flow *f, u32 cwnd_pkts)
+{
+	open_flow(f, cwnd_pkts, NO_SSTHRESH);
+	f->p.hystart = CUBIC_HYSTART_PLUS;
+}
+
+static void take_flight(struct cubic_flow *f, u32 rtt_us)
+{
+	u32 end_pkts = f->ack.delivered_pkts + f->w.cwnd_pkts;
+
+	while (!cca_reached(f->ack.delivered_pkts, end_pkts))
+		take_ack(f, 100, 1, rtt_us);
+}
+
+/* RFC 9406 section 4.2: a quarter of the growth for five round trips. */
+static void hystart_plus_slows_down_before_it_leaves(void)
+{
+	struct cubic_flow f;
+	u32 round, before_pkts;
+
+	open_plus(&f, 20);
+	take_flight(&f, 50 * MS);
+	take_flight(&f, 50 * MS);
+	CHECK_EQ(f.s.hystart.css_rtt_us, 0);
+	take_flight(&f, 60 * MS);
+	CHECK_EQ(f.s.hystart.css_rtt_us, 60 * MS);
+	for (round = 0; round < 20 && !left_slow_start(&f); round++)
+		take_flight(&f, 60 * MS);
+	CHECK(round >= 5 && round <= 6);
+	CHECK_EQ(f.w.ssthresh_pkts <= f.w.cwnd_pkts, true);
+	/* Four at a time, one counts: a quarter. */
+	open_plus(&f, 100);
+	f.s.hystart.started = true;
+	f.s.hystart.round_end_pkts = 1000;
+	f.s.hystart.css_rtt_us = 60 * MS;
+	before_pkts = f.w.cwnd_pkts;
+	take_ack(&f, MS, 4, 60 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, before_pkts + 1);
+}
+
+static void hystart_plus_goes_on_when_the_delay_falls_again(void)
+{
+	struct cubic_flow f;
+
+	open_plus(&f, 20);
+	take_flight(&f, 50 * MS);
+	take_flight(&f, 50 * MS);
+	take_flight(&f, 60 * MS);
+	take_flight(&f, 60 * MS);
+	CHECK(f.s.hystart.css_rtt_us != 0);
+	take_flight(&f, 51 * MS);
+	CHECK_EQ(f.s.hystart.css_rtt_us, 0);
+	CHECK(!left_slow_start(&f));
+}
+
+static void hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack(void)
+{
+	struct cubic_flow f;
+	u32 i;
+
+	open_plus(&f, 1000);
+	for (i = 0; i < 400; i++)
+		take_ack(&f, MS, 1, 100 * MS);
+	CHECK(!left_slow_start(&f));
+	open_plus(&f, 100);
+	take_ack(&f, MS, 50, 100 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 108);
+}
+
+int main(void)
+{
+	RUN(a_rise_of_the_delay_ends_it);
+	RUN(one_small_sample_of_the_round_trip_is_enough_to_go_on);
+	RUN(a_train_of_acks_that_spans_half_of_the_path_ends_it);
+	RUN(small_windows_and_a_switch_keep_it);
+	RUN(slow_start_doubles_in_a_round_trip);
+	RUN(hystart_plus_slows_down_before_it_leaves);
+	RUN(hystart_plus_goes_on_when_the_delay_falls_again);
+	RUN(hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack);
+	return check_report();
+}

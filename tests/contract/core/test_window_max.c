@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/window_max.h: against the true maximum of the window. */
+#include "window_max.h"
+
+#include "check.h"
+
+#define STEPS 4000u
+
+static u64 true_max(const u64 *values, const u32 *at, u32 newest, u32 window)
+{
+	u64 most = 0;
+	u32 i;
+
+	for (i = 0; i <= newest; i++)
+		if (at[newest] - at[i] <= window)
+			most = cca_max_u64(most, values[i]);
+	return most;
+}
+
+static void the_result_lies_between_the_newest_and_the_largest(void)
+{
+	static u64 values[STEPS];
+	static u32 at[STEPS];
+	struct cca_window_max m;
+	u32 seed = 7, window, i;
+
+	for (window = 1; window <= 40; window += 13) {
+		/* The counter wraps within the run. */
+		u32 now = 0u - 500u;
+
+		row = (int)window;
+		cca_max_reset(&m, now, 0);
+		for (i = 0; i < STEPS; i++) {
+			now += cca_draw(&seed) % 3;
+			at[i] = now;
+			values[i] = cca_draw(&seed) % 1000;
+			cca_max_add(&m, window, now, values[i]);
+			CHECK(cca_max_of(&m) >= values[i]);
+			CHECK(cca_max_of(&m) <= true_max(values, at, i, window));
+			CHECK(m.best[0].value >= m.best[1].value);
+			CHECK(m.best[1].value >= m.best[2].value);
+		}
+	}
+	row = 0;
+}
+
+static void a_peak_is_kept_for_the_window_and_no_longer(void)
+{
+	struct cca_window_max m;
+	u32 i;
+
+	cca_max_reset(&m, 100, 0);
+	cca_max_add(&m, 10, 100, 500);
+	for (i = 101; i <= 110; i++)
+		CHECK_EQ(cca_max_add(&m, 10, i, 300), 500);
+	CHECK_EQ(cca_max_add(&m, 10, 111, 300), 300);
+}
+
+static void values_that_fall_by_steps_follow_each_other(void)
+{
+	struct cca_window_max m;
+	u32 i;
+
+	cca_max_reset(&m, 0, 0);
+	for (i = 0; i < 60; i++)
+		cca_max_add(&m, 10, i, 1000 - i);
+	/* The true maximum is 1000 - 49; three samples know the window in thirds. */
+	CHECK(cca_max_of(&m) >= 1000 - 59 && cca_max_of(&m) <= 1000 - 49);
+}
+
+static void a_long_gap_forgets_all(void)
+{
+	struct cca_window_max m;
+
+	cca_max_reset(&m, 0, 900);
+	cca_max_add(&m, 10, 4, 800);
+	cca_max_add(&m, 10, 7, 700);
+	CHECK_EQ(cca_max_of(&m), 900);
+	CHECK_EQ(cca_max_add(&m, 10, 30, 5), 5);
+	CHECK_EQ(m.best[2].value, 5);
+}
+
+static void two_that_grow_old_at_once_are_dropped_together(void)
+{
+	struct cca_window_max m;
+
+	cca_max_reset(&m, 0, 900);
+	cca_max_add(&m, 10, 1, 800);
+	cca_max_add(&m, 10, 9, 700);
+	CHECK_EQ(cca_max_add(&m, 10, 12, 600), 700);
+}
+
+int main(void)
+{
+	RUN(the_result_lies_between_the_newest_and_the_largest);
+	RUN(a_peak_is_kept_for_the_window_and_no_longer);
+	RUN(values_that_fall_by_steps_follow_each_other);
+	RUN(a_long_gap_forgets_all);
+	RUN(two_that_grow_old_at_once_are_dropped_together);
+	return check_report();
+}

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""Logs made by hand, with figures that can be told by heart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.measure import find_drops, to_qos
+from emulation.mahimahi.namespace.linklog import LogError, header, read_log
+from emulation.mahimahi.namespace.traffic import INFO_FIELDS
+from emulation.qos import SERIES, QoS
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+
+HEADER = "# mahimahi mm-link (Downlink) [t] > log\n# init timestamp: 1000000\n# base timestamp: 50\n"
+LEAD_MS = 100
+# Of the shell's clock, at which the scenario begins.
+ZERO = 50 + LEAD_MS
+
+
+def log_text(*lines: str) -> str:
+    """A log; times in the lines count from the scenario's beginning."""
+    words = [line.split(" ", 1) for line in lines]
+    return HEADER + "".join(f"{int(at) + ZERO} {rest}\n" for at, rest in words)
+
+
+def end_of_flow(*rows: dict[str, float], flow: int = 0) -> list[list[float]]:
+    """Samples at time_s with the fields named; 0 for the others."""
+    return [[flow, row["time_s"], *(row.get(name, 0.0) for name in INFO_FIELDS)] for row in rows]
+
+
+def result(log: str, *, sent: list[list[float]], received: list[list[float]], **changes: Any) -> dict[str, Any]:
+    """What link.py leaves."""
+    fields = list(INFO_FIELDS)
+    return {
+        "lead_ms": LEAD_MS,
+        "log": log,
+        "counters": {"TCPTimeouts": 0, "TCPSpuriousRTOs": 0},
+        "sent": {"fields": fields, "rows": sent, "complete_s": {"0": None}, "late_s": 0.0},
+        "received": {"fields": fields, "rows": received, "complete_s": {}, "late_s": 0.0},
+        **changes,
+    }
+
+
+def test_a_log_is_read_in_ms_of_its_trace_and_bytes_of_ip() -> None:
+    log = read_log(HEADER + "51 # 1504\n52 + 1504\n53 d 2 3008\n55 - 1504 3\n56 + 56\n57 - 56 1\n")
+    assert log.begun_at_ms == 1_000_050
+    assert log.opportunities_ms == [1]
+    assert log.arrivals_ms == [2]
+    assert (log.departures_ms, log.departed_bytes, log.delays_ms) == ([5], [1500], [3])
+    assert (log.drops_ms, log.dropped_pkts) == ([3], [2])
+
+
+def test_a_header_counts_when_it_is_all_there() -> None:
+    assert header(HEADER) == (1_000_000, 50)
+    assert header(HEADER[:-1]) is None
+    assert header("") is None
+
+
+@pytest.mark.parametrize("line", ["51 -", "51 - 1504", "x # 1504", "51 ? 1504"])
+def test_a_broken_line_is_named(line: str) -> None:
+    with pytest.raises(LogError, match="line 4: expected such as"):
+        read_log(HEADER + line + "\n")
+
+
+def test_text_that_is_no_log_is_refused() -> None:
+    with pytest.raises(LogError, match="init and base timestamps"):
+        read_log("hello\n")
+
+
+def test_drops_are_what_came_and_never_left() -> None:
+    # Two come in ms 1 and one leaves; three in ms 2, of which one leaves last: the two others may still be queued.
+    lines = ["1 + 1504", "1 + 1504", "2 + 1504", "2 + 1504", "2 + 1504", "3 - 1504 2", "4 - 1504 2"]
+    when, how_many = find_drops(read_log(log_text(*lines)), most_queued_pkts=1)
+    assert (when - LEAD_MS).tolist() == [1, 2]
+    assert how_many.tolist() == [1, 1]
+    assert find_drops(read_log(log_text(*lines)), most_queued_pkts=None)[1].tolist() == [1]
+
+
+def test_drops_that_the_log_names_are_taken_as_they_are() -> None:
+    when, how_many = find_drops(read_log(log_text("1 + 1504", "1 d 1 1504", "9 + 1504")), most_queued_pkts=1)
+    assert ((when - LEAD_MS).tolist(), how_many.tolist()) == ([1], [1])
+
+
+def ten_packets_in_two_seconds(**changes: Any) -> QoS:
+    """Opportunities every 100 ms, used from 0.1 to 1.0 s; every packet waits 20 ms, the last one 60."""
+    lines = ["-50 # 1504"] + [f"{at} # 1504" for at in range(100, 2001, 100)]
+    for number in range(1, 11):
+        delay_ms = 60 if number == 10 else 20
+        lines += [f"{100 * number - delay_ms} + 1504", f"{100 * number} - 1504 {delay_ms}"]
+    lines.sort(key=lambda line: int(line.split()[0]))
+    sent = end_of_flow(
+        {"time_s": 0.0, "segments_out": 1, "rtt_us": 40_000, "cwnd_pkts": 10, "pacing_bytes_per_s": 2**64 - 1},
+        {"time_s": 1.0, "segments_out": 11, "total_retrans_pkts": 1, "rtt_us": 60_000, "cwnd_pkts": 12},
+        {"time_s": 2.0, "segments_out": 21, "total_retrans_pkts": 2, "rtt_us": 60_000, "cwnd_pkts": 14},
+    )
+    received = end_of_flow(
+        {"time_s": 0.0},
+        {"time_s": 1.0, "segments_in": 10, "received_bytes": 14_480},
+        {"time_s": 2.0, "segments_in": 10, "received_bytes": 14_480},
+    )
+    scenario = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=40), flows=(FlowSpec(cca="reno"),), duration_s=2, **changes)
+    return to_qos(scenario, result(log_text(*lines), sent=sent, received=received), series_every_s=0.5)
+
+
+def test_figures_of_the_link_are_those_of_the_log() -> None:
+    qos = ten_packets_in_two_seconds()
+    assert qos.capacity_mbps == pytest.approx(20 * 1500 * 8e-6 / 2)
+    assert qos.throughput_mbps == pytest.approx(10 * 1500 * 8e-6 / 2)
+    assert qos.utilization == pytest.approx(0.5)
+    assert (qos.packets, qos.sent, qos.simulated_packets, qos.dropped, qos.queued) == (10, 10, 10, 0, 0)
+    assert qos.mean_queueing_delay_ms == pytest.approx(24)
+    # A bin's width above the value at most.
+    assert 20 <= qos.queueing_delay.percentile_ms(50) <= 20.7
+    assert 60 <= qos.queueing_delay.percentile_ms(95) <= 62
+
+
+def test_figures_of_a_flow_are_those_of_its_ends() -> None:
+    flow = ten_packets_in_two_seconds().flows[0]
+    assert flow.retransmission_rate == pytest.approx(2 / 20)
+    assert flow.goodput_mbps == pytest.approx(14_480 * 8e-6 / 2)
+    assert flow.throughput_mbps == pytest.approx(10 * 1500 * 8e-6 / 2)
+    assert 60 <= flow.rtt.percentile_ms(50) <= 62
+    assert flow.rtt.total == 2
+
+
+def test_what_comes_before_the_warm_up_does_not_count() -> None:
+    qos = ten_packets_in_two_seconds(warmup_s=0.5)
+    assert qos.packets == 5
+    assert qos.capacity_mbps == pytest.approx(15 * 1500 * 8e-6 / 1.5)
+    assert qos.mean_queueing_delay_ms == pytest.approx((4 * 20 + 60) / 5)
+    assert qos.flows[0].retransmission_rate == pytest.approx(1.5 / 15)
+
+
+def test_windows_add_up_to_the_whole() -> None:
+    windows = ten_packets_in_two_seconds(window_s=0.5).windows
+    assert windows.start_ms.tolist() == [0, 500, 1000, 1500]
+    assert windows.packets.tolist() == [5, 5, 0, 0]
+    assert windows.capacity_bytes.tolist() == [7500] * 4
+    assert windows.delay_counts.sum(axis=1).tolist() == [5, 5, 0, 0]
+
+
+def test_a_series_has_the_columns_that_a_picture_needs() -> None:
+    series = ten_packets_in_two_seconds().series
+    assert set(series) == set(SERIES)
+    assert series["time_s"].tolist() == [0.5, 1.0, 1.5, 2.0]
+    assert series["capacity_mbps"] == pytest.approx(np.full(4, 5 * 1500 * 8e-6 / 0.5))
+    assert series["queueing_delay_ms"].tolist() == [20, 60, 60, 60]
+    assert series["cwnd_pkts"].tolist() == [10, 12, 12, 14]
+    assert series["retransmitted_pkts"] == pytest.approx([0.5] * 4)
+    assert series["pacing_mbps"].tolist() == [0, 0, 0, 0]
+
+
+def test_a_flow_without_samples_has_figures_of_nothing() -> None:
+    scenario = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=40), flows=(FlowSpec(cca="reno"),), duration_s=2)
+    qos = to_qos(scenario, result(HEADER, sent=[], received=[]), series_every_s=0.5)
+    assert (qos.packets, qos.throughput_mbps, qos.utilization) == (0, 0, 0)
+    assert qos.flows[0].retransmission_rate == 0
+
+
+def test_a_run_without_a_log_is_told() -> None:
+    scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
+    with pytest.raises(EmulationError, match="it: mm-link's log: expected"):
+        to_qos(scenario, result("", sent=[], received=[]))

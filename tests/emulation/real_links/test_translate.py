@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT
+"""From a Scenario to a job: closed-form times, and every refusal by the field's and the runner's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import Field
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.translate import Runner, check_fields, link_opportunities_ms, to_job
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.traces import Trace
+
+HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})
+GUEST = Runner(name="vm", algorithms={"gr": "gr", "reno": "ccatune_reno"}, tunable=frozenset({"gr"}), lead_ms=8000)
+
+
+def scenario(link: dict[str, Any] | None = None, *flows: FlowSpec, **fields: Any) -> Scenario:
+    """A short one over 12 Mbit/s."""
+    chosen = LinkSpec(**{"rate_mbps": 12, "rtt_ms": 40, **(link or {})})
+    return Scenario(name="it", link=chosen, flows=flows or (FlowSpec(cca="reno"),), **{"duration_s": 2, **fields})
+
+
+def test_twelve_mbps_is_an_opportunity_a_ms() -> None:
+    assert link_opportunities_ms(LinkSpec(rate_mbps=12), 5).tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_rate_between_comes_at_the_next_ms_and_never_early() -> None:
+    # 20 Mbit/s: 0.6 ms each, at 0.6, 1.2, 1.8, 2.4, 3.0.
+    assert link_opportunities_ms(LinkSpec(rate_mbps=20), 3).tolist() == [1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("rate_mbps", [0.5, 1, 5, 12, 20, 50, 333])
+def test_a_rate_offers_what_it_says(rate_mbps: float) -> None:
+    times = link_opportunities_ms(LinkSpec(rate_mbps=rate_mbps), 60_000)
+    assert len(times) == int(rate_mbps * 60e6 / 12_000 + 1e-6)
+    assert (np.diff(times) >= 0).all()
+    assert times[-1] <= 60_000
+
+
+def test_a_trace_begins_where_it_is_told_and_starts_anew() -> None:
+    trace = Trace("t", np.array([10, 30, 100], dtype=np.uint32), 100)
+    link = LinkSpec(trace=trace, start_ms=20)
+    assert link_opportunities_ms(link, 200).tolist() == [10, 80, 90, 110, 180, 190]
+
+
+def test_a_trace_offers_what_the_simulator_counts() -> None:
+    times = np.sort(np.random.default_rng(1).integers(1, 5000, 3000)).astype(np.uint32)
+    trace = Trace("t", times, 5000)
+    counted = len(link_opportunities_ms(LinkSpec(trace=trace, start_ms=700), 12_000))
+    assert counted * 1500 == trace.capacity_bytes(701, 12_701)
+
+
+def test_a_job_says_what_the_scenario_says() -> None:
+    flows = FlowSpec(cca="cubic", start_s=0.5, stop_s=1.5), FlowSpec(cca="bbr", size_bytes=10_000)
+    job = to_job(scenario({"buffer_pkts": 50, "loss": 0.01}, *flows), HOST)
+    assert job["delay_ms"] == 20
+    assert job["queue"] == {"packets": 50, "bytes": None}
+    assert job["loss"] == 0.01
+    assert job["lead_ms"] == 1000 + 6 * 40
+    assert job["flows"] == [
+        {"cca": "cubic", "priority": 0, "start_s": 0.5, "stop_s": 1.5, "size_bytes": None},
+        {"cca": "bbr", "priority": 0, "start_s": 0.0, "stop_s": None, "size_bytes": 10_000},
+    ]
+    assert job["writes"] == []
+
+
+def test_bytes_of_a_buffer_are_counted_as_mm_link_counts_them() -> None:
+    job = to_job(scenario({"buffer_pkts": None, "buffer_bytes": 150_000}), HOST)
+    assert job["queue"] == {"packets": None, "bytes": 150_400}
+
+
+def test_parameters_and_ensemble_go_to_the_namespace_s_own_files() -> None:
+    flow = FlowSpec(cca="gr", params={"cwnd_gain_pct": 200}, ensemble_text="the table\n", delay_class=1)
+    job = to_job(scenario(None, flow), GUEST)
+    assert job["flows"][0]["priority"] == 2
+    assert job["writes"] == [
+        ("/proc/self/net/ccatune/gr/settings", "follow_initial 0\n"),
+        ("/proc/self/net/ccatune/gr/parameters", "cwnd_gain_pct 200\n"),
+        ("/proc/self/net/ccatune/gr/ensemble", "the table\n"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "words"),
+    [
+        ({"rtt_ms": 41}, r"link\.rtt_ms: the runner mahimahi expected an even whole number of ms, got 41"),
+        ({"rtt_ms": 40.5}, r"link\.rtt_ms: .* got 40\.5"),
+        ({"rate_mbps": 501}, r"link: the runner mahimahi emulates at most 500 Mbit/s, got 501"),
+        ({"opportunity_bytes": 3000}, r"link\.opportunity_bytes: the runner mahimahi cannot do that yet, got 3000"),
+    ],
+)
+def test_a_link_that_mahimahi_cannot_make_is_refused(link: dict[str, Any], words: str) -> None:
+    with pytest.raises(EmulationError, match=words):
+        to_job(scenario(link), HOST)
+
+
+@pytest.mark.parametrize(
+    ("flow", "words"),
+    [
+        (FlowSpec(), r"flows\.0\.cca: the runner mahimahi has reno, cubic, bbr, got gr"),
+        (FlowSpec(cca="fixed", params={"cwnd_pkts": 9}), r"flows\.0\.cca: the runner mahimahi has .*, got fixed"),
+    ],
+)
+def test_an_algorithm_that_the_kernel_lacks_is_refused(flow: FlowSpec, words: str) -> None:
+    with pytest.raises(EmulationError, match=words):
+        to_job(scenario(None, flow), HOST)
+
+
+def test_two_parameter_sets_of_one_module_are_refused() -> None:
+    flows = FlowSpec(params={"cwnd_gain_pct": 200}), FlowSpec()
+    with pytest.raises(EmulationError, match="flows: the runner vm has one params for all flows of gr, got several"):
+        to_job(scenario(None, *flows), GUEST)
+
+
+def test_a_field_that_is_new_in_scenario_is_refused_until_it_is_translated() -> None:
+    class NewLink(LinkSpec):
+        jitter_ms: float = Field(0.0)
+        stages: tuple[int, ...] = Field(default_factory=tuple)
+
+    plain = scenario()
+    check_fields(plain.model_copy(update={"link": NewLink(rate_mbps=12)}), HOST)
+    for field, value in (("jitter_ms", 3.0), ("stages", (1,))):
+        asked = plain.model_copy(update={"link": NewLink(rate_mbps=12, **{field: value})})  # type: ignore[arg-type]
+        with pytest.raises(EmulationError, match=rf"it: link\.{field}: the runner mahimahi cannot do that yet"):
+            check_fields(asked, HOST)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""What the agent imports before its last known good table is in force: on a slow machine, most of its start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serving.agent import Store
+from serving.agent.store import PENDING
+from tests.conftest import REPOSITORY
+from tests.serving.agent.fakes import PARAMETERS, table
+
+STATUS = "module ccatune 0.1.0\ninstance 1\ngeneration 0\nregistry -\nchannel -\nserial 0\ndigest -\n"
+# Ends at the first write to the table, with what was imported until then.
+PROGRAM = """
+import json, os, sys
+sys.path.insert(0, sys.argv.pop(1))
+entry, table = sys.argv.pop(1), sys.argv.pop(1)
+def look(event, found):
+    if event == "open" and found[0] is not None and str(found[0]) == table and found[2] & os.O_WRONLY:
+        os.write(1, json.dumps(sorted(sys.modules)).encode())
+        os._exit(0)
+sys.addaudithook(look)
+if entry == "ccatune":
+    import ccatune
+    ccatune.main()
+from serving.agent.cli import main
+main()
+"""
+LATER = {
+    *("http", "ssl", "email", "socket", "subprocess", "tempfile", "random", "tomllib", "zipfile", "importlib.metadata"),
+    *("serving.agent.registry", "serving.agent.threads", "serving.agent.plan", "serving.agent.enable"),
+}
+
+
+@pytest.mark.parametrize(("entry", "words"), [("ccatune", ["agent"]), ("ccatune-agent", [])])
+def test_the_last_known_good_is_applied_before_anything_that_it_does_not_need_is_imported(
+    entry: str, words: list[str], tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        store.save("gr", PENDING, table(1).to_json())
+        store.promote("gr")
+    tree = tmp_path / "tree" / "gr"
+    tree.mkdir(parents=True)
+    (tree / "status").write_text(STATUS)
+    (tree / "ensemble").write_text("")
+    (tree / "parameters").write_text(PARAMETERS)
+    folders = ["--state-dir", str(tmp_path / "state"), "--proc-root", str(tmp_path / "tree")]
+    told = [*words, "--registry", "http://127.0.0.1:9", "--cca", "gr", *folders]
+    command = [sys.executable, "-c", PROGRAM, str(REPOSITORY), entry, str(tree / "ensemble"), *told]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert LATER & set(json.loads(done.stdout)) == set()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""Scenarios in the guest: our modules over real links, told as the simulator tells them."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation.qos import QoS
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.simulator import simulate
+from emulation.vm.runner import emulate
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+
+pytestmark = pytest.mark.vm
+
+THRESHOLD_US = 20_000
+
+
+def table() -> str:
+    """Every level on one row a class; the second class holds a third of the first one's delay."""
+    ensemble = Ensemble(
+        cca="gr",
+        epoch_ms=1000,
+        estimate_ms=250,
+        epsilon_pct=0,
+        classes=(DelayClass(95, 200_000), DelayClass(95, 60_000)),
+        axes=(Axis("throughput_bytes_per_s", "linear", 125_000, 40),),
+        columns=("delay_threshold_us",),
+        rows=((60_000,), (THRESHOLD_US,)) * 40,
+    )
+    return table_text(ensemble, Deployment("file", "test", 1))
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[QoS, QoS]:
+    """One boot: a flow of gr that follows an ensemble in the guest, and the simulator's word on it."""
+    scenario = Scenario(
+        name="gr",
+        link=LinkSpec(rate_mbps=8, rtt_ms=40, buffer_pkts=300),
+        flows=(FlowSpec(cca="gr", ensemble_text=table(), delay_class=1),),
+        duration_s=5,
+        warmup_s=2,
+    )
+    return emulate(scenario, series_every_s=0.1), simulate(scenario)
+
+
+def test_gr_fills_a_real_link_as_the_simulator_says(both: tuple[QoS, QoS]) -> None:
+    real, said = both
+    assert real.capacity_mbps == pytest.approx(8, rel=0.01)
+    assert real.throughput_mbps == pytest.approx(said.throughput_mbps, rel=0.05)
+    assert real.dropped == 0
+    assert real.sent == real.simulated_packets + real.dropped + real.queued
+
+
+def test_gr_of_the_chosen_class_holds_its_delay_on_a_real_link(both: tuple[QoS, QoS]) -> None:
+    real, said = both
+    said_ms = said.queueing_delay.percentile_ms(95)
+    # The first class, and a flow without an ensemble, would let three times as much stand in the queue.
+    assert real.queueing_delay.percentile_ms(95) == pytest.approx(said_ms, abs=max(0.3 * said_ms, 10))
+    assert real.series["cwnd_pkts"].min() > 0
