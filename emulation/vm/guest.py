@@ -67,7 +67,7 @@ def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits)
         *("setpriv", "--pdeathsig", "KILL"),
         *("qemu-system-x86_64", "-nodefaults", "-display", "none", "-no-reboot", "-no-user-config"),
         *("-machine", "q35", "-accel", f"tcg,thread={'single' if limits.own_clock else 'multi'}", "-cpu", "max"),
-        *(("-icount", "shift=0,sleep=on") if limits.own_clock else ()),
+        *(("-icount", "shift=0,sleep=off") if limits.own_clock else ()),
         *("-smp", str(limits.cpus), "-m", f"{limits.memory_mb}M"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
         # The clock is this machine's own counter, the same on all processors; without the word the kernel
@@ -114,8 +114,8 @@ def run_in_guest(
     """Boot the kernel line and run the command in it, as root, in the shared folder.
 
     files: the shared folder, made if need be; a temporary one, gone afterwards, without it. own_clock: the guest's
-    time goes by what it executed, an instruction a nanosecond, and by this machine's only while it idles (where a
-    busy machine still wakes it late). It has one processor then.
+    time is what it executed, an instruction a nanosecond, and skips what it would idle: how fast or busy this machine
+    is changes nothing in it. It has one processor then.
 
     Raises:
         GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.

@@ -3,9 +3,8 @@
 
     emulate_many(scenarios, line="6.12") -> list[QoS]
 
-One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest),
-so that what it computes costs its flows the same on any machine; a run may take longer than it lasts. While the guest
-idles its clock is the machine's: on a busy machine its timers come late, which flows that go by delay answer. `gr` is
+One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest):
+what it computes costs its flows the same on any machine, busy or not, and a run may take longer than it lasts. `gr` is
 our module, and so is `reno`, which is the very algorithm of the simulator; cubic and bbr (version 1) are the kernel's.
 A run has the network namespace's own parameters and ensemble, which are gone with it.
 """

@@ -42,15 +42,19 @@ class Outcome:
 
 
 def run_programs(
-    line: str, names: list[str], job: dict[str, Any], *, folder: Path, timeout_s: float
+    line: str, names: list[str], job: dict[str, Any], *, folder: Path, timeout_s: float, own_clock: bool = False
 ) -> dict[str, Outcome]:
-    """Boot the line, run the programs, and return their outcomes. Raises GuestError where the guest fails."""
+    """Boot the line, run the programs, and return their outcomes; own_clock as in run_in_guest.
+
+    Raises:
+        GuestError: the guest fails.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     built = build_modules(line)
     modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
     (folder / "job.json").write_text(json.dumps({**job, "modules": modules, "release": built.kernel.release}))
     command = [python(), "-I", "-S", str(GUEST / "runner.py"), str(REPOSITORY), *names]
-    done = run_in_guest(line, command, timeout_s=timeout_s, files=folder)
+    done = run_in_guest(line, command, timeout_s=timeout_s, files=folder, own_clock=own_clock)
     if done.status:
         raise GuestError(f"the guest's runner failed: {done.stderr}")
     return {name: load(folder, name) for name in names}

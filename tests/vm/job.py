@@ -45,6 +45,6 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "changes": 500 if long else 50,
         "namespaces": 40 if long else 4,
         "churn_s": 10 if long else 2,
-        "bulk_rounds": 16,
-        "bulk_s": 3,
+        "bulk_rounds": 3,
+        "bulk_s": 1,
     }

@@ -23,13 +23,14 @@ PACKAGE = "ccatune-0.1.0"
 
 @pytest.fixture(scope="session", params=LINES)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, boot.Outcome]:
-    """One boot for both."""
+    """One boot for each: throughput goes by the guest's own clock."""
     folder = tmp_path_factory.mktemp(f"long-{request.param}")
     source = tmp_path_factory.mktemp("dkms")
     make = ["make", "-s", "-C", str(boot.REPOSITORY / "kmod" / "linux"), "dkms-source", f"DESTDIR={source}"]
     subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
     told = {**job(folder, long=True), "dkms_source": str(source / "usr" / "src" / PACKAGE)}
-    return boot.run_programs(request.param, ["bulk", "dkms"], told, folder=folder, timeout_s=1800)
+    found = boot.run_programs(request.param, ["dkms"], told, folder=folder, timeout_s=1800)
+    return found | boot.run_programs(request.param, ["bulk"], told, folder=folder, timeout_s=1800, own_clock=True)
 
 
 if LONG:
