@@ -176,8 +176,8 @@ class ElementSeries:
 class FlowQoS:
     """One flow's part, in the measured time; turns, transfers and completion are of the whole run.
 
-    undone: timeouts that proved spurious. complete_s: when all that it had to send was acknowledged. transfers: those
-    that have begun; none where the application has no end.
+    undone: episodes of losses (a recovery, or timeouts in a row) that proved spurious. complete_s: when all that it had
+    to send was acknowledged. transfers: those that have begun; none where the application has no end.
     """
 
     throughput_mbps: float

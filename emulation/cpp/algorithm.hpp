@@ -19,6 +19,12 @@ struct EpochTurn {
     std::uint8_t turn;     // enum ens_turn
 };
 
+// What the sender says beside the core's events: for the host of window mode.
+struct HostView {
+    std::uint32_t sent_pkts = 0;  // of the connection so far
+    bool advanced = false;        // the ACK that is told now acknowledged cumulatively
+};
+
 class Algorithm {
 public:
     virtual ~Algorithm() = default;
@@ -26,7 +32,10 @@ public:
     virtual void on_loss(const cca_loss&) {}
     virtual void on_ack(const cca_ack& ack) = 0;
     virtual void on_event(const cca_event& event) = 0;
-    virtual void on_sent(std::uint32_t) {}
+    // Window mode (RFC 2861): sends again after so many timeouts' time of silence, ...
+    virtual void on_idle(std::uint32_t) {}
+    // ... or has used no more than this of its window for one timeout's time, for lack of data.
+    virtual void on_unused(std::uint32_t) {}
     virtual std::uint32_t mode() const { return 0; }
     virtual const std::vector<EpochTurn>& turns() const {
         static const std::vector<EpochTurn> none;
@@ -34,9 +43,15 @@ public:
     }
 
     const cca_decision& decision() const { return decision_; }
+    bool is_in_slow_start() const { return in_slow_start_; }          // window mode
+    std::uint32_t least_burst_pkts() const { return least_burst_pkts_; }  // when paced
+
+    HostView host;
 
 protected:
     cca_decision decision_{};
+    std::uint32_t least_burst_pkts_ = 2;  // tcp_min_tso_segs
+    bool in_slow_start_ = false;
 };
 
 // A window that never changes: closed forms to hold the engine against.

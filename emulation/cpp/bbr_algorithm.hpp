@@ -14,11 +14,16 @@ public:
     Bbr1Algorithm(const bbr1_params& params, std::uint32_t hash) : params_(params), hash_(hash) {}
 
     void start(const cca_start& start) override { bbr1_init(&state_, &params_, &start, hash_, &decision_); }
-    void on_ack(const cca_ack& ack) override { bbr1_on_ack(&state_, &params_, &ack, &decision_); }
+    void on_ack(const cca_ack& ack) override {
+        bbr1_on_ack(&state_, &params_, &ack, &decision_);
+        least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
+    }
     void on_event(const cca_event& event) override { bbr1_on_event(&state_, &params_, &event, &decision_); }
     std::uint32_t mode() const override { return state_.mode; }
 
 private:
+    static constexpr std::uint64_t kSingleBelow = 150'000;  // 1.2 Mbit/s: segments leave one by one
+
     bbr1_state state_{};
     bbr1_params params_;
     std::uint32_t hash_;

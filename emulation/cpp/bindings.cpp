@@ -11,6 +11,7 @@ void bind_path(nb::module_& m);
 void bind_results(nb::module_& m);
 void bind_jobs(nb::module_& m);
 void bind_bench(nb::module_& m);
+void bind_sender(nb::module_& m);
 
 NB_MODULE(_engine, m) {
     m.doc() = "The simulator's engine: discrete events over the core of kmod/core.";
@@ -19,4 +20,5 @@ NB_MODULE(_engine, m) {
     bind_results(m);
     bind_jobs(m);
     bind_bench(m);
+    bind_sender(m);
 }

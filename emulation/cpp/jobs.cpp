@@ -35,6 +35,8 @@ std::uint32_t mix(std::uint32_t hash) {
     return hash ^ hash >> 16;
 }
 
+}  // namespace
+
 std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash) {
     if (flow.cca == "fixed") {
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
@@ -52,8 +54,6 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
         return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
     throw std::invalid_argument("cca: expected gr, reno, cubic, bbr, bbr3 or fixed, got " + flow.cca);
 }
-
-}  // namespace
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     std::vector<FlowConfig> flows;

@@ -34,6 +34,9 @@ struct Job {
 // The CCA_ID_ of an algorithm of the core.
 std::uint32_t id_of(const std::string& cca);
 
+// hash: whatever tells one flow from another.
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash);
+
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel);
 
 }  // namespace ccatune

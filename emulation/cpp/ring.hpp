@@ -14,7 +14,7 @@ namespace ccatune {
 template <class T>
 class Fifo {
 public:
-    explicit Fifo(std::size_t slots = 64) : slots_(slots), mask_(slots - 1) {}
+    explicit Fifo(std::size_t slots = 16) : slots_(slots), mask_(slots - 1) {}
 
     bool empty() const { return head_ == tail_; }
     std::size_t size() const { return tail_ - head_; }
@@ -47,7 +47,7 @@ private:
 template <class T>
 class Window {
 public:
-    explicit Window(std::size_t slots = 64) : slots_(slots), mask_(slots - 1) {}
+    explicit Window(std::size_t slots = 16) : slots_(slots), mask_(slots - 1) {}
 
     T& operator[](std::uint32_t number) { return slots_[number & mask_]; }
     const T& operator[](std::uint32_t number) const { return slots_[number & mask_]; }

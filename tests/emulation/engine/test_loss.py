@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate
-from tests.emulation.engine.links import MSS_BITS, PACKET_MS, RATE_MBPS, fixed, run, trace
+from emulation import FlowSpec, LinkSpec, QoS, Scenario, _engine, simulate
+from tests.emulation.engine.links import PACKET_MS, RATE_MBPS, fixed, run, trace
+from tests.emulation.engine.path import Path
 
 FLOWS = st.one_of(
     st.just(FlowSpec(cca="reno")),
@@ -87,9 +88,8 @@ def test_lost_retransmissions_are_found_without_a_timeout() -> None:
 def test_what_is_sent_again_is_what_was_lost() -> None:
     qos = run(FlowSpec(cca="reno", size_bytes=20_000_000), link=LinkSpec(rate_mbps=5, loss=0.01), duration_s=500)
     flow = qos.flows[0]
-    # A timeout in the queue that slow start leaves may be early; it sends one segment too many.
-    assert flow.timeouts == flow.undone <= 1
-    assert qos.retransmission_rate * qos.sent == pytest.approx(qos.lost_at_random + qos.dropped + flow.undone)
+    assert flow.timeouts == flow.undone == 0
+    assert qos.retransmission_rate * qos.sent == pytest.approx(qos.lost_at_random + qos.dropped)
 
 
 def test_loss_does_not_depend_on_the_other_flow() -> None:
@@ -123,21 +123,14 @@ def test_reno_halves_its_window_in_proportion() -> None:
 
 
 def test_a_filled_hole_is_acknowledged_at_once() -> None:
-    # Of five packets the fifth finds the buffer of four full. Two ACKs release four more, each out of order. The
-    # one sent three later than the lost one leaves at 103.0 ms; its ACK has that sent again at 203.0 ms, and what
-    # fills the hole leaves at 203.6 ms: all is acknowledged at 303.6 ms, not 40 ms later.
-    qos = run(fixed(5, size_bytes=9 * 1448), link=LinkSpec(rate_mbps=RATE_MBPS, buffer_pkts=4))
-    assert qos.flows[0].complete_s == pytest.approx(0.3036, abs=1e-6)
-
-
-@pytest.mark.parametrize("loss", [0.02, 0.1])
-def test_timeouts_double_until_something_comes_back(loss: float) -> None:
-    # One packet in flight: only timeouts find a loss. R = 140.6 ms (the delayed ACK in it), RTO = R + 200 ms;
-    # k losses in a row cost (2^k - 1) RTO, so a packet takes R + RTO p / (1 - 2 p).
-    link = LinkSpec(rate_mbps=RATE_MBPS, loss=loss)
-    runs = [run(fixed(1), link=link, duration_s=3000, seed=seed) for seed in range(4)]
-    packet_s = MSS_BITS * 1e-6 / np.mean([qos.goodput_mbps for qos in runs])
-    assert packet_s == pytest.approx(0.1406 + 0.3406 * loss / (1 - 2 * loss), rel=0.01)
+    receiver = _engine.LoneReceiver(quick_acks=0)
+    path = Path(fixed(5), 40, meets=lambda p, _now: None if p.tx == 30 else 0.0, receiver=receiver, rtt_ms=100).start()
+    path.run(3000)
+    ((resent_ms, seq),) = path.resent()
+    assert seq == 30
+    filled_ms = next(at_ms for at_ms, ack in path.acks if ack.cumulative > 30)
+    # Not 40 ms later.
+    assert filled_ms - resent_ms == pytest.approx(PACKET_MS + 100)
 
 
 def outage_link(outage_ms: int) -> LinkSpec:

@@ -267,8 +267,8 @@ def test_jitter_in_order_keeps_the_order_and_reorder_does_not() -> None:
         return run(fixed(100), link=link, duration_s=30).retransmission_rate
 
     assert resent(Jitter(max_ms=20)) == 0
-    # A packet 5 ms late is overtaken by more than three, which makes it seem lost.
-    assert resent(Reorder(share=0.01, delay_ms=5)) == pytest.approx(0.01, rel=0.2)
+    # A packet 5 ms late is overtaken by many, which seems a loss until the sender has seen that it is not (RACK).
+    assert 0 < resent(Reorder(share=0.01, delay_ms=5)) < 1e-3
     assert resent(Reorder(share=0.01, delay_ms=0.5)) == 0
 
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// Whether the window is what limits a sender, so that it may grow: as Linux,
+// over a window of data (RFC 7661 states the problem, section 4.1 a like test).
+//
+//   limited     the window was full at some time in the last round trip
+//   slow start  also where less than twice what was outstanding at most then is
+//               allowed: bursts that end below the window must not stop its doubling
+//
+// In congestion avoidance a window that was never filled stays as it is: what
+// ROCCET 2025, section III, calls frozen.
+#pragma once
+
+#include <cstdint>
+
+namespace ccatune {
+
+class CwndUsage {
+public:
+    // After something was sent, or could not be for the window.
+    void note(std::uint32_t una, std::uint32_t next, bool is_full) {
+        const std::uint32_t out_pkts = next - una;
+        if (una < round_end_ && !is_full && (limited_ || out_pkts <= most_out_pkts_)) return;
+        limited_ = is_full;
+        most_out_pkts_ = out_pkts;
+        round_end_ = next;
+    }
+
+    bool is_limited(std::uint32_t cwnd_pkts, bool in_slow_start) const {
+        return limited_ || (in_slow_start && cwnd_pkts < 2 * static_cast<std::uint64_t>(most_out_pkts_));
+    }
+
+private:
+    std::uint32_t round_end_ = 0;
+    std::uint32_t most_out_pkts_ = 0;
+    bool limited_ = false;
+};
+
+}  // namespace ccatune

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""What the sender does about losses, late segments and silence, in times that can be worked out.
+
+Without a rate a flight leaves and arrives in one instant, a round trip is 100 ms exactly, and quick ACKs answer each
+segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from emulation import FlowSpec
+from tests.emulation.engine.links import fixed
+from tests.emulation.engine.path import MS, Path
+
+RENO = FlowSpec(cca="reno")
+
+
+def losing(*lost: int, times: int = 1) -> Callable[[Any, int], float | None]:
+    """Loses the first transmissions of these numbers."""
+    left = dict.fromkeys(lost, times)
+
+    def meets(packet: Any, _now_ns: int) -> float | None:
+        if not left.get(packet.seq):
+            return 0.0
+        left[packet.seq] -= 1
+        return None
+
+    return meets
+
+
+def late(by_ms: float, *numbers: int) -> Callable[[Any, int], float | None]:
+    """Originals of these numbers are late."""
+    waiting = set(numbers)
+
+    def meets(packet: Any, _now_ns: int) -> float | None:
+        if packet.seq not in waiting:
+            return 0.0
+        waiting.remove(packet.seq)
+        return by_ms
+
+    return meets
+
+
+def outage(from_ms: float, to_ms: float, *, lost_tx: int = -1) -> Callable[[Any, int], float | None]:
+    """What is sent meanwhile arrives at its end, in order, but for one transmission."""
+
+    def meets(packet: Any, now_ns: int) -> float | None:
+        if packet.tx == lost_tx:
+            return None
+        now_ms = now_ns / MS
+        return to_ms - now_ms if from_ms <= now_ms < to_ms else 0.0
+
+    return meets
+
+
+# --- RACK ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_is_repaired_one_round_trip_later_when_three_segments_follow() -> None:
+    path = Path(fixed(10), 100, rate_mbps=None, meets=losing(42)).start().run(3000)
+    # The flight of 40 to 49 leaves at 400 ms; 43, 44 and 45 are reported at 500 ms.
+    assert path.resent() == [(500.0, 42)]
+    assert path.sender.is_complete
+    assert [kind for _, kind, _ in path.told("recovery_entered", "recovery_left", "timeout", "undo")] == [
+        "recovery_entered",
+        "recovery_left",
+    ]
+
+
+@pytest.mark.parametrize("following", [1, 2])
+def test_fewer_followers_wait_for_a_quarter_of_the_least_round_trip(following: int) -> None:
+    path = Path(fixed(10), 50, rate_mbps=None, meets=losing(49 - following)).start().run(3000)
+    assert path.resent() == [(525.0, 49 - following)]
+
+
+def test_a_lost_retransmission_is_found_by_what_was_sent_behind_it() -> None:
+    path = Path(fixed(10), 400, rate_mbps=None, meets=losing(42, times=3)).start().run(8000)
+    again_ms = [at_ms for at_ms, _ in path.resent()]
+    assert len(again_ms) == 3
+    # What left together with the retransmission comes back a round trip later, and so on.
+    assert again_ms[1] - again_ms[0] == pytest.approx(100.0, abs=1)
+    assert again_ms[2] - again_ms[1] == pytest.approx(100.0, abs=1)
+    assert path.sender.counters["timeouts"] == 0
+
+
+def test_reordering_within_the_window_is_no_loss_once_it_was_seen() -> None:
+    # Each 20th segment is late by 20 ms, 33 segments' time: below a quarter of 100 ms.
+    numbers = range(200, 4000, 20)
+    path = Path(fixed(150), 4000, meets=late(20.0, *numbers)).start().run(10_000)
+    # The second is overtaken before the first arrives and shows what happened.
+    assert [seq for _, seq in path.resent()] == [200, 220]
+    assert path.sender.counters["timeouts"] == 0
+    assert path.sender.is_complete
+
+
+def test_duplicates_widen_the_window_until_late_segments_are_waited_for() -> None:
+    # Late by 60 ms: beyond a quarter and a half of the round trip, within three quarters and SRTT.
+    numbers = list(range(300, 12_000, 300))
+    path = Path(fixed(150), 12_000, meets=late(60.0, *numbers)).start().run(30_000)
+    again = [seq for _, seq in path.resent()]
+    assert 1 <= len(again) <= 4
+    assert max(again) < numbers[len(numbers) // 2]
+    assert path.sender.counters["undone"] >= 1
+
+
+# --- proportional rate reduction -------------------------------------------------------------------------------------
+
+
+def test_prr_takes_the_flight_to_ssthresh_within_the_round_trip() -> None:
+    path = Path(RENO, meets=losing(1000))
+    path.start().run(60_000)
+    (entered_ms, _, (_, before_pkts)), *_ = path.told("recovery_entered")
+    left_ms = path.told("recovery_left")[0][0]
+    flights = [pkts for at_ms, _, pkts in path.sent if entered_ms < at_ms <= left_ms]
+    # One goes for each two that come; none goes beyond half of what was in flight.
+    assert min(flights) >= before_pkts // 2 - 1
+    assert flights[-1] == pytest.approx(before_pkts / 2, abs=2)
+    sent = sum(entered_ms <= at_ms < left_ms for at_ms, _, _ in path.sent)
+    delivered = sum(figures[0] for at_ms, _, figures in path.told("ack") if entered_ms <= at_ms < left_ms)
+    assert sent == pytest.approx(delivered / 2, rel=0.05)
+
+
+# --- tail-loss probe -------------------------------------------------------------------------------------------------
+
+
+def test_a_lost_tail_is_probed_after_two_round_trips() -> None:
+    path = Path(fixed(10), 10, rate_mbps=None, meets=losing(8, 9)).start().run(5000)
+    # ACKs come at 100 ms; the last segment goes again 2 SRTT later, and its SACK shows the one before it.
+    assert path.resent() == [(300.0, 9), (400.0, 8)]
+    assert path.sender.counters["timeouts"] == 0
+    assert path.sender.counters["probes"] == 1
+
+
+def test_a_lone_segment_waits_for_the_delayed_ack_too_but_no_longer_than_the_timeout() -> None:
+    path = Path(fixed(10), 10, rate_mbps=None, meets=losing(9)).start().run(5000)
+    # 2 SRTT + 200 ms would be 500 ms; the timeout of SRTT + 200 ms from 100 ms on is sooner.
+    assert path.resent() == [(400.0, 9)]
+    assert path.sender.counters == {"sent": 11, "retransmitted": 1, "timeouts": 0, "undone": 0, "probes": 1}
+
+
+def test_a_probe_of_new_data_is_no_retransmission() -> None:
+    path = Path(fixed(10), 11, rate_mbps=None, meets=lambda p, _now: None if p.tx < 10 else 0.0).start().run(5000)
+    # All ten are lost: 2 SRTT after they left, the eleventh goes.
+    assert [(at_ms, seq) for at_ms, seq, _ in path.sent[10:11]] == [(200.0, 10)]
+    assert path.sender.is_complete
+
+
+def test_a_loss_that_the_probe_repaired_shrinks_the_window() -> None:
+    path = Path(RENO, 10, rate_mbps=None, meets=losing(9)).start().run(1000)
+    path.more(3).run(2000)
+    assert [kind for _, kind, _ in path.told("recovery_entered", "recovery_left")] == [
+        "recovery_entered",
+        "recovery_left",
+    ]
+
+
+# --- timeouts --------------------------------------------------------------------------------------------------------
+
+
+def test_timeouts_double_until_something_comes_back() -> None:
+    path = Path(fixed(1), 2, rate_mbps=None, meets=losing(1, times=6)).start().run(60_000)
+    # RTO = 100 + 200 ms from 100 ms on: the probe takes the first, then 300, 600, 1200 ...
+    expected_ms = [400.0, 700.0, 1300.0, 2500.0, 4900.0, 9700.0]
+    assert path.resent() == [(at_ms, 1) for at_ms in expected_ms]
+    assert path.sender.counters["timeouts"] == 5
+    assert path.sender.is_complete
+
+
+def test_a_timeout_for_originals_that_are_late_is_taken_back() -> None:
+    path = Path(RENO, 600, rate_mbps=None, meets=outage(450, 1300)).start().run(20_000)
+    counters = path.sender.counters
+    assert counters["timeouts"] >= 1
+    assert counters["undone"] == 1
+    # What the probe and the timeouts sent, and nothing that they took for lost.
+    assert counters["retransmitted"] <= counters["timeouts"] + counters["probes"]
+    assert path.sender.is_complete
+
+
+def test_an_undo_gives_the_window_back() -> None:
+    path = Path(RENO, 2000, rate_mbps=None, meets=outage(450, 1300)).start()
+    path.run(900)
+    before_pkts = path.told("timeout")[0][2][1] if path.told("timeout") else path.sender.cwnd_pkts
+    path.run(1390)
+    assert path.sender.cwnd_pkts < before_pkts
+    path.run(1401)
+    assert path.sender.cwnd_pkts >= before_pkts
+
+
+def test_f_rto_takes_back_a_timeout_whose_first_segment_was_lost() -> None:
+    # 30 is lost, 31 to 58 arrive behind the timeout and were never sent again.
+    path = Path(RENO, 60, rate_mbps=None, meets=outage(150, 900, lost_tx=30)).start().run(10_000)
+    kinds = [(at_ms, kind) for at_ms, kind, _ in path.told("timeout", "undo")]
+    assert [kind for _, kind in kinds] == ["timeout", "undo"]
+    assert kinds[1][0] == 1000.0
+    assert path.sender.is_complete
+
+
+def test_a_late_segment_undoes_the_recovery_it_caused() -> None:
+    path = Path(RENO, 3000, meets=late(30.0, 1500)).start().run(20_000)
+    kinds = [kind for _, kind, _ in path.told("recovery_entered", "recovery_left", "undo")]
+    assert kinds == ["recovery_entered", "undo"]
+    assert path.resent()[0][1] == 1500
+
+
+def test_a_retransmission_of_the_last_recovery_undoes_nothing() -> None:
+    # The second recovery begins while a segment sent again in the first is on its way.
+    path = Path(fixed(60), 400, meets=losing(100, 150, 170, 200)).start().run(10_000)
+    assert path.sender.counters["undone"] == 0
+    assert path.sender.counters["retransmitted"] == 4
