@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Delay targets of a trained ensemble, met by real kernels over Mahimahi as the simulator says.
 
-Trains the demo's study (or takes --ensemble), runs one flow of each delay class over a link whose rate changes, in
-the guest of each kernel line (by the guest's own clock; --rounds times, of which the median counts) and in the
-simulator, and compares the class's percentile of the queueing delay. It holds where the kernel's is within the target
-and within 10 % or 5 ms, whichever is more, of the simulator's, and every flow was at every look on the row that its
-measured throughput asks for, or on one above it that the rule of epsilon leads to. Utilisation stands beside it.
+Trains the demo's study (or takes --ensemble). In the guest of each kernel line (by its own clock; --rounds times, of
+which the median counts) the ensemble is published to a registry and applied by the agent; then a flow of each delay
+class runs over a link whose rate changes. The simulator does the same, and the class's percentiles of the queueing
+delay are compared. It holds where the kernel's is within the target and within 10 % or 5 ms, whichever is more, of the
+simulator's, and every flow was at every look on the row that its measured throughput asks for, or on one above it that
+the rule of epsilon leads to. Utilisation stands beside it.
 """
 
 from __future__ import annotations
@@ -83,17 +84,17 @@ def strays(flow: dict[str, Any], ensemble: Ensemble, delay_class: int) -> int:
     return wrong
 
 
-def measured(line: str, ensemble: Ensemble, table: str, *, folder: Path) -> list[dict[str, Any]]:
+def measured(line: str, ensemble: Ensemble, *, folder: Path) -> list[dict[str, Any]]:
     """What a flow of each class met in the guest of this line.
 
     Raises:
         click.ClickException: the guest's program failed, or its kernel logged something.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    ensemble.save(folder / "trained.json")
     told = {
         **job(folder, long=True),
         "trace": "".join(f"{time}\n" for time in link_trace().opportunities_ms.tolist()),
-        "short_table": table,
         "classes": len(ensemble.classes),
         "columns": list(ensemble.columns),
         "mahimahi": str(mahimahi_root()),
@@ -104,12 +105,17 @@ def measured(line: str, ensemble: Ensemble, table: str, *, folder: Path) -> list
     outcome = boot.run_programs(line, ["targets"], told, folder=folder, timeout_s=1200, own_clock=True)["targets"]
     if outcome.error or outcome.complaints:
         raise click.ClickException(f"kernel {line}: {outcome.error or outcome.complaints}")
+    if outcome.result["digest"] != ensemble.digest:
+        raise click.ClickException(
+            f"kernel {line}: expected {ensemble.digest} in force, got {outcome.result['digest']}"
+        )
     return list(outcome.result["flows"])
 
 
-def compare(line: str, ensemble: Ensemble, table: str, *, rounds: int, folder: Path) -> list[dict[str, Any]]:
+def compare(line: str, ensemble: Ensemble, *, rounds: int, folder: Path) -> list[dict[str, Any]]:
     """A row a class: target, simulator, kernel, and whether it holds."""
-    found = [measured(line, ensemble, table, folder=folder / str(number)) for number in range(rounds)]
+    table = table_text(ensemble, Deployment("local", "simulated", 1))
+    found = [measured(line, ensemble, folder=folder / str(number)) for number in range(rounds)]
     rows = []
     for number, target in enumerate(ensemble.classes):
         flows = [flows[number] for flows in found]
@@ -151,12 +157,7 @@ def main(*, file: Path | None, lines: tuple[str, ...], rounds: int) -> None:
         folder = Path(name)
         ensemble = Ensemble.load(file or trained(folder))
         short = dataclasses.replace(ensemble, epoch_ms=1000, estimate_ms=250)
-        table = table_text(short, Deployment("local", "by-hand", 1))
-        rows = [
-            row
-            for line in lines or LINES
-            for row in compare(line, ensemble, table, rounds=rounds, folder=folder / line)
-        ]
+        rows = [row for line in lines or LINES for row in compare(line, short, rounds=rounds, folder=folder / line)]
     for row in rows:
         click.echo(json.dumps(row))
     held = sum(row["holds"] for row in rows)

@@ -342,14 +342,14 @@ def scaled(
         recordings = of_datasets(recordings_of(paths, part=part), datasets)
         terminal.phase("running flows", total=len(SCALES))
         rows = run(ensemble, recordings, threads=threads, told=terminal.advance)
-    lines = [f"{'target':>8}  {'parameters':<18} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"]
+    lines = [f"{'target':>8}  {'parameters':<20} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"]
     for row in rows:
         named = [(f"single set, {one['scale']:g} T", one) for one in row["sets"]]
         for at, (name, one) in enumerate([("ensemble", row), *named]):
             mark = "  <- as many levels, most use" if one is row["rival"] else ""
             target = f"{row['target_ms']:.0f} ms" if not at else ""
             lines.append(
-                f"{target:>8}  {name:<18} {100 * one['utilization']:>6.2f} % {one['p95_queueing_delay_ms']:>7.1f} ms"
+                f"{target:>8}  {name:<20} {100 * one['utilization']:>6.2f} % {one['p95_queueing_delay_ms']:>7.1f} ms"
                 f"  {one['levels_met']:>14} of {row['levels']}{mark}"
             )
     finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=as_json)

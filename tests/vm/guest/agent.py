@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,16 @@ def state() -> dict[str, Any]:
 def wait_for_state(name: str, timeout_s: float = 30) -> None:
     """Until the agent says so."""
     inside.wait_for(lambda: state().get("state") == name, timeout_s=timeout_s, what=f"state {name}, {state()}")
+
+
+@contextlib.contextmanager
+def registry(job: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+    """A new registry that answers."""
+    ready = Path("/tmp/registry-ready")
+    serve = ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
+    with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
+        inside.wait_for(ready.exists, timeout_s=90, what="the registry")
+        yield started
 
 
 def publish(file: str) -> None:
@@ -141,13 +153,10 @@ def started_anew(job: dict[str, Any], *, serial: int) -> float:
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it; the state folder is left in the shared folder for a guest booted later."""
     shutil.rmtree(STATE, ignore_errors=True)
-    ready = Path("/tmp/registry-ready")
-    serve = ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
-    with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as registry:
-        inside.wait_for(ready.exists, timeout_s=90, what="the registry")
+    with registry(job) as serving:
         publish("ensemble-1.json")
         seen = with_the_registry(job)
-        registry.kill()
+        serving.kill()
     seen["gone"] = without_the_registry(job)
     shutil.copytree(STATE, inside.SHARE / "state", dirs_exist_ok=True)
     tree.must("ensemble", "clear\n")

@@ -21,6 +21,19 @@ def dkms(*words: str) -> str:
     return done.stdout
 
 
+def with_few_modules(release: str) -> None:
+    """Hide the kernel's own modules: depmod would read thousands of them, which takes a quarter of an hour here."""
+    tree_of = Path("/lib/modules") / release
+    few = Path("/run/few-modules")
+    few.mkdir()
+    for path in tree_of.iterdir():
+        if path.is_symlink():
+            (few / path.name).symlink_to(path.readlink())
+        elif path.is_file():
+            shutil.copyfile(path, few / path.name)
+    inside.run("mount", "--bind", few, tree_of)
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """What `dkms status` says at each step, and whether modprobe finds what was installed."""
     tree.unload_modules(job)
@@ -28,6 +41,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     shutil.copytree(source, Path("/usr/src") / source.name)
     name = "/".join(source.name.rsplit("-", 1))
     release = job["release"]
+    with_few_modules(release)
     seen: dict[str, Any] = {}
     dkms("add", name)
     dkms("build", name, "-k", release)

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """A trained table under flows over Mahimahi, a link whose rate changes: what each delay class meets there.
 
-The table goes to /proc with a shorter epoch than it was trained with. One flow at a time, each class in turn;
-Mahimahi's log tells every packet's time in its queue.
+It is published to a registry, and the agent writes it to /proc, with a shorter epoch than it was trained with. One
+flow at a time, each class in turn; Mahimahi's log tells every packet's time in its queue.
 """
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
+import agent
 import inside
 import tree
 
@@ -41,12 +43,22 @@ def one_flow(job: dict[str, Any], priority: int) -> dict[str, Any]:
     return {"looks": looks, "delays": inside.queueing_delays_ms(log), "said": said.splitlines()[-1:]}
 
 
+def applied(job: dict[str, Any]) -> str:
+    """Publish the trained ensemble, let the agent apply it, and stop both: the table stays. Returns its digest."""
+    with agent.registry(job):
+        agent.publish("trained.json")
+        with inside.process(*agent.agent_words(job), stdout=subprocess.DEVNULL):
+            agent.wait_for_serial(1, 60)
+            agent.wait_for_state("InSync")
+    return tree.status()["digest"]
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Every class."""
     inside.install_mahimahi(Path(job["mahimahi"]))
     TRACE.write_text(job["trace"])
-    tree.must("ensemble", job["short_table"])
+    digest = applied(job)
     flows = [one_flow(job, 1 + number) for number in range(job["classes"])]
     delays = tree.rows(kind="delay")
     tree.must("ensemble", "clear\n")
-    return {"flows": flows, "delay_lines": delays}
+    return {"flows": flows, "delay_lines": delays, "digest": digest}
