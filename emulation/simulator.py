@@ -143,7 +143,7 @@ class _Jobs:
             case Reorder():
                 return _engine.Delayer(element.share, element.delay_ms, element.delay_ms, in_order=False)
 
-    def job(self, scenario: Scenario, *, sample_s: float = 0.0) -> Any:
+    def job(self, scenario: Scenario, *, sample_s: float = 0.0, audit: bool = False) -> Any:
         link, clients = scenario.link, dict[str, int]()
         uplink = None if link.acks.uplink is None else self.link(link.acks.uplink)
         return _engine.Job(
@@ -159,17 +159,25 @@ class _Jobs:
             window_s=scenario.window_s or 0.0,
             sample_s=sample_s,
             seed=scenario.seed,
+            audit=audit,
         )
 
 
-def simulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
+def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
+    audit: check at every event that packets, ACKs, marks and times add up (emulation/cpp/audit.hpp says how), and at
+    an end at which nothing is left to happen that all is acknowledged; the result is the same.
+
     Raises:
-        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
+        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take, or,
+            audited, what does not add up.
     """
-    job = _Jobs().job(scenario, sample_s=series_every_s or 0.0)
-    return _qos(scenario, _engine.run([job], 1, None)[0])
+    job = _Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
+    try:
+        return _qos(scenario, _engine.run([job], 1, None)[0])
+    except RuntimeError as error:
+        raise EmulationError(f"{scenario.name}: {error}") from error
 
 
 def simulate_many(

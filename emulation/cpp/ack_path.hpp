@@ -78,6 +78,10 @@ public:
         return wait;
     }
 
+    std::uint64_t entered() const { return entered_; }
+    std::uint64_t passed() const { return passed_; }
+    std::uint64_t held() const { return held_.size() + (uplink_ ? uplink_->queued() : 0); }
+
     ElementResult result() const {
         ElementResult r{entered_, passed_, 0, 0, entered_ - passed_, {}};
         r.delay_hist.assign(delays_.counts().begin(), delays_.counts().end());

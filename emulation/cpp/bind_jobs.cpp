@@ -93,7 +93,7 @@ void bind_jobs(nb::module_& m) {
             "__init__",
             [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
                std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
-               double warmup_s, double window_s, double sample_s, std::uint64_t seed) {
+               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit) {
                 new (self) Job{};
                 self->flows = std::move(flows);
                 SimulationConfig& c = self->config;
@@ -108,9 +108,11 @@ void bind_jobs(nb::module_& m) {
                 c.window = Duration::from_s(window_s);
                 c.sample_every = Duration::from_s(sample_s);
                 c.seed = seed;
+                c.audit = audit;
             },
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
-            "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a);
+            "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
+            "audit: check at every event that all adds up; RuntimeError says what does not.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
     m.def("grid", &grid, "jobs"_a, "params"_a, "threads"_a, "progress"_a.none() = nb::none(),

@@ -31,6 +31,8 @@ public:
 
     Instant next_at() const override { return held_.empty() ? Instant::never() : held_.top().release_at; }
 
+    std::uint64_t held() const override { return held_.size(); }
+
     void act(Instant now) override {
         while (!held_.empty() && held_.top().release_at <= now) {
             const Packet packet = held_.top().packet;

@@ -47,6 +47,11 @@ public:
     // How long a small packet that came now would be held: what a handshake meets.
     virtual Duration wait_of_probe(Instant) const { return {}; }
 
+    // Counted in its queues: what `inside` is to be.
+    virtual std::uint64_t held() const { return 0; }
+
+    std::uint64_t entered() const { return entered_; }
+    std::uint64_t passed() const { return passed_; }
     std::uint64_t dropped() const { return dropped_; }
     std::uint64_t inside() const { return entered_ - passed_ - dropped_; }
 

@@ -60,6 +60,9 @@ public:
     }
 
     std::size_t queued() const { return queue_.size(); }
+    // The n-th in the queue; there are more than n.
+    const Item& waiting(std::size_t n) const { return queue_[n]; }
+    std::uint64_t entered() const { return entered_; }
     std::uint64_t full_drops() const { return full_drops_; }
     std::uint64_t codel_drops() const { return codel_drops_; }
 
@@ -68,6 +71,7 @@ public:
 
     // False: the buffer was full and the item is gone.
     bool enqueue(Instant now, const Item& item) {
+        ++entered_;
         // The limits hold for what waits, not for a packet that has begun to leave.
         const std::uint64_t waiting = queue_.size() - (served_bytes_ != 0 ? 1 : 0);
         if (waiting >= config_.buffer_pkts || (waiting + 1) * kBytes > config_.buffer_bytes) {
@@ -161,7 +165,7 @@ private:
         // Opportunities that nobody used: near ones one by one, a long idle time by search.
         const std::int64_t now_ms = now.ns / 1'000'000 + config_.start_ms;
         const std::int64_t period = config_.trace->period_ms;
-        if (now_ms - base_ms_ > period) {
+        if (now_ms - base_ms_ >= period) {
             base_ms_ = now_ms / period * period;
             next_ = 0;
         }
@@ -191,7 +195,7 @@ private:
     std::uint32_t served_bytes_ = 0;  // of the head of the queue
     std::int64_t base_ms_ = 0;        // start of the trace's current period
     std::size_t next_ = 0;            // the next opportunity in it
-    std::uint64_t full_drops_ = 0, codel_drops_ = 0;
+    std::uint64_t entered_ = 0, full_drops_ = 0, codel_drops_ = 0;
     std::optional<Codel> codel_;
 };
 

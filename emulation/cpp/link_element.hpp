@@ -15,6 +15,8 @@ public:
     Instant next_at() const override { return link_.next_at(); }
     Duration wait_of_probe(Instant now) const override { return link_.wait_of_probe(now); }
 
+    std::uint64_t held() const override { return link_.queued(); }
+
     void act(Instant now) override {
         const std::uint64_t before = link_.codel_drops();
         link_.serve(now, [&](const Packet& packet) { pass(now, packet, now - packet.queued_at); });

@@ -20,6 +20,9 @@ public:
     std::size_t size() const { return tail_ - head_; }
     const T& front() const { return slots_[head_ & mask_]; }
     const T& back() const { return slots_[(tail_ - 1) & mask_]; }
+    // The n-th behind the front.
+    T& operator[](std::size_t n) { return slots_[(head_ + n) & mask_]; }
+    const T& operator[](std::size_t n) const { return slots_[(head_ + n) & mask_]; }
     void pop() { ++head_; }
     void clear() { head_ = tail_ = 0; }
 

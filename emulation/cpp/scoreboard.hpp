@@ -44,6 +44,7 @@ public:
     std::uint32_t next() const { return next_; }
     std::uint32_t in_flight() const { return in_flight_; }
     std::uint32_t sacked() const { return sacked_; }
+    std::uint32_t lost() const { return lost_count_; }
     std::uint32_t lost_total() const { return lost_total_; }
     bool has_outstanding() const { return next_ != una_; }
     bool has_lost() const { return lost_count_ != 0; }

@@ -65,6 +65,9 @@ public:
 
     void stop() { running_ = false; }
 
+    // Whether there is something to wait for or to send: a timer has to be set.
+    bool is_busy() const { return board_.has_outstanding() || may_send_new(); }
+
     // The application has more: size_pkts in all from now on. On a connection that had gone quiet this is a transfer
     // of its own.
     template <class Send>

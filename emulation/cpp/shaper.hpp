@@ -34,6 +34,12 @@ public:
 
     Instant next_at() const override { return heap_.first_at(); }
 
+    std::uint64_t held() const override {
+        std::uint64_t pkts = 0;
+        for (const Line& line : lines_) pkts += line.queue.size();
+        return pkts;
+    }
+
     void act(Instant now) override {
         while (heap_.first_at() <= now) {
             const std::uint32_t number = heap_.first();

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 
+#include "audit.hpp"
+#include "flow.hpp"
 #include "heap.hpp"
 #include "packet.hpp"
 #include "random.hpp"
-#include "receiver.hpp"
-#include "ring.hpp"
-#include "sender.hpp"
+#include "returning_acks.hpp"
 
 namespace ccatune {
 namespace {
@@ -16,33 +16,17 @@ namespace {
 // Events between two looks at whether the run was cancelled: some milliseconds.
 constexpr std::uint32_t kEventsPerLook = 1u << 16;
 
-// Sources of events: the link, the sampler, four for each flow, and behind these
-// the elements of the path and the ACKs' way back.
+// From so many flows on they do not fit into a cache of the first level, which is told what comes next.
+constexpr std::size_t kManyFlows = 8;
+constexpr std::size_t kLineBytes = 64;
+constexpr std::size_t kAlgorithmBytes = 256;  // of its state: most of what an ACK touches
+
+// Sources of events, by their rank where times are equal: the link, the sampler,
+// four for each flow, and behind these the elements of the path and the ACKs' way
+// back. The link and the returning ACKs, where most events come from, know their
+// next time themselves; the others stand in a heap.
 enum Source : std::uint32_t { kLink = 0, kSampler = 1, kFlows = 2 };
 enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife, kPerFlow };
-
-struct Flow {
-    Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : application(std::move(config.transfers)),
-          sender(id, std::move(config.algorithm), application.begin(config.start)),
-          receiver(sim.ack_every, sim.delayed_ack),
-          random(sim.seed, id),
-          start(config.start),
-          stop(config.stop) {}
-
-    Application application;
-    Sender sender;
-    Receiver receiver;
-    Fifo<Ack> acks;
-    Random random;
-    Instant start, stop;
-    bool started = false;
-    FlowResult result;
-    FineLog rtt_hist;
-    std::uint32_t goodput_base = 0;
-    SenderCounters sender_base;
-    std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
-};
 
 PathContext context_of(const SimulationConfig& config, const std::vector<FlowConfig>& flows, std::size_t elements_before) {
     PathContext context;
@@ -70,6 +54,7 @@ public:
           measured_from_(Instant{} + config.warmup),
           end_(Instant{} + config.duration) {
         if (!config.acks.is_plain()) ack_path_.emplace(config.acks);
+        if (config.audit) audit_.emplace(flows.size());
         flows_.reserve(flows.size());
         for (std::uint32_t id = 0; id < flows.size(); ++id) {
             flows_.emplace_back(id, std::move(flows[id]), config);
@@ -80,13 +65,25 @@ public:
     }
 
     SimulationResult run(const std::atomic<bool>* cancel) {
-        for (std::uint32_t events = 0; heap_.first_at() < end_; ++events) {
+        for (std::uint32_t events = 0;; ++events) {
             if (events % kEventsPerLook == 0 && cancel && *cancel) throw Cancelled{};
-            const Instant now = heap_.first_at();
+            const Instant link_at = link_.next_at(), acks_at = acks_.first_at(), others_at = heap_.first_at();
+            const Instant now = std::min(std::min(link_at, acks_at), others_at);
+            if (now >= end_) break;
             if (!measuring_ && now >= measured_from_) begin_measuring();
-            act(heap_.first(), now);
+            if (audit_) [[unlikely]]
+                audit_->begin_event(now);
+            if (now == link_at)
+                serve(now);
+            else if (now == acks_at && (now != others_at || source(acks_.front().flow, kAcks) < heap_.first()))
+                take_ack(now);
+            else
+                act(heap_.first(), now);
             if constexpr (kElements) reschedule_elements();
+            if (audit_) [[unlikely]]
+                check_accounts();
         }
+        if (audit_) check_end();
         if (!measuring_) begin_measuring();
         return finish();
     }
@@ -95,23 +92,17 @@ private:
     static std::uint32_t source(std::uint32_t flow, FlowSource which) { return kFlows + flow * kPerFlow + which; }
 
     void act(std::uint32_t source_id, Instant now) {
-        if (source_id == kLink) return serve(now);
         if (source_id == kSampler) return sample(now);
         if constexpr (kElements)
             if (source_id >= first_element_) return act_element(source_id - first_element_, now);
         const std::uint32_t id = (source_id - kFlows) / kPerFlow;
         Flow& flow = flows_[id];
         switch ((source_id - kFlows) % kPerFlow) {
-            case kAcks:
-                return take_ack(now, id, flow);
             case kSenderTimer:
                 flow.sender.on_timer(now, [&](const Packet& p) { enqueue(now, p); });
                 break;
-            case kReceiverTimer: {
-                Ack ack;
-                flow.receiver.flush(&ack);
-                return send_ack(now, id, flow, ack);
-            }
+            case kReceiverTimer:
+                return end_delay(now, id, flow);
             default:
                 live(now, id, flow);
         }
@@ -155,7 +146,7 @@ private:
 
     void act_element(std::size_t i, Instant now) {
         if (i < before_.size() + behind_.size()) return element(i).act(now);
-        ack_path_->act(now, [&](std::uint32_t id, const Ack& ack) { propagate(now, id, flows_[id], ack); });
+        ack_path_->act(now, [&](std::uint32_t id, const Ack& ack) { propagate(now, id, ack); });
     }
 
     void reschedule_elements() {
@@ -163,14 +154,20 @@ private:
         for (std::size_t i = 0; i < n; ++i)
             heap_.move(first_element_ + static_cast<std::uint32_t>(i), element(i).next_at());
         if (ack_path_) heap_.move(first_element_ + static_cast<std::uint32_t>(n), ack_path_->next_at());
-        heap_.move(kLink, link_.next_at());
     }
 
     // --- packets and ACKs
 
     void schedule(std::uint32_t id, const Flow& flow) {
         heap_.move(source(id, kSenderTimer), flow.sender.timer_at());
-        heap_.move(kLink, link_.next_at());
+        if (audit_) [[unlikely]]
+            audit_->check_flow(id, flow);
+    }
+
+    // A delay that ends later than what stands in the heap costs nothing: the early call finds it.
+    void schedule_receiver(std::uint32_t id, const Flow& flow) {
+        const Instant at = flow.receiver.timer_at();
+        if (at < heap_.at(source(id, kReceiverTimer))) heap_.move(source(id, kReceiverTimer), at);
     }
 
     void enqueue(Instant now, const Packet& packet) {
@@ -180,10 +177,13 @@ private:
             before_.take(now, packet);
     }
 
-    void take_ack(Instant now, std::uint32_t id, Flow& flow) {
-        const Ack ack = flow.acks.front();
-        flow.acks.pop();
-        heap_.move(source(id, kAcks), flow.acks.empty() ? Instant::never() : flow.acks.front().arrives_at);
+    void take_ack(Instant now) {
+        const auto [ack, id] = acks_.front();
+        Flow& flow = flows_[id];
+        acks_.pop();
+        if (flows_.size() >= kManyFlows) fetch_ahead();
+        if (audit_) [[unlikely]]
+            audit_->take_ack(id, flow, ack);
         const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
         if (measuring_ && sampled) flow.rtt_hist.add(flow.sender.last_rtt());
         if (flow.sender.is_complete()) [[unlikely]]
@@ -191,26 +191,54 @@ private:
         schedule(id, flow);
     }
 
-    void send_ack(Instant now, std::uint32_t id, Flow& flow, const Ack& ack) {
-        if (kElements && ack_path_)
-            ack_path_->take(now, id, ack);
-        else
-            propagate(now, id, flow, ack);
+    // Into the cache, while this ACK is worked on: the flow of the next one but one, and the segments of the next one,
+    // whose flow is there by now.
+    void fetch_ahead() const {
+        std::uint32_t id;
+        if (acks_.ahead(1, &id)) fetch(&flows_[id].sender, sizeof(Sender));
+        if (acks_.ahead(0, &id)) {
+            const Scoreboard& board = flows_[id].sender.scoreboard();
+            __builtin_prefetch(&board[board.una()]);
+            __builtin_prefetch(&board[board.next()], 1);
+            fetch(&flows_[id].sender.algorithm(), kAlgorithmBytes);
+        }
+    }
+
+    static void fetch(const void* what, std::size_t bytes) {
+        const char* from = static_cast<const char*>(what);
+        for (std::size_t offset = 0; offset < bytes; offset += kLineBytes) __builtin_prefetch(from + offset);
+    }
+
+    // The receiver's timer: early, or with an ACK that is due.
+    void end_delay(Instant now, std::uint32_t id, Flow& flow) {
+        if (flow.receiver.timer_at() <= now) {
+            Ack ack;
+            flow.receiver.flush(&ack);
+            send_ack(now, id, ack);
+        }
         heap_.move(source(id, kReceiverTimer), flow.receiver.timer_at());
     }
 
-    void propagate(Instant now, std::uint32_t id, Flow& flow, Ack ack) {
+    void send_ack(Instant now, std::uint32_t id, const Ack& ack) {
+        if (audit_) [[unlikely]]
+            audit_->answer(id, ack);
+        if (kElements && ack_path_)
+            ack_path_->take(now, id, ack);
+        else
+            propagate(now, id, ack);
+    }
+
+    void propagate(Instant now, std::uint32_t id, Ack ack) {
         ack.arrives_at = now + config_.rtt;
-        const bool was_empty = flow.acks.empty();
-        flow.acks.push(ack);
-        if (was_empty) heap_.move(source(id, kAcks), ack.arrives_at);
+        acks_.push(id, ack);
     }
 
     void serve(Instant now) {
+        if (flows_.size() >= kManyFlows && link_.queued() > 1)
+            fetch(&flows_[link_.waiting(1).flow].receiver, sizeof(Receiver));
         if (measuring_)
             while (now >= window_end_) next_window();
         link_.serve(now, [&](const Packet& packet) { deliver(now, packet); });
-        heap_.move(kLink, link_.next_at());
     }
 
     void deliver(Instant now, const Packet& packet) {
@@ -236,14 +264,40 @@ private:
 
     void receive(Instant now, const Packet& packet) {
         Flow& flow = flows_[packet.flow];
+        if (audit_) [[unlikely]]
+            audit_->receive(packet, flow);
         Ack ack;
         if (flow.receiver.take(now, packet, &ack))
-            send_ack(now, packet.flow, flow, ack);
+            send_ack(now, packet.flow, ack);
         else
-            heap_.move(source(packet.flow, kReceiverTimer), flow.receiver.timer_at());
+            schedule_receiver(packet.flow, flow);
     }
 
     // --- accounting
+
+    [[gnu::noinline, gnu::cold]] void check_accounts() {
+        std::uint64_t sent = 0;
+        for (const Flow& flow : flows_) sent += flow.sender.counters().sent;
+        std::vector<Audit::Row> rows;
+        const auto add = [&](const Path& path) {
+            for (std::size_t i = 0; i < path.size(); ++i)
+                rows.push_back({path[i].entered(), path[i].passed(), path[i].dropped(), path[i].held()});
+        };
+        add(before_);
+        const std::uint64_t dropped = link_.full_drops() + link_.codel_drops(), held = link_.queued();
+        rows.push_back({link_.entered(), result_.all_packets, dropped, held});
+        const std::uint64_t survived = result_.all_packets - result_.lost_at_random;
+        rows.push_back({result_.all_packets, survived, result_.lost_at_random, 0});
+        add(behind_);
+        audit_->check_path(sent, rows);
+        audit_->check_acks(ack_path_ ? ack_path_->held() : 0, acks_.size());
+    }
+
+    // Where all was over before the end of the run.
+    void check_end() {
+        if (heap_.first_at() != Instant::never() || !acks_.empty() || link_.queued() != 0) return;
+        for (std::uint32_t id = 0; id < flows_.size(); ++id) audit_->check_end(id, flows_[id]);
+    }
 
     void begin_measuring() {
         measuring_ = true;
@@ -360,7 +414,9 @@ private:
     std::optional<AckPath> ack_path_;
     std::uint32_t first_element_;
     SourceHeap heap_;
+    ReturningAcks acks_;
     std::vector<Flow> flows_;
+    std::optional<Audit> audit_;
     Instant measured_from_, end_, window_start_, window_end_;
     bool measuring_ = false;
     Duration last_delay_{};

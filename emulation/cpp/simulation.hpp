@@ -54,6 +54,7 @@ struct SimulationConfig {
     Duration sample_every{};    // time series; 0: none
     std::uint64_t seed = 0;
     bool fine_histogram = true;
+    bool audit = false;         // check at every event that all adds up (audit.hpp)
 };
 
 struct FlowResult {

@@ -208,6 +208,8 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
         "bbr_pkts_per_s": 2e6,
         "two_threads_by_one": 1.8,
     }
+    assert got["limits"] == {"flows_1000_by_100": 1.5}
+    assert set(got["runs"]) >= {f"flows_{count}_ns_per_pkt" for count in (1, 10, 100, 1000)}  # type: ignore[call-overload]
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
 
 
@@ -218,6 +220,7 @@ def test_bench_falls_short_only_where_a_target_is_missed_and_enforced(
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_PKTS_PER_S", target_pkts_per_s)
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_SCALING", 0.0)
     monkeypatch.setattr("emulation.cli.bench_command.TARGET_BASE_PKTS_PER_S", 0.0)
+    monkeypatch.setattr("emulation.cli.bench_command.MOST_FLOWS_RATIO", 1e9)
     arguments = ["bench", "--repeats", "1", "--duration", "10"]
     assert ccatune.run(arguments) == 0
     out = capsys.readouterr().out

@@ -49,6 +49,13 @@ def test_the_rest_of_an_opportunity_is_lost_with_the_queue_empty() -> None:
     assert departures_ms(qos) == [20, 80]
 
 
+def test_an_opportunity_before_a_packet_in_the_same_millisecond_is_past() -> None:
+    # The trace repeats at 100 ms; a packet of 100.5 ms has missed the opportunity there.
+    link = LinkSpec(trace=trace([0, 60], 100), rtt_ms=1000)
+    qos = run(fixed(1, start_s=0.1005), link=link, duration_s=0.2, window_s=0.001)
+    assert departures_ms(qos) == [160]
+
+
 def test_a_long_idle_time_over_many_periods_ends_at_the_right_opportunity() -> None:
     link = LinkSpec(trace=trace([3, 7], 10), rtt_ms=1000)
     qos = run(fixed(1), fixed(1, start_s=2.3451), link=link, duration_s=2.4, window_s=0.001)
