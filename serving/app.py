@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The application: one registry behind HTTP.
 
     POST /v1/ensembles                     publish (idempotent by digest)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`ccatune serve`, `ccatune publish`, `ccatune channel` and `ccatune ensembles`."""
 
 from __future__ import annotations

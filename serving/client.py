@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's API for Python: what the commands and the demo speak through.
 
 Agents have a client of their own (serving/agent/registry.py), which needs the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What every endpoint works with, made once by the application and handed in by FastAPI."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/v1/docs: the API for people, one page made from its OpenAPI document.
 
 FastAPI's own pages load scripts from elsewhere; a registry is read on machines

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What can go wrong in the registry, each with the HTTP status and the problem type that tell a client of it.
 
 The text says what was expected, what came and what to do; it becomes the

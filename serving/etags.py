@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Entity tags (RFC 9110, sections 8.8.3, 13.1.1 and 13.1.2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is checked of a request before the application sees it.
 
 - A body over the limit is refused with 413, whether it says its length or not.

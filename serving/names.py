@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The names that travel in paths and bodies of the API, with what each may hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Lists are given a page at a time: `next_cursor` of one answer is `cursor` of the next request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every error as a problem document: application/problem+json (RFC 9457).
 
     {"type": "urn:ccatune:problem:channel-not-found", "title": ..., "status": 404, "detail": ...}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs the registry as a process: binds, says where it is, ends on SIGTERM with what it was doing done.
 
 The socket is bound here and handed to uvicorn, so that port 0 gives a port that

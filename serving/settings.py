@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings of the registry: one frozen model, read from YAML, changed by options.
 
 The defaults stand in configs/serving/local.yaml too; a test holds them equal.

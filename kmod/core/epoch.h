@@ -6,7 +6,7 @@
  *   V_j = bytes acknowledged in the last gamma P of epoch j - 1 / gamma P   (eq. 1, 6)
  *   L_j = min(V_j / omega, N - 1)                                           (eq. 2)
  *
- *   epoch 0 is the flow's first slow start, or P when that lasts longer;
+ *   epoch 0 is the flow's first slow start, but ends after 30 s at the latest;
  *   then, with q_j the class's percentile of queueing delay over epoch j and
  *   Q its target:
  *     q_j > (1 + epsilon) Q    look L_{j+1} up
@@ -138,7 +138,7 @@ CCA_FN void ens_clock_on_restart(struct ens_clock *c)
 	cca_rate_close(&c->acked);
 }
 
-/* Epoch 0 ends with slow start; every other, and at most that one too, after P. */
+/* Epoch 0 ends with slow start, or after ENS_DEFAULT_EPOCH_MS; every other after P. */
 CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow_start)
 {
 	if (!c->epoch && !in_slow_start)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Queries on agents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What agents report, and what the API says of them."""
 
 from __future__ import annotations

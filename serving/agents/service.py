@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules of agents: the latest report of each agent and algorithm is kept, so the table grows with the fleet alone."""
 
 from __future__ import annotations

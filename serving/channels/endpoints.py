@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/v1/channels"""
 
 from __future__ import annotations

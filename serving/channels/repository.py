@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Queries on channels and deployments."""
 
 from __future__ import annotations

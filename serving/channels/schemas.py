@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the API says of channels and their deployments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules of channels.
 
 - Every move, a roll-back too, is a deployment with the next serial. Moves of one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Wakes those who hold a request until a channel is moved.
 
 A move made by this process wakes them at once. Moves made by other processes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's database: models, sessions, migrations."""
 
 from serving.database.engine import Database

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One database, opened so that what was acknowledged stays.
 
 SQLite: write-ahead log with synchronous=FULL (a commit is on disk before it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Brings a database's schema to the one of this version, in one transaction.
 
 Killed in between, the next start finds the old schema, whole. Two processes

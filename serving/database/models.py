@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's tables.
 
     registry      one row: the name that this database's deployments carry

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Opens a registry's database: schema first, then the name that it goes by.
 
 The kernel compares serials per registry and channel, so the name belongs to the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Column types that mean the same on every database."""
 
 from __future__ import annotations

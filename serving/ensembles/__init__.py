@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: MIT
 """Ensembles: published once, kept unchanged under their digest."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Queries on ensembles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the API says of ensembles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Rules of ensembles: only a valid one is taken, under the digest of its content, and never changed.
 
 Publishing the same content again, from any number of clients at once, gives the

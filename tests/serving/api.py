@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's application as tests speak to it, and what they say."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A registry for tests: its API without a socket, on SQLite and on a PostgreSQL that the tests start themselves."""
 
 from __future__ import annotations

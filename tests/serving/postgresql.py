@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A PostgreSQL server for tests: started, used over a Unix socket and stopped by the tests themselves."""
 
 from __future__ import annotations

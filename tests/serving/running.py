@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A registry behind a real socket, in a thread of the test's own process."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The application's own pages"""
 
 from __future__ import annotations

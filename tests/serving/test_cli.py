@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """ccatune publish, channel and ensembles, against a registry behind a socket"""
 
 from __future__ import annotations

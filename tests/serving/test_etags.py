@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Entity tags"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What is checked of a request before the application sees it"""
 
 from __future__ import annotations

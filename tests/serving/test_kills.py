@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry under kill -9; `make prove` does the same 50 times"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the container of the registry rests on (containers themselves are not built here)"""
 
 from __future__ import annotations

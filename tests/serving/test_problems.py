@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Errors as problem documents"""
 
 from __future__ import annotations

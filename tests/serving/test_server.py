@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry as a process: `ccatune serve`"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Settings of the registry"""
 
 from __future__ import annotations

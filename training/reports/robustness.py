@@ -7,10 +7,12 @@ figures of every target are given. Two flows share the link from the beginning, 
 one joins the other 10 s later (shorter recordings then have one flow alone);
 utilisation is theirs together, and fairness is Jain's index of their throughputs,
 each recording weighted by its length. Flows of a given length follow each other
-over the recordings, each beginning anew with slow start.
+over the recordings, each beginning anew with slow start. Jitter holds each packet
+behind the link for a time drawn evenly from 0 to so many ms, in order; 1 ms is what
+Mahimahi's clock does.
 
-The line: with another RTT (20 to 200 ms), buffer (200 to 1000 packets) or length
-(30, 120 s), the delay stays within 1.5 times the target. Loss, company and flows
+The line: with another RTT (20 to 200 ms), buffer (200 to 1000 packets), jitter or
+length (30, 120 s), the delay stays within 1.5 times the target. Loss, company and flows
 of 10 s, a third of which is slow start, are shown without a line.
 """
 
@@ -21,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from emulation.path import Jitter
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate_many
@@ -43,6 +46,7 @@ class Condition:
     rtt_ms: float = 100.0
     buffer_pkts: int = 1000
     loss: float = 0.0
+    jitter_ms: float = 0.0
     flows: int = 1
     late_s: float = 0.0
     flow_s: float | None = None
@@ -54,6 +58,7 @@ CONDITIONS = (
     _TRAINED,
     *(replace(_TRAINED, name=f"RTT {rtt_ms} ms", rtt_ms=float(rtt_ms)) for rtt_ms in (20, 50, 150, 200)),
     *(replace(_TRAINED, name=f"buffer {pkts}", buffer_pkts=pkts) for pkts in (200, 500)),
+    *(replace(_TRAINED, name=f"jitter {jitter_ms} ms", jitter_ms=float(jitter_ms)) for jitter_ms in (1, 3)),
     *(replace(_TRAINED, name=f"loss {pct} %", loss=pct / 100, has_line=False) for pct in (0.1, 1)),
     replace(_TRAINED, name="two flows", flows=2, has_line=False),
     replace(_TRAINED, name="one joins late", flows=2, late_s=10.0, has_line=False),
@@ -83,6 +88,7 @@ def _scenarios(text: str, condition: Condition, recordings: Sequence[Recording],
                 rtt_ms=condition.rtt_ms,
                 buffer_pkts=condition.buffer_pkts,
                 loss=condition.loss,
+                behind=(Jitter(max_ms=condition.jitter_ms),) if condition.jitter_ms else (),
             ),
             flows=(flow, *(flow.model_copy(update={"start_s": condition.late_s}) for _ in range(1, condition.flows))),
             duration_s=(end_ms - begin_ms) / 1000,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Run by Alembic: applies the migrations over the connection that serving.database.migrate hands in."""
 
 from alembic import context

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/v1/agents"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """GET /v1/channels/{cca}/{name}?wait=, over real sockets
 
 No test here measures time: a poll that should end by a move is given a wait far

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Waking those who wait for a channel"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Opening a database"""
 
 from __future__ import annotations

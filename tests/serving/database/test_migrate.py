@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Migrations"""
 
 from __future__ import annotations

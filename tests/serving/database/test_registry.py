@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's name"""
 
 from __future__ import annotations

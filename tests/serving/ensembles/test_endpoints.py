@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """/v1/ensembles"""
 
 from __future__ import annotations

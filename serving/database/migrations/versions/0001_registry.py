@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The registry's first schema: ensembles, channels, deployments, agents.
 
 Revision: 0001
