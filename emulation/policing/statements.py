@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.policing.campaign import CCAS, Case, Cca, Results
+from emulation.policing.campaign import CCAS, Case, Cca, Files, Results
 
 __all__ = ["STATEMENTS", "Figure", "Statement", "interval_of", "judge"]
 
@@ -67,7 +67,7 @@ class View:
         values: NDArray[np.float64] = getattr(self._results.moments[key], name)
         return values
 
-    def _files(self, cca: Cca, size_bytes: int, rtt_ms: float | None) -> Any:
+    def _files(self, cca: Cca, size_bytes: int, rtt_ms: float | None) -> Files:
         return self._results.files[Case(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms, size_bytes)]
 
 
@@ -89,7 +89,7 @@ def student_t95(n: int) -> float:
     """The 97.5 % point of Student's t with n - 1 degrees of freedom (Abramowitz and Stegun 26.7.5; n >= 5: 1 %)."""
     z, v = 1.959964, n - 1
     powers = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return sum(term / v**i for i, term in enumerate(powers))
+    return sum(term / float(v**i) for i, term in enumerate(powers))
 
 
 def interval_of(values: NDArray[np.float64]) -> float:
