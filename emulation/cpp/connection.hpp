@@ -66,6 +66,7 @@ protected:
 
     Delivery take(std::uint32_t now_us, const Ack& ack) {
         Delivery delivery;
+        rack_.begin_ack();
         // Blocks echo what came before the hole; the number echoes what moved it.
         const auto beyond_hole = [&](const Segment& segment, std::uint32_t seq) {
             take_segment(now_us, segment, seq, kNoNumber, &delivery);
@@ -145,13 +146,17 @@ protected:
         return rack_.window_us(board_, state_ != State::open, rto_.min_rtt_us(), rto_.srtt_us());
     }
 
+    // A retransmission that is lost behind a timeout begins a recovery: it is a sign of congestion of its own (RFC 5681
+    // section 4.3), without which slow start would go on into what drops it.
     std::uint32_t detect_losses(Instant now) {
         std::uint32_t lost_pkts = 0;
+        bool lost_again = false;
         reorder_wait_us_ = rack_.detect(board_, low_us(now), reorder_window_us(), [&](std::uint32_t seq) {
+            lost_again |= board_[seq].resent;
             lose(now, seq);
             ++lost_pkts;
         });
-        if (lost_pkts && state_ == State::open) {
+        if (lost_pkts && (state_ == State::open || (state_ == State::loss && lost_again))) {
             begin_episode(State::recovery);
             tell(CCA_RECOVERY_ENTERED, now);
         }
@@ -166,7 +171,8 @@ protected:
     }
 
     void begin_episode(State state) {
-        if (state_ == State::open) undo_.begin(board_.una(), board_.next(), rack_.first_again(board_));
+        if (state_ == State::open || state == State::recovery)
+            undo_.begin(board_.una(), board_.next(), rack_.first_again(board_));
         state_ = state;
         episode_end_ = board_.next();
         probe_.forget();

@@ -28,9 +28,12 @@ namespace ccatune {
 
 class Rack {
 public:
+    // What one ACK shows tells of no order among itself: its blocks are read before its number.
+    void begin_ack() { shown_end_ = highest_end_; }
+
     // The segment `seq` arrived. is_known: it is this transmission that did.
     void deliver(const Segment& segment, std::uint32_t seq, std::uint32_t now_us, bool is_known) {
-        if (!segment.resent && seq < highest_end_) reordering_seen_ = true;
+        if (!segment.resent && seq < shown_end_) reordering_seen_ = true;
         highest_end_ = std::max(highest_end_, seq + 1);
         if (!is_known || segment.tx + 1 <= newest_end_tx_) return;
         newest_end_tx_ = segment.tx + 1;
@@ -144,6 +147,7 @@ private:
     std::uint32_t newest_end_tx_ = 0;   // one beyond the newest transmission delivered
     std::uint32_t rtt_us_ = 0;          // of that
     std::uint32_t highest_end_ = 0;     // one beyond the highest number delivered
+    std::uint32_t shown_end_ = 0;       // the same as of the ACK before
     std::uint32_t duplicate_round_end_ = 0;
     std::uint32_t multiple_ = 1, persist_ = 0;
     bool reordering_seen_ = false;

@@ -15,7 +15,8 @@
 //
 //            first loss                     timeout
 //   OPEN ---------------> RECOVERY ----------------------> LOSS <--+ timeout
-//    ^ ^                     |                               |     |
+//    ^ ^                     |  ^   a retransmission is lost |     |
+//    | |                     |  +----------------------------+     |
 //    | +-- all outstanding then is acknowledged, or undone --+-----+
 //
 // An ACK: what it delivers (blocks, then the number); samples; undo; the end of

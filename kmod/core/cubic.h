@@ -4,10 +4,10 @@
  * TCP slow start") or HyStart++ (RFC 9406), as Linux is known to run it.
  *
  *   W_max     window at the last loss       t     time since growth began again
- *   K       = cbrt((W_max - cwnd) / C)                         (RFC 9438 eq. 2)
- *   W_cubic(t) = C (t - K)^3 + W_max                           (RFC 9438 eq. 1)
+ *   K       = cbrt((W_max - cwnd) / C)                         (RFC 9438 fig. 2)
+ *   W_cubic(t) = C (t - K)^3 + W_max                           (RFC 9438 fig. 1)
  *   an ACK moves cwnd by (W_cubic(t + RTTmin) - cwnd) / cwnd, at most 1/2 (4.4, 4.5)
- *   W_est    += 3 (1 - beta) / (1 + beta) per window ACKed     (RFC 9438 eq. 4)
+ *   W_est    += 3 (1 - beta) / (1 + beta) per window ACKed     (RFC 9438 fig. 4)
  *               Reno's window with this beta; cwnd grows at least to it (4.3)
  *   loss:       ssthresh = beta cwnd                           (4.6)
  *               W_max = cwnd, or (1 + beta) / 2 cwnd when that is below the
@@ -30,7 +30,9 @@
  * nothing in flight, is taken out of t (RFC 9438 section 5.8 asks for all).
  *
  * DEVIATION: RFC 9438 section 4.3 lets W_est grow as Reno's own once it has
- * reached W_max; Linux does not, nor do we.
+ * reached the window of the last loss; Linux does not, nor do we.
+ * DEVIATION: the window aimed at is that of RTTmin from now, where RFC 9438
+ * section 4.2 takes the smoothed RTT.
  * DEVIATION: RFC 9438 section 4.9 restores W_max, K and t behind a spurious
  * loss; as in Linux only the window is, and growth begins at its plateau.
  * DEVIATION: without a loss yet, growth is at least a packet in 20 ACKs; and

@@ -6,14 +6,19 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from training.reports.policing_command import policing
+
 if TYPE_CHECKING:
     from emulation.traces import Recording
+    from kmod.ensemble import Ensemble
+    from training.progress import Terminal
     from training.settings import StudySettings
 
 __all__ = ["report"]
@@ -28,6 +33,13 @@ _threads = click.option("--threads", type=click.IntRange(1), help="At most so ma
 _json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
 _part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
 _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+
+
+def _of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
+    """What a report on an ensemble takes: its file, the traces that judge it, threads, the form of the output."""
+    for option in (_json, _threads, _datasets, _part, _traces, _file):
+        command = option(command)
+    return command
 
 
 @click.group()
@@ -65,6 +77,21 @@ def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> lis
         known = ", ".join(sorted({r.dataset for r in recordings}))
         raise TrainingError(f"report: expected datasets among {known}, got {', '.join(datasets)}")
     return found
+
+
+@contextmanager
+def judging(
+    file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], *, quiet: bool
+) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
+    """An ensemble, the recordings that judge it, and the terminal that shows how far that is."""
+    from kmod.ensemble import Ensemble
+    from training.commands import recordings_of
+    from training.progress import Terminal
+
+    ensemble = Ensemble.load(file)
+    with Terminal(quiet=quiet) as terminal:
+        terminal.phase("reading traces", total=1)
+        yield ensemble, of_datasets(recordings_of(paths, part=part), datasets), terminal
 
 
 @report.command()
@@ -142,12 +169,7 @@ def _search_rows(
 
 
 @report.command()
-@_file
-@_traces
-@_part
-@_datasets
-@_threads
-@_json
+@_of_ensemble
 def robustness(
     *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
 ) -> None:
@@ -157,16 +179,10 @@ def robustness(
     Example:
       ccatune report robustness gr.json --dataset pqsa-4g
     """
-    from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
-    from training.progress import Terminal
     from training.reports.robustness import CONDITIONS, MOST_EXCESS
     from training.reports.robustness import robustness as run
 
-    ensemble = Ensemble.load(file)
-    with Terminal(quiet=as_json) as terminal:
-        terminal.phase("reading traces", total=1)
-        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
         rows = run(ensemble, recordings, threads=threads, told=lambda _name: terminal.advance(1))
     heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
@@ -180,13 +196,8 @@ def robustness(
 
 
 @report.command()
-@_file
-@_traces
-@_part
-@_datasets
+@_of_ensemble
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
-@_threads
-@_json
 def synthetic(
     *,
     file: Path,
@@ -203,16 +214,10 @@ def synthetic(
     Example:
       ccatune report synthetic gr.json --dataset pqsa
     """
-    from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
-    from training.progress import Terminal
     from training.reports.synthetic import MOST_DELAY_SHARE, MOST_POINTS
     from training.reports.synthetic import synthetic as run
 
-    ensemble = Ensemble.load(file)
-    with Terminal(quiet=as_json) as terminal:
-        terminal.phase("reading traces", total=1)
-        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len({r.dataset for r in recordings}))
         rows = run(ensemble, recordings, seed=seed, threads=threads, told=lambda _name: terminal.advance(1))
     lines = [f"{'dataset':<22}{'target':>8} {'recorded':>20} {'made':>20}"]
@@ -230,15 +235,10 @@ def synthetic(
 
 
 @report.command()
-@_file
-@_traces
-@_part
-@_datasets
+@_of_ensemble
 @click.option("--counts", default="12,8,12", show_default=True, callback=lambda *args: counts_of(args[-1]),
               help="Values of each parameter, log-spaced")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
-@_threads
-@_json
 def bound(
     *,
     file: Path,
@@ -290,20 +290,14 @@ def _bound_rows(
     quiet: bool,
 ) -> list[dict[str, Any]]:
     from emulation.simulator import default_threads
-    from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
     from training.judge import judge
-    from training.progress import Terminal
     from training.reports.bound import bounds, missed
     from training.settings import study_of
     from training.study import epochs_for
 
-    ensemble = Ensemble.load(file)
-    study = study_of(ensemble)
     used = threads or default_threads()
-    with Terminal(quiet=quiet) as terminal:
-        terminal.phase("reading traces", total=1)
-        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+    with judging(file, paths, part, datasets, quiet=quiet) as (ensemble, recordings, terminal):
+        study = study_of(ensemble)
         seconds = sum(r.duration_s for r in recordings)
         terminal.phase("running flows", total=(2 * len(ensemble.classes) + 1) * seconds)
         figures = judge(ensemble, recordings, threads=used, progress=terminal.advance)
@@ -315,12 +309,7 @@ def _bound_rows(
 
 
 @report.command()
-@_file
-@_traces
-@_part
-@_datasets
-@_threads
-@_json
+@_of_ensemble
 def scaled(
     *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
 ) -> None:
@@ -330,16 +319,10 @@ def scaled(
     Example:
       ccatune report scaled gr.json
     """
-    from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
-    from training.progress import Terminal
     from training.reports.scaled import SCALES
     from training.reports.scaled import scaled as run
 
-    ensemble = Ensemble.load(file)
-    with Terminal(quiet=as_json) as terminal:
-        terminal.phase("reading traces", total=1)
-        recordings = of_datasets(recordings_of(paths, part=part), datasets)
+    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len(SCALES))
         rows = run(ensemble, recordings, threads=threads, told=terminal.advance)
     lines = [f"{'target':>8}  {'parameters':<20} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"]
@@ -353,3 +336,6 @@ def scaled(
                 f"  {one['levels_met']:>14} of {row['levels']}{mark}"
             )
     finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=as_json)
+
+
+report.add_command(policing)

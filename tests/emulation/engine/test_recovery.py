@@ -71,6 +71,13 @@ def test_a_loss_is_repaired_one_round_trip_later_when_three_segments_follow() ->
     ]
 
 
+def test_a_number_and_a_block_in_one_ack_are_no_reordering() -> None:
+    # 42 came alone and its ACK was held: that of 44 brings both, the block before the number.
+    path = Path(fixed(10), 100, rate_mbps=None, meets=losing(43, 44, 63)).start().run(3000)
+    # Taken for reordering, it would leave a quarter of the round trip to each loss in a recovery, and to the next one.
+    assert path.resent() == [(500.0, 43), (500.0, 44), (700.0, 63)]
+
+
 @pytest.mark.parametrize("following", [1, 2])
 def test_fewer_followers_wait_for_a_quarter_of_the_least_round_trip(following: int) -> None:
     path = Path(fixed(10), 50, rate_mbps=None, meets=losing(49 - following)).start().run(3000)
@@ -211,3 +218,26 @@ def test_a_retransmission_of_the_last_recovery_undoes_nothing() -> None:
     path = Path(fixed(60), 400, meets=losing(100, 150, 170, 200)).start().run(10_000)
     assert path.sender.counters["undone"] == 0
     assert path.sender.counters["retransmitted"] == 4
+
+
+def test_a_retransmission_lost_behind_a_timeout_begins_a_recovery() -> None:
+    seen: list[int] = []
+
+    def meets(packet: Any, now_ns: int) -> float | None:
+        if 300 <= now_ns / 1e6 < 700:  # the flight of 70 to 149, and what would repair it
+            return None
+        seen.append(packet.seq)
+        return None if packet.seq == 80 and seen.count(80) == 1 else 0.0
+
+    path = Path(RENO, 400, rate_mbps=None, meets=meets).start().run(20_000)
+    told = path.told("timeout", "recovery_entered", "recovery_left", "undo")
+    kinds = [kind for _, kind, _ in told]
+    assert kinds[0] == "timeout"
+    assert kinds[-2:] == ["recovery_entered", "recovery_left"]
+    assert kinds.count("recovery_entered") == 1
+    entered_ms = told[-2][0]
+    # Slow start is over: the window that followed the timeout is halved, and not doubled once more.
+    before_pkts = told[-2][2][1]
+    assert path.told("recovery_left")[0][0] > entered_ms
+    assert max(pkts for at_ms, _, pkts in path.sent if entered_ms <= at_ms < entered_ms + 150) <= before_pkts
+    assert path.sender.is_complete

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+"""What R-TCP 2026 says of files through a mobile operator's policer, beside what the simulator shows."""
+
+from emulation.policing.campaign import PolicingSettings, load_settings, run_campaign
+from emulation.policing.statements import STATEMENTS, judge
+
+__all__ = ["STATEMENTS", "PolicingSettings", "judge", "load_settings", "run_campaign"]

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: MIT
+"""What R-TCP 2026 states of TCP behind a policer, each as a predicate over the campaign's figures.
+
+The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds;
+where it compares, or bounds, a mean that misses by less than its 95 % confidence interval still agrees. What the
+paper gives as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides.
+
+    interval   t s / sqrt(n), Student's t with n - 1 degrees of freedom
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.policing.campaign import CCAS, Case, Cca, Files, Results
+
+__all__ = ["STATEMENTS", "Figure", "Statement", "interval_of", "judge"]
+
+NORMAL = 0.01  # the talk: what retransmits less is not policed
+HIGH = 0.10
+NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A mean with the half width of its 95 % interval, and whether it is as stated."""
+
+    label: str
+    mean: float
+    interval: float
+    agrees: bool
+    unit: str = "%"
+
+    def text(self) -> str:
+        """Short, for the table; shares in percent."""
+        scale, digits = (100, 1) if self.unit == "%" else (1, 2)
+        figure = f"{scale * self.mean:.{digits}f} ± {scale * self.interval:.{digits}f} {self.unit}".rstrip()
+        return f"{self.label} {figure}{'' if self.agrees else ' !'}"
+
+
+class View:
+    """The campaign at one access rate."""
+
+    def __init__(self, results: Results, access_mbps: float) -> None:
+        self.settings = results.settings
+        self._results, self._access_mbps = results, access_mbps
+        self.small, *self.large = self.settings.sizes_bytes
+
+    def rate(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
+        """Retransmission rates, one a seed."""
+        return self._files(cca, size_bytes, rtt_ms).retransmission_rate
+
+    def goodput(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
+        """Goodputs over R, one a seed."""
+        return self._files(cca, size_bytes, rtt_ms).goodput_mbps / self.settings.rate_mbps
+
+    def moment(self, cca: Cca, name: str, rtt_ms: float | None = None) -> NDArray[np.float64]:
+        """One of Moments' columns."""
+        key = (cca, self._access_mbps, rtt_ms or self.settings.rtt_ms)
+        values: NDArray[np.float64] = getattr(self._results.moments[key], name)
+        return values
+
+    def _files(self, cca: Cca, size_bytes: int, rtt_ms: float | None) -> Files:
+        return self._results.files[Case(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms, size_bytes)]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """name: section and number. expected: the bound that stands for words. unvalidated: of what no kernel here has."""
+
+    name: str
+    words: str
+    expected: str
+    figures: Callable[[View], list[Figure]]
+    unvalidated: bool = False
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+def student_t95(n: int) -> float:
+    """The 97.5 % point of Student's t with n - 1 degrees of freedom (Abramowitz and Stegun 26.7.5; n >= 5: 1 %)."""
+    z, v = 1.959964, n - 1
+    powers = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return sum(term / float(v**i) for i, term in enumerate(powers))
+
+
+def interval_of(values: NDArray[np.float64]) -> float:
+    """Half width of the mean's 95 % interval; values [n], n >= 2."""
+    return student_t95(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf, most: float = math.inf,
+           unit: str = "%") -> Figure:  # fmt: skip
+    """The mean, up to its interval, from `least` to `most`; what did not happen with every seed never is."""
+    mean, interval = float(values.mean()), interval_of(values)
+    return Figure(label, mean, interval, least - interval <= mean <= most + interval, unit)
+
+
+def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, factor: float = 1.0,
+          unit: str = "%") -> Figure:  # fmt: skip
+    """values - factor x than, seed by seed, below 0 up to its interval; shown: values."""
+    apart = values - factor * than
+    agrees = float(apart.mean()) <= interval_of(apart)
+    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
+
+
+def megabytes(size_bytes: int) -> str:
+    """The size as the paper has it."""
+    return f"{size_bytes / 1e6:g} MB"
+
+
+def named(cca: Cca, size_bytes: int) -> str:
+    """What a figure is of."""
+    return f"{NAMES[cca]} {megabytes(size_bytes)}"
+
+
+# --- section 3.1 -----------------------------------------------------------------------------------------------------
+
+
+def small_files(view: View) -> list[Figure]:
+    return [within(named(cca, view.small), view.rate(cca, view.small), most=NORMAL) for cca in CCAS]
+
+
+def small_goodput(view: View) -> list[Figure]:
+    return [within(named(cca, view.small), view.goodput(cca, view.small), least=2, unit="R") for cca in CCAS]
+
+
+def high_rates(view: View) -> list[Figure]:
+    first = [within(named(cca, view.large[0]), view.rate(cca, view.large[0]), least=HIGH) for cca in CCAS]
+    last = [within(named(cca, size), view.rate(cca, size), least=NORMAL) for cca in CCAS for size in view.large[-1:]]
+    return first + last
+
+
+def bbr3_above_half(view: View) -> list[Figure]:
+    return [within(named("bbr3", view.large[0]), view.rate("bbr3", view.large[0]), least=0.5)]
+
+
+def falling(view: View) -> list[Figure]:
+    return [
+        below(f"{named(cca, larger)}", view.rate(cca, larger), view.rate(cca, smaller))
+        for cca in CCAS
+        for smaller, larger in pairwise(view.large)
+    ]
+
+
+def version_1_lower(view: View) -> list[Figure]:
+    lower = [bool(view.rate("bbr", s).mean() < 0.8 * view.rate("bbr3", s).mean()) for s in view.large]
+    most = 2 * sum(lower) > len(lower)
+    return [
+        Figure(named("bbr", s) + " over v3", *ratio_of(view.rate("bbr", s), view.rate("bbr3", s)), most, "x")
+        for s in view.large
+    ]
+
+
+def ratio_of(values: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[float, float]:
+    """Mean and interval of the quotients, seed by seed."""
+    quotients = values / base
+    return float(quotients.mean()), interval_of(quotients)
+
+
+def cubic_lowest(view: View) -> list[Figure]:
+    return [
+        below(named("cubic", s), view.rate("cubic", s), np.minimum(view.rate("bbr", s), view.rate("bbr3", s)))
+        for s in view.large
+    ]
+
+
+def cubic_at_1_mb(view: View) -> list[Figure]:
+    return [within(named("cubic", view.large[0]), view.rate("cubic", view.large[0]), least=0.10, most=0.20)]
+
+
+def full_goodput(view: View) -> list[Figure]:
+    return [within(named(c, s), view.goodput(c, s), least=0.9, unit="R") for c in CCAS for s in view.large]
+
+
+# --- sections 4.1, and the talk --------------------------------------------------------------------------------------
+
+
+def long_bbr(view: View) -> list[Figure]:
+    return [within(named("bbr", view.large[-1]), view.rate("bbr", view.large[-1]), least=0.07, most=0.11)]
+
+
+def long_cubic(view: View) -> list[Figure]:
+    return [within(named("cubic", view.large[-1]), view.rate("cubic", view.large[-1]), least=0.03, most=0.07)]
+
+
+def long_bbr3(view: View) -> list[Figure]:
+    return [within(named("bbr3", view.large[-1]), view.rate("bbr3", view.large[-1]), least=0.1)]
+
+
+# --- Appendix A ------------------------------------------------------------------------------------------------------
+
+
+def first_loss(view: View) -> list[Figure]:
+    return [
+        within(f"{NAMES[cca]} first drop", view.moment(cca, "loss_s"), least=0.2, most=0.6, unit="s")
+        for cca in ("bbr", "bbr3")
+    ]
+
+
+def window_follows(view: View) -> list[Figure]:
+    return [within("BBRv1 cwnd 2 RTTs later", view.moment("bbr", "window_share"), most=0.5)]
+
+
+def window_stays(view: View) -> list[Figure]:
+    return [within("BBRv3 cwnd 2 RTTs later", view.moment("bbr3", "window_bdps"), least=5, unit="R RTT")]
+
+
+def detects(view: View) -> list[Figure]:
+    return [within("BBRv1 paces at a constant rate from", view.moment("bbr", "detection_s"), least=0.5, most=0.9,
+                   unit="s")]  # fmt: skip
+
+
+def paces_above(view: View) -> list[Figure]:
+    pacing = view.moment("bbr3", "pacing_mbps") / view.settings.rate_mbps
+    return [within("BBRv3 pacing", pacing, least=1, unit="R")]
+
+
+def same_goodput(view: View) -> list[Figure]:
+    return [
+        Figure(named("bbr3", s) + " over v1", mean, interval, abs(mean - 1) <= 0.1 + interval, "x")
+        for s in view.large
+        for mean, interval in [ratio_of(view.goodput("bbr3", s), view.goodput("bbr", s))]
+    ]
+
+
+# --- Appendix B, of BBRv1 --------------------------------------------------------------------------------------------
+
+
+def at_rtt(size_bytes: int, rtt_ms: float) -> str:
+    return f"{megabytes(size_bytes)} {rtt_ms:g} ms"
+
+
+def small_at_rtts(view: View) -> list[Figure]:
+    rtts = view.settings.longer_rtts_ms
+    return [within(at_rtt(view.small, r), view.rate("bbr", view.small, r), most=0.0005) for r in rtts]
+
+
+def large_at_rtts(view: View) -> list[Figure]:
+    rtts = view.settings.longer_rtts_ms
+    return [within(at_rtt(s, r), view.rate("bbr", s, r), least=NORMAL) for s in view.large for r in rtts]
+
+
+def longer_is_higher(view: View) -> list[Figure]:
+    return [
+        below(f"{at_rtt(s, near)}, {far:g} ms {100 * view.rate('bbr', s, far).mean():.1f} %:",
+              view.rate("bbr", s, near), view.rate("bbr", s, far))
+        for s in view.large[1:] for near, far in pairwise(view.settings.longer_rtts_ms)
+    ]  # fmt: skip
+
+
+def longer_is_lower(view: View) -> list[Figure]:
+    s = view.large[0]
+    return [
+        below(at_rtt(s, far), view.rate("bbr", s, far), view.rate("bbr", s, near))
+        for near, far in pairwise(view.settings.longer_rtts_ms)
+    ]
+
+
+def detects_later(view: View) -> list[Figure]:
+    rtts = view.settings.longer_rtts_ms
+    took = {r: view.moment("bbr", "detection_s", r) - view.moment("bbr", "loss_s", r) for r in rtts}
+    first = within(f"{rtts[0]:g} ms", took[rtts[0]], unit="s")
+    return [first, *(below_later(took[near], took[far], far) for near, far in pairwise(rtts))]
+
+
+def below_later(near: NDArray[np.float64], far: NDArray[np.float64], rtt_ms: float) -> Figure:
+    return Figure(f"{rtt_ms:g} ms", float(far.mean()), interval_of(far), bool(far.mean() > near.mean()), "s")
+
+
+def goodput_at_rtts(view: View) -> list[Figure]:
+    rtts = view.settings.longer_rtts_ms
+    return [within(at_rtt(s, r), view.goodput("bbr", s, r), least=0.9, unit="R") for s in view.large for r in rtts]
+
+
+STATEMENTS: tuple[Statement, ...] = (
+    Statement("3.1-1", "0.5 MB, less than the bucket, retransmits a negligible part", "< 1 %", small_files),
+    Statement("3.1-2", "0.5 MB passes at full speed", "goodput > 2 R", small_goodput),
+    Statement("3.1-3", "From 1 MB on retransmission is very high", "1 MB >= 10 %, 32 MB > 1 %", high_rates),
+    Statement("3.1-4", "BBRv3 retransmits more than half at 1 MB", "> 50 %", bbr3_above_half, unvalidated=True),
+    Statement("3.1-5", "Retransmission falls with larger files", "each at most the size before", falling),
+    Statement("3.1-6", "BBRv1 is markedly below BBRv3 in most cases", "< 0.8 x at most sizes", version_1_lower,
+              unvalidated=True),
+    Statement("3.1-7", "CUBIC retransmits least", "below both BBRs at each size", cubic_lowest),
+    Statement("3.1-8", "CUBIC retransmits 15 % at 1 MB", "10 to 20 %", cubic_at_1_mb),
+    Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", full_goodput),
+    Statement("4.1-1", "BBRv1 retransmits 9 % at 32 MB", "7 to 11 %", long_bbr),
+    Statement("4.1-2", "CUBIC retransmits 5 % at 32 MB", "3 to 7 %", long_cubic),
+    Statement("talk-1", "BBRv3 retransmits more than a tenth at 32 MB", "> 10 %", long_bbr3, unvalidated=True),
+    Statement("A-1", "No loss until the bucket is empty, at about 0.4 s; then a burst", "0.2 to 0.6 s", first_loss),
+    Statement("A-2", "BBRv1's window falls to what is in flight", "< 50 % of what it was", window_follows),
+    Statement("A-3", "BBRv3's window stays at the unlimited link's", "> 5 R RTT", window_stays, unvalidated=True),
+    Statement("A-4", "BBRv1 detects the limit at about 0.7 s", "0.5 to 0.9 s", detects),
+    Statement("A-5", "BBRv3 keeps pacing above R", "> R", paces_above, unvalidated=True),
+    Statement("A-6", "BBRv3 has BBRv1's goodput", "within 10 %", same_goodput, unvalidated=True),
+    Statement("B-1", "BBRv1: 0.5 MB has no retransmission at any RTT", "none", small_at_rtts),
+    Statement("B-2", "BBRv1: files beyond the bucket retransmit much at any RTT", "> 1 %", large_at_rtts),
+    Statement("B-3", "BBRv1: from 2 MB on a longer RTT retransmits more", "each at least the RTT before",
+              longer_is_higher),
+    Statement("B-4", "BBRv1: at 1 MB a longer RTT retransmits less", "each at most the RTT before", longer_is_lower),
+    Statement("B-5", "BBRv1: a longer RTT takes longer to detect the limit", "later, from the first drop on",
+              detects_later),
+    Statement("B-6", "BBRv1: goodput is near R at every RTT", ">= 0.9 R", goodput_at_rtts),
+)  # fmt: skip
+
+
+def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> list[dict[str, Any]]:
+    """A row for each statement and access rate, as JSON data; `agrees` where every figure is as stated."""
+    rows = []
+    for statement in statements:
+        for access_mbps in results.settings.access_mbps:
+            figures = statement.figures(View(results, access_mbps))
+            rows.append({
+                "statement": statement.name,
+                "words": statement.words,
+                "expected": statement.expected,
+                "unvalidated": statement.unvalidated,
+                "access_mbps": access_mbps,
+                "figures": [
+                    {"label": f.label, "mean": number(f.mean), "interval": number(f.interval), "unit": f.unit,
+                     "agrees": f.agrees, "text": f.text()} for f in figures
+                ],
+                "agrees": all(figure.agrees for figure in figures),
+            })  # fmt: skip
+    return rows
+
+
+def number(value: float) -> float | None:
+    """JSON has no word for what is not a number."""
+    return value if math.isfinite(value) else None
