@@ -147,20 +147,26 @@ def namespaces_of(pids: set[int]) -> set[str]:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_ended_leaves_nothing_behind(sent: signal.Signals, repository: Path) -> None:
     before = state_of_the_machine()
-    file = repository / "configs" / "scenarios" / "reno-20mbps.yaml"
+    # With a policer, so that there are rules, too.
+    file = repository / "configs" / "scenarios" / "policer-op1.yaml"
     code = "import ccatune; ccatune.main()"
-    words = [sys.executable, "-c", code, "emulate", str(file), "--duration", "60"]
+    words = [sys.executable, "-c", code, "emulate", str(file), "--duration", "300"]
     owner = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 200
     started: set[int] = set()
-    # Until the receiver runs in the innermost shell: shells are nested, rules and mounts are made.
-    while time.monotonic() < end_s and not any("flows.py take" in command_of(pid) for pid in started):
-        time.sleep(0.05)
-        started = below(owner.pid)
-    namespaces = namespaces_of(started)
-    assert len(namespaces) == 3
-    owner.send_signal(sent)
-    owner.wait(timeout=30)
+    try:
+        # Until the receiver runs in the innermost shell: shells are nested, rules and mounts are made.
+        while time.monotonic() < end_s and not any("flows.py take" in command_of(pid) for pid in started):
+            time.sleep(0.05)
+            started = below(owner.pid)
+        namespaces = namespaces_of(started)
+        assert len(namespaces) == 3
+        assert any("policer.py" in command_of(pid) for pid in started)
+        owner.send_signal(sent)
+        owner.wait(timeout=100)
+    finally:
+        owner.kill()
+        owner.wait()
     while time.monotonic() < end_s and any(command_of(pid) for pid in started):
         time.sleep(0.05)
     assert {pid: command_of(pid) for pid in started if command_of(pid)} == {}
