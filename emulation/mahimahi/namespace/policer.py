@@ -34,10 +34,11 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import flows
+    from emulation.mahimahi.namespace import flows, traffic
 else:
     sys.path.insert(0, str(Path(__file__).parent))
     import flows
+    import traffic
 
 HOOKS = {"before": "forward", "behind": "input"}
 TABLE = "ccatune"
@@ -172,8 +173,14 @@ def main() -> None:
     """PLAN RESULT SIDE."""
     plan_file, result_file, side = sys.argv[1:]
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
-    police(plan[side], hook=HOOKS[side], port=plan["port"])
-    Path(result_file).write_text(json.dumps(watch(plan)), encoding="utf-8")
+    try:
+        police(plan[side], hook=HOOKS[side], port=plan["port"])
+        result = watch(plan)
+    except RuntimeError as error:
+        # Who waits for `ready` repeats the line.
+        traffic.print_line({"error": str(error)})
+        sys.exit(1)
+    Path(result_file).write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from pydantic import Field
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.namespace.policer import rules
+from emulation.mahimahi.namespace.policer import police, rules
 from emulation.mahimahi.translate import Runner, check_fields, link_opportunities_ms, to_job
 from emulation.path import Policer, RandomLoss
 from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
@@ -129,6 +130,12 @@ def test_rules_police_data_by_bucket_and_count_each_flow() -> None:
     ]
     counted = [line.rpartition(" ")[2].strip('"') for line in lines if "counter name" in line]
     assert counted == ["in_3_0", "in_3_1", "in_3_2", "out_3_0", "out_3_1", "out_3_2"]
+
+
+def test_a_machine_without_nftables_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"nft: No such file or directory; install nftables"):
+        police([], hook="input", port=1)
 
 
 @pytest.mark.parametrize(
