@@ -48,6 +48,7 @@ __all__ = [
     "GridResult",
     "compact_edges_us",
     "default_threads",
+    "element_names",
     "evaluate_grid",
     "simulate",
     "simulate_many",
@@ -246,7 +247,7 @@ def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
     return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
 
 
-def _element_names(scenario: Scenario) -> list[str]:
+def element_names(scenario: Scenario) -> list[str]:
     """Kinds in the order of the engine's rows, numbered where a kind comes twice."""
     link = scenario.link
     kinds = [element.kind for element in link.before] + ["link"] + ["loss"] * (link.loss > 0)
@@ -296,7 +297,7 @@ def _qos(scenario: Scenario, result: Any) -> QoS:
     raw_flows = result.flows
     flows = tuple(_flow_qos(spec, flow, measured_s) for spec, flow in zip(scenario.flows, raw_flows, strict=True))
     delay = Delays(_delay_edges_us(), result.delay_hist)
-    rows = zip(_element_names(scenario), result.elements, strict=True)
+    rows = zip(element_names(scenario), result.elements, strict=True)
     sampled = result.element_series
     windows = result.windows
     sent = sum(flow["sent_pkts"] for flow in raw_flows)

@@ -39,7 +39,7 @@ Progress = Callable[[int], None]
 
 # The algorithms of a Scenario by the names of Linux; its bbr is version 1.
 KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
-_PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nsenter", "setpriv", "sysctl", "unshare")
+_PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CORES_IDLE = 0.2
 _CORES_PER_MBPS = 0.0025

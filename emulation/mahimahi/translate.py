@@ -5,7 +5,8 @@
     RTT               mm-delay, half of it each way, in whole ms
     buffer            mm-link's droptail, in packets or bytes or both; a packet counts 1504 bytes there
     loss              mm-loss, behind the link; by chance of its own, so that the seed means nothing here
-    flows             by the kernel's congestion control of the same algorithm
+    flows             by the kernel's congestion control of the same algorithm; transfers and gaps by flows.py
+    policers          nftables, in front of the link or behind it, with buckets of whole packets (policer.py)
 
 What a scenario asks for beyond these fields is refused by name: a field that is not listed in _TAKEN_OF_ has to keep
 its default. So a field that is new in Scenario is refused until it is translated.
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
+from emulation.path import Policer
 from emulation.scenario import LinkSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
@@ -34,8 +36,12 @@ LOGGED_BYTES = 1504
 MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
-_TAKEN_OF_LINK = frozenset({"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss"})
-_TAKEN_OF_FLOW = frozenset({"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes"})
+_TAKEN_OF_LINK = frozenset(
+    {"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss", "before", "behind"}
+)
+_TAKEN_OF_FLOW = frozenset(
+    {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
+)
 
 
 @dataclass(frozen=True)
@@ -130,8 +136,38 @@ def _flow_job(scenario: Scenario, number: int, runner: Runner) -> dict[str, Any]
         "priority": flow.delay_class + 1 if flow.ensemble_text is not None else 0,
         "start_s": flow.start_s,
         "stop_s": flow.stop_s,
-        "size_bytes": flow.size_bytes,
+        "transfers": [[plan.size_bytes, plan.gap_s, plan.count] for plan in flow.plan],
     }
+
+
+def _buckets(scenario: Scenario, policer: Policer) -> list[list[int]]:
+    """The flows of each bucket."""
+    if policer.per == "flow":
+        return [[number] for number in range(len(scenario.flows))]
+    of_client: dict[str, list[int]] = {}
+    for number, flow in enumerate(scenario.flows):
+        of_client.setdefault(flow.client, []).append(number)
+    return list(of_client.values())
+
+
+def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, Any]]]:
+    """Of each side of the link, with their places in the path there."""
+    link = scenario.link
+    jobs: dict[str, list[dict[str, Any]]] = {}
+    for side, elements in (("before", link.before), ("behind", link.behind)):
+        jobs[side] = []
+        for at, element in enumerate(elements):
+            if not isinstance(element, Policer):
+                reason = f"takes policers alone, got {element.kind}; use the simulator"
+                raise runner.refuse(scenario, f"link.{side}.{at}", reason)
+            policer = {
+                "at": at,
+                "rate_pkts_per_day": round(element.rate_mbps * 125_000 / OPPORTUNITY_BYTES * 86400),
+                "bucket_pkts": element.bucket_bytes // OPPORTUNITY_BYTES,
+                "buckets": _buckets(scenario, element),
+            }
+            jobs[side].append(policer)
+    return jobs
 
 
 def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
@@ -169,7 +205,7 @@ def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
         "delay_ms": delay_ms,
         "queue": {"packets": link.buffer_pkts, "bytes": queue_bytes},
         "loss": link.loss,
-        "policer": None,
+        "policers": _policers(scenario, runner),
         "duration_s": scenario.duration_s,
         "sample_s": max(runner.sample_s, scenario.duration_s / MOST_SAMPLES),
         "lead_ms": runner.lead_ms + 6 * 2 * delay_ms,

@@ -20,11 +20,11 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from emulation.vm._folder import owned_folder
 from emulation.vm._initramfs import SHARE, build_initramfs
 from emulation.vm.kernels import GuestError, KernelLine, kernel_line
 
@@ -126,8 +126,8 @@ def run_in_guest(
     if files is not None:
         files.mkdir(parents=True, exist_ok=True)
         return _run(kernel, job, files.resolve())
-    with tempfile.TemporaryDirectory(prefix="ccatune-guest-") as folder:
-        return _run(kernel, job, Path(folder).resolve())
+    with owned_folder("ccatune-guest-") as folder:
+        return _run(kernel, job, folder.resolve())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,8 +188,8 @@ def mahimahi(
     link += [f"--downlink-queue-args=packets={queue_pkts}", f"--downlink-log={log}", "--"]
     fetcher = [*PYTHON, str(TRAFFIC), "fetch", *fetch]
     with (
-        shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as inner,
-        process(*inner.enter, *fetcher, "--host", inner.base) as started,
+        shells.nested([["mm-delay", str(delay_ms)], link], folder=MAHIMAHI) as up,
+        process(*up[-1].enter, *fetcher, "--host", up[-1].base) as started,
     ):
         yield started
         with contextlib.suppress(subprocess.TimeoutExpired):

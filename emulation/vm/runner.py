@@ -6,14 +6,14 @@
 One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest):
 what it computes costs its flows the same on any machine, busy or not, and a run may take longer than it lasts. `gr` is
 our module, and so is `reno`, which is the very algorithm of the simulator; cubic and bbr (version 1) are the kernel's.
-A run has the network namespace's own parameters and ensemble, which are gone with it.
+A run has the network namespace's own parameters and ensemble, which are gone with it. The folder of jobs and results
+goes with this process, or with the next that starts (_folder.py).
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +26,7 @@ from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.translate import Runner, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
+from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import LINES, mahimahi_root
 from emulation.vm.modules import build_modules
@@ -42,6 +43,7 @@ _BOOT_S = 300.0
 _SLOWER = 20
 _RUN_S = 15.0
 _LOOK_S = 0.5
+_FOLDERS = "ccatune-runs-"
 _RUNS = Path(__file__).with_name("runs.py")
 
 
@@ -106,8 +108,7 @@ def emulate_many(
     runner = guest_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
     timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
-    with tempfile.TemporaryDirectory(prefix="ccatune-runs-") as name:
-        folder = Path(name)
+    with owned_folder(_FOLDERS) as folder:
         with _watched(folder, progress):
             _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
         results = []

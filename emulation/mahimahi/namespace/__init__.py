@@ -6,7 +6,7 @@ flows.py    the flows of a scenario, each with its algorithm and its times, samp
 traffic.py  bulk flows by hand: send, receive, fetch; reads tcp_info
 shells.py   Mahimahi's shells around each other, without changing the machine
 linklog.py  reads mm-link's log
-policer.py  a token bucket by nftables
+policer.py  token buckets by nftables, counted by flow
 
 They are started as files (`python -I -S link.py`), so that a guest under software emulation imports little, and
 find each other beside themselves.

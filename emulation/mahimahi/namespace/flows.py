@@ -6,10 +6,14 @@ port for each flow, with the flow's algorithm (which a connection inherits, so t
 on), and `take` connects to HOST before time begins. Each then says `ready` and reads the moment at which it does
 (s since 1970); from there on both go by the plan, and leave what they sampled in RESULT as JSON:
 
-    {"fields": [names of tcp_info...], "rows": [[flow, s since the beginning, value...]...], "complete_s": {flow: s},
+    {"fields": [names of tcp_info...], "rows": [[flow, s since the beginning, value...]...],
+     "transfers": {flow: [[s when it began, s when it was complete or null]...]},
      "late_s": how long ago the beginning was when it was read}
 
-The plan: {"port", "duration_s", "sample_s", "flows": [{"cca", "priority", "start_s", "stop_s", "size_bytes"}...]}.
+The plan: {"port", "duration_s", "sample_s", "flows": [{"cca", "priority", "start_s", "stop_s", "transfers": [[bytes,
+s of the gap behind it, how many of these]...]}...]}; a flow without transfers has data without end. As in the
+simulator (emulation/cpp/application.hpp) a transfer begins when its data are handed to the socket and is complete
+when all of it is acknowledged, which is looked for every ms; from there the gap counts.
 A flow that stops sends what it had handed to its socket, at most _TAIL_BYTES, and what is lost of it.
 """
 
@@ -21,6 +25,8 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -35,7 +41,7 @@ _TCP_NOTSENT_LOWAT = 25
 _TAIL_BYTES = 65536
 _SO_PRIORITY = 12
 _CONNECT_S = 60.0
-# How often a flow is looked at that waits for its last acknowledgments.
+# How often a flow is looked at that waits for a transfer's last acknowledgments.
 _DRAIN_S = 0.001
 _FIELDS = tuple(traffic.INFO_FIELDS)
 
@@ -80,15 +86,28 @@ class Flow:
 
     def __init__(self, plan: dict[str, object], connection: socket.socket) -> None:
         self.connection = connection
-        self.start_s = float(plan["start_s"])  # type: ignore[arg-type]
         self.stop_s = float("inf") if plan["stop_s"] is None else float(plan["stop_s"])  # type: ignore[arg-type]
-        self.size_bytes = plan["size_bytes"]
-        self.left_bytes = float("inf") if self.size_bytes is None else int(self.size_bytes)  # type: ignore[call-overload]
-        self.base_bytes = traffic.tcp_info(connection)["acked_bytes"]
+        self.transfers_s: list[list[float | None]] = []
+        # When there is something to hand over: the flow's start, then the next transfer's.
+        self.next_s = float(plan["start_s"])  # type: ignore[arg-type]
+        self.left_bytes = 0.0
         self.is_sending = False
-        self.complete_s: float | None = None
+        self._sizes_and_gaps = _expanded(plan["transfers"])  # type: ignore[arg-type]
+        self._gap_s = 0.0
+        self._end_bytes = traffic.tcp_info(connection)["acked_bytes"]
         if plan["stop_s"] is not None:
             connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _TAIL_BYTES)
+
+    def begin(self, now_s: float) -> None:
+        """Begin what is due, a transfer or data without end; nothing is due before it is complete."""
+        self.next_s = float("inf")
+        size_bytes, self._gap_s = next(self._sizes_and_gaps, (None, 0.0))
+        if size_bytes is not None:
+            self.transfers_s.append([now_s, None])
+            self._end_bytes += size_bytes
+            self.left_bytes = size_bytes
+        elif not self.transfers_s:
+            self.left_bytes = float("inf")
 
     def push(self) -> bool:
         """Hand the kernel what it takes now; False when nothing is left."""
@@ -100,14 +119,20 @@ class Flow:
 
     @property
     def is_draining(self) -> bool:
-        """Everything was handed over, not everything acknowledged."""
-        return self.left_bytes <= 0 and self.complete_s is None
+        """All of a transfer was handed over, not all acknowledged."""
+        return self.left_bytes <= 0 and bool(self.transfers_s) and self.transfers_s[-1][1] is None
 
     def look(self, now_s: float) -> None:
         """See whether all was acknowledged."""
-        acked_bytes = traffic.tcp_info(self.connection)["acked_bytes"] - self.base_bytes
-        if acked_bytes >= int(self.size_bytes):  # type: ignore[call-overload]
-            self.complete_s = now_s
+        if traffic.tcp_info(self.connection)["acked_bytes"] >= self._end_bytes:
+            self.transfers_s[-1][1] = now_s
+            self.next_s = now_s + self._gap_s
+
+
+def _expanded(transfers: list[tuple[int, float, int]]) -> Iterator[tuple[int, float]]:
+    """(bytes, gap behind it in s) of each."""
+    for size_bytes, gap_s, count in transfers:
+        yield from repeat((size_bytes, gap_s), count)
 
 
 def accept_all(plan: dict[str, object]) -> list[Flow]:
@@ -143,7 +168,7 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
         due_s = [samples.next_s, duration_s]
         for flow in flows:
             follow(flow, now_s, selector)
-            due_s += [moment for moment in (flow.start_s, flow.stop_s) if moment > now_s]
+            due_s += [moment for moment in (flow.next_s, flow.stop_s) if moment > now_s]
             due_s += [now_s + _DRAIN_S] if flow.is_draining else []
         if now_s >= 0:
             samples.take(now_s, connections)
@@ -157,20 +182,22 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
         # What is still in flight when the time is up is of no interest: reset instead of lingering.
         flow.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         flow.connection.close()
-    complete_s = {str(number): flow.complete_s for number, flow in enumerate(flows)}
-    return {"fields": _FIELDS, "rows": samples.rows, "complete_s": complete_s, "late_s": late_s}
+    transfers = {str(number): flow.transfers_s for number, flow in enumerate(flows)}
+    return {"fields": _FIELDS, "rows": samples.rows, "transfers": transfers, "late_s": late_s}
 
 
 def follow(flow: Flow, now_s: float, selector: selectors.BaseSelector) -> None:
     """Begin or stop to send, as the time says."""
-    should_send = flow.start_s <= now_s < flow.stop_s and flow.left_bytes > 0
+    if flow.is_draining:
+        flow.look(now_s)
+    if flow.next_s <= now_s < flow.stop_s:
+        flow.begin(now_s)
+    should_send = flow.left_bytes > 0 and now_s < flow.stop_s
     if should_send and not flow.is_sending:
         selector.register(flow.connection, selectors.EVENT_WRITE, flow)
     elif flow.is_sending and not should_send:
         selector.unregister(flow.connection)
     flow.is_sending = should_send
-    if flow.is_draining:
-        flow.look(now_s)
 
 
 def take(plan: dict[str, object], host: str) -> dict[str, object]:
@@ -192,7 +219,7 @@ def take(plan: dict[str, object], host: str) -> dict[str, object]:
         connections = {number: connection for number, connection in connections.items() if connection.fileno() >= 0}
     samples.next_s = 0.0
     samples.take(duration_s, connections)
-    return {"fields": _FIELDS, "rows": samples.rows, "complete_s": {}, "late_s": 0.0}
+    return {"fields": _FIELDS, "rows": samples.rows, "transfers": {}, "late_s": 0.0}
 
 
 def main() -> None:

@@ -4,7 +4,7 @@
 Started as the first process of namespaces of its own (LAUNCH in emulation/mahimahi/launch.py), so that everything here
 ends with it, and it ends with whoever holds the other end of its standard input.
 
-    sender, cubic/bbr/gr ... | mm-delay | mm-link, its trace and queue | mm-loss | policer, receiver
+    sender, cubic/bbr/gr ... | mm-delay | policers | mm-link, its trace and queue | mm-loss | policers | receiver
 
 The trace has to begin with the scenario. mm-link begins it when it starts, so the job's opportunities come behind
 lead_ms of others, in which the rest is started and connected; mm-link's log says when that was, and both ends of the
@@ -27,15 +27,16 @@ from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from emulation.mahimahi.namespace import linklog, policer, shells
+    from emulation.mahimahi.namespace import linklog, shells
 else:
     sys.path.insert(0, str(Path(__file__).parent))
     import linklog
-    import policer
     import shells
 
 FOLDER = Path("/run")
+PLAN = FOLDER / "plan"
 FLOWS = Path(__file__).with_name("flows.py")
+POLICER = Path(__file__).with_name("policer.py")
 PYTHON = (sys.executable, "-I", "-S")
 PORT = 5201
 ATTEMPTS = 3
@@ -73,13 +74,39 @@ def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
     return words
 
 
+class Program:
+    """One of the run's programs: it says a word when it is so far, reads when time begins, and ends with it."""
+
+    def __init__(self, what: str, started: subprocess.Popen[bytes]) -> None:
+        assert started.stdout is not None  # noqa: S101 - a pipe, for the type checker
+        self._what = what
+        self._started = started
+        self._lines = shells.Lines(started.stdout.fileno())
+
+    def expect(self, word: str) -> None:
+        """Wait for the line that says so."""
+        line = self._lines.read(_READY_S)
+        if line is None or word not in line:
+            raise shells.ShellError(f"{self._what}: expected it {word} within {_READY_S:g} s, it said {line!r}")
+
+    def begin(self, begin_s: float) -> None:
+        """Tell it when time begins."""
+        assert self._started.stdin is not None  # noqa: S101 - a pipe, for the type checker
+        self._started.stdin.write(f"{begin_s!r}\n".encode())
+        self._started.stdin.flush()
+
+    def await_end(self) -> None:
+        """Wait until it has ended."""
+        if status := self._started.wait():
+            raise shells.ShellError(f"{self._what}: expected it to end well, got status {status}")
+
+
 @contextlib.contextmanager
-def end_of_flows(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], shells.Lines]]:
-    """One end of the flows; its lines."""
+def program(what: str, *words: str) -> Iterator[Program]:
+    """Start it, and end it whatever it does."""
     started = subprocess.Popen(list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert started.stdout is not None  # noqa: S101 - a pipe, for the type checker
     try:
-        yield started, shells.Lines(started.stdout.fileno())
+        yield Program(what, started)
     finally:
         started.kill()
         started.wait()
@@ -87,13 +114,6 @@ def end_of_flows(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], shells.
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
-
-
-def expect(lines: shells.Lines, word: str, what: str) -> None:
-    """Wait for the line that says so."""
-    line = lines.read(_READY_S)
-    if line is None or word not in line:
-        raise shells.ShellError(f"{what}: expected it {word} within {_READY_S:g} s, it said {line!r}")
 
 
 def begun_at_ms(log: Path) -> int:
@@ -114,35 +134,49 @@ def counters() -> dict[str, int]:
     return {name: int(table[name]) for name in _COUNTERS}
 
 
+def plan_of(job: dict[str, Any]) -> dict[str, Any]:
+    """What the programs of a run are told."""
+    shared = {key: job[key] for key in ("duration_s", "sample_s", "flows")}
+    return {"port": PORT, **shared, **job["policers"]}
+
+
+def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]]:
+    """The programs that police, by their side of the link: in front of it is the namespace of mm-delay."""
+    at = {"before": up[0], "behind": up[-1]}
+    return {
+        side: [*at[side].enter, *PYTHON, str(POLICER), str(PLAN), str(FOLDER / side), side]
+        for side in at
+        if job["policers"][side]
+    }
+
+
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
     """Run the job once. Raises LateError where lead_ms was too short, ShellError for all else."""
-    log, plan = FOLDER / "log", FOLDER / "plan"
+    log = FOLDER / "log"
     log.write_text("")
     log.chmod(0o666)
     write_trace(job["opportunities_ms"], lead_ms, round(job["duration_s"] * 1000))
-    plan.write_text(json.dumps({"port": PORT, **{key: job[key] for key in ("duration_s", "sample_s", "flows")}}))
+    PLAN.write_text(json.dumps(plan_of(job)))
     sent, taken = FOLDER / "sent", FOLDER / "taken"
     before = counters()
-    with end_of_flows(*PYTHON, str(FLOWS), "serve", str(plan), str(sent)) as (server, server_lines):
-        expect(server_lines, "listening", "sender")
-        with shells.nested(shell_words(job, log), folder=FOLDER, timeout_s=_READY_S) as inner:
-            shells.call(*inner.enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={BUFFERS_BYTES}")
-            if job["policer"]:
-                policer.police(**job["policer"], within=inner.enter)
-            words = (*inner.enter, *PYTHON, str(FLOWS), "take", str(plan), str(taken), inner.base)
-            with end_of_flows(*words) as (receiver, receiver_lines):
-                expect(receiver_lines, "ready", "receiver")
-                expect(server_lines, "ready", "sender")
-                begin_s = (begun_at_ms(log) + lead_ms) / 1000
-                if time.time() >= begin_s:
-                    raise LateError
-                for program in (receiver, server):
-                    assert program.stdin is not None  # noqa: S101 - a pipe, for the type checker
-                    program.stdin.write(f"{begin_s!r}\n".encode())
-                    program.stdin.flush()
-                for program, what in ((server, "sender"), (receiver, "receiver")):
-                    if status := program.wait():
-                        raise shells.ShellError(f"{what}: expected it to end well, got status {status}")
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(program("sender", *PYTHON, str(FLOWS), "serve", str(PLAN), str(sent)))
+        server.expect("listening")
+        up = stack.enter_context(shells.nested(shell_words(job, log), folder=FOLDER, timeout_s=_READY_S))
+        shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={BUFFERS_BYTES}")
+        told = watchers(job, up)
+        started = [stack.enter_context(program(f"policers {side}", *told[side])) for side in told]
+        words = (*up[-1].enter, *PYTHON, str(FLOWS), "take", str(PLAN), str(taken), up[-1].base)
+        started += [stack.enter_context(program("receiver", *words)), server]
+        for one in started:
+            one.expect("ready")
+        begin_s = (begun_at_ms(log) + lead_ms) / 1000
+        if time.time() >= begin_s:
+            raise LateError
+        for one in started:
+            one.begin(begin_s)
+        for one in reversed(started):
+            one.await_end()
     after = counters()
     return {
         "kernel": platform.release(),
@@ -150,6 +184,7 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         "counters": {name: after[name] - before[name] for name in _COUNTERS},
         "sent": json.loads(sent.read_text()),
         "received": json.loads(taken.read_text()),
+        "policers": {side: json.loads((FOLDER / side).read_text()) for side in told},
         "log": log.read_text(encoding="ascii"),
     }
 

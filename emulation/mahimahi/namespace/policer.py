@@ -1,60 +1,187 @@
 # SPDX-License-Identifier: MIT
-"""A token-bucket policer of a namespace, by nftables: what exceeds it is dropped at once; the standard library alone.
+"""Token-bucket policers of a network namespace, by nftables, counted per flow: policer.py PLAN RESULT SIDE.
 
-    a packet of L bytes passes when the bucket holds L tokens, which it then takes;
-    tokens come at rate_bytes_per_s; the bucket holds at most bucket_bytes, and is full at first
+    a packet with data passes when its bucket holds a token, which it then takes, and is dropped at once otherwise;
+    tokens come evenly, rate_pkts_per_day of them in a day; the bucket holds bucket_pkts and is full at first
 
-DEVIATION: nftables' bucket for `limit rate over R bytes/second burst M bytes` holds R + M bytes and not M (measured:
-110,000 bytes of a sudden 1,000,000 pass R = 100,000 and M = 10,000), so that M = bucket_bytes - R is written, and a
-bucket that holds less than a second's tokens cannot be had.
+nftables counts either bytes or packets, and the buckets differ (measured with bursts at line rate): `limit rate over
+R bytes/second burst M bytes` holds R + M bytes, so never less than a second's tokens; `limit rate over N/day burst P
+packets` holds P packets, whatever N. Packets it is: any bucket can be had, and a packet counts the same whatever its
+length, as in the simulator, where each has 1500 bytes. A day, because N is whole: R is met to a packet a day, and to
+the whole nanosecond that a packet's token takes.
 
-Bytes are IP's. The rule goes with the namespace that it was made in.
+Packets without data are neither policed nor counted. Flow n is what comes from port + n, so that its ACKs are not.
+
+The program makes the rules, says `ready`, reads the moment at which time begins (s since 1970), and leaves in RESULT
+
+    {"names": [name of counter...], "rows": [[s since the beginning, packets...]...]}
+
+with `in_E_n` what of flow n came to the policer of the path's element E and `out_E_n` what passed. The plan: {"port",
+"duration_s", "sample_s", "flows", SIDE: [{"at": E, "rate_pkts_per_day", "bucket_pkts", "buckets": [[n...]...]}...]};
+the flows of a bucket share it. SIDE is `before` the link (what the namespace forwards) or `behind` it (what comes to
+its own sockets). The rules go with the namespace.
 """
 
 from __future__ import annotations
 
+import json
+import socket
+import struct
 import subprocess
+import sys
+import time
+from pathlib import Path
 
-_RULES = """\
-add table ip {table}
-add chain ip {table} police {{ type filter hook input priority 0; }}
-add rule ip {table} police {match} limit rate over {rate} bytes/second burst {burst} bytes counter drop
-"""
-_LEAST_BURST_BYTES = 1
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from emulation.mahimahi.namespace import flows, traffic
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import flows
+    import traffic
+
+HOOKS = {"before": "forward", "behind": "input"}
+TABLE = "ccatune"
+# The longest headers of IPv4 and TCP.
+_CONTROL_BYTES = 20 + 60
+
+# include/uapi/linux/netlink.h, netfilter/nfnetlink.h and netfilter/nf_tables.h
+_NETLINK_NETFILTER = 12
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_REQUEST_DUMP = 0x1 | 0x300
+_NFTABLES = 10 << 8
+_NEWOBJ, _GETOBJ = _NFTABLES | 18, _NFTABLES | 19
+_OBJ_TABLE, _OBJ_NAME, _OBJ_TYPE, _OBJ_DATA = 1, 2, 3, 4
+_OBJECT_COUNTER = 1
+_COUNTER_PACKETS = 2
+_TYPE_MASK = 0x3FFF
+_NFPROTO_IPV4 = 2
+_ANSWER_BYTES = 1 << 16
+
+Policer = dict[str, object]
+Counts = dict[str, int]
 
 
-def policer_rules(
-    *, rate_bytes_per_s: int, bucket_bytes: int, match: str = "meta l4proto tcp", table: str = "ccatune"
-) -> str:
-    """The text for `nft -f -`, policing what comes to the namespace's own sockets.
-
-    Raises:
-        ValueError: a rate below 1, or a bucket that nftables cannot make.
-    """
-    if rate_bytes_per_s < 1:
-        raise ValueError(f"policer: expected a rate of at least 1 byte per second, got {rate_bytes_per_s}")
-    burst = bucket_bytes - rate_bytes_per_s
-    if burst < _LEAST_BURST_BYTES:
-        raise ValueError(
-            f"policer: expected a bucket larger than a second's tokens ({rate_bytes_per_s} bytes), "
-            f"which is the least that nftables can make, got {bucket_bytes} bytes"
-        )
-    return _RULES.format(table=table, match=match, rate=rate_bytes_per_s, burst=burst)
+def _names(policer: Policer, what: str) -> list[tuple[int, str]]:
+    """(flow, name of its counter)"""
+    flows_of: list[list[int]] = policer["buckets"]  # type: ignore[assignment]
+    return [(flow, f"{what}_{policer['at']}_{flow}") for flow in sorted(n for bucket in flows_of for n in bucket)]
 
 
-def police(
-    *, rate_bytes_per_s: int, bucket_bytes: int, match: str = "meta l4proto tcp", within: tuple[str, ...] = ()
-) -> None:
-    """Police this namespace, or the one that the words `within` lead a command to.
+def rules(policers: list[Policer], *, hook: str, port: int) -> str:
+    """The text for `nft -f -`: one policer after the other."""
+    chain = f"ip {TABLE} police"
+    lines = [
+        f"add table ip {TABLE}",
+        f"add chain {chain} {{ type filter hook {hook} priority 0; }}",
+        f"add rule {chain} meta length <= {_CONTROL_BYTES} accept",
+    ]
+    for policer in policers:
+        counted = {what: _names(policer, what) for what in ("in", "out")}
+        lines += [f"add counter ip {TABLE} {name}" for names in counted.values() for _, name in names]
+        lines += [f'add rule {chain} tcp sport {port + flow} counter name "{name}"' for flow, name in counted["in"]]
+        limit = f"limit rate over {policer['rate_pkts_per_day']}/day burst {policer['bucket_pkts']} packets"
+        for bucket in policer["buckets"]:  # type: ignore[attr-defined]
+            ports = ", ".join(str(port + flow) for flow in bucket)
+            lines.append(f"add rule {chain} tcp sport {{ {ports} }} {limit} drop")
+        lines += [f'add rule {chain} tcp sport {port + flow} counter name "{name}"' for flow, name in counted["out"]]
+    return "".join(f"{line}\n" for line in lines)
 
-    Raises:
-        ValueError: as policer_rules.
-        RuntimeError: nft is not there or refuses.
-    """
-    rules = policer_rules(rate_bytes_per_s=rate_bytes_per_s, bucket_bytes=bucket_bytes, match=match)
+
+def police(policers: list[Policer], *, hook: str, port: int) -> None:
+    """Police this namespace. Raises RuntimeError where nft is not there or refuses."""
+    text = rules(policers, hook=hook, port=port)
     try:
-        done = subprocess.run([*within, "nft", "-f", "-"], input=rules, capture_output=True, text=True, check=False)
+        done = subprocess.run(["nft", "-f", "-"], input=text, capture_output=True, text=True, check=False)
     except OSError as error:
         raise RuntimeError(f"nft: {error.strerror}; install nftables") from error
     if done.returncode:
-        raise RuntimeError(f"nft: expected it to take the policer, it said: {done.stderr.strip()}")
+        raise RuntimeError(f"nft: expected it to take the policers, it said: {done.stderr.strip()}")
+
+
+def _attribute(kind: int, payload: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(payload), kind) + payload + b"\0" * (-len(payload) % 4)
+
+
+def _attributes(data: bytes) -> dict[int, bytes]:
+    """Payloads by kind."""
+    found: dict[int, bytes] = {}
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        found[kind & _TYPE_MASK] = data[4:length]
+        data = data[max(length + -length % 4, 4) :]
+    return found
+
+
+class Counters:
+    """The packets that the named counters of our table have counted, asked of the kernel without a program's start."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
+        asked = _attribute(_OBJ_TABLE, TABLE.encode() + b"\0")
+        asked += _attribute(_OBJ_TYPE, struct.pack(">I", _OBJECT_COUNTER))
+        body = struct.pack(">BBH", _NFPROTO_IPV4, 0, 0) + asked
+        self._request = struct.pack("=IHHII", 16 + len(body), _GETOBJ, _REQUEST_DUMP, 0, 0) + body
+
+    def read(self) -> Counts:
+        """Packets by name. Raises RuntimeError where the kernel refuses."""
+        self._socket.send(self._request)
+        counts: Counts = {}
+        while not self._take(self._socket.recv(_ANSWER_BYTES), counts):
+            pass
+        return counts
+
+    @staticmethod
+    def _take(data: bytes, counts: Counts) -> bool:
+        """Add what an answer holds; True when it was the last."""
+        while len(data) >= 16:
+            length, kind = struct.unpack_from("=IH", data)
+            if kind == _NLMSG_DONE:
+                return True
+            if kind == _NLMSG_ERROR:
+                raise RuntimeError(
+                    f"nftables: expected its counters, got error {struct.unpack_from('=i', data, 16)[0]}"
+                )
+            if kind == _NEWOBJ:
+                values = _attributes(data[20:length])
+                name = values[_OBJ_NAME].rstrip(b"\0").decode()
+                counts[name] = struct.unpack(">Q", _attributes(values[_OBJ_DATA])[_COUNTER_PACKETS])[0]
+            data = data[max(length + -length % 4, 16) :]
+        return False
+
+
+def watch(plan: dict[str, object]) -> dict[str, object]:
+    """Sample the counters from the beginning to the end; returns the result."""
+    counters = Counters()
+    names = sorted(counters.read())
+    every_s, duration_s = float(plan["sample_s"]), float(plan["duration_s"])  # type: ignore[arg-type]
+    clock = flows.await_beginning()
+    rows: list[list[float]] = []
+    next_s = 0.0
+    while next_s <= duration_s:
+        time.sleep(max(0.0, next_s - clock.now_s()))
+        counts, now_s = counters.read(), clock.now_s()
+        rows.append([round(now_s, 6), *(counts[name] for name in names)])
+        if next_s == duration_s:
+            break
+        # A moment that was missed is left out; the last one is not.
+        next_s = min((now_s // every_s + 1) * every_s, duration_s)
+    return {"names": names, "rows": rows}
+
+
+def main() -> None:
+    """PLAN RESULT SIDE."""
+    plan_file, result_file, side = sys.argv[1:]
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    try:
+        police(plan[side], hook=HOOKS[side], port=plan["port"])
+        result = watch(plan)
+    except RuntimeError as error:
+        # Who waits for `ready` repeats the line.
+        traffic.print_line({"error": str(error)})
+        sys.exit(1)
+    Path(result_file).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

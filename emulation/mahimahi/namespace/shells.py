@@ -112,7 +112,7 @@ def _name_server(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Inner:
-    """The innermost shell: a process in its network namespace, and the address of the namespace around all shells."""
+    """A shell that is up: a process in its network namespace, and the address of the namespace around all shells."""
 
     pid: int
     base: str
@@ -156,8 +156,8 @@ def _write_steps(shells: Sequence[Sequence[str]], folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 60.0) -> Iterator[Inner]:
-    """Start the shells, the first one outermost, and yield the innermost when it is up.
+def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 60.0) -> Iterator[list[Inner]]:
+    """Start the shells, the first one outermost, and yield them all, in this order, when the innermost is up.
 
     They end by themselves when this ends: killed, mm-link would keep the end of its log for itself.
 
@@ -178,6 +178,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
         assert started.stdin is not None and started.stdout is not None  # noqa: S101, PT018 - pipes, for the checker
         try:
             lines = Lines(started.stdout.fileno())
+            up = []
             for number in range(len(shells) + 1):
                 line = lines.read(timeout_s)
                 if line is None or not line.startswith("up "):
@@ -185,12 +186,13 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
                     complaints.seek(0)
                     raise NotUpError(f"{name}: expected it up within {timeout_s:g} s, got: {complaints.read().strip()}")
                 _, pid, *base = line.split()
-                inner = Inner(int(pid), base[0] if base else "")
+                up.append(Inner(int(pid), base[0] if base else ""))
                 if number < len(shells):
-                    call(*inner.enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+                    call(*up[-1].enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
                     started.stdin.write(b"go\n")
                     started.stdin.flush()
-            yield inner
+            # The first to come up is the command around all shells.
+            yield up[1:]
         finally:
             started.stdin.close()
             try:

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
-from emulation.mahimahi.measure import find_drops, to_qos
+from emulation.mahimahi.arrays import find_drops
+from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.namespace.linklog import LogError, header, read_log
 from emulation.mahimahi.namespace.traffic import INFO_FIELDS
+from emulation.path import Policer
 from emulation.qos import SERIES, QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 
 HEADER = "# mahimahi mm-link (Downlink) [t] > log\n# init timestamp: 1000000\n# base timestamp: 50\n"
 LEAD_MS = 100
@@ -39,8 +41,9 @@ def result(log: str, *, sent: list[list[float]], received: list[list[float]], **
         "lead_ms": LEAD_MS,
         "log": log,
         "counters": {"TCPTimeouts": 0, "TCPSpuriousRTOs": 0},
-        "sent": {"fields": fields, "rows": sent, "complete_s": {"0": None}, "late_s": 0.0},
-        "received": {"fields": fields, "rows": received, "complete_s": {}, "late_s": 0.0},
+        "sent": {"fields": fields, "rows": sent, "transfers": {}, "late_s": 0.0},
+        "received": {"fields": fields, "rows": received, "transfers": {}, "late_s": 0.0},
+        "policers": {},
         **changes,
     }
 
@@ -165,3 +168,45 @@ def test_a_run_without_a_log_is_told() -> None:
     scenario = Scenario(name="it", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(cca="reno"),))
     with pytest.raises(EmulationError, match="it: mm-link's log: expected"):
         to_qos(scenario, result("", sent=[], received=[]))
+
+
+def policed(time_s: float, came: int, passed: int, *, at: int = 0) -> dict[str, Any]:
+    """What a policer's program leaves of flow 0, from nothing at 0 s to these packets at time_s, evenly."""
+    return {"names": [f"in_{at}_0", f"out_{at}_0"], "rows": [[0.0, 0, 0], [time_s, came, passed]]}
+
+
+def test_drops_of_policers_are_apart_from_those_of_the_link() -> None:
+    """12 come to the first policer, which passes 8; the link drops 2 of them; the last policer passes 5 of 6."""
+    bucket = Policer(rate_mbps=1, bucket_bytes=9000)
+    link = LinkSpec(rate_mbps=1, rtt_ms=40, buffer_pkts=1, before=(bucket,), behind=(bucket,))
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=2)
+    passed = [line for at in range(100, 601, 100) for line in (f"{at} + 1504", f"{at} - 1504 0")]
+    log = log_text(*passed, "650 + 1504", "650 + 1504", "660 d 2 3008")
+    told = {"before": policed(1.0, 12, 8), "behind": policed(1.0, 6, 5)}
+    sides = {"sent": end_of_flow({"time_s": 0.0}), "received": end_of_flow({"time_s": 0.0})}
+    qos = to_qos(scenario, result(log, **sides, policers=told), series_every_s=0.5)
+    rows = [(row.name, row.entered, row.passed, row.dropped, row.inside) for row in qos.elements]
+    assert rows == [("policer 1", 12, 8, 4, 0), ("link", 8, 6, 2, 0), ("policer 2", 6, 5, 1, 0)]
+    assert (qos.sent, qos.simulated_packets, qos.dropped) == (12, 6, 2)
+    # What the last policer drops has crossed the link.
+    assert qos.flows[0].throughput_mbps == pytest.approx(6 * 1500 * 8e-6 / 2)
+    assert qos.element_series is not None
+    assert qos.element_series.dropped.tolist() == [[2, 0, 0], [2, 2, 1], [0, 0, 0], [0, 0, 0]]
+
+
+def test_transfers_are_told_with_their_sizes_and_rtt_counts_while_they_last() -> None:
+    sizes = Transfer(size_bytes=2000, gap_s=0.5, count=2), Transfer(size_bytes=9)
+    flow = FlowSpec(cca="reno", transfers=sizes)
+    scenario = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=40), flows=(flow,), duration_s=4)
+    sent = end_of_flow(*({"time_s": at, "rtt_us": 1000 * at} for at in (0.0, 1.0, 2.0, 3.0, 4.0)))
+    for times_s, complete_s, samples in (
+        ([[0.5, 1.2], [1.7, None]], None, 4),
+        ([[0.5, 1.2], [1.7, 1.9], [2.4, 3.2]], 3.2, 2),
+    ):
+        told = result(HEADER, sent=sent, received=[])
+        told["sent"]["transfers"] = {"0": times_s}
+        found = to_qos(scenario, told).flows[0]
+        assert [[t.start_s, t.complete_s] for t in found.transfers] == times_s
+        assert [t.size_bytes for t in found.transfers] == [2000, 2000, 9][: len(times_s)]
+        assert found.complete_s == complete_s
+        assert found.rtt.total == samples

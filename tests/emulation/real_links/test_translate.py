@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from pydantic import Field
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.namespace.policer import police, rules
 from emulation.mahimahi.translate import Runner, check_fields, link_opportunities_ms, to_job
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.path import Policer, RandomLoss
+from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.traces import Trace
 
 HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})
@@ -55,17 +58,24 @@ def test_a_trace_offers_what_the_simulator_counts() -> None:
 
 
 def test_a_job_says_what_the_scenario_says() -> None:
-    flows = FlowSpec(cca="cubic", start_s=0.5, stop_s=1.5), FlowSpec(cca="bbr", size_bytes=10_000)
+    objects = Transfer(size_bytes=500, gap_s=0.5, count=3), Transfer(size_bytes=7)
+    flows = (
+        FlowSpec(cca="cubic", start_s=0.5, stop_s=1.5),
+        FlowSpec(cca="bbr", size_bytes=10_000),
+        FlowSpec(cca="bbr", transfers=objects),
+    )
     job = to_job(scenario({"buffer_pkts": 50, "loss": 0.01}, *flows), HOST)
     assert job["delay_ms"] == 20
     assert job["queue"] == {"packets": 50, "bytes": None}
     assert job["loss"] == 0.01
     assert job["lead_ms"] == 1000 + 6 * 40
     assert job["flows"] == [
-        {"cca": "cubic", "priority": 0, "start_s": 0.5, "stop_s": 1.5, "size_bytes": None},
-        {"cca": "bbr", "priority": 0, "start_s": 0.0, "stop_s": None, "size_bytes": 10_000},
+        {"cca": "cubic", "priority": 0, "start_s": 0.5, "stop_s": 1.5, "transfers": []},
+        {"cca": "bbr", "priority": 0, "start_s": 0.0, "stop_s": None, "transfers": [[10_000, 0.0, 1]]},
+        {"cca": "bbr", "priority": 0, "start_s": 0.0, "stop_s": None, "transfers": [[500, 0.5, 3], [7, 0.0, 1]]},
     ]
     assert job["writes"] == []
+    assert job["policers"] == {"before": [], "behind": []}
 
 
 def test_bytes_of_a_buffer_are_counted_as_mm_link_counts_them() -> None:
@@ -82,6 +92,50 @@ def test_parameters_and_ensemble_go_to_the_namespace_s_own_files() -> None:
         ("/proc/self/net/ccatune/gr/parameters", "cwnd_gain_pct 200\n"),
         ("/proc/self/net/ccatune/gr/ensemble", "the table\n"),
     ]
+
+
+OP1 = Policer(rate_mbps=2.07, bucket_bytes=733_000)
+
+
+def test_a_policer_s_bucket_is_whole_packets_and_its_rate_packets_a_day() -> None:
+    # 2.07 Mbit/s are 172.5 packets a second; 733 kB are 488.67 packets.
+    expected = {"rate_pkts_per_day": 172.5 * 86400, "bucket_pkts": 488, "buckets": [[0]]}
+    last = Policer(rate_mbps=0.001, bucket_bytes=1500)
+    job = to_job(scenario({"before": (OP1, last), "behind": (OP1,)}), HOST)
+    least = {"at": 1, "rate_pkts_per_day": 7200, "bucket_pkts": 1, "buckets": [[0]]}
+    assert job["policers"] == {"before": [{"at": 0, **expected}, least], "behind": [{"at": 0, **expected}]}
+
+
+def test_flows_of_a_client_share_a_bucket_unless_each_has_its_own() -> None:
+    flows = [FlowSpec(cca="reno", client=client) for client in "aba"]
+    shared = scenario({"before": (OP1, OP1.model_copy(update={"per": "flow"}))}, *flows)
+    buckets = [policer["buckets"] for policer in to_job(shared, HOST)["policers"]["before"]]
+    assert buckets == [[[0, 2], [1]], [[0], [1], [2]]]
+
+
+def test_an_element_other_than_a_policer_is_refused_by_its_place() -> None:
+    asked = scenario({"before": (OP1, RandomLoss(share=0.1))})
+    with pytest.raises(EmulationError, match=r"it: link\.before\.1: the runner mahimahi takes policers alone, .*loss"):
+        to_job(asked, HOST)
+
+
+def test_rules_police_data_by_bucket_and_count_each_flow() -> None:
+    policer = {"at": 3, "rate_pkts_per_day": 7200, "bucket_pkts": 9, "buckets": [[0, 2], [1]]}
+    lines = rules([policer], hook="forward", port=100).splitlines()
+    assert "type filter hook forward priority 0" in lines[1]
+    assert lines[2].endswith("meta length <= 80 accept")
+    assert [line for line in lines if "limit" in line] == [
+        "add rule ip ccatune police tcp sport { 100, 102 } limit rate over 7200/day burst 9 packets drop",
+        "add rule ip ccatune police tcp sport { 101 } limit rate over 7200/day burst 9 packets drop",
+    ]
+    counted = [line.rpartition(" ")[2].strip('"') for line in lines if "counter name" in line]
+    assert counted == ["in_3_0", "in_3_1", "in_3_2", "out_3_0", "out_3_1", "out_3_2"]
+
+
+def test_a_machine_without_nftables_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"nft: No such file or directory; install nftables"):
+        police([], hook="input", port=1)
 
 
 @pytest.mark.parametrize(
