@@ -89,9 +89,7 @@ def fidelity(
         )
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
     if not cases:
-        raise click.UsageError(
-            "expected cases of the plan, got none by that name; see `ccatune fidelity --list`"
-        )
+        raise click.UsageError("expected cases of the plan, got none by that name; see `ccatune fidelity --list`")
     if overlay is not None and len(cases) != 1:
         raise click.UsageError(f"--overlay: expected one case, got {len(cases)}; choose it with --only")
     campaign = Campaign(

@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Outcome
@@ -80,7 +81,7 @@ def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
             name, _, cca = comparison.key.rpartition("/")
             slot = (algorithms.index(cca) + 0.5) / len(algorithms) - 0.5
             _mark(axes, comparison.errors[at], names.index(name) + 0.8 * slot, 0.8 / len(algorithms), cca)
-        _dress_errors(axes, at, n_rows=len(names))
+        _dress_errors(axes, [comparison.errors[at] for comparison in comparisons], n_rows=len(names))
     panels[0].set_yticks(range(len(names)), names)
     panels[0].set_ylim(len(names) - 0.5, -0.5)
     handles: list[Artist] = [
@@ -95,22 +96,37 @@ def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
     return figure
 
 
+def _scale(error: Error) -> float:
+    """Throughput is drawn in per cent of the real one: 5 % are as far at 1 Mbit/s as they are at 50."""
+    if error.metric.name != "throughput":
+        return 1.0
+    return 100 / error.real.median if error.real.median else 0.0
+
+
+def _band(error: Error) -> float:
+    return max(error.target.within * abs(error.real.median), error.target.within_units) * _scale(error)
+
+
 def _mark(axes: Axes, error: Error, row: float, height: float, cca: str) -> None:
     """The band of one case's target, the spread of its real runs around their median, and its error."""
-    real = error.real.median
-    # Throughput is drawn as a share: 5 % are as far at 1 Mbit/s as they are at 50.
-    scale = 1.0 if error.metric.name != "throughput" else 100 / real if real else 0.0
-    band = max(error.target.within * abs(real), error.target.within_units) * scale
+    band, real, scale = _band(error), error.real, _scale(error)
     axes.barh(row, 2 * band, left=-band, height=height, color=BAND, lw=0)
-    bounds = [(error.real.least - real) * scale, (error.real.most - real) * scale]
+    bounds = [(real.least - real.median) * scale, (real.most - real.median) * scale]
     axes.plot(bounds, [row, row], color=FAINT, lw=2, solid_capstyle="butt")
-    face = COLOURS.get(cca, OTHER)
-    axes.plot(error.error * scale, row, "o", ms=4.5, color=face, markeredgecolor="white" if error.is_within else INK)
+    edge = "white" if error.is_within else INK
+    axes.plot(error.error * scale, row, "o", ms=4.5, color=COLOURS.get(cca, OTHER), markeredgecolor=edge)
 
 
-def _dress_errors(axes: Axes, at: int, *, n_rows: int) -> None:
-    metric = METRICS[at]
-    axes.set_xscale("symlog", linthresh=LINEAR[metric.name])
+def _dress_errors(axes: Axes, errors: Sequence[Error], *, n_rows: int) -> None:
+    metric = errors[0].metric
+    linear = LINEAR[metric.name]
+    axes.set_xscale("symlog", linthresh=linear)
+    most = 1.2 * max(linear, *(max(abs(error.error) * _scale(error), _band(error)) for error in errors))
+    axes.set_xlim(-most, most)
+    ticks = [tick for tick in (linear / 2, linear, linear * 10, linear * 100) if tick <= most]
+    axes.set_xticks([*(-tick for tick in reversed(ticks)), 0.0, *ticks])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}" if value else "0"))
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.axvline(0, color=INK, lw=0.8)
     for row in range(1, n_rows):
         axes.axhline(row - 0.5, color="#ECEFF2", lw=0.8, zorder=0)

@@ -109,7 +109,7 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
     console.print(table)
     some = comparisons[0]
     runs = f"{some.runs} real and {some.seeds} simulated runs" if _are_alike(comparisons) else "the runs of each side"
-    click.echo(f"medians of {runs} (least to most); ! outside, !! beyond what no case may be")
+    click.echo(f"medians of {runs}, ± half of greatest less least; ! outside, !! beyond what no case may be")
 
 
 def _are_alike(comparisons: Sequence[Comparison]) -> bool:
@@ -117,8 +117,8 @@ def _are_alike(comparisons: Sequence[Comparison]) -> bool:
 
 
 def _middle(middle: Middle, form: str) -> str:
-    least, median, most = (form.format(value) for value in (middle.least, middle.median, middle.most))
-    return median if least == most else f"{median} ({least}-{most})"
+    half = form.format(middle.spread / 2)
+    return form.format(middle.median) + (f" ±{half}" if float(half) else "")
 
 
 def _error(error: Error) -> str:

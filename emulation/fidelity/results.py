@@ -5,7 +5,7 @@
                               Mahimahi's release; in the guest the modules' sources too; the run's number
     key of a simulated run    scenario, the built engine, emulation/simulator.py, Mahimahi's clock, the seed
 
-The scenario counts by its content, not by its name: its trace by the times in it, its flows by their parameters' values.
+The scenario counts by its content, not by its name: its trace by the times in it, its flows by their values.
 
     throughput    of the link; where something behind the link drops packets (a policer) the goodput, because what the
                   link carried is then not what arrived. Mbit/s
