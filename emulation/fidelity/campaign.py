@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs what a campaign lacks, keeps each run as soon as it is over, and says what could not be run.
 
-    simulated      all at once, on all processors, on the path with Mahimahi's clock (emulation/mahimahi/clock.py);
-                   the seeds differ by the jitter of that clock
+    simulated      all at once, on all processors, on the path that Mahimahi gives (emulation/fidelity/path.py); the
+                   seeds differ by the jitter of its clock
     mahimahi       groups of runs that the processors carry side by side; a group that fails is run again one by one
     vm             batches of VM_BATCH runs, one boot each; a batch that fails, too
 
@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from emulation.errors import EmulationError
+from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import (
     SERIES_EVERY_S,
@@ -36,7 +37,6 @@ from emulation.fidelity.results import (
     tasks_of,
 )
 from emulation.mahimahi import runner as host
-from emulation.mahimahi.clock import with_clock_of_mahimahi
 from emulation.mahimahi.translate import Runner, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
@@ -134,7 +134,10 @@ def _simulate(tasks: Sequence[Task], *, store: Store, progress: Progress) -> Non
     for at in range(0, len(tasks), step):
         progress("simulator", at, len(tasks))
         batch = tasks[at : at + step]
-        scenarios = [with_clock_of_mahimahi(task.scenario.model_copy(update={"seed": task.number})) for task in batch]
+        scenarios = [
+            path_of_mahimahi(task.scenario.model_copy(update={"seed": task.number}), runner=task.case.runner)
+            for task in batch
+        ]
         with ThreadPoolExecutor(default_threads()) as pool:
             for task, qos in zip(batch, pool.map(_simulated, scenarios), strict=True):
                 result = RunResult(key=task.digest, figures=figures_of(task.scenario, qos), series=series_of(qos))

@@ -3,7 +3,7 @@
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
                               Mahimahi's release; in the guest the modules' sources too; the run's number
-    key of a simulated run    scenario, the built engine, emulation/simulator.py, Mahimahi's clock, the seed
+    key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
 
 The scenario counts by its content, not by its name: its trace by the times in it, its flows by their values.
 
@@ -47,7 +47,12 @@ EMULATION = Path(__file__).resolve().parents[1]
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/mahimahi",),
     "vm": ("emulation/mahimahi", "emulation/vm", "kmod/core", "kmod/linux"),
-    "simulated": ("emulation/simulator.py", "emulation/mahimahi/clock.py"),
+    "simulated": (
+        "emulation/simulator.py",
+        "emulation/fidelity/path.py",
+        "emulation/mahimahi/clock.py",
+        "emulation/mahimahi/translate.py",
+    ),
 }
 
 
@@ -168,7 +173,7 @@ def _engine_digest() -> str:
 def _ground(side: Side, runner: str) -> tuple[str, ...]:
     """What a side's runs depend on besides their scenario."""
     if side == "simulated":
-        return (_engine_digest(), _files_digest(*_SOURCES["simulated"]))
+        return (runner, _engine_digest(), _files_digest(*_SOURCES["simulated"]))
     try:
         release = kernel_line(LINES[-1]).release if runner == "vm" else platform.release()
         mahimahi = (mahimahi_root() / "release").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ import pytest
 
 from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
+from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import Store, figures_of, tasks_of
-from emulation.mahimahi.clock import with_clock_of_mahimahi
 from emulation.path import Policer
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
@@ -94,7 +94,7 @@ def test_one_run_that_fails_takes_none_with_it_and_is_tried_again(
     assert len(run(choose("slow/reno"), tmp_path)["slow/reno"].real) == 2
 
 
-def test_the_simulated_side_has_the_clock_of_mahimahi_and_a_seed_each(
+def test_the_simulated_side_has_the_path_of_mahimahi_and_a_seed_each(
     kernel: StandInKernel, choose: Choose, tmp_path: Path
 ) -> None:
     del kernel
@@ -102,7 +102,7 @@ def test_the_simulated_side_has_the_clock_of_mahimahi_and_a_seed_each(
     assert case.scenario is not None
     found = run([case], tmp_path)["fast/cubic"].simulated
     for seed, result in enumerate(found):
-        said = simulate(with_clock_of_mahimahi(case.scenario.model_copy(update={"seed": seed})))
+        said = simulate(path_of_mahimahi(case.scenario.model_copy(update={"seed": seed}), runner="mahimahi"))
         assert result.figures == figures_of(case.scenario, said)
         # A point every 0.1 s, from the first to the last that is over.
         assert len(result.series["time_s"]) in {19, 20}
