@@ -43,6 +43,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, fit, make and show link traces."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
+    "fidelity": LazyCommand("emulation.cli:fidelity", "emulation", "Compare the simulator with real kernels."),
     "bench": LazyCommand("emulation.cli:bench", "emulation", "Measure the simulator's speed."),
     "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),

@@ -11,7 +11,11 @@ from emulation.cli.simulate_command import simulate
 __all__ = ["bench", "simulate"]
 
 # Without these the other commands start sooner.
-_LATER = {"traces": "emulation.traces.cli", "emulate": "emulation.cli.emulate_command"}
+_LATER = {
+    "traces": "emulation.traces.cli",
+    "emulate": "emulation.cli.emulate_command",
+    "fidelity": "emulation.cli.fidelity_command",
+}
 
 
 def __getattr__(name: str) -> click.Command:

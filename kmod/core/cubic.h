@@ -279,14 +279,23 @@ CCA_FN bool hystart_plus_ends(struct hystart_state *h, const struct cubic_params
 	return false;
 }
 
+/*
+ * Round trips are counted from the first ACK on, below the low window too: begun
+ * in the middle of a train, they would all begin there, where the queue of slow
+ * start stands already. A train is timed from the first ACK of its round trip.
+ */
+CCA_FN void hystart_follow(struct hystart_state *h, const struct cca_ack *ack, u32 rtt_us)
+{
+	if (!h->started || cca_reached(ack->delivered_pkts, h->round_end_pkts + 1))
+		hystart_start_round(h, ack);
+	hystart_sample(h, rtt_us);
+}
+
 CCA_FN bool cubic_slow_start_is_over(struct cubic_state *s, const struct cubic_params *p,
-				     const struct cca_ack *ack, u32 rtt_us)
+				     const struct cca_ack *ack)
 {
 	struct hystart_state *h = &s->hystart;
 
-	if (!h->started || cca_reached(ack->delivered_pkts, h->round_end_pkts))
-		hystart_start_round(h, ack);
-	hystart_sample(h, rtt_us);
 	if (p->hystart == CUBIC_HYSTART_PLUS)
 		return hystart_plus_ends(h, p);
 	return hystart_train_fills(h, p, ack->now_us, s->min_rtt_us) ||
@@ -348,10 +357,10 @@ CCA_FN void cubic_on_ack(struct cubic_state *s, const struct cubic_params *p,
 		return;
 	if (!s->min_rtt_us || rtt_us < s->min_rtt_us)
 		s->min_rtt_us = rtt_us;
-	if (p->hystart == CUBIC_NO_HYSTART || w->cwnd_pkts >= w->ssthresh_pkts ||
-	    w->cwnd_pkts < p->hystart_low_window_pkts)
+	if (p->hystart == CUBIC_NO_HYSTART || w->cwnd_pkts >= w->ssthresh_pkts)
 		return;
-	if (cubic_slow_start_is_over(s, p, ack, rtt_us))
+	hystart_follow(&s->hystart, ack, rtt_us);
+	if (w->cwnd_pkts >= p->hystart_low_window_pkts && cubic_slow_start_is_over(s, p, ack))
 		w->ssthresh_pkts = w->cwnd_pkts;
 }
 

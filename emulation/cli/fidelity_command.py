@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune fidelity`: the simulator against real kernels, scenario by scenario (docs/fidelity.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from emulation.fidelity import Campaign, Case, Outcome, Plan, Store, cases_of, compare, judge, load_plan, run_missing
+from emulation.fidelity.pieces import Pieces
+from emulation.fidelity.plan import DEFAULT_PLAN
+from emulation.fidelity.report import document_of, print_report
+from emulation.traces import default_traces
+
+__all__ = ["fidelity"]
+
+WORK = Path("build") / "fidelity"
+EXIT_NOTHING = 2
+PICTURE = click.Path(dir_okay=False, path_type=Path)
+FOLDER = click.Path(file_okay=False, path_type=Path)
+Told = Callable[[str, int, int], None]
+
+
+@click.command()
+@click.option(
+    "--plan",
+    "plan_path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT_PLAN,
+    help="Scenarios, algorithms, targets.  [default: configs/fidelity.yaml]",
+)
+@click.option("--only", "patterns", multiple=True, metavar="PATTERN", help="Cases with this in their name, or * and ?.")
+@click.option(
+    "--runner", "runners", multiple=True, type=click.Choice(["mahimahi", "vm"]), help="Only what is compared on it."
+)
+@click.option("--short", is_flag=True, help="A few cases on this machine's kernel, in some minutes.")
+@click.option("--runs", type=click.IntRange(1, 100), help="Real runs of each case.  [default: the plan's]")
+@click.option("--seeds", type=click.IntRange(1, 1000), help="Simulated runs of each case.  [default: the plan's]")
+@click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
+@click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
+@click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
+@click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
+@click.option("--plot", type=PICTURE, help="Draw the errors of all cases into this file.")
+@click.option("--overlay", type=PICTURE, help="Draw both sides' runs of one case over time into this file.")
+@click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def fidelity(
+    *,
+    plan_path: Path,
+    patterns: tuple[str, ...],
+    runners: tuple[str, ...],
+    short: bool,
+    runs: int | None,
+    seeds: int | None,
+    traces: Path | None,
+    work: Path,
+    kept: bool,
+    list_only: bool,
+    plot: Path | None,
+    overlay: Path | None,
+    enforce: bool,
+    as_json: bool,
+) -> None:
+    """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
+
+    Runs are kept: broken off, it goes on where it stopped, and what has not changed is not run again.
+
+    \b
+    Example:
+      ccatune fidelity --short
+      ccatune fidelity --plot fidelity.png --enforce
+      ccatune fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
+    """
+    for picture in (plot, overlay):
+        if picture is not None:
+            from emulation._plot import check_path
+
+            check_path(picture)
+    plan = load_plan(plan_path)
+    with _progress() as told:
+        pieces = Pieces(
+            traces or default_traces(), folder=work / "pieces", progress=lambda name: told(f"reading {name}", 0, 0)
+        )
+        cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
+    if not cases:
+        raise click.UsageError("expected cases of the plan, got none by that name; see `ccatune fidelity --list`")
+    if overlay is not None and len(cases) != 1:
+        raise click.UsageError(f"--overlay: expected one case, got {len(cases)}; choose it with --only")
+    campaign = Campaign(
+        cases=tuple(cases),
+        runs=runs or (plan.short.runs if short else plan.runs),
+        seeds=seeds or plan.seeds,
+        store=Store(work / "runs"),
+    )
+    if list_only:
+        _list(campaign, as_json=as_json)
+        return
+    with _progress() as told:
+        outcomes = run_missing(campaign, progress=told, only_kept=kept)
+    _report(plan, outcomes, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
+
+
+@contextmanager
+def _progress() -> Iterator[Told]:
+    """Bars on a terminal, one for each side that runs; nothing elsewhere."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bars = {}
+
+        def told(what: str, done: int, total: int) -> None:
+            if what not in bars:
+                bars[what] = progress.add_task(what, total=total or None)
+            progress.update(bars[what], completed=done)
+
+        yield told
+
+
+def _list(campaign: Campaign, *, as_json: bool) -> None:
+    outcomes = run_missing(campaign, progress=lambda *_: None, only_kept=True)
+    rows = [_row(outcome, campaign) for outcome in outcomes]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    width = max(len(str(row["case"])) for row in rows)
+    for row in rows:
+        kept = f"{row['real']} of {campaign.runs} real, {row['simulated']} of {campaign.seeds} simulated"
+        what = f"cannot run: {row['cannot_run']}" if row["cannot_run"] else f"{row['duration_s']:g} s, {kept}"
+        click.echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
+    click.echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
+
+
+def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
+    case: Case = outcome.case
+    return {
+        "case": case.key,
+        "runner": case.runner,
+        "duration_s": None if case.scenario is None else case.scenario.duration_s,
+        "runs": campaign.runs,
+        "seeds": campaign.seeds,
+        "real": len(outcome.real),
+        "simulated": len(outcome.simulated),
+        "cannot_run": outcome.refused,
+    }
+
+
+def _report(
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    *,
+    as_json: bool,
+    enforce: bool,
+    plot: Path | None,
+    overlay: Path | None,
+) -> None:
+    comparisons = compare(plan, outcomes)
+    verdicts = judge(plan, comparisons)
+    if plot is not None and comparisons:
+        from emulation.fidelity._plot import draw_errors
+
+        draw_errors(comparisons, path=plot)
+    if overlay is not None and comparisons:
+        from emulation.fidelity._plot import draw_overlay
+
+        draw_overlay(outcomes[0], path=overlay)
+    if as_json:
+        click.echo(json.dumps(document_of(plan, outcomes, comparisons, verdicts)))
+    else:
+        print_report(plan, outcomes, comparisons, verdicts)
+        for picture in (plot, overlay):
+            if picture is not None and comparisons:
+                click.echo(f"picture: {picture}")
+    if not comparisons:
+        click.get_current_context().exit(EXIT_NOTHING)
+    if enforce and not all(verdict.holds for verdict in verdicts):
+        click.get_current_context().exit(1)

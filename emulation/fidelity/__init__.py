@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""How far the simulator is from real kernels: the same scenarios on both sides, and the error of each figure."""
+
+from __future__ import annotations
+
+from emulation.fidelity.campaign import Campaign, Outcome, run_missing
+from emulation.fidelity.judge import Comparison, Verdict, compare, judge
+from emulation.fidelity.plan import Case, Plan, cases_of, load_plan
+from emulation.fidelity.results import Figures, RunResult, Store
+
+__all__ = [
+    "Campaign",
+    "Case",
+    "Comparison",
+    "Figures",
+    "Outcome",
+    "Plan",
+    "RunResult",
+    "Store",
+    "Verdict",
+    "cases_of",
+    "compare",
+    "judge",
+    "load_plan",
+    "run_missing",
+]

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""Pictures of a campaign.
+
+    errors     a row a scenario, a mark an algorithm, a column a metric: the error of the medians, over the band that
+               the target allows; a bar through the mark is as long as the kernel's own runs differ
+    overlay    one case over time: every real and every simulated run, on the same axes
+
+Drawn without pyplot, so that no window system and no global state is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from emulation.errors import EmulationError
+from emulation.fidelity.campaign import Outcome
+from emulation.fidelity.judge import METRICS, Comparison, Error
+from emulation.fidelity.results import RunResult
+
+__all__ = ["draw_errors", "draw_overlay", "errors_figure", "overlay_figure"]
+
+# Okabe and Ito 2008: told apart by colour-blind readers too.
+COLOURS = {"cubic": "#0072B2", "bbr": "#D55E00", "reno": "#009E73", "gr": "#CC79A7"}
+OTHER = "#56B4E9"
+REAL, SIMULATED = "#0072B2", "#D55E00"
+BAND, FAINT, INK = "#DDEBDD", "#8A939E", "#333A44"
+ROW_IN = 0.4
+UNITS = {"throughput": "%", "queueing_delay": "ms", "retransmissions": "points"}
+# Errors up to here are drawn to scale, greater ones by their logarithm.
+LINEAR = {"throughput": 10.0, "queueing_delay": 10.0, "retransmissions": 2.0}
+PANELS = (
+    ("rate_mbps", "throughput\n(Mbit/s)"),
+    ("queueing_delay_ms", "queueing delay\n(ms)"),
+    ("cwnd_pkts", "cwnd\n(packets)"),
+    ("pacing_mbps", "pacing rate\n(Mbit/s)"),
+    ("resent", "resent so far\n(packets)"),
+)
+
+
+def draw_errors(comparisons: Sequence[Comparison], *, path: Path) -> None:
+    """Draw all cases; raises EmulationError for a file that cannot be written."""
+    _save(errors_figure(comparisons), path)
+
+
+def draw_overlay(outcome: Outcome, *, path: Path) -> None:
+    """Draw a case; raises EmulationError for a file that cannot be written."""
+    _save(overlay_figure(outcome), path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def _blank(width_in: float, height_in: float) -> Figure:
+    figure = Figure(figsize=(width_in, height_in), dpi=120, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
+    """The picture of the errors; at least one case."""
+    names = list(dict.fromkeys(comparison.key.rpartition("/")[0] for comparison in comparisons))
+    algorithms = list(dict.fromkeys(comparison.key.rpartition("/")[2] for comparison in comparisons))
+    figure = _blank(13, 1.6 + ROW_IN * len(names))
+    panels = figure.subplots(1, len(METRICS), sharey=True, squeeze=False)[0]
+    for at, axes in enumerate(panels):
+        for comparison in comparisons:
+            name, _, cca = comparison.key.rpartition("/")
+            slot = (algorithms.index(cca) + 0.5) / len(algorithms) - 0.5
+            _mark(axes, comparison.errors[at], names.index(name) + 0.8 * slot, 0.8 / len(algorithms), cca)
+        _dress_errors(axes, [comparison.errors[at] for comparison in comparisons], n_rows=len(names))
+    panels[0].set_yticks(range(len(names)), names)
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
+    handles: list[Artist] = [
+        Line2D([], [], color=COLOURS.get(cca, OTHER), marker="o", lw=0, label=cca) for cca in algorithms
+    ]
+    handles += [
+        Patch(color=BAND, label="within the target"),
+        Line2D([], [], color=FAINT, lw=2, label="the kernel's own runs"),
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    figure.suptitle("simulator less kernel, medians", fontsize=11.5, color=INK)
+    return figure
+
+
+def _scale(error: Error) -> float:
+    """Throughput is drawn in per cent of the real one: 5 % are as far at 1 Mbit/s as they are at 50."""
+    if error.metric.name != "throughput":
+        return 1.0
+    return 100 / error.real.median if error.real.median else 0.0
+
+
+def _band(error: Error) -> float:
+    return max(error.target.within * abs(error.real.median), error.target.within_units) * _scale(error)
+
+
+def _mark(axes: Axes, error: Error, row: float, height: float, cca: str) -> None:
+    """The band of one case's target, the spread of its real runs around their median, and its error."""
+    band, real, scale = _band(error), error.real, _scale(error)
+    axes.barh(row, 2 * band, left=-band, height=height, color=BAND, lw=0)
+    bounds = [(real.least - real.median) * scale, (real.most - real.median) * scale]
+    axes.plot(bounds, [row, row], color=FAINT, lw=2, solid_capstyle="butt")
+    edge = "white" if error.is_within else INK
+    axes.plot(error.error * scale, row, "o", ms=4.5, color=COLOURS.get(cca, OTHER), markeredgecolor=edge)
+
+
+def _dress_errors(axes: Axes, errors: Sequence[Error], *, n_rows: int) -> None:
+    metric = errors[0].metric
+    linear = LINEAR[metric.name]
+    axes.set_xscale("symlog", linthresh=linear)
+    most = 1.2 * max(linear, *(max(abs(error.error) * _scale(error), _band(error)) for error in errors))
+    axes.set_xlim(-most, most)
+    ticks = [tick for tick in (linear / 2, linear, linear * 10, linear * 100) if tick <= most]
+    axes.set_xticks([*(-tick for tick in reversed(ticks)), 0.0, *ticks])
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}" if value else "0"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.axvline(0, color=INK, lw=0.8)
+    for row in range(1, n_rows):
+        axes.axhline(row - 0.5, color="#ECEFF2", lw=0.8, zorder=0)
+    axes.set_title(metric.title, fontsize=10, color=INK)
+    axes.set_xlabel(f"error ({UNITS[metric.name]})", fontsize=9, color=INK)
+    axes.tick_params(colors=INK, length=3, labelsize=8.5)
+    _bare(axes)
+
+
+def _bare(axes: Axes) -> None:
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def overlay_figure(outcome: Outcome) -> Figure:
+    """The picture of one case's runs over time."""
+    figure = _blank(11, 2.0 * len(PANELS) + 1)
+    panels = figure.subplots(len(PANELS), 1, sharex=True, squeeze=False)[:, 0]
+    sides = (
+        (outcome.simulated, SIMULATED, 0.35, 0.9, "simulator"),
+        (outcome.real, REAL, 0.8, 1.2, f"kernel ({outcome.case.runner})"),
+    )
+    for axes, (column, label) in zip(panels, PANELS, strict=True):
+        for runs, colour, alpha, width, _ in sides:
+            for run in runs:
+                if run.series:
+                    axes.plot(run.series["time_s"], _column(run, column), color=colour, alpha=alpha, lw=width)
+        axes.set_ylabel(label, fontsize=9, color=INK)
+        axes.set_ylim(bottom=0)
+        axes.grid(color="#ECEFF2", lw=0.8)
+        axes.set_axisbelow(True)
+        axes.tick_params(colors=INK, length=3, labelsize=8.5)
+        _bare(axes)
+    panels[-1].set_xlabel("time (s)", fontsize=9, color=INK)
+    handles = [Line2D([], [], color=colour, lw=2, label=f"{name}, {len(runs)}") for runs, colour, _, _, name in sides]
+    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+    figure.suptitle(outcome.case.key, fontsize=11.5, color=INK)
+    return figure
+
+
+def _column(run: RunResult, column: str) -> list[float]:
+    if column == "resent":
+        return [float(value) for value in np.cumsum(run.series["retransmitted_pkts"])]
+    return run.series[column]

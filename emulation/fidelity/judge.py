@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""The error of each figure of a case, and whether a campaign meets its targets.
+
+    error        median of the simulated runs - median of the real runs, in the metric's unit and as a share of the
+                 latter
+    within       |error| is at most the target's share of the real figure, or its units: whichever allows more
+    never        the same with the line that no case may be beyond
+    spread       greatest - least of a side's runs; a case that is outside by no more than the kernel's own spread
+                 is said to be so, and counts as outside all the same
+
+The kernel's runs differ among each other, and those of an algorithm that single packets decide differ in the simulator
+too: so medians are compared, and both spreads stand beside them.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from emulation.fidelity.campaign import IDLE_LEAST, Outcome
+from emulation.fidelity.plan import Explanation, Plan, Target
+from emulation.fidelity.results import Figures
+
+__all__ = ["METRICS", "Comparison", "Error", "Metric", "Verdict", "compare", "judge"]
+
+MetricName = Literal["throughput", "queueing_delay", "retransmissions"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure that is compared. unit: of its errors; scale: from the figure to that unit."""
+
+    name: MetricName
+    title: str
+    figure: str
+    unit: str
+    scale: float = 1.0
+
+    def of(self, figures: Figures) -> float:
+        """The figure in the metric's unit."""
+        return float(getattr(figures, self.figure)) * self.scale
+
+
+METRICS = (
+    Metric("throughput", "throughput", "throughput_mbps", "Mbit/s"),
+    Metric("queueing_delay", "p95 queueing delay", "queueing_delay_p95_ms", "ms"),
+    Metric("retransmissions", "retransmission rate", "retransmission_rate", "points", 100.0),
+)
+
+
+@dataclass(frozen=True)
+class Middle:
+    """Runs of one side: their median, least and most."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Middle:
+        """Of at least one run."""
+        return cls(statistics.median(values), min(values), max(values))
+
+    @property
+    def spread(self) -> float:
+        """How far the runs are from each other."""
+        return self.most - self.least
+
+
+@dataclass(frozen=True)
+class Error:
+    """One metric of one case."""
+
+    metric: Metric
+    real: Middle
+    simulated: Middle
+    target: Target
+
+    @property
+    def error(self) -> float:
+        """In the metric's unit; above 0 where the simulator says more."""
+        return self.simulated.median - self.real.median
+
+    @property
+    def share(self) -> float:
+        """Of the real figure; infinite where that is 0 and the simulator's is not."""
+        if self.real.median:
+            return self.error / self.real.median
+        return float("inf") if self.error else 0.0
+
+    def _is_at_most(self, share: float, units: float) -> bool:
+        # A billionth more, for errors that stand on the line.
+        return abs(self.error) <= max(share * abs(self.real.median), units) * (1 + 1e-9) + 1e-12
+
+    @property
+    def is_within(self) -> bool:
+        """Near enough."""
+        return self._is_at_most(self.target.within, self.target.within_units)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Farther than any case may be."""
+        line = self.target.never_beyond
+        return line is not None and not self._is_at_most(line, self.target.never_beyond_units)
+
+    @property
+    def is_of_the_spread(self) -> bool:
+        """Outside by no more than the kernel's own runs differ."""
+        return abs(self.error) <= self.real.spread
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A case with runs on both sides. disturbed: real runs during which the machine was too busy."""
+
+    key: str
+    runner: str
+    runs: int
+    seeds: int
+    errors: tuple[Error, ...]
+    explanation: Explanation | None
+    disturbed: int
+
+    @property
+    def outside(self) -> tuple[Error, ...]:
+        """The metrics that are not within."""
+        return tuple(error for error in self.errors if not error.is_within)
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Outside, and nobody has said why."""
+        return bool(self.outside) and self.explanation is None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A line that a campaign is held to, and what came. holds: whether it does."""
+
+    line: str
+    found: str
+    holds: bool
+
+
+def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
+    """Those cases that have runs on both sides."""
+    found = []
+    for outcome in outcomes:
+        if not outcome.real or not outcome.simulated:
+            continue
+        errors = []
+        for metric in METRICS:
+            real = Middle.of([metric.of(run.figures) for run in outcome.real])
+            simulated = Middle.of([metric.of(run.figures) for run in outcome.simulated])
+            errors.append(Error(metric, real, simulated, getattr(plan.targets, metric.name)))
+        # A guest goes by a clock of its own, whatever its machine does.
+        by_this_clock = [run.machine for run in outcome.real if outcome.case.runner != "vm"]
+        found.append(
+            Comparison(
+                key=outcome.case.key,
+                runner=outcome.case.runner,
+                runs=len(outcome.real),
+                seeds=len(outcome.simulated),
+                errors=tuple(errors),
+                explanation=plan.explanations.get(outcome.case.key),
+                disturbed=sum(seen is not None and seen.idle_share < IDLE_LEAST for seen in by_this_clock),
+            )
+        )
+    return found
+
+
+def judge(plan: Plan, comparisons: Sequence[Comparison]) -> list[Verdict]:
+    """The plan's targets, and that each case outside is explained; nothing without cases."""
+    if not comparisons:
+        return []
+    verdicts = []
+    for at, metric in enumerate(METRICS):
+        errors = [comparison.errors[at] for comparison in comparisons]
+        target: Target = getattr(plan.targets, metric.name)
+        within = sum(error.is_within for error in errors)
+        verdicts.append(
+            Verdict(
+                f"{metric.title} within {_told(target.within, target.within_units, metric)} "
+                f"in at least {target.at_least:.0%}",
+                f"{within} of {len(errors)} ({within / len(errors):.1%})",
+                within >= target.at_least * len(errors) - 1e-9,
+            )
+        )
+        if target.never_beyond is not None:
+            beyond = sum(error.is_beyond for error in errors)
+            verdicts.append(
+                Verdict(
+                    f"{metric.title} never off by more than "
+                    f"{_told(target.never_beyond, target.never_beyond_units, metric)}",
+                    f"{beyond} of {len(errors)} are",
+                    not beyond,
+                )
+            )
+    outside = [comparison for comparison in comparisons if comparison.outside]
+    unexplained = sum(comparison.is_unexplained for comparison in outside)
+    found = f"{unexplained} of {len(outside)} are not"
+    verdicts.append(Verdict("each case outside is explained", found, not unexplained))
+    return verdicts
+
+
+def _told(share: float, units: float, metric: Metric) -> str:
+    return " or ".join([f"{share:.0%}"] * bool(share) + [f"{units:g} {metric.unit}"] * bool(units))

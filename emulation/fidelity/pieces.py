@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Pieces of recorded traces that a campaign names, read once: an archive of hours takes long to unpack.
+
+A piece is kept in the campaign's folder under the digest of what it was asked for by, and of size and time of the file
+that holds its dataset, so that another recording of the same name is read anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from emulation.errors import TraceError
+from emulation.traces import Recording, Trace, read
+from kmod.ensemble import write_atomically
+
+__all__ = ["Piece", "Pieces"]
+
+
+class Piece(BaseModel):
+    """A piece of a recording. recording: part of its name, enough to tell it from the dataset's others."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    dataset: str = Field(min_length=1)
+    recording: str = Field(min_length=1)
+    start_s: float = Field(0.0, ge=0)
+
+
+class Pieces:
+    """Finds pieces below `source` (None: there are no recorded traces), and keeps them in `folder`."""
+
+    def __init__(self, source: Path | None, *, folder: Path, progress: Callable[[str], None] | None = None) -> None:
+        self._source = source
+        self._folder = folder
+        self._progress = progress
+        self._read: dict[str, tuple[Recording, ...]] = {}
+
+    def find(self, piece: Piece, *, duration_s: float) -> tuple[Trace | None, str]:
+        """The piece as a trace that starts at 0; None, and why, where there is none of its dataset here.
+
+        Raises:
+            TraceError: a dataset without that recording, a piece that reaches beyond its end, a bad file.
+        """
+        if self._source is None or not self._source.exists():
+            where = "none in $CCATUNE_TRACES" if self._source is None else f"nothing at {self._source}"
+            return None, f"no recorded traces ({where}); give --traces"
+        stamps = self._stamps(piece.dataset)
+        if not stamps:
+            return None, f"no dataset {piece.dataset} at {self._source}"
+        name = f"{piece.dataset} {piece.recording} from {piece.start_s:g} s"
+        digest = hashlib.sha256(json.dumps([piece.model_dump(), duration_s, stamps]).encode()).hexdigest()
+        kept = self._folder / f"{piece.dataset}-{digest[:16]}.json"
+        if kept.exists():
+            return _trace(name, json.loads(kept.read_bytes())), ""
+        trace = self._cut(piece, duration_s)
+        found = {"opportunities_ms": trace.opportunities_ms.tolist(), "period_ms": trace.period_ms}
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(kept, json.dumps(found).encode())
+        return _trace(name, found), ""
+
+    def _stamps(self, dataset: str) -> list[tuple[str, int, int]]:
+        """(name, size, time) of the archive of a dataset, or of its files."""
+        assert self._source is not None  # noqa: S101 (find has looked)
+        root = self._source if self._source.is_dir() else self._source.parent
+        paths = [*root.rglob(f"{dataset}.tar.xz"), *root.rglob(f"{dataset}/**/*.*")]
+        stats = [(str(path.relative_to(root)), path.stat()) for path in sorted(paths) if path.is_file()]
+        return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+
+    def _cut(self, piece: Piece, duration_s: float) -> Trace:
+        if piece.dataset not in self._read:
+            if self._progress is not None:
+                self._progress(piece.dataset)
+            assert self._source is not None  # noqa: S101 (find has looked)
+            reading = read(self._source, wanted=lambda name: name == piece.dataset)
+            self._read[piece.dataset] = tuple(r for r in reading.recordings if r.dataset == piece.dataset)
+        recordings = self._read[piece.dataset]
+        found = [recording for recording in recordings if piece.recording in recording.name]
+        if len(found) != 1:
+            names = ", ".join(recording.name for recording in found or recordings)
+            raise TraceError(f"{piece.dataset}: expected one recording {piece.recording}, got {len(found)} ({names})")
+        start_ms = round(piece.start_s * 1000)
+        return found[0].trace.slice(start_ms, start_ms + round(duration_s * 1000))
+
+
+def _trace(name: str, kept: dict[str, object]) -> Trace:
+    period_ms = kept["period_ms"]
+    assert isinstance(period_ms, int)  # noqa: S101 (for the type checker; write_atomically wrote it)
+    return Trace(name, np.asarray(kept["opportunities_ms"], dtype=np.uint32), period_ms)

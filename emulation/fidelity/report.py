@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""What a campaign found, for people and as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from emulation.fidelity.campaign import IDLE_LEAST, Outcome
+from emulation.fidelity.judge import Comparison, Error, Middle, Verdict
+from emulation.fidelity.plan import Plan
+
+__all__ = ["document_of", "print_report"]
+
+LEAST_WIDTH = 150
+FORMS = {"throughput": "{:.2f}", "queueing_delay": "{:.0f}", "retransmissions": "{:.2f}"}
+
+
+def document_of(
+    plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
+) -> dict[str, Any]:
+    """All of it as JSON data; shares of errors are None where the kernel's figure is 0."""
+    return {
+        "cases": [_case_document(comparison) for comparison in comparisons],
+        "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
+        "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
+        "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
+        "needless_explanations": needless(plan, comparisons),
+        "holds": bool(verdicts) and all(verdict.holds for verdict in verdicts),
+    }
+
+
+def _case_document(comparison: Comparison) -> dict[str, Any]:
+    explanation = comparison.explanation
+    return {
+        "case": comparison.key,
+        "runner": comparison.runner,
+        "runs": comparison.runs,
+        "seeds": comparison.seeds,
+        "disturbed": comparison.disturbed,
+        "metrics": {
+            error.metric.name: {
+                "unit": error.metric.unit,
+                "real": vars(error.real),
+                "simulated": vars(error.simulated),
+                "error": error.error,
+                "error_share": error.share if error.real.median or not error.error else None,
+                "within": error.is_within,
+                "beyond": error.is_beyond,
+                "within_the_kernels_spread": error.is_of_the_spread,
+            }
+            for error in comparison.errors
+        },
+        "explanation": None if explanation is None else explanation.model_dump(),
+        "unexplained": comparison.is_unexplained,
+    }
+
+
+def needless(plan: Plan, comparisons: Sequence[Comparison]) -> list[str]:
+    """Cases that are explained and yet within: the reason is gone, or was none."""
+    return [c.key for c in comparisons if c.key in plan.explanations and not c.outside]
+
+
+def print_report(
+    plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
+) -> None:
+    """Print a row a case, what is outside and why, what could not be run, and last the targets."""
+    if comparisons:
+        _print_table(comparisons)
+    _print_outside(comparisons)
+    for key in needless(plan, comparisons):
+        click.echo(f"{key}: explained, but within; take its explanation out of the plan")
+    for outcome in outcomes:
+        if outcome.refused:
+            click.echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
+        for said in outcome.failed:
+            click.echo(f"{outcome.case.key}: a run failed: {said}")
+    _print_machine(outcomes, comparisons)
+    for verdict in verdicts:
+        click.echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
+    unjudged = len(outcomes) - len(comparisons)
+    missing = f", {unjudged} without runs" if unjudged else ""
+    short = sum(not verdict.holds for verdict in verdicts)
+    word = "nothing to judge" if not verdicts else f"{short} of {len(verdicts)} lines short" if short else "all hold"
+    click.echo(f"fidelity: {len(comparisons)} cases compared{missing}: {word}")
+
+
+def _print_table(comparisons: Sequence[Comparison]) -> None:
+    console = Console()
+    if console.width < LEAST_WIDTH:
+        console = Console(width=LEAST_WIDTH)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("case", no_wrap=True)
+    headings = ("Mbit/s kernel", "simulator", "error", "p95 ms kernel", "simulator", "error")
+    for heading in (*headings, "resent % kernel", "simulator", "error"):
+        table.add_column(heading, justify="right")
+    for comparison in comparisons:
+        cells = []
+        for error in comparison.errors:
+            form = FORMS[error.metric.name]
+            cells += [_middle(error.real, form), _middle(error.simulated, form), _error(error)]
+        table.add_row(comparison.key + "~" * bool(comparison.disturbed), *cells)
+    console.print(table)
+    some = comparisons[0]
+    runs = f"{some.runs} real and {some.seeds} simulated runs" if _are_alike(comparisons) else "the runs of each side"
+    click.echo(f"medians of {runs}, ± half of greatest less least; ! outside, !! beyond what no case may be")
+
+
+def _are_alike(comparisons: Sequence[Comparison]) -> bool:
+    return len({(comparison.runs, comparison.seeds) for comparison in comparisons}) == 1
+
+
+def _middle(middle: Middle, form: str) -> str:
+    half = form.format(middle.spread / 2)
+    return form.format(middle.median) + (f" ±{half}" if float(half) else "")
+
+
+def _error(error: Error) -> str:
+    mark = "!!" if error.is_beyond else "" if error.is_within else "!"
+    return f"{mark}{_told(error)}"
+
+
+def _told(error: Error) -> str:
+    match error.metric.name:
+        case "throughput":
+            return f"{error.share:+.1%}"
+        case "queueing_delay":
+            return f"{error.error:+.0f} ms {error.share:+.0%}"
+        case "retransmissions":
+            return f"{error.error:+.2f}"
+
+
+def _print_outside(comparisons: Sequence[Comparison]) -> None:
+    for comparison in comparisons:
+        if not comparison.outside:
+            continue
+        told = []
+        for error in comparison.outside:
+            spread = f"the kernel's runs differ by {error.real.spread:.3g} {error.metric.unit}"
+            told.append(f"{error.metric.title} {_told(error)} ({spread}{', more' if error.is_of_the_spread else ''})")
+        click.echo(f"{comparison.key}: {'; '.join(told)}")
+        why = comparison.explanation
+        click.echo(f"    {'unexplained' if why is None else f'{why.at_fault} at fault: {why.mechanism}'}")
+
+
+def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:
+    """How busy the machine was while its own kernel was looked at."""
+    seen = [run.machine for o in outcomes if o.case.runner != "vm" for run in o.real if run.machine is not None]
+    if not seen:
+        return
+    disturbed = sum(comparison.disturbed for comparison in comparisons)
+    click.echo(
+        f"machine: idle {statistics.median(each.idle_share for each in seen):.0%} of the time in the median real run; "
+        f"{disturbed} of {len(seen)} runs disturbed (idle below {IDLE_LEAST:.0%}; their cases are marked ~)"
+    )

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
+
+    key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
+                              Mahimahi's release; in the guest the modules' sources too; the run's number
+    key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
+
+The scenario counts by its content, not by its name: its trace by the times in it, its flows by their values.
+
+    throughput    of the link; where something behind the link drops packets (a policer) the goodput, because what the
+                  link carried is then not what arrived. Mbit/s
+    delay         95th percentile of the queueing delay, ms
+    resent        segments sent again / segments sent
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from emulation import _engine
+from emulation.errors import EmulationError
+from emulation.fidelity.plan import Case
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
+from kmod.ensemble import write_atomically
+
+__all__ = ["SERIES_EVERY_S", "Figures", "Machine", "RunResult", "Store", "Task", "figures_of", "series_of", "tasks_of"]
+
+Side = Literal["real", "simulated"]
+
+# Another figure, or another way to count one, is another format.
+FORMAT = 1
+SERIES_EVERY_S = 0.1
+SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
+EMULATION = Path(__file__).resolve().parents[1]
+_SOURCES: dict[str, tuple[str, ...]] = {
+    "mahimahi": ("emulation/mahimahi",),
+    "vm": ("emulation/mahimahi", "emulation/vm", "kmod/core", "kmod/linux"),
+    "simulated": (
+        "emulation/simulator.py",
+        "emulation/fidelity/path.py",
+        "emulation/mahimahi/clock.py",
+        "emulation/mahimahi/translate.py",
+    ),
+}
+
+
+class Figures(BaseModel):
+    """The figures of a run; see the module's text for the first three."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    throughput_mbps: float
+    queueing_delay_p95_ms: float
+    retransmission_rate: float
+    goodput_mbps: float
+    queueing_delay_p50_ms: float
+    rtt_p50_ms: float
+    timeouts: int
+
+
+class Machine(BaseModel):
+    """What else the machine did while a real run ran. idle_share: of its processors' time, 0 to 1."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    idle_share: float
+    load: float
+
+
+class RunResult(BaseModel):
+    """A run. machine: of real runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    figures: Figures
+    machine: Machine | None = None
+    series: dict[str, list[float]] = Field({}, description="columns of emulation.qos.SERIES, every SERIES_EVERY_S")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to be had. number: of a real run, or the seed of a simulated one; digest: of what it depends on."""
+
+    case: Case
+    side: Side
+    number: int
+    digest: str
+
+    @property
+    def scenario(self) -> Scenario:
+        """That of the case, which has one."""
+        assert self.case.scenario is not None  # noqa: S101 (tasks_of makes no task without)
+        return self.case.scenario
+
+    @property
+    def file_name(self) -> str:
+        """Readable, and another for whatever the run depends on."""
+        name = self.case.key.replace("/", "-")
+        return f"{name}-{self.side}-{self.number}-{self.digest[:16]}.json"
+
+
+def throughput_of(scenario: Scenario, qos: QoS) -> float:
+    """What arrived, in Mbit/s; see the module's text."""
+    drops_behind = any(element.kind in {"policer", "shaper"} for element in scenario.link.behind)
+    return qos.goodput_mbps if drops_behind else qos.throughput_mbps
+
+
+def figures_of(scenario: Scenario, qos: QoS) -> Figures:
+    """The figures of a run."""
+    return Figures(
+        throughput_mbps=throughput_of(scenario, qos),
+        queueing_delay_p95_ms=qos.queueing_delay.percentile_ms(95),
+        retransmission_rate=qos.retransmission_rate,
+        goodput_mbps=qos.goodput_mbps,
+        queueing_delay_p50_ms=qos.queueing_delay.percentile_ms(50),
+        rtt_p50_ms=qos.flows[0].rtt.percentile_ms(50),
+        timeouts=sum(flow.timeouts for flow in qos.flows),
+    )
+
+
+def series_of(qos: QoS) -> dict[str, list[float]]:
+    """The first flow over time, with as many digits as a picture shows."""
+    if not qos.series:
+        return {}
+    own = qos.series["flow"] == 0
+    return {name: np.round(qos.series[name][own], 3).tolist() for name in SERIES_KEPT}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+    raise TypeError(f"expected a trace's times or JSON data in a scenario, got {type(value).__name__}")
+
+
+def _scenario_text(scenario: Scenario) -> str:
+    content = scenario.model_dump(exclude={"name", "seed"})
+    values = [flow.values() for flow in scenario.flows]
+    return json.dumps([content, values], default=_plain, sort_keys=True)
+
+
+@cache
+def _files_digest(*names: str) -> str:
+    """Of the sources below these names, by content."""
+    root, total = EMULATION.parent, hashlib.sha256()
+    for name in names:
+        path = root / name
+        files = [path] if path.is_file() else sorted(path.rglob("*"))
+        for file in files:
+            if file.suffix in {".py", ".h", ".c", ".def"}:
+                total.update(str(file.relative_to(root)).encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return total.hexdigest()
+
+
+@cache
+def _engine_digest() -> str:
+    return hashlib.sha256(Path(_engine.__file__).read_bytes()).hexdigest()
+
+
+@cache
+def _ground(side: Side, runner: str) -> tuple[str, ...]:
+    """What a side's runs depend on besides their scenario."""
+    if side == "simulated":
+        return (runner, _engine_digest(), _files_digest(*_SOURCES["simulated"]))
+    try:
+        release = kernel_line(LINES[-1]).release if runner == "vm" else platform.release()
+        mahimahi = (mahimahi_root() / "release").read_text(encoding="utf-8")
+    except GuestError:
+        # Then it is the machine's own; without either no run comes about.
+        release, mahimahi = platform.release(), "installed"
+    return (runner, release, mahimahi, _files_digest(*_SOURCES[runner]))
+
+
+def tasks_of(cases: Sequence[Case], *, side: Side, count: int) -> list[Task]:
+    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all."""
+    tasks = []
+    for number in range(count):
+        for case in cases:
+            if case.scenario is not None:
+                ground = json.dumps([FORMAT, side, _ground(side, case.runner), number])
+                text = f"{ground}{_scenario_text(case.scenario)}"
+                tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))
+    return tasks
+
+
+class Store:
+    """The folder of results, which is made when needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def load(self, task: Task) -> RunResult | None:
+        """The run's result, if it is there.
+
+        Raises:
+            EmulationError: its file is not one that a store wrote.
+        """
+        path = self._folder / task.file_name
+        if not path.exists():
+            return None
+        try:
+            result = RunResult.model_validate_json(path.read_bytes())
+        except ValidationError as error:
+            raise EmulationError(f"{path}: expected a run's result, got other text; remove the file") from error
+        return result if result.key == task.digest else None
+
+    def save(self, task: Task, result: RunResult) -> None:
+        """Keep it: whole or not at all."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder / task.file_name, result.model_dump_json().encode() + b"\n")

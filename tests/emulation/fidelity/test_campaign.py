@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Campaigns resume, keep each run, and go on past what cannot be run or fails. The kernel is a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from emulation.errors import EmulationError
+from emulation.fidelity.campaign import Campaign, Outcome, run_missing
+from emulation.fidelity.path import path_of_mahimahi
+from emulation.fidelity.plan import Case
+from emulation.fidelity.results import Store, figures_of, tasks_of
+from emulation.path import Policer
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.simulator import simulate
+
+from .conftest import StandInKernel
+
+Choose = Callable[..., list[Case]]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    del what, done, total
+
+
+def run(cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2) -> dict[str, Outcome]:
+    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder))
+    return {found.case.key: found for found in run_missing(campaign, progress=silent, only_kept=only_kept)}
+
+
+def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    first = run(choose("cubic"), tmp_path)
+    assert sorted(kernel.ran) == ["fast/cubic", "fast/cubic", "slow/cubic", "slow/cubic"]
+    again = run(choose("cubic"), tmp_path)
+    assert len(kernel.ran) == 4
+    assert again == first
+    assert {len(found.real) for found in again.values()} == {2}
+    assert {len(found.simulated) for found in again.values()} == {3}
+
+
+def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    run(choose("fast"), tmp_path, runs=1)
+    assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
+    assert len(kernel.ran) == 3
+
+
+def test_ctrl_c_keeps_the_runs_that_were_over(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    kernel.breaks_at = 3
+    with pytest.raises(KeyboardInterrupt):
+        run(choose("slow", "fast"), tmp_path)
+    ran = list(kernel.ran)
+    assert 3 <= len(ran) < 6
+    kept = run(choose("slow", "fast"), tmp_path, only_kept=True)
+    assert sorted(key for key, found in kept.items() for _ in found.real) == sorted(ran)
+    kernel.breaks_at = None
+    whole = run(choose("slow", "fast"), tmp_path)
+    assert len(kernel.ran) == 6
+    assert [len(whole[key].real) for key in ("slow/cubic", "slow/reno", "fast/cubic")] == [2, 2, 2]
+
+
+def test_what_a_runner_refuses_fails_no_campaign(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    found = run(choose(), tmp_path)
+    assert found["slow/gr"].refused == "vm: no guest in this test"
+    assert not found["slow/gr"].real
+    assert len(found["slow/gr"].simulated) == 3, "the simulator has no reason to refuse"
+    assert set(kernel.ran) == {"slow/cubic", "slow/reno", "fast/cubic"}
+
+
+def test_an_algorithm_that_the_kernel_lacks_is_refused_by_name(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path
+) -> None:
+    (case,) = choose("fast")
+    assert case.scenario is not None
+    flows = (FlowSpec(cca="bbr"),)
+    other = Case("fast/bbr", "fast", "bbr", "mahimahi", case.scenario.model_copy(update={"flows": flows}))
+    assert "has cubic, reno, got bbr" in run([other], tmp_path)["fast/bbr"].refused
+    assert not kernel.ran
+
+
+def test_one_run_that_fails_takes_none_with_it_and_is_tried_again(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path
+) -> None:
+    kernel.failing = {"slow/reno"}
+    found = run(choose("slow/cubic", "slow/reno", "fast"), tmp_path)
+    assert found["slow/reno"].failed == ["slow/reno: the link broke"] * 2
+    assert len(found["slow/cubic"].real) == len(found["fast/cubic"].real) == 2
+    kernel.failing = set()
+    assert len(run(choose("slow/reno"), tmp_path)["slow/reno"].real) == 2
+
+
+def test_the_simulated_side_has_the_path_of_mahimahi_and_a_seed_each(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path
+) -> None:
+    del kernel
+    (case,) = choose("fast")
+    assert case.scenario is not None
+    found = run([case], tmp_path)["fast/cubic"].simulated
+    for seed, result in enumerate(found):
+        said = simulate(path_of_mahimahi(case.scenario.model_copy(update={"seed": seed}), runner="mahimahi"))
+        assert result.figures == figures_of(case.scenario, said)
+        # A point every 0.1 s, from the first to the last that is over.
+        assert len(result.series["time_s"]) in {19, 20}
+
+
+def test_a_broken_file_is_told_by_its_name(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    del kernel
+    run(choose("fast"), tmp_path, runs=1)
+    broken = sorted(tmp_path.glob("*real-0*.json"))[0]
+    broken.write_text("{", encoding="utf-8")
+    with pytest.raises(EmulationError, match="expected a run's result, got other text; remove the file"):
+        run(choose("fast"), tmp_path, runs=1)
+
+
+def digest(case: Case, **changes: object) -> str:
+    assert case.scenario is not None
+    changed = case.scenario.model_copy(update=changes)
+    (task,) = tasks_of([Case(case.key, case.name, case.cca, case.runner, changed)], side="simulated", count=1)
+    return task.digest
+
+
+def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choose) -> None:
+    (case,) = choose("fast")
+    assert case.scenario is not None
+    link = case.scenario.link
+    same = {digest(case), digest(case, name="renamed"), digest(case, seed=7)}
+    assert len(same) == 1
+    others = {
+        digest(case, link=link.model_copy(update={"rtt_ms": 42})),
+        digest(case, link=link.model_copy(update={"buffer_pkts": 51})),
+        digest(case, flows=(FlowSpec(cca="reno"),)),
+        digest(case, flows=(FlowSpec(cca="gr", params={"bandwidth_window_us": 60_000}),)),
+        digest(case, duration_s=3.0),
+    }
+    assert len(others | same) == 6
+
+
+def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:
+    del kernel
+    tasks = [*tasks_of(choose("fast"), side="real", count=3), *tasks_of(choose("fast"), side="simulated", count=3)]
+    assert len({task.digest for task in tasks}) == len({task.file_name for task in tasks}) == 6
+
+
+def test_the_first_run_of_each_case_comes_before_the_second_of_any(choose: Choose) -> None:
+    tasks = tasks_of(choose("cubic"), side="real", count=2)
+    assert [(task.case.key, task.number) for task in tasks] == [
+        ("slow/cubic", 0),
+        ("fast/cubic", 0),
+        ("slow/cubic", 1),
+        ("fast/cubic", 1),
+    ]
+
+
+def test_behind_a_policer_throughput_is_what_arrived() -> None:
+    policer = Policer(rate_mbps=2, bucket_bytes=30_000)
+    link = LinkSpec(rate_mbps=20, rtt_ms=40, buffer_pkts=100, behind=(policer,))
+    policed = Scenario(link=link, flows=(FlowSpec(cca="cubic"),), duration_s=5)
+    qos = simulate(policed)
+    assert figures_of(policed, qos).throughput_mbps == qos.goodput_mbps
+    # At most the bucket's rate and the bucket: 2 Mbit/s + 30,000 bytes in 5 s.
+    assert figures_of(policed, qos).throughput_mbps <= 2.048
+    assert qos.throughput_mbps > qos.goodput_mbps
+    plain = policed.model_copy(update={"link": LinkSpec(rate_mbps=20, rtt_ms=40, buffer_pkts=100)})
+    qos = simulate(plain)
+    assert figures_of(plain, qos).throughput_mbps == qos.throughput_mbps

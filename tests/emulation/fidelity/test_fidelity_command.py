@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune fidelity` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ccatune
+
+from .conftest import StandInKernel
+
+Capture = pytest.CaptureFixture[str]
+
+
+def told(capsys: Capture, plan_file: Path, *words: str, status: int = 0) -> str:
+    work = plan_file.parent / "work"
+    assert ccatune.run(["fidelity", "--plan", str(plan_file), "--work", str(work), *words]) == status
+    out, err = capsys.readouterr()
+    assert err == "" or status == 2
+    return out or err
+
+
+def test_help_has_an_example(capsys: Capture) -> None:
+    assert ccatune.run(["fidelity", "--help"]) == 0
+    assert "  ccatune fidelity --short\n" in capsys.readouterr().out
+
+
+def test_it_prints_each_error_and_each_target(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    del kernel
+    out = told(capsys, plan_file, "--enforce")
+    # A case is marked with ~ where the machine was busy.
+    assert [line.split()[0].rstrip("~") for line in out.splitlines() if line.startswith((" slow", " fast"))] == [
+        "slow/cubic",
+        "slow/reno",
+        "fast/cubic",
+    ]
+    assert "slow/gr: cannot run: vm: no guest in this test" in out
+    assert "holds  throughput within 5% in at least 90%: 3 of 3 (100.0%)" in out
+    assert "holds  p95 queueing delay never off by more than 30% or 15 ms: 0 of 3 are" in out
+    assert "slow/reno: explained, but within" in out
+    assert out.splitlines()[-1] == "fidelity: 3 cases compared, 1 without runs: all hold"
+
+
+def test_a_kernel_that_is_slower_falls_short_and_is_unexplained(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture
+) -> None:
+    kernel.slower = 0.8
+    out = told(capsys, plan_file, "--enforce", "--runner", "mahimahi", status=1)
+    assert "SHORT  throughput within 5% in at least 90%: 0 of 3 (0.0%)" in out
+    assert "fast/cubic: throughput +2" in out
+    assert out.count("    unexplained") == 2
+    assert "    emulation at fault: what a test says of it" in out
+    told(capsys, plan_file, "--kept", "--runner", "mahimahi")
+
+
+def test_json_says_the_same(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    kernel.slower = 0.9
+    found = json.loads(told(capsys, plan_file, "--json"))
+    assert not found["holds"]
+    assert found["not_run"] == {"slow/gr": "vm: no guest in this test"}
+    cubic = next(case for case in found["cases"] if case["case"] == "fast/cubic")
+    assert cubic["metrics"]["throughput"]["error_share"] == pytest.approx(1 / 0.9 - 1, abs=0.01)
+    assert (cubic["runs"], cubic["seeds"], cubic["unexplained"]) == (2, 3, True)
+
+
+def test_kept_runs_nothing(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    out = told(capsys, plan_file, "--kept", status=2)
+    assert out.splitlines()[-1] == "fidelity: 0 cases compared, 4 without runs: nothing to judge"
+    assert not kernel.ran
+    assert not (plan_file.parent / "work" / "runs").exists()
+
+
+def test_list_says_what_is_kept(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    told(capsys, plan_file, "--only", "fast/cubic", "--runs", "1")
+    ran = len(kernel.ran)
+    out = told(capsys, plan_file, "--list")
+    assert "fast/cubic  mahimahi  2 s, 1 of 2 real, 3 of 3 simulated" in out
+    assert "slow/gr     vm        cannot run: vm: no guest in this test" in out
+    assert out.splitlines()[-1] == "4 cases of 2 scenarios"
+    rows = json.loads(told(capsys, plan_file, "--list", "--json"))
+    assert [row["real"] for row in rows] == [0, 0, 0, 1]
+    assert len(kernel.ran) == ran
+
+
+def test_pictures_are_drawn(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    del kernel
+    errors, overlay = plan_file.with_name("errors.png"), plan_file.with_name("overlay.svg")
+    out = told(capsys, plan_file, "--only", "fast/cubic", "--plot", str(errors), "--overlay", str(overlay))
+    assert errors.read_bytes().startswith(b"\x89PNG")
+    assert "fast/cubic" in overlay.read_text(encoding="utf-8") or "<svg" in overlay.read_text(encoding="utf-8")
+    assert out.endswith(f"picture: {errors}\npicture: {overlay}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--only", "nothing"], "expected cases of the plan, got none by that name"),
+        (["--overlay", "x.png"], "--overlay: expected one case, got 4"),
+        (["--plot", "x.jpg"], "expected a picture ending in"),
+        (["--plan", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(plan_file: Path, capsys: Capture, words: list[str], message: str) -> None:
+    assert message in told(capsys, plan_file, *words, status=2)
+
+
+@pytest.mark.mahimahi
+def test_the_simulator_agrees_with_this_machines_kernel(tmp_path: Path, capsys: Capture) -> None:
+    """The short version of the campaign, with all the targets that the whole one is held to."""
+    status = ccatune.run(["fidelity", "--short", "--enforce", "--work", str(tmp_path)])
+    out = capsys.readouterr().out
+    assert status == 0, out
+    assert "fidelity: 8 cases compared: all hold" in out

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Errors, and the lines that a campaign is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from emulation.fidelity.campaign import Outcome
+from emulation.fidelity.judge import Comparison, compare, judge
+from emulation.fidelity.plan import Case, Plan
+from emulation.fidelity.results import Figures, Machine, RunResult
+
+Choose = Callable[..., list[Case]]
+
+
+def run(
+    throughput_mbps: float = 10.0, delay_ms: float = 100.0, resent: float = 0.02, *, idle_share: float = 0.8
+) -> RunResult:
+    figures = Figures(
+        throughput_mbps=throughput_mbps,
+        queueing_delay_p95_ms=delay_ms,
+        retransmission_rate=resent,
+        goodput_mbps=0.0,
+        queueing_delay_p50_ms=0.0,
+        rtt_p50_ms=0.0,
+        timeouts=0,
+    )
+    return RunResult(key="", figures=figures, machine=Machine(idle_share=idle_share, load=1.0))
+
+
+def compared(plan: Plan, case: Case, real: Sequence[RunResult], simulated: Sequence[RunResult]) -> Comparison:
+    (found,) = compare(plan, [Outcome(case, real=list(real), simulated=list(simulated))])
+    return found
+
+
+@pytest.fixture
+def case(choose: Choose) -> Case:
+    return choose("fast/cubic")[0]
+
+
+def test_medians_are_compared_and_spreads_stand_beside(plan: Plan, case: Case) -> None:
+    real = [run(10, 100, 0.01), run(20, 80, 0.02), run(11, 90, 0.04)]
+    simulated = [run(12, 99, 0.03), run(12.1, 101, 0.03), run(3, 95, 0.03)]
+    throughput, delay, resent = compared(plan, case, real, simulated).errors
+    assert (throughput.real.median, throughput.real.least, throughput.real.most) == (11, 10, 20)
+    assert throughput.error == pytest.approx(1)
+    assert throughput.share == pytest.approx(1 / 11)
+    assert (delay.error, delay.share) == (pytest.approx(9), pytest.approx(0.1))
+    assert delay.real.spread == pytest.approx(20)
+    # Percentage points: 3 % less 2 %.
+    assert resent.error == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("real_ms", "simulated_ms", "judged"),
+    [
+        (20, 25, "within"),
+        (20, 25.1, "outside"),
+        (20, 35, "outside"),
+        (20, 35.1, "beyond"),
+        (200, 220, "within"),
+        (200, 220.1, "outside"),
+        (200, 260, "outside"),
+        (200, 139.9, "beyond"),
+        (0, 5, "within"),
+    ],
+)
+def test_delay_is_judged_by_a_share_or_by_ms_whichever_is_more(
+    plan: Plan, case: Case, real_ms: float, simulated_ms: float, judged: str
+) -> None:
+    delay = compared(plan, case, [run(delay_ms=real_ms)], [run(delay_ms=simulated_ms)]).errors[1]
+    assert (delay.is_within, delay.is_beyond) == (judged == "within", judged == "beyond")
+
+
+@pytest.mark.parametrize(
+    ("simulated_mbps", "is_within", "is_beyond"),
+    [(10.5, True, False), (10.51, False, False), (8.5, False, False), (8.49, False, True)],
+)
+def test_throughput_is_judged_by_a_share(
+    plan: Plan, case: Case, simulated_mbps: float, is_within: bool, is_beyond: bool
+) -> None:
+    throughput = compared(plan, case, [run(10)], [run(simulated_mbps)]).errors[0]
+    assert (throughput.is_within, throughput.is_beyond) == (is_within, is_beyond)
+
+
+@pytest.mark.parametrize(("simulated", "is_within"), [(0.035, True), (0.0351, False), (0.005, True), (0.0, False)])
+def test_retransmissions_are_judged_by_points(plan: Plan, case: Case, simulated: float, is_within: bool) -> None:
+    resent = compared(plan, case, [run(resent=0.02)], [run(resent=simulated)]).errors[2]
+    assert resent.is_within == is_within
+    assert not resent.is_beyond, "no line for it was asked for"
+
+
+def test_a_case_without_runs_of_one_side_is_not_compared(plan: Plan, case: Case) -> None:
+    assert compare(plan, [Outcome(case, real=[run()]), Outcome(case, simulated=[run()])]) == []
+    assert judge(plan, []) == []
+
+
+def test_an_error_within_the_kernels_own_spread_is_outside_all_the_same(plan: Plan, case: Case) -> None:
+    throughput = compared(plan, case, [run(9), run(10), run(11)], [run(12)]).errors[0]
+    assert not throughput.is_within
+    assert throughput.is_of_the_spread
+
+
+def lines(plan: Plan, comparisons: Sequence[Comparison]) -> list[bool]:
+    """Whether each holds: throughput, its limit, delay, its limit, retransmissions, explained."""
+    return [verdict.holds for verdict in judge(plan, comparisons)]
+
+
+def test_shares_of_cases_are_judged_on_the_line(plan: Plan, case: Case) -> None:
+    good = compared(plan, case, [run()], [run()])
+    off = compared(plan, case, [run()], [run(11, 111, 0.036)])
+    nine_of_ten = [good] * 9 + [off]
+    assert lines(plan, nine_of_ten)[:5] == [True] * 5
+    four_of_five = [good] * 4 + [off]
+    assert lines(plan, four_of_five)[:5] == [False, True, True, True, True]
+    assert lines(plan, [good] * 3 + [off])[:5] == [False, True, False, True, False]
+
+
+def test_one_case_beyond_is_too_many(plan: Plan, case: Case) -> None:
+    good = compared(plan, case, [run()], [run()])
+    far = compared(plan, case, [run()], [run(11.6, 131)])
+    verdicts = judge(plan, [good] * 99 + [far])
+    assert [verdict.holds for verdict in verdicts] == [True, False, True, False, True, False]
+    assert verdicts[1].found == "1 of 100 are"
+
+
+def test_what_is_outside_has_to_be_explained(plan: Plan, choose: Choose) -> None:
+    explained, unexplained = choose("slow/reno")[0], choose("slow/cubic")[0]
+    off = [run()], [run(11)]
+    assert lines(plan, [compared(plan, explained, *off)])[-1]
+    assert not lines(plan, [compared(plan, unexplained, *off)])[-1]
+    assert compared(plan, unexplained, [run()], [run()]).is_unexplained is False
+
+
+def test_a_busy_machine_disturbs_its_own_kernel_and_no_guest(plan: Plan, choose: Choose) -> None:
+    real = [run(idle_share=0.1), run(idle_share=0.9)]
+    assert compared(plan, choose("fast/cubic")[0], real, [run()]).disturbed == 1
+    assert compared(plan, choose("slow/gr")[0], real, [run()]).disturbed == 0
