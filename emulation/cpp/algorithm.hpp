@@ -3,10 +3,12 @@
 // copies between the sender and kmod/core, and holds no algorithm itself.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "cca.h"
+#include "fetch.hpp"
 
 namespace ccatune {
 
@@ -42,6 +44,9 @@ public:
         return none;
     }
 
+    // Asks for what the next ACK will touch.
+    virtual void fetch_ahead() const { fetch(this, kMostStateBytes); }
+
     const cca_decision& decision() const { return decision_; }
     bool is_in_slow_start() const { return in_slow_start_; }          // window mode
     std::uint32_t least_burst_pkts() const { return least_burst_pkts_; }  // when paced
@@ -49,6 +54,8 @@ public:
     HostView host;
 
 protected:
+    static constexpr std::size_t kMostStateBytes = 320;  // of all but GR
+
     cca_decision decision_{};
     std::uint32_t least_burst_pkts_ = 2;  // tcp_min_tso_segs
     bool in_slow_start_ = false;

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "algorithm.hpp"
 #include "application.hpp"
+#include "fetch.hpp"
 #include "histogram.hpp"
 #include "random.hpp"
 #include "receiver.hpp"
@@ -17,7 +19,7 @@
 
 namespace ccatune {
 
-struct Flow {
+struct alignas(kLineBytes) Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
         : application(std::move(config.transfers)),
           sender(id, std::move(config.algorithm), application.begin(config.start)),
@@ -29,14 +31,14 @@ struct Flow {
     Application application;
     Sender sender;
     Receiver receiver;
+    FlowResult result;
     Random random;
     Instant start, stop;
     bool started = false;
-    FlowResult result;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;
     std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
-    FineLog rtt_hist;
+    std::unique_ptr<FineLog> rtt_hist = std::make_unique<FineLog>();  // large: it would stand between the flows
 };
 
 }  // namespace ccatune

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "fetch.hpp"
 #include "packet.hpp"
 #include "ring.hpp"
 #include "time.hpp"
@@ -21,7 +22,7 @@ namespace ccatune {
 
 class ReturningAcks {
 public:
-    struct Item {
+    struct alignas(kLineBytes) Item {
         Ack ack;
         std::uint32_t flow;
     };

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "audit.hpp"
+#include "fetch.hpp"
 #include "flow.hpp"
 #include "heap.hpp"
 #include "packet.hpp"
@@ -16,10 +17,9 @@ namespace {
 // Events between two looks at whether the run was cancelled: some milliseconds.
 constexpr std::uint32_t kEventsPerLook = 1u << 16;
 
-// From so many flows on they do not fit into a cache of the first level, which is told what comes next.
+// From so many flows on they do not fit into a cache of the first level, which is told what comes next (fetch.hpp).
 constexpr std::size_t kManyFlows = 8;
-constexpr std::size_t kLineBytes = 64;
-constexpr std::size_t kAlgorithmBytes = 256;  // of its state: most of what an ACK touches
+constexpr std::size_t kDeliveryBytes = sizeof(Receiver) + sizeof(FlowResult::delivered_pkts);  // as Flow has them
 
 // Sources of events, by their rank where times are equal: the link, the sampler,
 // four for each flow, and behind these the elements of the path and the ACKs' way
@@ -90,12 +90,13 @@ public:
 
 private:
     static std::uint32_t source(std::uint32_t flow, FlowSource which) { return kFlows + flow * kPerFlow + which; }
+    static std::uint32_t flow_of(std::uint32_t source) { return (source - kFlows) / kPerFlow; }
 
     void act(std::uint32_t source_id, Instant now) {
         if (source_id == kSampler) return sample(now);
         if constexpr (kElements)
             if (source_id >= first_element_) return act_element(source_id - first_element_, now);
-        const std::uint32_t id = (source_id - kFlows) / kPerFlow;
+        const std::uint32_t id = flow_of(source_id);
         Flow& flow = flows_[id];
         switch ((source_id - kFlows) % kPerFlow) {
             case kSenderTimer:
@@ -107,6 +108,7 @@ private:
                 live(now, id, flow);
         }
         schedule(id, flow);
+        if (flows_.size() >= kManyFlows) fetch_for_timers();
     }
 
     // Starts the flow, its next transfer, or stops it.
@@ -181,32 +183,43 @@ private:
         const auto [ack, id] = acks_.front();
         Flow& flow = flows_[id];
         acks_.pop();
-        if (flows_.size() >= kManyFlows) fetch_ahead();
+        if (flows_.size() >= kManyFlows) fetch_for_acks();
         if (audit_) [[unlikely]]
             audit_->take_ack(id, flow, ack);
         const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
-        if (measuring_ && sampled) flow.rtt_hist.add(flow.sender.last_rtt());
+        if (measuring_ && sampled) flow.rtt_hist->add(flow.sender.last_rtt());
         if (flow.sender.is_complete()) [[unlikely]]
             finish_transfer(now, id, flow);
         schedule(id, flow);
     }
 
-    // Into the cache, while this ACK is worked on: the flow of the next one but one, and the segments of the next one,
-    // whose flow is there by now.
-    void fetch_ahead() const {
+    // For the ACKs to come, while this one is worked on: first the sender, then what that points to, and so on.
+    void fetch_for_acks() const {
         std::uint32_t id;
-        if (acks_.ahead(1, &id)) fetch(&flows_[id].sender, sizeof(Sender));
-        if (acks_.ahead(0, &id)) {
-            const Scoreboard& board = flows_[id].sender.scoreboard();
-            __builtin_prefetch(&board[board.una()]);
-            __builtin_prefetch(&board[board.next()], 1);
-            fetch(&flows_[id].sender.algorithm(), kAlgorithmBytes);
+        if (acks_.ahead(2, &id)) fetch(&flows_[id].sender, sizeof(Sender));
+        if (acks_.ahead(1, &id)) {
+            fetch_segments(flows_[id].sender);
+            fetch(&flows_[id].sender.algorithm(), kLineBytes);
         }
+        if (!acks_.ahead(0, &id)) return;
+        flows_[id].sender.algorithm().fetch_ahead();
+        flows_[id].rtt_hist->fetch_ahead(flows_[id].sender.last_rtt());
     }
 
-    static void fetch(const void* what, std::size_t bytes) {
-        const char* from = static_cast<const char*>(what);
-        for (std::size_t offset = 0; offset < bytes; offset += kLineBytes) __builtin_prefetch(from + offset);
+    // For the timers to come: the sender of the next but one, what that of the next one points to.
+    void fetch_for_timers() const {
+        const std::uint32_t second = heap_.second(), first = heap_.first();
+        if (second >= kFlows && second < first_element_) fetch(&flows_[flow_of(second)].sender, sizeof(Sender));
+        if (first < kFlows || first >= first_element_) return;
+        const Sender& sender = flows_[flow_of(first)].sender;
+        fetch_segments(sender);
+        fetch(&sender.algorithm(), kLineBytes);
+    }
+
+    static void fetch_segments(const Sender& sender) {
+        const Scoreboard& board = sender.scoreboard();
+        __builtin_prefetch(&board[board.una()]);
+        __builtin_prefetch(&board[board.next()], 1);
     }
 
     // The receiver's timer: early, or with an ACK that is due.
@@ -235,7 +248,7 @@ private:
 
     void serve(Instant now) {
         if (flows_.size() >= kManyFlows && link_.queued() > 1)
-            fetch(&flows_[link_.waiting(1).flow].receiver, sizeof(Receiver));
+            fetch(&flows_[link_.waiting(1).flow].receiver, kDeliveryBytes);
         if (measuring_)
             while (now >= window_end_) next_window();
         link_.serve(now, [&](const Packet& packet) { deliver(now, packet); });
@@ -401,7 +414,7 @@ private:
             r.all_sent_pkts = c.sent;
             r.transfers = flow.application.results();
             r.turns = flow.sender.algorithm().turns();
-            r.rtt_hist.assign(flow.rtt_hist.counts().begin(), flow.rtt_hist.counts().end());
+            r.rtt_hist.assign(flow.rtt_hist->counts().begin(), flow.rtt_hist->counts().end());
             result_.flows.push_back(std::move(r));
         }
         return std::move(result_);
