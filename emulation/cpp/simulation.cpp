@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "accounts.hpp"
 #include "audit.hpp"
 #include "fetch.hpp"
 #include "flow.hpp"
@@ -51,7 +52,7 @@ public:
                   [this](Instant now, const Packet& packet) { receive(now, packet); }),
           first_element_(kFlows + static_cast<std::uint32_t>(flows.size()) * kPerFlow),
           heap_(first_element_ + (kElements ? before_.size() + behind_.size() + 1 : 0)),
-          measured_from_(Instant{} + config.warmup),
+          accounts_(Accounts::Parts{config, link_, before_, behind_, ack_path_, flows_}),
           end_(Instant{} + config.duration) {
         if (!config.acks.is_plain()) ack_path_.emplace(config.acks);
         if (config.audit) audit_.emplace(flows.size());
@@ -61,7 +62,6 @@ public:
             heap_.move(source(id, kLife), flows_.back().start);
         }
         if (config.sample_every.ns > 0) heap_.move(kSampler, Instant{} + config.sample_every);
-        open_window(measured_from_);
     }
 
     SimulationResult run(const std::atomic<bool>* cancel) {
@@ -70,7 +70,7 @@ public:
             const Instant link_at = link_.next_at(), acks_at = acks_.first_at(), others_at = heap_.first_at();
             const Instant now = std::min(std::min(link_at, acks_at), others_at);
             if (now >= end_) break;
-            if (!measuring_ && now >= measured_from_) begin_measuring();
+            accounts_.reach(now);
             if (audit_) [[unlikely]]
                 audit_->begin_event(now);
             if (now == link_at)
@@ -84,8 +84,7 @@ public:
                 check_accounts();
         }
         if (audit_) check_end();
-        if (!measuring_) begin_measuring();
-        return finish();
+        return accounts_.finish();
     }
 
 private:
@@ -93,7 +92,10 @@ private:
     static std::uint32_t flow_of(std::uint32_t source) { return (source - kFlows) / kPerFlow; }
 
     void act(std::uint32_t source_id, Instant now) {
-        if (source_id == kSampler) return sample(now);
+        if (source_id == kSampler) {
+            accounts_.sample(now);
+            return heap_.move(kSampler, now + config_.sample_every);
+        }
         if constexpr (kElements)
             if (source_id >= first_element_) return act_element(source_id - first_element_, now);
         const std::uint32_t id = flow_of(source_id);
@@ -187,7 +189,7 @@ private:
         if (audit_) [[unlikely]]
             audit_->take_ack(id, flow, ack);
         const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
-        if (measuring_ && sampled) flow.rtt_hist->add(flow.sender.last_rtt());
+        if (sampled) accounts_.add_rtt(flow);
         if (flow.sender.is_complete()) [[unlikely]]
             finish_transfer(now, id, flow);
         schedule(id, flow);
@@ -249,24 +251,15 @@ private:
     void serve(Instant now) {
         if (flows_.size() >= kManyFlows && link_.queued() > 1)
             fetch(&flows_[link_.waiting(1).flow].receiver, kDeliveryBytes);
-        if (measuring_)
-            while (now >= window_end_) next_window();
+        accounts_.turn_windows(now);
         link_.serve(now, [&](const Packet& packet) { deliver(now, packet); });
     }
 
     void deliver(Instant now, const Packet& packet) {
         Flow& flow = flows_[packet.flow];
-        ++result_.all_packets;
-        ++flow.result.delivered_pkts;
-        last_delay_ = now - packet.queued_at;
-        if (measuring_) {
-            ++window_.packets;
-            window_.hist[CompactBins::bin_of(ticks_of(last_delay_))]++;
-            if (config_.fine_histogram) delays_.add(last_delay_);
-            result_.delay_sum_s += last_delay_.s();
-        }
+        accounts_.deliver(now, packet, flow);
         if (chance_.happens(flow.random)) {
-            ++result_.lost_at_random;
+            accounts_.lose_at_random();
             return;
         }
         if (!kElements || behind_.empty())
@@ -286,23 +279,10 @@ private:
             schedule_receiver(packet.flow, flow);
     }
 
-    // --- accounting
-
     [[gnu::noinline, gnu::cold]] void check_accounts() {
         std::uint64_t sent = 0;
         for (const Flow& flow : flows_) sent += flow.sender.counters().sent;
-        std::vector<Audit::Row> rows;
-        const auto add = [&](const Path& path) {
-            for (std::size_t i = 0; i < path.size(); ++i)
-                rows.push_back({path[i].entered(), path[i].passed(), path[i].dropped(), path[i].held()});
-        };
-        add(before_);
-        const std::uint64_t dropped = link_.full_drops() + link_.codel_drops(), held = link_.queued();
-        rows.push_back({link_.entered(), result_.all_packets, dropped, held});
-        const std::uint64_t survived = result_.all_packets - result_.lost_at_random;
-        rows.push_back({result_.all_packets, survived, result_.lost_at_random, 0});
-        add(behind_);
-        audit_->check_path(sent, rows);
+        audit_->check_path(sent, accounts_.rows());
         audit_->check_acks(ack_path_ ? ack_path_->held() : 0, acks_.size());
     }
 
@@ -310,114 +290,6 @@ private:
     void check_end() {
         if (heap_.first_at() != Instant::never() || !acks_.empty() || link_.queued() != 0) return;
         for (std::uint32_t id = 0; id < flows_.size(); ++id) audit_->check_end(id, flows_[id]);
-    }
-
-    void begin_measuring() {
-        measuring_ = true;
-        for (Flow& flow : flows_) {
-            flow.result.delivered_pkts = 0;
-            flow.goodput_base = flow.receiver.in_order();
-            flow.sender_base = flow.sender.counters();
-        }
-        for (std::size_t i = 0; i < before_.size() + behind_.size(); ++i) element(i).begin_measuring();
-        if (ack_path_) ack_path_->begin_measuring();
-    }
-
-    void open_window(Instant at) {
-        window_ = WindowResult{};
-        window_.start_ms = at.ns / 1'000'000;
-        window_start_ = at;
-        window_end_ = config_.window.ns > 0 ? std::min(at + config_.window, end_) : end_;
-    }
-
-    void close_window(Instant at) {
-        window_.capacity_bytes = link_.capacity_bytes(window_start_, at);
-        window_.delivered_bytes = window_.packets * kWireBytes;
-        result_.capacity_bytes += window_.capacity_bytes;
-        result_.packets += window_.packets;
-        result_.windows.push_back(window_);
-    }
-
-    void next_window() {
-        close_window(window_end_);
-        open_window(window_end_);
-    }
-
-    void sample(Instant now) {
-        const double span_s = config_.sample_every.s();
-        const double capacity =
-            static_cast<double>(link_.capacity_bytes(now - config_.sample_every, now)) * 8e-6 / span_s;
-        for (std::uint32_t id = 0; id < flows_.size(); ++id) {
-            Flow& flow = flows_[id];
-            const std::uint64_t resent = flow.sender.counters().retransmitted;
-            const cca_decision& d = flow.sender.algorithm().decision();
-            const double rate = static_cast<double>(series_delivered(flow)) * kWireBytes * 8e-6 / span_s;
-            result_.series.push_back({now.s(), capacity, rate, flow.sender.last_rtt().s() * 1e3,
-                                      static_cast<double>(link_.queued()), last_delay_.s() * 1e3,
-                                      static_cast<double>(d.cwnd_pkts),
-                                      static_cast<double>(d.pacing_bytes_per_s) * 8e-6,
-                                      static_cast<double>(resent - flow.sampled_resent_pkts), id,
-                                      flow.sender.algorithm().mode()});
-            flow.sampled_resent_pkts = resent;
-        }
-        sample_elements(now);
-        heap_.move(kSampler, now + config_.sample_every);
-    }
-
-    // In the order of a packet's way: before, the link, its random loss, behind.
-    std::vector<ElementResult> elements() const {
-        std::vector<ElementResult> rows;
-        for (std::size_t i = 0; i < before_.size(); ++i) rows.push_back(before_[i].result());
-        const std::uint64_t dropped = link_.full_drops() + link_.codel_drops();
-        rows.push_back({result_.all_packets + dropped + link_.queued(), result_.all_packets, dropped,
-                        link_.codel_drops(), link_.queued(), {}});
-        if (config_.loss > 0)
-            rows.push_back({result_.all_packets, result_.all_packets - result_.lost_at_random, result_.lost_at_random,
-                            0, 0, {}});
-        for (std::size_t i = 0; i < behind_.size(); ++i) rows.push_back(behind_[i].result());
-        return rows;
-    }
-
-    void sample_elements(Instant now) {
-        const std::vector<ElementResult> rows = elements();
-        sampled_drops_.resize(rows.size());
-        result_.element_series.time_s.push_back(now.s());
-        for (std::size_t i = 0; i < rows.size(); ++i) {
-            result_.element_series.dropped.push_back(rows[i].dropped - sampled_drops_[i]);
-            result_.element_series.inside.push_back(rows[i].inside);
-            sampled_drops_[i] = rows[i].dropped;
-        }
-    }
-
-    std::uint64_t series_delivered(Flow& flow) {
-        const std::uint64_t since = flow.result.delivered_pkts >= flow.sampled_pkts
-                                        ? flow.result.delivered_pkts - flow.sampled_pkts
-                                        : flow.result.delivered_pkts;  // measuring began in between
-        flow.sampled_pkts = flow.result.delivered_pkts;
-        return since;
-    }
-
-    SimulationResult finish() {
-        while (window_end_ < end_) next_window();
-        close_window(end_);
-        result_.delivered_bytes = result_.packets * kWireBytes;
-        result_.dropped = link_.full_drops() + link_.codel_drops();
-        result_.queued = link_.queued();
-        result_.elements = elements();
-        if (ack_path_) result_.acks = ack_path_->result();
-        if (config_.fine_histogram) result_.delay_hist = delays_.counts();
-        for (Flow& flow : flows_) {
-            FlowResult& r = flow.result;
-            const SenderCounters& c = flow.sender.counters();
-            r.goodput_pkts = flow.receiver.in_order() - flow.goodput_base;
-            r.sender = c - flow.sender_base;
-            r.all_sent_pkts = c.sent;
-            r.transfers = flow.application.results();
-            r.turns = flow.sender.algorithm().turns();
-            r.rtt_hist.assign(flow.rtt_hist->counts().begin(), flow.rtt_hist->counts().end());
-            result_.flows.push_back(std::move(r));
-        }
-        return std::move(result_);
     }
 
     const SimulationConfig& config_;
@@ -430,13 +302,8 @@ private:
     ReturningAcks acks_;
     std::vector<Flow> flows_;
     std::optional<Audit> audit_;
-    Instant measured_from_, end_, window_start_, window_end_;
-    bool measuring_ = false;
-    Duration last_delay_{};
-    DelayHistogram delays_;
-    std::vector<std::uint64_t> sampled_drops_;
-    WindowResult window_{};
-    SimulationResult result_;
+    Accounts accounts_;
+    Instant end_;
 };
 
 }  // namespace
