@@ -6,7 +6,7 @@
     scaling   the same jobs on one thread and on two, by short turns, so that a processor that becomes
               slower or faster meanwhile does so for both: the ratio of the times
     base      packets per second of one cubic flow and of one bbr flow, the link a constant 20 Mbit/s
-    flows     processor time a packet with 1, 10, 100 and 1,000 GR flows in one simulation, each with the same load:
+    flows     processor time a packet with 10, 100 and 1,000 GR flows in one simulation, each with the same load:
               a share of 2 Mbit/s of the link and 100 packets of its buffer, starts spread over a second
     core      ns an ACK of each algorithm's core alone
 
@@ -14,10 +14,11 @@ Speed and scaling are told by processor time too: on a busy machine that says wh
 Only wall time counts for the targets: 4 million packets per second (2 million for cubic and bbr), two threads at
 least 1.8 times one. Medians of `repeats` runs.
 
-Linear in the number of flows means that a packet costs the same however many there are. It cannot quite: one flow's
+Linear in the number of flows means that a packet costs the same however many there are. It cannot quite: ten flows'
 state lies in the first-level cache, that of a hundred in the second, that of a thousand in the third or in memory, and
-a queue of events is deeper by the logarithm of their number. What is judged is that there is no more to it: at 1,000
-flows a packet takes at most 1.5 times what it takes at 100.
+the heap of timers is six steps deep instead of two or three. What is judged is that there is no more to it: at 1,000
+flows a packet takes at most MOST_FLOWS_RATIO times what it takes at 10. A search over all flows at each event would
+make that a hundred.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ Figures = dict[str, float]
 TARGET_PKTS_PER_S = 4e6
 TARGET_BASE_PKTS_PER_S = 2e6
 TARGET_SCALING = 1.8
-MOST_FLOWS_RATIO = 1.5
-FLOW_COUNTS = (1, 10, 100, 1000)
+MOST_FLOWS_RATIO = 2.5
+FLOW_COUNTS = (10, 100, 1000)
 BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
 JOBS = 32
@@ -116,21 +117,21 @@ def measure_base(duration_s: float) -> Figures:
 
 
 def flows_scenario(count: int, duration_s: float) -> Scenario:
-    """That many GR flows with 2 Mbit/s each; the packets of a run do not depend on their number."""
+    """That many GR flows with 2 Mbit/s each, long enough that their beginnings count for little."""
     link = LinkSpec(rate_mbps=2.0 * count, buffer_pkts=100 * count)
     flows = tuple(FlowSpec(start_s=i / count) for i in range(count))
-    return Scenario(name="bench", link=link, flows=flows, duration_s=max(3.0, duration_s / count))
+    return Scenario(name="bench", link=link, flows=flows, duration_s=max(3.0, duration_s / 120, duration_s / count))
 
 
 def measure_flows(duration_s: float) -> Figures:
-    """Processor time a delivered packet by the number of flows, and how much more it is at 1,000 than at 100."""
+    """Processor time a delivered packet by the number of flows, and how much more it is at 1,000 than at 10."""
     ns = {}
     for count in FLOW_COUNTS:
         spent, packets = spent_on_run(flows_scenario(count, duration_s))
         ns[count] = spent.cpu_s * 1e9 / packets
     return {
         **{f"flows_{count}_ns_per_pkt": ns[count] for count in FLOW_COUNTS},
-        "flows_1000_by_100": ns[1000] / ns[100],
+        "flows_1000_by_10": ns[1000] / ns[10],
     }
 
 
@@ -217,7 +218,7 @@ def bench(*, repeats: int, duration_s: float, enforce: bool, as_json: bool) -> N
         **{f"{cca}_pkts_per_s": TARGET_BASE_PKTS_PER_S for cca in BASE_CCAS},
         "two_threads_by_one": TARGET_SCALING,
     }
-    limits = {"flows_1000_by_100": MOST_FLOWS_RATIO}
+    limits = {"flows_1000_by_10": MOST_FLOWS_RATIO}
     missed = [name for name, least in targets.items() if medians.get(name, 0.0) < least]
     missed += [name for name, most in limits.items() if medians[name] > most]
     if as_json:
@@ -249,7 +250,7 @@ def print_figures(medians: dict[str, float], runs: dict[str, list[float]], misse
         ("two_threads_by_one", "two threads by one", 1.0, f">= {TARGET_SCALING:g}"),
         ("two_threads_by_one_cpu", "  by processor time", 1.0, ""),
         *((f"flows_{count}_ns_per_pkt", f"ns a packet, {count} flows", 1.0, "") for count in FLOW_COUNTS),
-        ("flows_1000_by_100", "  1,000 flows by 100", 1.0, f"<= {MOST_FLOWS_RATIO:g}"),
+        ("flows_1000_by_10", "  1,000 flows by 10", 1.0, f"<= {MOST_FLOWS_RATIO:g}"),
         ("gr_ns_per_ack", "GR's core, ns an ACK", 1.0, ""),
         ("reno_ns_per_ack", "  Reno's", 1.0, ""),
         ("cubic_ns_per_ack", "  CUBIC's", 1.0, ""),
