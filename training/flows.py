@@ -53,12 +53,19 @@ def core_version() -> str:
     Where they were left out (an installed wheel), over the built engine.
     """
     content = hashlib.sha256()
+    for path in sources():
+        content.update(path.name.encode() + b"\0" + path.read_bytes())
+    return content.hexdigest()
+
+
+def sources() -> list[Path]:
+    """The files that `core_version` is a digest of."""
+    paths: list[Path] = []
     for package, folder, patterns in _SOURCES:
         root = Path(str(package.__file__)).parent
         found = sorted(p for pattern in patterns for p in (root / folder).glob(pattern))
-        for path in found or sorted(root.glob("_engine*.so")):
-            content.update(path.name.encode() + b"\0" + path.read_bytes())
-    return content.hexdigest()
+        paths += found or sorted(root.glob("_engine*.so"))
+    return paths
 
 
 def default_values(cca: str) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from links import constant, recording, study
 
-from training.flows import EpochRunner, core_version, epoch_scenario, objectives, reference_text
+from training.flows import EpochRunner, core_version, epoch_scenario, objectives, reference_text, sources
 from training.objective import Pool
 from training.states import StateEpoch
 
@@ -14,6 +14,12 @@ POINT = (20_000, 2000, 30_000)
 def test_the_core_version_is_a_digest_that_stays() -> None:
     assert len(core_version()) == 64
     assert core_version() == core_version()
+
+
+def test_the_core_version_is_of_core_and_simulator() -> None:
+    assert {"gr.h", "params.def", "sender.hpp", "link.hpp", "gr_algorithm.hpp", "simulation.cpp"} <= {
+        path.name for path in sources()
+    }
 
 
 def test_an_epoch_is_measured_from_its_begin_and_runs_from_before() -> None:
