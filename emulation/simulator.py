@@ -167,8 +167,8 @@ class _Jobs:
 def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
-    audit: check at every event that packets, ACKs, marks and times add up (emulation/cpp/audit.hpp says how), and at
-    an end at which nothing is left to happen that all is acknowledged; the result is the same.
+    audit: check at every event that packets, ACKs, marks and times add up (emulation/cpp/simulation/audit.hpp says
+    how), and at an end at which nothing is left to happen that all is acknowledged; the result is the same.
 
     Raises:
         EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take, or,

@@ -43,7 +43,7 @@ __all__ = [
 
 Ran = Callable[[float], None]
 
-_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*.hpp", "simulation.cpp")))
+_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*/*.hpp", "simulation/*.cpp")))
 
 
 @cache

@@ -4,7 +4,7 @@
     python -m tests.prove.fuzz_scenarios --count 100000
     python -m tests.prove.fuzz_scenarios --from 4711 --count 1     that one again
 
-emulation/cpp/audit.hpp says what is checked: no packet lost from accounting, no ACK beyond what was sent, nothing
+emulation/cpp/simulation/audit.hpp says what is checked: no packet lost from accounting, no ACK beyond what was sent, nothing
 negative in flight, no clock that goes back, everything acknowledged in the end. Here: every transfer of a flow that
 is not stopped is complete.
 

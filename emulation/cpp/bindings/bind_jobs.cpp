@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+// Jobs in, and their runs on threads without the GIL.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bindings/arrays.hpp"
+#include "run/jobs.hpp"
+#include "run/pool.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace ccatune;
+
+namespace {
+
+using U32Matrix = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Called with the GIL released: takes it to look for signals and to tell how far it is.
+std::function<void(std::size_t)> watcher(const nb::object& progress) {
+    return [&progress](std::size_t done) {
+        const nb::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        if (!progress.is_none()) progress(done);
+    };
+}
+
+std::vector<SimulationResult> run(const std::vector<Job>& jobs, unsigned threads, const nb::object& progress) {
+    std::vector<SimulationResult> results(jobs.size());
+    const auto watch = watcher(progress);
+    const nb::gil_scoped_release no_gil;
+    const auto piece = [&](std::size_t i, const Cancel& cancel) { results[i] = run_job(jobs[i], cancel); };
+    run_pool(jobs.size(), threads, piece, watch);
+    return results;
+}
+
+Dict grid(const std::vector<Job>& jobs, U32Matrix params, unsigned threads, const nb::object& progress) {
+    const std::size_t sets = params.shape(0), columns = params.shape(1), n = jobs.size();
+    std::vector<std::uint64_t> capacity(n * sets), delivered(n * sets), packets(n * sets);
+    std::vector<std::uint32_t> hist(n * sets * CompactBins::kBins);
+    const auto watch = watcher(progress);
+    auto piece = [&](std::size_t i, const Cancel& cancel) {
+        Job job = jobs[i / sets];
+        const std::uint32_t* row = params.data() + (i % sets) * columns;
+        job.flows[0].params.assign(row, row + columns);
+        job.config.fine_histogram = false;
+        job.config.window = Duration{};
+        const SimulationResult result = run_job(job, cancel);
+        const WindowResult& all = result.windows.front();
+        capacity[i] = all.capacity_bytes;
+        delivered[i] = all.delivered_bytes;
+        packets[i] = all.packets;
+        std::copy(all.hist.begin(), all.hist.end(), hist.begin() + static_cast<std::ptrdiff_t>(i * CompactBins::kBins));
+    };
+    {
+        const nb::gil_scoped_release no_gil;
+        run_pool(n * sets, threads, piece, watch);
+    }
+    Dict out;
+    out["capacity_bytes"] = owned(std::move(capacity), {n, sets});
+    out["delivered_bytes"] = owned(std::move(delivered), {n, sets});
+    out["packets"] = owned(std::move(packets), {n, sets});
+    out["hist"] = owned(std::move(hist), {n, sets, CompactBins::kBins});
+    return out;
+}
+
+}  // namespace
+
+void bind_jobs(nb::module_& m);
+void bind_jobs(nb::module_& m) {
+    nb::class_<FlowJob>(m, "FlowJob", "A flow: its algorithm, parameters and table, and when it runs.")
+        .def(
+            "__init__",
+            [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
+               std::uint8_t delay_class, double start_s, std::optional<double> stop_s,
+               std::vector<Transfer> transfers, std::uint32_t client) {
+                new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
+                                   stop_s, std::move(transfers), client};
+            },
+            "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
+            "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
+            "transfers: none is data without end. client: whose buckets it draws from, numbered from 0.");
+    nb::class_<Job>(m, "Job", "One run.")
+        .def(
+            "__init__",
+            [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
+               std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
+               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit) {
+                new (self) Job{};
+                self->flows = std::move(flows);
+                SimulationConfig& c = self->config;
+                c.link = std::move(link);
+                c.before = std::move(before);
+                c.behind = std::move(behind);
+                c.acks = std::move(acks);
+                c.rtt = Duration::from_s(rtt_ms / 1000);
+                c.loss = loss;
+                c.duration = Duration::from_s(duration_s);
+                c.warmup = Duration::from_s(warmup_s);
+                c.window = Duration::from_s(window_s);
+                c.sample_every = Duration::from_s(sample_s);
+                c.seed = seed;
+                c.audit = audit;
+            },
+            "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
+            "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
+            "audit: check at every event that all adds up; RuntimeError says what does not.");
+    m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
+          "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
+    m.def("grid", &grid, "jobs"_a, "params"_a, "threads"_a, "progress"_a.none() = nb::none(),
+          "Run each job's first flow with each row of params: arrays [jobs, rows, ...].");
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// A queue in front of a link that serves it: the bottleneck, an access link, the
+// uplink of ACKs.
+//
+//   trace      as Mahimahi: each opportunity carries a number of bytes; a packet may
+//              need several and one may carry several packets; what is not used when
+//              the queue is empty is lost, also the rest of an opportunity; a packet
+//              that arrives at the very instant of an opportunity has missed it; the
+//              trace repeats with its period
+//   constant   one packet after the other, each for its bytes' time
+//   steps      the same, at a rate that changes (rate_steps.hpp)
+//
+// The queue is bounded (drop-tail), and CoDel (codel.hpp) may drop from its front
+// when a packet is about to be served.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "common/packet.hpp"
+#include "common/ring.hpp"
+#include "common/time.hpp"
+#include "path/codel.hpp"
+#include "path/opportunities.hpp"
+#include "path/rate_steps.hpp"
+
+namespace ccatune {
+
+// One of trace, steps and a rate above 0.
+struct LinkConfig {
+    std::shared_ptr<const Opportunities> trace;
+    std::shared_ptr<const RateSteps> steps;
+    double rate_bytes_per_s = 0;
+    std::int64_t start_ms = 0;  // in the trace
+    std::uint32_t opportunity_bytes = kWireBytes;
+    std::uint64_t buffer_pkts = 1000;
+    std::uint64_t buffer_bytes = UINT64_MAX;
+    std::optional<CodelConfig> codel;
+};
+
+// Items of kBytes each, with a field queued_at.
+template <class Item, std::uint32_t kBytes>
+class LinkOf {
+public:
+    explicit LinkOf(const LinkConfig& config) : config_(config) {
+        if (config_.codel) codel_.emplace(*config_.codel);
+        if (config_.trace) {
+            const auto& times = config_.trace->at_ms;
+            const std::int64_t period = config_.trace->period_ms;
+            base_ms_ = config_.start_ms / period * period;
+            next_ = static_cast<std::size_t>(
+                std::lower_bound(times.begin(), times.end(), config_.start_ms - base_ms_) - times.begin());
+            wrap();
+        } else if (!config_.steps && !(config_.rate_bytes_per_s > 0)) {
+            throw std::invalid_argument("link: expected a trace, steps or a rate above 0");
+        }
+    }
+
+    std::size_t queued() const { return queue_.size(); }
+    // The n-th in the queue; there are more than n.
+    const Item& waiting(std::size_t n) const { return queue_[n]; }
+    std::uint64_t entered() const { return entered_; }
+    std::uint64_t full_drops() const { return full_drops_; }
+    std::uint64_t codel_drops() const { return codel_drops_; }
+
+    // When the head of the queue may be served next; never while it is empty.
+    Instant next_at() const { return queue_.empty() ? Instant::never() : next_at_; }
+
+    // False: the buffer was full and the item is gone.
+    bool enqueue(Instant now, const Item& item) {
+        ++entered_;
+        // The limits hold for what waits, not for a packet that has begun to leave.
+        const std::uint64_t waiting = queue_.size() - (served_bytes_ != 0 ? 1 : 0);
+        if (waiting >= config_.buffer_pkts || (waiting + 1) * kBytes > config_.buffer_bytes) {
+            ++full_drops_;
+            return false;
+        }
+        if (queue_.empty()) become_busy(now);
+        Item queued = item;
+        queued.queued_at = now;
+        queue_.push(queued);
+        return true;
+    }
+
+    // Serves everything due now; deliver(item) for each item that is complete.
+    template <class Deliver>
+    void serve(Instant now, Deliver&& deliver) {
+        if (!config_.trace) {
+            const Item item = queue_.front();
+            queue_.pop();
+            if (codel_) [[unlikely]]
+                prepare(now);
+            if (!queue_.empty()) next_at_ = end_of_service(now);
+            deliver(item);
+            return;
+        }
+        while (!queue_.empty() && next_at_ <= now) {
+            std::uint32_t budget = config_.opportunity_bytes;
+            advance();
+            while (budget > 0 && !queue_.empty()) {
+                if (codel_ && served_bytes_ == 0) [[unlikely]]
+                    prepare(now);
+                const std::uint32_t used = std::min(budget, kBytes - served_bytes_);
+                budget -= used;
+                served_bytes_ += used;
+                if (served_bytes_ < kBytes) break;
+                served_bytes_ = 0;
+                const Item item = queue_.front();
+                queue_.pop();
+                deliver(item);
+            }
+        }
+    }
+
+    // How long a small packet that came now would wait: what a handshake meets.
+    Duration wait_of_probe(Instant now) const {
+        if (!config_.trace) {
+            if (queue_.empty()) return Duration{};
+            const auto behind = static_cast<std::int64_t>(queue_.size() - 1);
+            if (!config_.steps) return next_at_ - now + service_time() * behind;
+            return config_.steps->end_of(next_at_, static_cast<double>(behind) * kBytes) - now;
+        }
+        LinkOf idle = *this;
+        if (queue_.empty()) idle.become_busy(now);
+        for (std::uint64_t bytes = queue_.size() * kBytes - served_bytes_; bytes >= config_.opportunity_bytes;
+             bytes -= config_.opportunity_bytes)
+            idle.advance();
+        return idle.next_at_ - now;
+    }
+
+    // What the link could have carried in [from, to).
+    std::uint64_t capacity_bytes(Instant from, Instant to) const {
+        if (config_.steps) return config_.steps->bytes_until(to) - config_.steps->bytes_until(from);
+        if (!config_.trace) return static_cast<std::uint64_t>((to - from).s() * config_.rate_bytes_per_s);
+        const auto ceil_ms = [](Instant t) { return (t.ns + 999'999) / 1'000'000; };
+        return config_.trace->count(config_.start_ms + ceil_ms(from), config_.start_ms + ceil_ms(to)) *
+               config_.opportunity_bytes;
+    }
+
+private:
+    Duration service_time() const { return Duration::from_s(kBytes / config_.rate_bytes_per_s); }
+
+    Instant end_of_service(Instant now) const {
+        return config_.steps ? config_.steps->end_of(now, kBytes) : now + service_time();
+    }
+
+    // CoDel never empties the queue: it serves what has none behind it.
+    [[gnu::noinline]] void prepare(Instant now) {
+        codel_->prepare(now, queue_, [this] {
+            queue_.pop();
+            ++codel_drops_;
+        });
+    }
+
+    void become_busy(Instant now) {
+        served_bytes_ = 0;
+        if (!config_.trace) {
+            next_at_ = end_of_service(now);
+            return;
+        }
+        if (next_at_ > now) return;
+        // Opportunities that nobody used: near ones one by one, a long idle time by search.
+        const std::int64_t now_ms = now.ns / 1'000'000 + config_.start_ms;
+        const std::int64_t period = config_.trace->period_ms;
+        if (now_ms - base_ms_ >= period) {
+            base_ms_ = now_ms / period * period;
+            next_ = 0;
+        }
+        const auto& times = config_.trace->at_ms;
+        const auto after = std::upper_bound(times.begin() + static_cast<std::ptrdiff_t>(next_), times.end(),
+                                            static_cast<std::uint32_t>(now_ms - base_ms_));
+        next_ = static_cast<std::size_t>(after - times.begin());
+        wrap();
+    }
+
+    void advance() {
+        ++next_;
+        wrap();
+    }
+
+    void wrap() {
+        if (next_ == config_.trace->at_ms.size()) {
+            next_ = 0;
+            base_ms_ += config_.trace->period_ms;
+        }
+        next_at_ = Instant::from_ms(base_ms_ + config_.trace->at_ms[next_] - config_.start_ms);
+    }
+
+    LinkConfig config_;
+    Fifo<Item> queue_;
+    Instant next_at_{};
+    std::uint32_t served_bytes_ = 0;  // of the head of the queue
+    std::int64_t base_ms_ = 0;        // start of the trace's current period
+    std::size_t next_ = 0;            // the next opportunity in it
+    std::uint64_t entered_ = 0, full_drops_ = 0, codel_drops_ = 0;
+    std::optional<Codel> codel_;
+};
+
+using Link = LinkOf<Packet, kWireBytes>;
+
+}  // namespace ccatune

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// A bucket of B bytes that fills at R bytes a second and is full at first: what
+// takes a packet's bytes from it conforms, so that at most B + R t bytes conform
+// in any time t.
+//
+// Exact, in nano-bytes: R in whole bytes a second times whole nanoseconds.
+// Bounds: B < 2^32, so B in nano-bytes is below 4.3e18 < 2^63; a refill is
+// computed only below what is missing plus R, R at most 1.25e10 (1e5 Mbit/s).
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "common/time.hpp"
+
+namespace ccatune {
+
+class TokenBucket {
+public:
+    TokenBucket(std::uint64_t rate_bytes_per_s, std::uint64_t bucket_bytes)
+        : rate_bytes_per_s_(rate_bytes_per_s), full_(bucket_bytes * kNano), tokens_(full_) {
+        if (rate_bytes_per_s == 0 || rate_bytes_per_s > 12'500'000'000 || bucket_bytes > UINT32_MAX)
+            throw std::invalid_argument("bucket: expected a rate of 1 to 1.25e10 bytes/s and less than 2^32 bytes");
+    }
+
+    // Takes the bytes if they are there. now: never before that of an earlier call.
+    bool take(Instant now, std::uint32_t bytes) {
+        refill(now);
+        if (tokens_ < bytes * kNano) return false;
+        tokens_ -= bytes * kNano;
+        return true;
+    }
+
+    // When take() of so many bytes will succeed, at most B; as of the last call of take().
+    Instant ready_at(std::uint32_t bytes) const {
+        if (tokens_ >= bytes * kNano) return at_;
+        const std::uint64_t missing = bytes * kNano - tokens_;
+        return at_ + Duration{static_cast<std::int64_t>((missing + rate_bytes_per_s_ - 1) / rate_bytes_per_s_)};
+    }
+
+    // Whole bytes that are there at `now`.
+    std::uint64_t level_bytes(Instant now) {
+        refill(now);
+        return tokens_ / kNano;
+    }
+
+private:
+    static constexpr std::uint64_t kNano = 1'000'000'000;
+
+    void refill(Instant now) {
+        const auto elapsed_ns = static_cast<std::uint64_t>((now - at_).ns);
+        at_ = now;
+        if (elapsed_ns > (full_ - tokens_) / rate_bytes_per_s_)
+            tokens_ = full_;
+        else
+            tokens_ += elapsed_ns * rate_bytes_per_s_;
+    }
+
+    std::uint64_t rate_bytes_per_s_;
+    std::uint64_t full_, tokens_;  // nano-bytes
+    Instant at_{};                 // when tokens_ was right
+};
+
+}  // namespace ccatune

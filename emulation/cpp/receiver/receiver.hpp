@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// The receiver of a flow, with Linux's timing of ACKs.
+//
+//   at once   the first 16 segments, and 16 after silence (quick ACKs); each
+//             segment out of order, that fills a hole, or that came again (RFC
+//             5681 section 4.2, with the duplicate's number: DSACK, RFC 2883)
+//   else      every `ack_every` segments, or after the delay: `delay`, and up to
+//             200 ms where segments come 20 to 40 ms apart, for which half the
+//             old delay plus the gap is taken
+//   stretch   what arrives within `burst_gap` of each other is one burst, as
+//             GRO merges it: one ACK for up to `burst_pkts` segments (1: off)
+//   echo      the segment that next would have been, at the last ACK: with
+//             delayed ACKs the earlier one (RFC 7323 section 4.3)
+//   blocks    the range with the newest segment, then those reported before
+//
+// Sources for Linux: Sarolahti, Kuznetsov 2002, section 3; RFC 1122 4.2.3.2.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "common/packet.hpp"
+#include "common/time.hpp"
+#include "receiver/arrivals.hpp"
+#include "receiver/receive_window.hpp"
+
+namespace ccatune {
+
+struct ReceiverConfig {
+    std::uint32_t ack_every = 2;
+    Duration delay = Duration::from_ms(40);
+    std::uint32_t quick_acks = 16;
+    Duration silence = Duration::from_ms(300);  // of a round trip of 100 ms: the receiver's own timeout
+    std::uint32_t burst_pkts = 1;
+    Duration burst_gap = Duration::from_us(50);
+    std::uint32_t window_pkts = 1u << 30;
+    bool autotune = false;
+};
+
+class Receiver {
+public:
+    Receiver(std::uint32_t ack_every, Duration delay) : Receiver(ReceiverConfig{.ack_every = ack_every, .delay = delay}) {}
+    explicit Receiver(const ReceiverConfig& config)
+        : config_(config), window_(config.window_pkts, config.autotune), delay_(config.delay), quick_(config.quick_acks) {}
+
+    Instant timer_at() const { return unacked_ ? deadline_ : Instant::never(); }
+    std::uint32_t in_order() const { return arrivals_.next(); }
+    std::uint32_t window_pkts() const { return window_.pkts(); }
+
+    // True: send the ACK.
+    bool take(Instant now, const Packet& packet, Ack* ack) {
+        const bool had_hole = arrivals_.has_hole();
+        const bool in_order = packet.seq == arrivals_.next();
+        const bool is_new = arrivals_.add(packet.seq);
+        echo(packet);
+        if (is_new) {
+            window_.take(now, arrivals_.next());
+            adapt(now);
+        } else {
+            duplicate_ = packet.seq;
+            quick_ = config_.quick_acks;
+        }
+        if (!in_order && is_new) remember(packet.seq);
+        ++unacked_;
+        if (!in_order || had_hole || quick_ != 0) return flush(ack);
+        return ends_delay(now) && flush(ack);
+    }
+
+    // The timer, or the end of a burst.
+    bool flush(Ack* ack) {
+        const std::uint32_t next = arrivals_.next();
+        ack->cumulative = acked_ = next;
+        ack->window_pkts = window_.pkts();
+        ack->echo_tx = echo_tx_;
+        ack->echo_us = echo_us_;
+        ack->duplicate = duplicate_;
+        ack->block_count = 0;
+        if (arrivals_.has_hole()) put_blocks(ack);
+        duplicate_ = kNoNumber;
+        unacked_ = 0;
+        if (quick_) --quick_;
+        return true;
+    }
+
+private:
+    static constexpr Duration kMaxDelay = Duration::from_ms(200);
+
+    void echo(const Packet& packet) {
+        if (packet.seq > acked_ || packet.tx < echo_tx_) return;
+        echo_tx_ = packet.tx;
+        echo_us_ = packet.sent_us;
+    }
+
+    void adapt(Instant now) {
+        const Duration gap = now - last_at_;
+        last_at_ = now;
+        const Duration least = config_.delay;
+        if (gap.ns <= least.ns / 2) {
+            if (delay_ != least) delay_ = std::max(Duration{delay_.ns / 2} + Duration{least.ns / 2}, least);
+        } else if (gap < delay_) {
+            delay_ = std::clamp(Duration{delay_.ns / 2} + gap, least, std::max(least, kMaxDelay));
+        } else if (gap > config_.silence) {
+            quick_ = config_.quick_acks;
+        }
+    }
+
+    // An ordinary segment in order has come.
+    bool ends_delay(Instant now) {
+        if (unacked_ == 1) deadline_ = now + delay_;
+        if (unacked_ < config_.ack_every) return false;
+        if (unacked_ >= config_.burst_pkts) return true;
+        deadline_ = now + config_.burst_gap;
+        return false;
+    }
+
+    // The newest first; a number stands for the range that holds it now, each range once.
+    void remember(std::uint32_t seq) {
+        const std::uint32_t first = arrivals_.around(seq).first;
+        std::size_t i = 0;
+        while (i + 1 < recent_.size() && arrivals_.around(recent_[i]).first != first) ++i;
+        for (; i > 0; --i) recent_[i] = recent_[i - 1];
+        recent_[0] = seq;
+    }
+
+    void put_blocks(Ack* ack) {
+        for (const std::uint32_t seq : recent_) {
+            if (seq == kNoNumber || seq < arrivals_.next()) continue;
+            const SeqRange range = arrivals_.around(seq);
+            bool is_new = true;
+            for (std::uint32_t i = 0; i < ack->block_count; ++i) is_new &= ack->blocks[i].first != range.first;
+            if (is_new && range.last != range.first) ack->blocks[ack->block_count++] = range;
+        }
+    }
+
+    ReceiverConfig config_;
+    Arrivals arrivals_;
+    ReceiveWindow window_;
+    std::array<std::uint32_t, kMaxSackBlocks> recent_{kNoNumber, kNoNumber, kNoNumber};
+    Duration delay_;  // of the next ACK
+    Instant deadline_{}, last_at_{};
+    std::uint32_t acked_ = 0;  // the last ACK's number
+    std::uint32_t unacked_ = 0, quick_;
+    std::uint32_t echo_tx_ = 0, echo_us_ = 0;
+    std::uint32_t duplicate_ = kNoNumber;
+};
+
+}  // namespace ccatune

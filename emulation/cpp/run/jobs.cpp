@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "run/jobs.hpp"
+
+#include <stdexcept>
+
+#include "algorithms/bbr_algorithm.hpp"
+#include "algorithms/cubic_algorithm.hpp"
+#include "algorithms/gr_algorithm.hpp"
+#include "algorithms/reno_algorithm.hpp"
+
+namespace ccatune {
+
+std::uint32_t id_of(const std::string& cca) {
+    for (const auto& algorithm : cca_algorithms)
+        if (cca == algorithm.name) return algorithm.id;
+    throw std::invalid_argument("cca: expected an algorithm of the core, got " + cca);
+}
+
+namespace {
+
+// A struct of kmod/core that has a word for each line of params.def.
+template <class Params>
+Params params_of(const std::string& cca, const std::vector<std::uint32_t>& values) {
+    Params params;
+    if (values.size() * sizeof(std::uint32_t) != sizeof(params))
+        throw std::invalid_argument(cca + ": expected a value for each of its parameters");
+    for (std::uint32_t i = 0; i < values.size(); ++i) cca_param_set(&params, i, values[i]);
+    return params;
+}
+
+// Flows' hashes follow each other; what is drawn from them should not.
+std::uint32_t mix(std::uint32_t hash) {
+    hash = (hash ^ hash >> 16) * 0x7feb352du;
+    hash = (hash ^ hash >> 15) * 0x846ca68bu;
+    return hash ^ hash >> 16;
+}
+
+}  // namespace
+
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash) {
+    if (flow.cca == "fixed") {
+        if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
+        return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
+    }
+    if (flow.cca == "gr")
+        return std::make_unique<GrAlgorithm>(params_of<gr_params>(flow.cca, flow.params), flow.table, flow.delay_class,
+                                             hash);
+    if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
+    if (flow.cca == "cubic")
+        return std::make_unique<CubicAlgorithm>(CubicCore(params_of<cubic_params>(flow.cca, flow.params)));
+    if (flow.cca == "bbr")
+        return std::make_unique<Bbr1Algorithm>(params_of<bbr1_params>(flow.cca, flow.params), mix(hash));
+    if (flow.cca == "bbr3")
+        return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
+    throw std::invalid_argument("cca: expected gr, reno, cubic, bbr, bbr3 or fixed, got " + flow.cca);
+}
+
+SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
+    std::vector<FlowConfig> flows;
+    auto hash = static_cast<std::uint32_t>(job.config.seed);
+    for (const FlowJob& flow : job.flows)
+        flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
+                         flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
+                         flow.client});
+    return run_simulation(job.config, std::move(flows), &cancel);
+}
+
+}  // namespace ccatune

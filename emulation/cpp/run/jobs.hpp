@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// What Python asks for, as plain data that threads may read; a run is made of
+// it on the thread that runs it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "algorithms/table.hpp"
+#include "simulation/simulation.hpp"
+
+namespace ccatune {
+
+struct FlowJob {
+    std::string cca;
+    std::vector<std::uint32_t> params;  // in the order of params.def
+    std::shared_ptr<Table> table;
+    std::uint8_t delay_class = 0;
+    double start_s = 0;
+    std::optional<double> stop_s;
+    std::vector<Transfer> transfers;
+    std::uint32_t client = 0;
+};
+
+struct Job {
+    SimulationConfig config;
+    std::vector<FlowJob> flows;
+};
+
+// The CCA_ID_ of an algorithm of the core.
+std::uint32_t id_of(const std::string& cca);
+
+// hash: whatever tells one flow from another.
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash);
+
+SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel);
+
+}  // namespace ccatune

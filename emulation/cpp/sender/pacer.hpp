@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// When the next segment may leave at a pacing rate. As Linux's TSO sizing has
+// it, segments leave in bursts of what the rate carries in 1/1024 s:
+//
+//   burst = clamp(rate / 1024 s / MSS, least, 44)     44: 64 KiB, the largest TSO packet
+//
+// `least` is two for most algorithms (tcp_min_tso_segs). Single segments, each
+// waiting for the delayed ACK, would show a slow flow a round trip 40 ms too
+// long. Up to 35 Mbit/s bursts are pairs.
+//
+// Limits: the growth of bursts for round trips below 4 ms (tcp_tso_rtt_log) is
+// left out. A burst that the window cut short goes on when that opens.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/time.hpp"
+
+namespace ccatune {
+
+class Pacer {
+public:
+    void restart(Instant now) { next_at_ = now; }
+    bool may_send(Instant now) const { return left_ != 0 || now >= next_at_; }
+    Instant next_at() const { return next_at_; }
+
+    // A segment leaves now. rate 0: not paced.
+    void sent(Instant now, std::uint64_t bytes_per_s, std::uint32_t least_pkts, std::uint32_t mss_bytes) {
+        if (!bytes_per_s) {
+            next_at_ = now;
+            left_ = 0;
+            return;
+        }
+        if (bytes_per_s != bytes_per_s_) {
+            bytes_per_s_ = bytes_per_s;
+            gap_ = Duration{static_cast<std::int64_t>(mss_bytes * 1'000'000'000ull / bytes_per_s)};
+            burst_pkts_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes_per_s >> 10) / mss_bytes, kMaxBurstPkts));
+        }
+        left_ = (left_ == 0 ? std::max(burst_pkts_, least_pkts) : left_) - 1;
+        // A timer that fired late (the window was closed) earns no burst.
+        next_at_ = std::max(next_at_ + gap_, now);
+    }
+
+private:
+    static constexpr std::uint32_t kMaxBurstPkts = 44;
+
+    Instant next_at_{};
+    std::uint64_t bytes_per_s_ = 0;  // that gap_ and burst_pkts_ are of
+    Duration gap_{};
+    std::uint32_t burst_pkts_ = 0;
+    std::uint32_t left_ = 0;  // segments that may go with the last one
+};
+
+}  // namespace ccatune

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// A TCP sender as Linux's, in whole segments. What happens is here; what is
+// known, and by which rule it is judged, has a file for each concept:
+//
+//   connection.hpp   an ACK's marks and samples, episodes, what is told
+//   scoreboard.hpp   which segment has arrived, is lost, is in flight (RFC 6675)
+//   rack.hpp         what is lost: time, a reordering window, DSACKs (RFC 8985)
+//   loss_probe.hpp   the probe of a tail that nothing tells of (RFC 8985)
+//   rto.hpp          round-trip time, timeout (RFC 6298)
+//   undo.hpp         what was spurious (RFC 3522, 5682, 3708)
+//   rate_sample.hpp  delivery rate, application-limited marks
+//   cwnd_usage.hpp   whether the window is what limits
+//   pacer.hpp        bursts at the pacing rate
+//   window_algorithm.hpp, prr.hpp   the host of window mode
+//
+//            first loss                     timeout
+//   OPEN ---------------> RECOVERY ----------------------> LOSS <--+ timeout
+//    ^ ^                     |  ^   a retransmission is lost |     |
+//    | |                     |  +----------------------------+     |
+//    | +-- all outstanding then is acknowledged, or undone --+-----+
+//
+// An ACK: what it delivers (blocks, then the number); samples; undo; the end of
+// an episode; losses; the algorithm; sending; timers. One timer, as in Linux,
+// is a timeout, a probe, or the end of the reordering window.
+//
+// The seam to the rest of the engine: start(), supply(), on_ack(), on_timer(),
+// timer_at() and the packets it hands to `send`.
+//
+// DEVIATION: a probe that repeats a segment in flight does not count twice in
+// flight, and probes and the segment that a timeout repeats wait for no pacing.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "sender/connection.hpp"
+
+namespace ccatune {
+
+class Sender : public Connection {
+public:
+    // size_pkts: what the application has to send at first; kNoNumber: without end.
+    Sender(std::uint32_t flow, std::unique_ptr<Algorithm> algorithm, std::uint32_t size_pkts)
+        : Connection(flow, std::move(algorithm), size_pkts) {}
+
+    // handshake_rtt: what the exchange of SYNs, which is not simulated, has shown.
+    template <class Send>
+    void start(Instant now, Duration handshake_rtt, Send&& send) {
+        cca_start start{};
+        start.now_us = now.us();
+        start.rtt_us = static_cast<u32>(handshake_rtt.us());
+        start.cwnd_pkts = kInitialWindow;
+        start.mss_bytes = kMssBytes;
+        last_rtt_us_ = start.rtt_us;
+        rto_.sample(last_rtt_us_, false);
+        pacer_.restart(now);
+        used_at_ = last_sent_at_ = now;
+        running_ = true;
+        algorithm_->start(start);
+        send_what_may(now, send);
+    }
+
+    // The window that the receiver's SYN offers; without it none binds, ever.
+    void offer_window(std::uint32_t window_pkts) { window_end_ = window_pkts; }
+
+    void stop() { running_ = false; }
+
+    // Whether there is something to wait for or to send: a timer has to be set.
+    bool is_busy() const { return board_.has_outstanding() || may_send_new(); }
+
+    // The application has more: size_pkts in all from now on. On a connection that had gone quiet this is a transfer
+    // of its own.
+    template <class Send>
+    void supply(Instant now, std::uint32_t size_pkts, Send&& send) {
+        const bool was_quiet = !board_.has_outstanding() && board_.next() == size_pkts_ && rates_.is_app_limited();
+        size_pkts_ = size_pkts;
+        if (was_quiet) end_silence(now);
+        send_what_may(now, send);
+    }
+
+    // The next time at which on_timer() may have something to do.
+    Instant timer_at() const { return waits_for_pacing_ ? std::min(pacer_.next_at(), wake_at_) : wake_at_; }
+
+    template <class Send>
+    void on_timer(Instant now, Send&& send) {
+        if (now >= wake_at_) {
+            if (now >= timer_at_) fire(now, send);
+            wake_at_ = timer_at_;
+        }
+        send_what_may(now, send);
+    }
+
+    // True: the ACK gave an RTT sample, last_rtt().
+    template <class Send>
+    bool on_ack(Instant now, const Ack& ack, Send&& send) {
+        const std::uint32_t now_us = low_us(now);
+        const std::uint32_t una = board_.una();
+        cca_ack report{};
+        const Delivery delivery = take(now_us, ack);
+        const bool advanced = board_.una() != una;
+        sample(now_us, ack, delivery, advanced, &report);
+        if (is_spurious(ack, delivery, advanced)) take_back(now);
+        if (state_ != State::open && board_.una() >= episode_end_) leave_episode(now);
+        if (probe_.take_ack(ack, advanced || delivery.pkts) && state_ == State::open) answer_probed_loss(now);
+        report.lost_pkts = detect_losses(now);
+        report.acked_pkts = delivery.pkts;
+        if (report.acked_pkts || report.lost_pkts) tell_ack(now, advanced, &report);
+        const bool anew = advanced || shows_older(delivery);
+        if (anew || reorder_wait_us_ || timer_ == Timer::reorder) set_timer(now, anew);
+        send_what_may(now, send);
+        return report.rtt_us != 0;
+    }
+
+private:
+    static constexpr std::uint32_t kInitialWindow = 10;
+
+    // --- sending ----------------------------------------------------------------
+
+    bool has_new() const { return running_ && board_.next() < size_pkts_; }
+    bool may_send_new() const { return has_new() && board_.next() < window_end_; }
+
+    template <class Send>
+    void send_what_may(Instant now, Send&& send) {
+        const std::uint32_t next = board_.next();
+        const bool was_outstanding = board_.has_outstanding();
+        const std::uint32_t sent_pkts = algorithm_->host.sent_pkts;
+        waits_for_pacing_ = false;
+        while (board_.has_lost() || may_send_new()) {
+            if (board_.in_flight() >= algorithm_->decision().cwnd_pkts) break;
+            if (!pacer_.may_send(now)) {
+                waits_for_pacing_ = true;
+                break;
+            }
+            if (board_.has_lost())
+                send_again(now, board_.first_lost(), send);
+            else
+                send_new(now, send);
+        }
+        note_usage(now, algorithm_->host.sent_pkts != sent_pkts);
+        if (board_.next() != next && timer_ != Timer::reorder)
+            set_probe(now, !was_outstanding || timer_ == Timer::probe);
+    }
+
+    template <class Send>
+    void send_new(Instant now, Send&& send) {
+        if (!board_.has_outstanding()) rates_.begin_flight(low_us(now));
+        const std::uint32_t seq = board_.next();
+        transmit(now, board_.send_new(), seq, send);
+    }
+
+    template <class Send>
+    void send_again(Instant now, std::uint32_t seq, Send&& send) {
+        ++counters_.retransmitted;
+        Segment& segment = board_.send_again(seq);
+        rack_.sent_again(next_tx_, seq);
+        undo_.sent_again(next_tx_);
+        transmit(now, segment, seq, send);
+        if (seq == board_.una() && timer_ != Timer::reorder) arm(Timer::timeout, now + rto_.timeout());
+    }
+
+    template <class Send>
+    void transmit(Instant now, Segment& segment, std::uint32_t seq, Send&& send) {
+        const std::uint32_t now_us = low_us(now);
+        rates_.stamp(segment, now_us);
+        segment.tx = next_tx_;
+        segment.tx_inflight_pkts = board_.in_flight();
+        segment.lost_before_pkts = board_.lost_total();
+        ++counters_.sent;
+        ++algorithm_->host.sent_pkts;
+        last_sent_at_ = now;
+        pacer_.sent(now, algorithm_->decision().pacing_bytes_per_s, algorithm_->least_burst_pkts(), kMssBytes);
+        send(Packet{now, seq, next_tx_++, flow_, now_us});
+    }
+
+    // How the window was used, and whether the application ran dry.
+    void note_usage(Instant now, bool has_sent) {
+        const bool is_full = board_.in_flight() >= algorithm_->decision().cwnd_pkts;
+        if (has_sent || is_full) usage_.note(board_.una(), board_.next(), is_full);
+        if (has_new() || is_full || board_.has_lost()) {
+            used_at_ = now;
+            used_pkts_ = 0;
+            return;
+        }
+        rates_.run_dry(board_.in_flight());
+        if (!has_sent) return;
+        used_pkts_ = std::max(used_pkts_, board_.next() - board_.una());
+        if (now - used_at_ < rto_.timeout()) return;
+        algorithm_->on_unused(used_pkts_);
+        used_at_ = now;
+        used_pkts_ = 0;
+    }
+
+    // Sends again with nothing in flight: an idle restart from one timeout's time on, else a transfer.
+    void end_silence(Instant now) {
+        const Duration silence = now - last_sent_at_, timeout = rto_.timeout();
+        const bool is_idle = silence >= timeout;
+        if (is_idle) algorithm_->on_idle(static_cast<std::uint32_t>(std::min<std::int64_t>(silence.ns / timeout.ns, 32)));
+        used_at_ = now;
+        tell(is_idle ? CCA_IDLE_RESTART : CCA_TRANSFER_STARTED, now);
+    }
+
+    // --- timers -----------------------------------------------------------------
+
+    void arm(Timer timer, Instant at) {
+        timer_ = timer;
+        timer_at_ = at;
+        // A time that moves back costs the engine nothing: the early call finds nothing to do.
+        wake_at_ = std::min(wake_at_, at);
+    }
+
+    // A segment came that was sent before the first one outstanding was, the last time: its round trip is longer than
+    // that one's age, which therefore is no sign of a loss yet.
+    bool shows_older(const Delivery& delivery) const {
+        return delivery.has_originals && board_.has_outstanding() &&
+               static_cast<std::int32_t>(board_[board_.una()].sent_us - delivery.oldest_sent_us) > 0;
+    }
+
+    // After an ACK; anew: the timeout counts from now.
+    void set_timer(Instant now, bool anew) {
+        if (!board_.has_outstanding()) return arm(Timer::none, Instant::never());
+        if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
+        timer_ = Timer::none;
+        set_probe(now, anew);
+    }
+
+    // Since the first segment outstanding was sent.
+    Duration rest_of_timeout(Instant now) const {
+        const Duration spent = Duration::from_us(low_us(now) - board_[board_.una()].sent_us);
+        return std::max(rto_.timeout() - spent, Duration::from_us(1));
+    }
+
+    // anew: the timeout counts from now; else from when the first segment outstanding was sent.
+    void set_probe(Instant now, bool anew) {
+        const Instant timeout_at = now + (anew ? rto_.timeout() : rest_of_timeout(now));
+        const bool may_probe = state_ == State::open && !probe_.is_out() && board_.sacked() == 0;
+        if (may_probe) {
+            const Instant probe_at = now + LossProbe::timeout(rto_.srtt_us(), board_.in_flight());
+            return arm(Timer::probe, std::min(probe_at, timeout_at));
+        }
+        if (anew || timer_ == Timer::none) arm(Timer::timeout, timeout_at);
+    }
+
+    template <class Send>
+    void fire(Instant now, Send&& send) {
+        const Timer timer = timer_;
+        timer_ = Timer::none;
+        timer_at_ = Instant::never();
+        if (!board_.has_outstanding()) return;
+        switch (timer) {
+            case Timer::timeout:
+                return time_out(now, send);
+            case Timer::probe:
+                // What the probe brings back takes a round trip: the timeout counts from now.
+                return arm(Timer::timeout, now + (send_probe(now, send) ? rto_.timeout() : rest_of_timeout(now)));
+            case Timer::reorder:
+                untold_lost_pkts_ += detect_losses(now);
+                if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
+                return arm(Timer::timeout, now + rto_.timeout());
+            case Timer::none:
+                return;
+        }
+    }
+
+    // False: there was nothing to send.
+    template <class Send>
+    bool send_probe(Instant now, Send&& send) {
+        const bool is_again = !may_send_new();
+        const std::uint32_t last = board_.next() - 1;
+        if (!is_again)
+            send_new(now, send);
+        else if (!board_[last].arrived && !board_[last].lost)
+            send_again(now, last, send);
+        else
+            return false;
+        ++counters_.probes;
+        probe_.sent(board_.next(), is_again);
+        return true;
+    }
+
+    template <class Send>
+    void time_out(Instant now, Send&& send) {
+        ++counters_.timeouts;
+        const bool is_first = state_ == State::open;
+        lose_overdue(now);
+        begin_episode(State::loss);
+        undo_.timed_out(next_tx_, is_first);
+        rto_.timed_out();
+        reorder_wait_us_ = 0;
+        pacer_.restart(now);
+        tell(CCA_TIMEOUT, now);
+        send_again(now, board_.una(), send);
+    }
+};
+
+}  // namespace ccatune

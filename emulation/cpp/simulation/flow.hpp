@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// A flow in a simulation: both ends of the connection, what its application
+// sends, and what is counted. What every packet touches stands first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "algorithms/algorithm.hpp"
+#include "common/fetch.hpp"
+#include "common/histogram.hpp"
+#include "common/random.hpp"
+#include "receiver/receiver.hpp"
+#include "sender/sender.hpp"
+#include "simulation/application.hpp"
+#include "simulation/simulation.hpp"
+
+namespace ccatune {
+
+struct alignas(kLineBytes) Flow {
+    Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
+        : application(std::move(config.transfers)),
+          sender(id, std::move(config.algorithm), application.begin(config.start)),
+          receiver(sim.ack_every, sim.delayed_ack),
+          random(sim.seed, id),
+          start(config.start),
+          stop(config.stop) {}
+
+    Application application;
+    Sender sender;
+    Receiver receiver;
+    FlowResult result;
+    Random random;
+    Instant start, stop;
+    bool started = false;
+    std::uint32_t goodput_base = 0;
+    SenderCounters sender_base;
+    std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
+    std::unique_ptr<FineLog> rtt_hist = std::make_unique<FineLog>();  // large: it would stand between the flows
+};
+
+}  // namespace ccatune

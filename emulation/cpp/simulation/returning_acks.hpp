@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// The ACKs that are in the propagation delay, of all flows together. That is the
+// same for all, so they arrive in the order in which they left: a queue, with no
+// search for the next one, and what comes next is known ahead (and can be fetched
+// into the cache).
+//
+// Equal times are settled by the lower flow, and a flow's own ACKs stay in order,
+// as if each flow had a queue of its own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/fetch.hpp"
+#include "common/packet.hpp"
+#include "common/ring.hpp"
+#include "common/time.hpp"
+
+namespace ccatune {
+
+class ReturningAcks {
+public:
+    struct alignas(kLineBytes) Item {
+        Ack ack;
+        std::uint32_t flow;
+    };
+
+    bool empty() const { return items_.empty(); }
+    std::size_t size() const { return items_.size(); }
+    Instant first_at() const { return items_.empty() ? Instant::never() : items_.front().ack.arrives_at; }
+    // Called when it has arrived: all that arrive with it are there by then.
+    const Item& front() {
+        if (settled_ == 0) settle();
+        return items_.front();
+    }
+
+    // The flow of the n-th ACK behind the first, if there are so many.
+    bool ahead(std::size_t n, std::uint32_t* flow) const {
+        if (n >= items_.size()) return false;
+        *flow = items_[n].flow;
+        return true;
+    }
+
+    // ack.arrives_at: not before that of an earlier call.
+    void push(std::uint32_t flow, const Ack& ack) { items_.push({ack, flow}); }
+
+    // Behind front().
+    void pop() {
+        items_.pop();
+        --settled_;
+    }
+
+private:
+    // Orders the ACKs that arrive first, at one time, by their flows.
+    void settle() {
+        settled_ = 1;
+        bool is_ordered = true;
+        while (settled_ < items_.size() && items_[settled_].ack.arrives_at == items_.front().ack.arrives_at) {
+            is_ordered &= items_[settled_ - 1].flow <= items_[settled_].flow;
+            ++settled_;
+        }
+        if (is_ordered) return;
+        group_.clear();
+        for (std::size_t i = 0; i < settled_; ++i) group_.push_back(items_[i]);
+        std::stable_sort(group_.begin(), group_.end(), [](const Item& a, const Item& b) { return a.flow < b.flow; });
+        for (std::size_t i = 0; i < settled_; ++i) items_[i] = group_[i];
+    }
+
+    Fifo<Item> items_;
+    std::size_t settled_ = 0;  // so many at the front are in their final order
+    std::vector<Item> group_;
+};
+
+}  // namespace ccatune

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+#include "simulation/simulation.hpp"
+
+#include <algorithm>
+
+#include "common/fetch.hpp"
+#include "common/packet.hpp"
+#include "common/random.hpp"
+#include "simulation/accounts.hpp"
+#include "simulation/audit.hpp"
+#include "simulation/flow.hpp"
+#include "simulation/heap.hpp"
+#include "simulation/returning_acks.hpp"
+
+namespace ccatune {
+namespace {
+
+// Events between two looks at whether the run was cancelled: some milliseconds.
+constexpr std::uint32_t kEventsPerLook = 1u << 16;
+
+// From so many flows on they do not fit into a cache of the first level, which is told what comes next (fetch.hpp).
+constexpr std::size_t kManyFlows = 8;
+constexpr std::size_t kDeliveryBytes = sizeof(Receiver) + sizeof(FlowResult::delivered_pkts);  // as Flow has them
+
+// Sources of events, by their rank where times are equal: the link, the sampler,
+// four for each flow, and behind these the elements of the path and the ACKs' way
+// back. The link and the returning ACKs, where most events come from, know their
+// next time themselves; the others stand in a heap.
+enum Source : std::uint32_t { kLink = 0, kSampler = 1, kFlows = 2 };
+enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife, kPerFlow };
+
+PathContext context_of(const SimulationConfig& config, const std::vector<FlowConfig>& flows, std::size_t elements_before) {
+    PathContext context;
+    context.seed = config.seed;
+    context.first_stream = (elements_before + 1) << 32;
+    for (const FlowConfig& flow : flows) context.client_of.push_back(flow.client);
+    return context;
+}
+
+// kElements: whether there is more on the path than the bottleneck. Runs without
+// pay nothing for what others can have.
+template <bool kElements>
+class Simulation {
+public:
+    Simulation(const SimulationConfig& config, std::vector<FlowConfig> flows)
+        : config_(config),
+          link_(config.link),
+          chance_(config.loss),
+          before_(config.before, context_of(config, flows, 0),
+                  [this](Instant now, const Packet& packet) { link_.enqueue(now, packet); }),
+          behind_(config.behind, context_of(config, flows, config.before.size()),
+                  [this](Instant now, const Packet& packet) { receive(now, packet); }),
+          first_element_(kFlows + static_cast<std::uint32_t>(flows.size()) * kPerFlow),
+          heap_(first_element_ + (kElements ? before_.size() + behind_.size() + 1 : 0)),
+          accounts_(Accounts::Parts{config, link_, before_, behind_, ack_path_, flows_}),
+          end_(Instant{} + config.duration) {
+        if (!config.acks.is_plain()) ack_path_.emplace(config.acks);
+        if (config.audit) audit_.emplace(flows.size());
+        flows_.reserve(flows.size());
+        for (std::uint32_t id = 0; id < flows.size(); ++id) {
+            flows_.emplace_back(id, std::move(flows[id]), config);
+            heap_.move(source(id, kLife), flows_.back().start);
+        }
+        if (config.sample_every.ns > 0) heap_.move(kSampler, Instant{} + config.sample_every);
+    }
+
+    SimulationResult run(const std::atomic<bool>* cancel) {
+        for (std::uint32_t events = 0;; ++events) {
+            if (events % kEventsPerLook == 0 && cancel && *cancel) throw Cancelled{};
+            const Instant link_at = link_.next_at(), acks_at = acks_.first_at(), others_at = heap_.first_at();
+            const Instant now = std::min(std::min(link_at, acks_at), others_at);
+            if (now >= end_) break;
+            accounts_.reach(now);
+            if (audit_) [[unlikely]]
+                audit_->begin_event(now);
+            if (now == link_at)
+                serve(now);
+            else if (now == acks_at && (now != others_at || source(acks_.front().flow, kAcks) < heap_.first()))
+                take_ack(now);
+            else
+                act(heap_.first(), now);
+            if constexpr (kElements) reschedule_elements();
+            if (audit_) [[unlikely]]
+                check_accounts();
+        }
+        if (audit_) check_end();
+        return accounts_.finish();
+    }
+
+private:
+    static std::uint32_t source(std::uint32_t flow, FlowSource which) { return kFlows + flow * kPerFlow + which; }
+    static std::uint32_t flow_of(std::uint32_t source) { return (source - kFlows) / kPerFlow; }
+
+    void act(std::uint32_t source_id, Instant now) {
+        if (source_id == kSampler) {
+            accounts_.sample(now);
+            return heap_.move(kSampler, now + config_.sample_every);
+        }
+        if constexpr (kElements)
+            if (source_id >= first_element_) return act_element(source_id - first_element_, now);
+        const std::uint32_t id = flow_of(source_id);
+        Flow& flow = flows_[id];
+        switch ((source_id - kFlows) % kPerFlow) {
+            case kSenderTimer:
+                flow.sender.on_timer(now, [&](const Packet& p) { enqueue(now, p); });
+                break;
+            case kReceiverTimer:
+                return end_delay(now, id, flow);
+            default:
+                live(now, id, flow);
+        }
+        schedule(id, flow);
+        if (flows_.size() >= kManyFlows) fetch_for_timers();
+    }
+
+    // Starts the flow, its next transfer, or stops it.
+    [[gnu::noinline, gnu::cold]] void live(Instant now, std::uint32_t id, Flow& flow) {
+        const auto send = [&](const Packet& p) { enqueue(now, p); };
+        heap_.move(source(id, kLife), flow.started && now >= flow.stop ? Instant::never() : flow.stop);
+        if (!flow.started) {
+            flow.started = true;
+            flow.sender.start(now, config_.rtt + wait_of_probe(now), send);
+        } else if (now >= flow.stop) {
+            flow.sender.stop();
+        } else {
+            flow.sender.supply(now, flow.application.begin(now), send);
+        }
+    }
+
+    // All that the sender had is acknowledged.
+    [[gnu::noinline, gnu::cold]] void finish_transfer(Instant now, std::uint32_t id, Flow& flow) {
+        if (!flow.application.is_busy()) return;
+        const Instant next = flow.application.complete(now);
+        if (flow.application.is_over()) flow.result.complete_s = now.s();
+        if (now >= flow.stop || next >= flow.stop) return;
+        if (next > now)
+            heap_.move(source(id, kLife), next);
+        else
+            flow.sender.supply(now, flow.application.begin(now), [&](const Packet& p) { enqueue(now, p); });
+    }
+
+    Duration wait_of_probe(Instant now) const {
+        Duration wait = link_.wait_of_probe(now) + before_.wait_of_probe(now) + behind_.wait_of_probe(now);
+        return ack_path_ ? wait + ack_path_->wait_of_probe(now) : wait;
+    }
+
+    // --- elements of the path
+
+    Element& element(std::size_t i) { return i < before_.size() ? before_[i] : behind_[i - before_.size()]; }
+
+    void act_element(std::size_t i, Instant now) {
+        if (i < before_.size() + behind_.size()) return element(i).act(now);
+        ack_path_->act(now, [&](std::uint32_t id, const Ack& ack) { propagate(now, id, ack); });
+    }
+
+    void reschedule_elements() {
+        const std::size_t n = before_.size() + behind_.size();
+        for (std::size_t i = 0; i < n; ++i)
+            heap_.move(first_element_ + static_cast<std::uint32_t>(i), element(i).next_at());
+        if (ack_path_) heap_.move(first_element_ + static_cast<std::uint32_t>(n), ack_path_->next_at());
+    }
+
+    // --- packets and ACKs
+
+    void schedule(std::uint32_t id, const Flow& flow) {
+        heap_.move(source(id, kSenderTimer), flow.sender.timer_at());
+        if (audit_) [[unlikely]]
+            audit_->check_flow(id, flow);
+    }
+
+    // A delay that ends later than what stands in the heap costs nothing: the early call finds it.
+    void schedule_receiver(std::uint32_t id, const Flow& flow) {
+        const Instant at = flow.receiver.timer_at();
+        if (at < heap_.at(source(id, kReceiverTimer))) heap_.move(source(id, kReceiverTimer), at);
+    }
+
+    void enqueue(Instant now, const Packet& packet) {
+        if (!kElements || before_.empty())
+            link_.enqueue(now, packet);
+        else
+            before_.take(now, packet);
+    }
+
+    void take_ack(Instant now) {
+        const auto [ack, id] = acks_.front();
+        Flow& flow = flows_[id];
+        acks_.pop();
+        if (flows_.size() >= kManyFlows) fetch_for_acks();
+        if (audit_) [[unlikely]]
+            audit_->take_ack(id, flow, ack);
+        const bool sampled = flow.sender.on_ack(now, ack, [&](const Packet& p) { enqueue(now, p); });
+        if (sampled) accounts_.add_rtt(flow);
+        if (flow.sender.is_complete()) [[unlikely]]
+            finish_transfer(now, id, flow);
+        schedule(id, flow);
+    }
+
+    // For the ACKs to come, while this one is worked on: first the sender, then what that points to, and so on.
+    void fetch_for_acks() const {
+        std::uint32_t id;
+        if (acks_.ahead(2, &id)) fetch(&flows_[id].sender, sizeof(Sender));
+        if (acks_.ahead(1, &id)) {
+            fetch_segments(flows_[id].sender);
+            fetch(&flows_[id].sender.algorithm(), kLineBytes);
+        }
+        if (!acks_.ahead(0, &id)) return;
+        flows_[id].sender.algorithm().fetch_ahead();
+        flows_[id].rtt_hist->fetch_ahead(flows_[id].sender.last_rtt());
+    }
+
+    // For the timers to come: the sender of the next but one, what that of the next one points to.
+    void fetch_for_timers() const {
+        const std::uint32_t second = heap_.second(), first = heap_.first();
+        if (second >= kFlows && second < first_element_) fetch(&flows_[flow_of(second)].sender, sizeof(Sender));
+        if (first < kFlows || first >= first_element_) return;
+        const Sender& sender = flows_[flow_of(first)].sender;
+        fetch_segments(sender);
+        fetch(&sender.algorithm(), kLineBytes);
+    }
+
+    static void fetch_segments(const Sender& sender) {
+        const Scoreboard& board = sender.scoreboard();
+        __builtin_prefetch(&board[board.una()]);
+        __builtin_prefetch(&board[board.next()], 1);
+    }
+
+    // The receiver's timer: early, or with an ACK that is due.
+    void end_delay(Instant now, std::uint32_t id, Flow& flow) {
+        if (flow.receiver.timer_at() <= now) {
+            Ack ack;
+            flow.receiver.flush(&ack);
+            send_ack(now, id, ack);
+        }
+        heap_.move(source(id, kReceiverTimer), flow.receiver.timer_at());
+    }
+
+    void send_ack(Instant now, std::uint32_t id, const Ack& ack) {
+        if (audit_) [[unlikely]]
+            audit_->answer(id, ack);
+        if (kElements && ack_path_)
+            ack_path_->take(now, id, ack);
+        else
+            propagate(now, id, ack);
+    }
+
+    void propagate(Instant now, std::uint32_t id, Ack ack) {
+        ack.arrives_at = now + config_.rtt;
+        acks_.push(id, ack);
+    }
+
+    void serve(Instant now) {
+        if (flows_.size() >= kManyFlows && link_.queued() > 1)
+            fetch(&flows_[link_.waiting(1).flow].receiver, kDeliveryBytes);
+        accounts_.turn_windows(now);
+        link_.serve(now, [&](const Packet& packet) { deliver(now, packet); });
+    }
+
+    void deliver(Instant now, const Packet& packet) {
+        Flow& flow = flows_[packet.flow];
+        accounts_.deliver(now, packet, flow);
+        if (chance_.happens(flow.random)) {
+            accounts_.lose_at_random();
+            return;
+        }
+        if (!kElements || behind_.empty())
+            receive(now, packet);
+        else
+            behind_.take(now, packet);
+    }
+
+    void receive(Instant now, const Packet& packet) {
+        Flow& flow = flows_[packet.flow];
+        if (audit_) [[unlikely]]
+            audit_->receive(packet, flow);
+        Ack ack;
+        if (flow.receiver.take(now, packet, &ack))
+            send_ack(now, packet.flow, ack);
+        else
+            schedule_receiver(packet.flow, flow);
+    }
+
+    [[gnu::noinline, gnu::cold]] void check_accounts() {
+        std::uint64_t sent = 0;
+        for (const Flow& flow : flows_) sent += flow.sender.counters().sent;
+        audit_->check_path(sent, accounts_.rows());
+        audit_->check_acks(ack_path_ ? ack_path_->held() : 0, acks_.size());
+    }
+
+    // Where all was over before the end of the run.
+    void check_end() {
+        if (heap_.first_at() != Instant::never() || !acks_.empty() || link_.queued() != 0) return;
+        for (std::uint32_t id = 0; id < flows_.size(); ++id) audit_->check_end(id, flows_[id]);
+    }
+
+    const SimulationConfig& config_;
+    Link link_;
+    Chance chance_;
+    Path before_, behind_;
+    std::optional<AckPath> ack_path_;
+    std::uint32_t first_element_;
+    SourceHeap heap_;
+    ReturningAcks acks_;
+    std::vector<Flow> flows_;
+    std::optional<Audit> audit_;
+    Accounts accounts_;
+    Instant end_;
+};
+
+}  // namespace
+
+SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
+                                const std::atomic<bool>* cancel) {
+    if (config.before.empty() && config.behind.empty() && config.acks.is_plain())
+        return Simulation<false>(config, std::move(flows)).run(cancel);
+    return Simulation<true>(config, std::move(flows)).run(cancel);
+}
+
+}  // namespace ccatune

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// One run: flows that share a bottleneck.
+//
+//   sender --> before --> [queue | link] --> (random loss) --> behind --> receiver
+//     ^                                                                      |
+//     +---------------- propagation <-- (uplink) <-- (held ACKs) <-----------+
+//
+// before and behind are elements in a stated order (path.hpp), none of them by
+// default. Only the sum of the propagation delays matters to a flow, so all of it
+// lies on the way back: a packet enters the path when it is sent, which saves an
+// event a packet. Random loss hits what the link has delivered, as on a radio
+// link: it has used capacity.
+//
+// Every packet sent has been received, dropped or lost by one element, or is
+// inside one; each row of `elements` counts  entered = passed + dropped + inside,
+// and what one passed has entered the next.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "algorithms/algorithm.hpp"
+#include "common/histogram.hpp"
+#include "path/ack_path.hpp"
+#include "path/link.hpp"
+#include "path/path.hpp"
+#include "sender/sender.hpp"
+#include "simulation/application.hpp"
+
+namespace ccatune {
+
+struct FlowConfig {
+    std::unique_ptr<Algorithm> algorithm;
+    Instant start{};
+    Instant stop = Instant::never();
+    std::vector<Transfer> transfers;  // none: data without end
+    std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
+};
+
+struct SimulationConfig {
+    LinkConfig link;
+    std::vector<ElementConfig> before, behind;
+    AckPathConfig acks;
+    Duration rtt = Duration::from_ms(100);
+    double loss = 0;
+    std::uint32_t ack_every = 2;
+    Duration delayed_ack = Duration::from_ms(40);
+    Duration duration = Duration::from_s(30);
+    Duration warmup{};          // runs before anything is measured; part of duration
+    Duration window{};          // accounting windows from warmup on; 0: one
+    Duration sample_every{};    // time series; 0: none
+    std::uint64_t seed = 0;
+    bool fine_histogram = true;
+    bool audit = false;         // check at every event that all adds up (audit.hpp)
+};
+
+struct FlowResult {
+    std::uint64_t delivered_pkts = 0;  // over the bottleneck, in the measured time
+    std::uint64_t goodput_pkts = 0;    // new in order, in the measured time
+    SenderCounters sender;             // in the measured time
+    std::uint64_t all_sent_pkts = 0;   // in the whole run
+    double complete_s = -1;            // when all the application had was acknowledged; -1: not
+    std::vector<TransferResult> transfers;  // those that have begun
+    std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
+    std::vector<EpochTurn> turns;
+};
+
+struct WindowResult {
+    std::int64_t start_ms;
+    std::uint64_t capacity_bytes, delivered_bytes, packets;
+    std::array<std::uint32_t, CompactBins::kBins> hist;
+};
+
+struct SeriesPoint {
+    double time_s, capacity_mbps, rate_mbps, rtt_ms, queue_pkts, queueing_delay_ms, cwnd_pkts, pacing_mbps;
+    double retransmitted_pkts;  // since the point before
+    std::uint32_t flow, mode;
+};
+
+// Of each element in the order of `elements`, a row a sample.
+struct ElementSeries {
+    std::vector<double> time_s;
+    std::vector<std::uint64_t> dropped;  // since the last sample
+    std::vector<std::uint64_t> inside;
+};
+
+struct SimulationResult {
+    std::uint64_t capacity_bytes = 0, delivered_bytes = 0, packets = 0, dropped = 0, lost_at_random = 0;
+    double delay_sum_s = 0;
+    std::uint64_t all_packets = 0;  // delivered in the whole run, warm-up included
+    std::uint64_t queued = 0;       // at its end
+    std::vector<std::uint32_t> delay_hist;  // DelayHistogram bins
+    std::vector<WindowResult> windows;
+    std::vector<FlowResult> flows;
+    std::vector<SeriesPoint> series;
+    std::vector<ElementResult> elements;  // before, the link, its random loss if it has any, behind
+    ElementSeries element_series;
+    ElementResult acks;                   // held and in the uplink; zeros for a plain way back
+};
+
+// A run that was told to stop.
+class Cancelled {};
+
+// Runs to the end; the same configuration gives the same result, anywhere.
+// cancel: looked at every few milliseconds; once true the run throws Cancelled.
+SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
+                                const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace ccatune
