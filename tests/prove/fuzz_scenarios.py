@@ -4,9 +4,9 @@
     python -m tests.prove.fuzz_scenarios --count 100000
     python -m tests.prove.fuzz_scenarios --from 4711 --count 1     that one again
 
-emulation/cpp/simulation/audit.hpp says what is checked: no packet lost from accounting, no ACK beyond what was sent, nothing
-negative in flight, no clock that goes back, everything acknowledged in the end. Here: every transfer of a flow that
-is not stopped is complete.
+emulation/cpp/simulation/audit.hpp says what is checked: no packet lost from accounting, no ACK beyond what was sent,
+nothing negative in flight, no clock that goes back, everything acknowledged in the end. Here: every transfer of a flow
+that is not stopped is complete.
 
 A scenario that fails is made smaller for as long as it fails, and left in build/fuzz-scenarios/NUMBER as a scenario
 file with its traces. How far a run has come is kept beside it, so one that was interrupted goes on; another engine,
