@@ -3,5 +3,6 @@
 
 from emulation.policing.campaign import PolicingSettings, load_settings, run_campaign
 from emulation.policing.statements import STATEMENTS, judge
+from emulation.policing.tables import rates_table
 
-__all__ = ["STATEMENTS", "PolicingSettings", "judge", "load_settings", "run_campaign"]
+__all__ = ["STATEMENTS", "PolicingSettings", "judge", "load_settings", "rates_table", "run_campaign"]

@@ -14,7 +14,8 @@ A run that did not complete within 4 size / R + 30 s counts with that time.
 
 Moments (Appendix A) come from points over the time of the largest file:
     loss         the policer's first drop
-    window       cwnd two RTTs behind that, over what it was then; and over R RTT
+    window       cwnd two round trips behind that, over what it was then; and over R RTT. These are as long as they were
+                 then, with what waits in the access link's queue: the sender learns of a drop one of them later
     detection    BBRv1: the pacing rate stays the same for 12 RTTs; its cycle alone changes it within 6
     pacing       mean rate from 5 s on
 """
@@ -217,15 +218,15 @@ def _moments_of(settings: PolicingSettings, case: Case) -> Moments:
 
 
 def _moments(settings: PolicingSettings, case: Case, qos: QoS) -> tuple[float, float, float, float, float]:
-    time_s, cwnd_pkts, pacing_mbps = (qos.series[name] for name in ("time_s", "cwnd_pkts", "pacing_mbps"))
+    names = ("time_s", "cwnd_pkts", "pacing_mbps", "rtt_ms")
+    time_s, cwnd_pkts, pacing_mbps, rtt_ms = (qos.series[name] for name in names)
     at = np.flatnonzero(_policed(qos))
     loss_s = window_share = window_bdps = np.nan
     if len(at):
-        rtt_s = case.rtt_ms / 1000
         loss_s = float(time_s[at[0]])
-        behind = min(int(np.searchsorted(time_s, loss_s + 2 * rtt_s)), len(time_s) - 1)
+        behind = min(int(np.searchsorted(time_s, loss_s + 2 * rtt_ms[at[0]] / 1000)), len(time_s) - 1)
         window_share = float(cwnd_pkts[behind] / cwnd_pkts[at[0]])
-        window_bdps = float(cwnd_pkts[behind] * MSS_BYTES * 8e-6 / (settings.rate_mbps * rtt_s))
+        window_bdps = float(cwnd_pkts[behind] * MSS_BYTES * 8e-3 / (settings.rate_mbps * case.rtt_ms))
     detection_s = first_constant_s(time_s, pacing_mbps, least_s=CONSTANT_RTTS * case.rtt_ms / 1000, from_s=loss_s)
     return loss_s, window_share, window_bdps, detection_s, float(pacing_mbps[time_s >= STEADY_FROM_S].mean())
 

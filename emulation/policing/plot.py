@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path
 from emulation.errors import EmulationError
 from emulation.policing.campaign import CCAS, Case, Results
-from emulation.policing.statements import NAMES, interval_of
+from emulation.policing.statements import NAMES, UNVALIDATED, interval_of
 
 __all__ = ["draw", "make_figure"]
 
@@ -65,7 +65,7 @@ def _panel(axes: Axes, results: Results, *, access_mbps: float, rtt_ms: float) -
         cells = [results.files[Case(cca, access_mbps, rtt_ms, size)] for size in settings.sizes_bytes]
         mean = 100 * np.array([cell.retransmission_rate.mean() for cell in cells])
         half = 100 * np.array([interval_of(cell.retransmission_rate) for cell in cells])
-        name = NAMES[cca] + (" (unvalidated)" if cca == "bbr3" else "")
+        name = NAMES[cca].replace(UNVALIDATED, " (unvalidated)")
         axes.fill_between(sizes_mb, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
         axes.plot(sizes_mb, mean, color=colour, marker=MARKS[cca], ms=4, label=name, **STYLE)
     axes.axvline(settings.bucket_bytes / 1e6, color=FAINT, lw=1, ls=(0, (2, 2)))

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from emulation.policing.campaign import CCAS, Case, Cca, Files, Results
 
-__all__ = ["STATEMENTS", "Figure", "Statement", "interval_of", "judge"]
+__all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Figure", "Statement", "interval_of", "judge"]
 
 NORMAL = 0.01  # the talk: what retransmits less is not policed
 HIGH = 0.10
-NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3"}
+UNVALIDATED = "*"  # behind the name of what no kernel here has
+NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}"}
 
 
 @dataclass(frozen=True)
@@ -207,11 +208,11 @@ def first_loss(view: View) -> list[Figure]:
 
 
 def window_follows(view: View) -> list[Figure]:
-    return [within("BBRv1 cwnd 2 RTTs later", view.moment("bbr", "window_share"), most=0.5)]
+    return [within(f"{NAMES['bbr']} cwnd 2 RTTs later", view.moment("bbr", "window_share"), most=0.5)]
 
 
 def window_stays(view: View) -> list[Figure]:
-    return [within("BBRv3 cwnd 2 RTTs later", view.moment("bbr3", "window_bdps"), least=5, unit="R RTT")]
+    return [within(f"{NAMES['bbr3']} cwnd 2 RTTs later", view.moment("bbr3", "window_bdps"), least=5, unit="R RTT")]
 
 
 def detects(view: View) -> list[Figure]:
@@ -221,7 +222,7 @@ def detects(view: View) -> list[Figure]:
 
 def paces_above(view: View) -> list[Figure]:
     pacing = view.moment("bbr3", "pacing_mbps") / view.settings.rate_mbps
-    return [within("BBRv3 pacing", pacing, least=1, unit="R")]
+    return [within(f"{NAMES['bbr3']} pacing", pacing, least=1, unit="R")]
 
 
 def same_goodput(view: View) -> list[Figure]:

@@ -14,6 +14,10 @@ import click
 
 __all__ = ["policing"]
 
+NOTES = (
+    "* unvalidated: no kernel here has BBRv3",
+    "BBRv2, of which section 3.1 says what 3.1-4 and 3.1-6 say of BBRv3, is not in the simulator",
+)
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "policing.yaml"
 
 
@@ -23,22 +27,23 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "policing
 @click.option("--policer", type=click.Choice(["before", "behind"]), help="Of the access link  [the config's]")
 @click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw into this .png, .svg, .pdf.")
+@click.option("--markdown", is_flag=True, help="Print the table of docs/policing.md instead of the statements.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs.")
 @click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
 def policing(
-    *, config: Path, seeds: int | None, policer: str | None, threads: int | None, plot: Path | None, enforce: bool,
-    as_json: bool,
+    *, config: Path, seeds: int | None, policer: str | None, threads: int | None, plot: Path | None, markdown: bool,
+    enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Each of R-TCP's statements on policed files, beside our figure at each access rate.
 
-    A figure is a mean over the seeds with its 95 % interval; one marked ! is not as stated. Statements on BBRv3 are
+    A figure is a mean over the seeds with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is
     unvalidated: no kernel here has it. docs/policing.md says where ours differs and why.
 
     \b
     Example:
       ccatune report policing --plot policing.png
     """
-    from emulation.policing import judge, load_settings, run_campaign
+    from emulation.policing import judge, load_settings, rates_table, run_campaign
     from emulation.policing.campaign import cases_of, moment_keys
     from training.progress import Terminal
 
@@ -61,8 +66,10 @@ def policing(
     if as_json:
         click.echo(json.dumps({"settings": settings.model_dump(mode="json"), "rows": rows, "rows_differing": differing,
                                "incomplete": incomplete}, indent=1))  # fmt: skip
+    elif markdown:
+        click.echo("\n".join(rates_table(results)))
     else:
-        click.echo("\n".join([*table_of(rows), f"agree in {len(rows) - differing} of {len(rows)}; "
+        click.echo("\n".join([*table_of(rows), *NOTES, f"agree in {len(rows) - differing} of {len(rows)}; "
                               f"{settings.seeds} seeds; files that did not complete: {incomplete}"]))  # fmt: skip
     if enforce and differing:
         sys.exit(1)

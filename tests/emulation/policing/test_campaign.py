@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from emulation import EmulationError
+from emulation import EmulationError, simulate_many
 from emulation.path import Policer
-from emulation.policing import PolicingSettings, judge, load_settings, run_campaign
-from emulation.policing.campaign import Case, first_constant_s, scenario_of
+from emulation.policing import PolicingSettings, judge, load_settings, rates_table, run_campaign
+from emulation.policing.campaign import CCAS, Case, first_constant_s, scenario_of
 from emulation.policing.plot import draw
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "policing.yaml"
@@ -74,6 +74,32 @@ def test_a_small_campaign_is_the_same_again_and_draws(tmp_path: Path) -> None:
     assert rates[0] != rates[1]
     draw(results, path=tmp_path / "policing.png")
     assert (tmp_path / "policing.png").stat().st_size > 10_000
+
+
+def test_the_table_has_a_row_for_each_access_rate_and_algorithm() -> None:
+    results = run_campaign(settings(**SMALL), threads=1)
+    head, rule, *rows = rates_table(results)
+    assert head == "| access | algorithm | 0.5 MB | 1 | 2 | 4 |"
+    assert rule == "| --- | --- | --- | --- | --- | --- |"
+    assert [row.split(" | ")[:2] for row in rows] == [["| 50 Mbit/s", "CUBIC"], ["|", "BBRv1"], ["|", "BBRv3*"]]
+    rate = results.files[Case("bbr", 50, 36, 4_000_000)].retransmission_rate.mean()
+    assert rows[1].endswith(f" | {100 * rate:.1f} |")
+
+
+def test_the_documents_table_is_of_this_engine() -> None:
+    """Small files of it; within 3 points. `ccatune report policing --markdown` prints it anew."""
+    document = (CONFIG.parents[2] / "docs" / "policing.md").read_text(encoding="utf-8")
+    head, _, *rows = [line for line in document.splitlines() if line.startswith("| ")]
+    sizes_bytes = [round(float(name.removesuffix(" MB")) * 1e6) for name in head.strip("| ").split(" | ")[2:]]
+    assert tuple(sizes_bytes) == settings().sizes_bytes
+    cases = [(access_mbps, cca) for access_mbps in settings().access_mbps for cca in CCAS]
+    for (access_mbps, cca), row in zip(cases, rows, strict=True):
+        written = [float(cell) for cell in row.strip("| ").split(" | ")[-len(sizes_bytes) :]]
+        for size_bytes, rate in list(zip(sizes_bytes, written, strict=True))[:3]:
+            case = Case(cca, access_mbps, settings().rtt_ms, size_bytes)
+            scenarios = [scenario_of(settings(), case, seed=seed) for seed in range(settings().seeds)]
+            found = np.mean([qos.flows[0].retransmission_rate for qos in simulate_many(scenarios)])
+            assert 100 * found == pytest.approx(rate, abs=3), case
 
 
 def test_a_value_is_constant_from_its_last_change_on() -> None:
