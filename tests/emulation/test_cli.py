@@ -208,7 +208,7 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
         "bbr_pkts_per_s": 2e6,
         "two_threads_by_one": 1.8,
     }
-    assert got["limits"] == {"flows_1000_by_10": 2.5}
+    assert got["limits"] == {"flows_1000_by_10": 4.0}
     assert set(got["runs"]) >= {f"flows_{count}_ns_per_pkt" for count in (10, 100, 1000)}  # type: ignore[call-overload]
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
 
