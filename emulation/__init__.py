@@ -28,7 +28,7 @@ from emulation.qos import (
     bandwidth_shares,
     jain_index,
 )
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
 from emulation.simulator import (
     GridResult,
     compact_edges_us,
@@ -59,6 +59,7 @@ __all__ = [
     "QoS",
     "RandomLoss",
     "RateStep",
+    "ReceiverSpec",
     "Reorder",
     "Scenario",
     "Shaper",

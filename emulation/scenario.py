@@ -18,11 +18,12 @@ from pydantic import Field, model_validator
 from emulation.path import AckPath, Frozen, PathElement, QueuedLink
 from kmod.abi import ALGORITHMS
 
-__all__ = ["FlowSpec", "LinkSpec", "Scenario", "Transfer"]
+__all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
 
 Cca = Literal["gr", "reno", "cubic", "bbr", "bbr3", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
+NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 
@@ -50,6 +51,29 @@ class Transfer(Frozen):
         return -(-self.size_bytes // MSS_BYTES)
 
 
+class ReceiverSpec(Frozen):
+    """The receiving end: when it acknowledges, and the window that it offers. The defaults are Linux's.
+
+    Without a window nothing but the congestion window bounds what is under way; with `autotune` the window begins at
+    64 KiB and grows as Linux's does, to `window_bytes`.
+    """
+
+    window_bytes: int | None = Field(
+        None, ge=MSS_BYTES, le=MSS_BYTES * NO_WINDOW_PKTS, description="the most it offers, in whole segments"
+    )
+    autotune: bool = Field(default=False, description="the window grows with what is taken, as tcp_moderate_rcvbuf")
+    ack_every: int = Field(2, ge=1, le=1000, description="segments in order to an ACK")
+    ack_delay_ms: float = Field(40.0, ge=0, le=200, description="how long fewer of them wait; may grow to 200 ms")
+    quick_acks: int = Field(16, ge=0, le=1000, description="ACKs of single segments, at the start and after silence")
+    stretch_pkts: int = Field(1, ge=1, le=65535, description="segments of a burst that one ACK is for, as by GRO")
+    stretch_gap_ms: float = Field(0.05, ge=0, le=100, description="segments nearer than this to each other are a burst")
+
+    @property
+    def window_pkts(self) -> int:
+        """The window's bound in segments."""
+        return NO_WINDOW_PKTS if self.window_bytes is None else self.window_bytes // MSS_BYTES
+
+
 class FlowSpec(Frozen):
     """A connection and what it sends: without end, a file of size_bytes, or transfers one after the other.
 
@@ -64,6 +88,7 @@ class FlowSpec(Frozen):
     stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
     size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
+    receiver: ReceiverSpec = Field(ReceiverSpec(), description="how its other end acknowledges, and its window")
     client: str = Field(
         "client", min_length=1, max_length=64, description="whom it goes to; the flows of a client share its bucket"
     )

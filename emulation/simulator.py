@@ -41,7 +41,7 @@ from emulation.qos import (
     TransferQoS,
     Windows,
 )
-from emulation.scenario import FlowSpec, Scenario
+from emulation.scenario import FlowSpec, ReceiverSpec, Scenario
 from emulation.traces import Trace
 
 __all__ = [
@@ -109,7 +109,19 @@ class _Jobs:
         transfers = [_engine.Transfer(plan.size_pkts, plan.gap_s, plan.count) for plan in flow.plan]
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
-            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client
+            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
+            self.receiver(flow.receiver),
+        )  # fmt: skip
+
+    def receiver(self, receiver: ReceiverSpec) -> Any:
+        return _engine.ReceiverConfig(
+            ack_every=receiver.ack_every,
+            delay_ms=receiver.ack_delay_ms,
+            quick_acks=receiver.quick_acks,
+            burst_pkts=receiver.stretch_pkts,
+            burst_gap_ms=receiver.stretch_gap_ms,
+            window_pkts=receiver.window_pkts,
+            autotune=receiver.autotune,
         )
 
     def link(self, link: LinkRate, *, queue: QueuedLink | None = None) -> Any:

@@ -8,6 +8,8 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,11 +37,41 @@ _part = click.option("--part", type=click.Choice(["validation", "train"]), defau
 _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a report on an ensemble is given: its file, the traces that judge it, threads, the form of the output."""
+
+    file: Path
+    paths: tuple[Path, ...]
+    part: Any
+    datasets: tuple[str, ...]
+    threads: int | None
+    as_json: bool
+
+    @contextmanager
+    def read(self) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
+        """The ensemble, the recordings that judge it, and the terminal that shows how far that is."""
+        from kmod.ensemble import Ensemble
+        from training.commands import recordings_of
+        from training.progress import Terminal
+
+        ensemble = Ensemble.load(self.file)
+        with Terminal(quiet=self.as_json) as terminal:
+            terminal.phase("reading traces", total=1)
+            yield ensemble, of_datasets(recordings_of(self.paths, part=self.part), self.datasets), terminal
+
+
 def _of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
-    """What a report on an ensemble takes: its file, the traces that judge it, threads, the form of the output."""
+    """The command with the options of Judged, which it is given as `judged`."""
+    names = [field.name for field in fields(Judged)]
+
+    @wraps(command)
+    def with_judged(**given: Any) -> None:
+        command(judged=Judged(**{name: given.pop(name) for name in names}), **given)
+
     for option in (_json, _threads, _datasets, _part, _traces, _file):
-        command = option(command)
-    return command
+        with_judged = option(with_judged)
+    return with_judged
 
 
 @click.group()
@@ -77,21 +109,6 @@ def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> lis
         known = ", ".join(sorted({r.dataset for r in recordings}))
         raise TrainingError(f"report: expected datasets among {known}, got {', '.join(datasets)}")
     return found
-
-
-@contextmanager
-def judging(
-    file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], *, quiet: bool
-) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
-    """An ensemble, the recordings that judge it, and the terminal that shows how far that is."""
-    from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
-    from training.progress import Terminal
-
-    ensemble = Ensemble.load(file)
-    with Terminal(quiet=quiet) as terminal:
-        terminal.phase("reading traces", total=1)
-        yield ensemble, of_datasets(recordings_of(paths, part=part), datasets), terminal
 
 
 @report.command()
@@ -170,9 +187,7 @@ def _search_rows(
 
 @report.command()
 @_of_ensemble
-def robustness(
-    *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
-) -> None:
+def robustness(*, judged: Judged) -> None:
     """An ensemble on other paths, with loss, in company, and in shorter flows.
 
     \b
@@ -182,9 +197,9 @@ def robustness(
     from training.reports.robustness import CONDITIONS, MOST_EXCESS
     from training.reports.robustness import robustness as run
 
-    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
+    with judged.read() as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
-        rows = run(ensemble, recordings, threads=threads, told=lambda _name: terminal.advance(1))
+        rows = run(ensemble, recordings, threads=judged.threads, told=lambda _name: terminal.advance(1))
     heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
     lines = [f"{'condition':<16}{heads}  fairness"]
     for row in rows:
@@ -192,22 +207,14 @@ def robustness(
             f"{c['p95_queueing_delay_ms']:>9.1f} ms {100 * c['utilization']:>6.1f} %" for c in row["targets"]
         )
         lines.append(f"{row['condition']:<16}{cells}  {min(c['fairness'] for c in row['targets']):.3f}")
-    finish(rows, lines, as_json=as_json, line=f"delay within {MOST_EXCESS} x target (not asked of loss, company, 10 s)")
+    line = f"delay within {MOST_EXCESS} x target (not asked of loss, company, 10 s)"
+    finish(rows, lines, line=line, as_json=judged.as_json)
 
 
 @report.command()
 @_of_ensemble
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
-def synthetic(
-    *,
-    file: Path,
-    paths: tuple[Path, ...],
-    part: Any,
-    datasets: tuple[str, ...],
-    seed: int,
-    threads: int | None,
-    as_json: bool,
-) -> None:
+def synthetic(*, judged: Judged, seed: int) -> None:
     """An ensemble on made traces, against the recorded ones they were fitted on.
 
     \b
@@ -217,9 +224,9 @@ def synthetic(
     from training.reports.synthetic import MOST_DELAY_SHARE, MOST_POINTS
     from training.reports.synthetic import synthetic as run
 
-    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
+    with judged.read() as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len({r.dataset for r in recordings}))
-        rows = run(ensemble, recordings, seed=seed, threads=threads, told=lambda _name: terminal.advance(1))
+        rows = run(ensemble, recordings, seed=seed, threads=judged.threads, told=lambda _name: terminal.advance(1))
     lines = [f"{'dataset':<22}{'target':>8} {'recorded':>20} {'made':>20}"]
     for row in rows:
         pair = "".join(
@@ -231,7 +238,7 @@ def synthetic(
         )
         lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}  {', '.join(notes)}".rstrip())
     line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
-    finish(rows, lines, line=line, as_json=as_json)
+    finish(rows, lines, line=line, as_json=judged.as_json)
 
 
 @report.command()
@@ -239,17 +246,7 @@ def synthetic(
 @click.option("--counts", default="12,8,12", show_default=True, callback=lambda *args: counts_of(args[-1]),
               help="Values of each parameter, log-spaced")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
-def bound(
-    *,
-    file: Path,
-    paths: tuple[Path, ...],
-    part: Any,
-    datasets: tuple[str, ...],
-    counts: tuple[int, ...],
-    epochs: int,
-    threads: int | None,
-    as_json: bool,
-) -> None:
+def bound(*, judged: Judged, counts: tuple[int, ...], epochs: int) -> None:
     """Levels that miss their target, against a grid trained on those very epochs.
 
     A row falls short where the grid meets the target that the ensemble misses: that
@@ -259,7 +256,7 @@ def bound(
     Example:
       ccatune report bound gr.json --counts 8,4,8
     """
-    rows = _bound_rows(file, paths, part, datasets, counts=counts, epochs=epochs, threads=threads, quiet=as_json)
+    rows = _bound_rows(judged, counts=counts, epochs=epochs)
     lines = [f"{'level':>5} {'target':>7} {'windows':>8} {'ensemble':>19} {'bound':>19}"]
     lines += [
         f"{row['level']:>5} {row['target_ms']:>4.0f} ms {row['windows']:>8} {row['ensemble_delay_ms']:>8.1f} ms "
@@ -267,7 +264,7 @@ def bound(
         f"{100 * row['bound_utilization']:>5.1f} %{'  met by the bound' if row['bound_meets'] else ''}"
         for row in rows
     ]
-    finish(rows, lines, line="no level misses a target that the bound meets", as_json=as_json)
+    finish(rows, lines, line="no level misses a target that the bound meets", as_json=judged.as_json)
 
 
 def counts_of(text: str) -> tuple[int, ...]:
@@ -278,25 +275,15 @@ def counts_of(text: str) -> tuple[int, ...]:
         raise click.BadParameter(f"expected counts such as 12,8,12, got {text!r}") from error
 
 
-def _bound_rows(
-    file: Path,
-    paths: tuple[Path, ...],
-    part: Any,
-    datasets: tuple[str, ...],
-    *,
-    counts: tuple[int, ...],
-    epochs: int,
-    threads: int | None,
-    quiet: bool,
-) -> list[dict[str, Any]]:
+def _bound_rows(judged: Judged, *, counts: tuple[int, ...], epochs: int) -> list[dict[str, Any]]:
     from emulation.simulator import default_threads
     from training.judge import judge
     from training.reports.bound import bounds, missed
     from training.settings import study_of
     from training.study import epochs_for
 
-    used = threads or default_threads()
-    with judging(file, paths, part, datasets, quiet=quiet) as (ensemble, recordings, terminal):
+    used = judged.threads or default_threads()
+    with judged.read() as (ensemble, recordings, terminal):
         study = study_of(ensemble)
         seconds = sum(r.duration_s for r in recordings)
         terminal.phase("running flows", total=(2 * len(ensemble.classes) + 1) * seconds)
@@ -310,9 +297,7 @@ def _bound_rows(
 
 @report.command()
 @_of_ensemble
-def scaled(
-    *, file: Path, paths: tuple[Path, ...], part: Any, datasets: tuple[str, ...], threads: int | None, as_json: bool
-) -> None:
+def scaled(*, judged: Judged) -> None:
     """An ensemble against single sets that keep a distance from the target.
 
     \b
@@ -322,9 +307,9 @@ def scaled(
     from training.reports.scaled import SCALES
     from training.reports.scaled import scaled as run
 
-    with judging(file, paths, part, datasets, quiet=as_json) as (ensemble, recordings, terminal):
+    with judged.read() as (ensemble, recordings, terminal):
         terminal.phase("running flows", total=len(SCALES))
-        rows = run(ensemble, recordings, threads=threads, told=terminal.advance)
+        rows = run(ensemble, recordings, threads=judged.threads, told=terminal.advance)
     lines = [f"{'target':>8}  {'parameters':<20} {'of link':>8} {'p95 delay':>10}  {'levels within target':>20}"]
     for row in rows:
         named = [(f"single set, {one['scale']:g} T", one) for one in row["sets"]]
@@ -335,7 +320,7 @@ def scaled(
                 f"{target:>8}  {name:<20} {100 * one['utilization']:>6.2f} % {one['p95_queueing_delay_ms']:>7.1f} ms"
                 f"  {one['levels_met']:>14} of {row['levels']}{mark}"
             )
-    finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=as_json)
+    finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=judged.as_json)
 
 
 report.add_command(policing)

@@ -76,17 +76,33 @@ Dict grid(const std::vector<Job>& jobs, U32Matrix params, unsigned threads, cons
 
 void bind_jobs(nb::module_& m);
 void bind_jobs(nb::module_& m) {
+    nb::class_<ReceiverConfig>(m, "ReceiverConfig", "How a receiver acknowledges, and the window that it offers.")
+        .def(
+            "__init__",
+            [](ReceiverConfig* self, std::uint32_t ack_every, double delay_ms, std::uint32_t quick_acks,
+               std::uint32_t burst_pkts, double burst_gap_ms, std::uint32_t window_pkts, bool autotune) {
+                new (self) ReceiverConfig{.ack_every = ack_every,
+                                          .delay = Duration::from_s(delay_ms / 1000),
+                                          .quick_acks = quick_acks,
+                                          .burst_pkts = burst_pkts,
+                                          .burst_gap = Duration::from_s(burst_gap_ms / 1000),
+                                          .window_pkts = window_pkts,
+                                          .autotune = autotune};
+            },
+            "ack_every"_a, "delay_ms"_a, "quick_acks"_a, "burst_pkts"_a, "burst_gap_ms"_a, "window_pkts"_a,
+            "autotune"_a);
     nb::class_<FlowJob>(m, "FlowJob", "A flow: its algorithm, parameters and table, and when it runs.")
         .def(
             "__init__",
             [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
                std::uint8_t delay_class, double start_s, std::optional<double> stop_s,
-               std::vector<Transfer> transfers, std::uint32_t client) {
+               std::vector<Transfer> transfers, std::uint32_t client, const ReceiverConfig& receiver) {
                 new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
-                                   stop_s, std::move(transfers), client};
+                                   stop_s, std::move(transfers), client, receiver};
             },
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
             "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
+            "receiver"_a = ReceiverConfig{},
             "transfers: none is data without end. client: whose buckets it draws from, numbered from 0.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(

@@ -40,7 +40,6 @@ struct ReceiverConfig {
 
 class Receiver {
 public:
-    Receiver(std::uint32_t ack_every, Duration delay) : Receiver(ReceiverConfig{.ack_every = ack_every, .delay = delay}) {}
     explicit Receiver(const ReceiverConfig& config)
         : config_(config), window_(config.window_pkts, config.autotune), delay_(config.delay), quick_(config.quick_acks) {}
 

@@ -61,7 +61,7 @@ SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     for (const FlowJob& flow : job.flows)
         flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
                          flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
-                         flow.client});
+                         flow.client, flow.receiver});
     return run_simulation(job.config, std::move(flows), &cancel);
 }
 

@@ -24,6 +24,7 @@ struct FlowJob {
     std::optional<double> stop_s;
     std::vector<Transfer> transfers;
     std::uint32_t client = 0;
+    ReceiverConfig receiver;
 };
 
 struct Job {

@@ -23,10 +23,12 @@ struct alignas(kLineBytes) Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
         : application(std::move(config.transfers)),
           sender(id, std::move(config.algorithm), application.begin(config.start)),
-          receiver(sim.ack_every, sim.delayed_ack),
+          receiver(config.receiver),
           random(sim.seed, id),
           start(config.start),
-          stop(config.stop) {}
+          stop(config.stop) {
+        sender.offer_window(receiver.window_pkts());
+    }
 
     Application application;
     Sender sender;

@@ -27,6 +27,7 @@
 #include "path/ack_path.hpp"
 #include "path/link.hpp"
 #include "path/path.hpp"
+#include "receiver/receiver.hpp"
 #include "sender/sender.hpp"
 #include "simulation/application.hpp"
 
@@ -38,6 +39,7 @@ struct FlowConfig {
     Instant stop = Instant::never();
     std::vector<Transfer> transfers;  // none: data without end
     std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
+    ReceiverConfig receiver;
 };
 
 struct SimulationConfig {
@@ -46,8 +48,6 @@ struct SimulationConfig {
     AckPathConfig acks;
     Duration rtt = Duration::from_ms(100);
     double loss = 0;
-    std::uint32_t ack_every = 2;
-    Duration delayed_ack = Duration::from_ms(40);
     Duration duration = Duration::from_s(30);
     Duration warmup{};          // runs before anything is measured; part of duration
     Duration window{};          // accounting windows from warmup on; 0: one
