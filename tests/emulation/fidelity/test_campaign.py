@@ -12,7 +12,7 @@ from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
-from emulation.fidelity.results import Store, figures_of, tasks_of
+from emulation.fidelity.results import Store, figures_of, included_by_modules, tasks_of
 from emulation.path import Policer
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
@@ -138,6 +138,19 @@ def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choos
         digest(case, duration_s=3.0),
     }
     assert len(others | same) == 6
+
+
+def test_a_run_in_the_guest_depends_on_the_headers_that_its_modules_include_and_on_no_other(tmp_path: Path) -> None:
+    core, linux = tmp_path / "kmod" / "core", tmp_path / "kmod" / "linux"
+    core.mkdir(parents=True)
+    linux.mkdir()
+    (linux / "module.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
+    (linux / "shell.h").write_text('#include "gr.h"\n', encoding="utf-8")
+    (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
+    (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
+    (core / "params.def").write_text("", encoding="utf-8")
+    (core / "cubic.h").write_text('#include "cca.h"\n', encoding="utf-8")
+    assert included_by_modules(tmp_path) == ("kmod/core/cca.h", "kmod/core/gr.h", "kmod/core/params.def")
 
 
 def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:
