@@ -130,7 +130,7 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
         return
     width = max(len(str(row["case"])) for row in rows)
     for row in rows:
-        kept = f"{row['real']} of {campaign.runs} real, {row['simulated']} of {campaign.seeds} simulated"
+        kept = f"{row['real']} of {row['runs']} real, {row['simulated']} of {row['seeds']} simulated"
         what = f"cannot run: {row['cannot_run']}" if row["cannot_run"] else f"{row['duration_s']:g} s, {kept}"
         click.echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
     click.echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
@@ -142,8 +142,8 @@ def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
         "case": case.key,
         "runner": case.runner,
         "duration_s": None if case.scenario is None else case.scenario.duration_s,
-        "runs": campaign.runs,
-        "seeds": campaign.seeds,
+        "runs": campaign.runs * case.times,
+        "seeds": campaign.seeds * case.times,
         "real": len(outcome.real),
         "simulated": len(outcome.simulated),
         "cannot_run": outcome.refused,

@@ -202,11 +202,14 @@ def _ground(side: Side, runner: str) -> tuple[str, ...]:
 
 
 def tasks_of(cases: Sequence[Case], *, side: Side, count: int) -> list[Task]:
-    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all."""
+    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all.
+
+    count: of a case; one that asks for `times` as many has them.
+    """
     tasks = []
-    for number in range(count):
+    for number in range(count * max((case.times for case in cases), default=1)):
         for case in cases:
-            if case.scenario is not None:
+            if case.scenario is not None and number < count * case.times:
                 ground = json.dumps([FORMAT, side, _ground(side, case.runner), number])
                 text = f"{ground}{_scenario_text(case.scenario)}"
                 tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))
