@@ -44,6 +44,7 @@ Told = Callable[[str, int, int], None]
 @click.option("--seeds", type=click.IntRange(1, 1000), help="Simulated runs of each case.  [default: the plan's]")
 @click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
 @click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
+@click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=PICTURE, help="Draw the errors of all cases into this file.")
@@ -60,6 +61,7 @@ def fidelity(
     seeds: int | None,
     traces: Path | None,
     work: Path,
+    alone: bool,
     kept: bool,
     list_only: bool,
     plot: Path | None,
@@ -97,6 +99,7 @@ def fidelity(
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
         store=Store(work / "runs"),
+        alone=alone,
     )
     if list_only:
         _list(campaign, as_json=as_json)

@@ -10,11 +10,11 @@
 Why it matters: BBR's bandwidth is the greatest of ten round trips' samples, and ACKs that come up to a ms nearer to
 each other than the link sent the packets make it too great. At 20 Mbit/s, 50 ms and a buffer of one bandwidth-delay
 product the 95th percentile of the queueing delay under BBR was 48 ms in the kernel; in the simulator 29 ms on a path of
-one hop and an even link, 46 with the link's whole ms, 48 with three hops. And the ACK train of HyStart, which must have
-no gap above 2 ms: the kernel's CUBIC, whose counters tell, never found one here, where an even path has one.
+one hop and an even link, 46 with the link's whole ms, 48 with three hops. And the ACK train of HyStart must have no gap
+above 2 ms: the kernel's CUBIC, whose counters tell, seldom finds one here, where an even path always has one.
 
-Measured by what ACKs do at the sender, 50 Mbit/s and four runs side by side on two processors: 63 bursts in 100 ms, 12 of
-them more than 2 ms behind the one before; three clocks of 1.05 to 1.7 ms give 63 and 10.
+Measured by what ACKs do at the sender, 50 Mbit/s and four runs side by side on two processors: 63 bursts in 100 ms, 12
+of them more than 2 ms behind the one before; three clocks of 1.05 to 1.7 ms give 63 and 10.
 
 In the guest, by its own clock, no shell is late, so that a packet goes through all of them in one ms: one hop, with the
 jitter of a clock of whole ms (emulation/mahimahi/clock.py).

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ def silent(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
-def run(cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2) -> dict[str, Outcome]:
-    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder))
+def run(
+    cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2, alone: bool = False
+) -> dict[str, Outcome]:
+    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone)
     return {found.case.key: found for found in run_missing(campaign, progress=silent, only_kept=only_kept)}
 
 
@@ -45,6 +48,21 @@ def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choos
     run(choose("fast"), tmp_path, runs=1)
     assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
     assert len(kernel.ran) == 3
+
+
+def test_a_case_may_ask_for_several_times_the_runs(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    del kernel
+    chancy, other = (replace(case, times=times) for case, times in zip(choose("cubic"), (3, 1), strict=True))
+    outcomes = run([chancy, other], tmp_path)
+    assert [(len(found.real), len(found.simulated)) for found in outcomes.values()] == [(6, 9), (2, 3)]
+
+
+def test_runs_may_be_kept_from_disturbing_each_other(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    run(choose("cubic"), tmp_path / "some")
+    assert sum(kernel.together) == 4
+    kernel.together.clear()
+    run(choose("cubic"), tmp_path / "alone", alone=True)
+    assert kernel.together == [1, 1, 1, 1]
 
 
 def test_ctrl_c_keeps_the_runs_that_were_over(

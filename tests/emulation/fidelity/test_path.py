@@ -51,7 +51,8 @@ def test_bbr_keeps_a_queue_that_it_has_not_on_an_even_link() -> None:
 
 def test_acks_come_in_bursts_as_they_do_over_mahimahi() -> None:
     """CUBIC over the path of the guest finds a train of ACKs and leaves slow start by it; in Mahimahi's it does not."""
-    even = Scenario(link=LinkSpec(rate_mbps=50, rtt_ms=100, buffer_pkts=208), flows=(FlowSpec(cca="cubic"),), duration_s=2)
+    link = LinkSpec(rate_mbps=50, rtt_ms=100, buffer_pkts=208)
+    even = Scenario(link=link, flows=(FlowSpec(cca="cubic"),), duration_s=2)
 
     def resent_pkts(runner: Literal["mahimahi", "vm"]) -> float:
         runs = [simulate(path_of_mahimahi(even.model_copy(update={"seed": n}), runner=runner)) for n in range(9)]
