@@ -3,6 +3,9 @@
 
     link     a constant rate is served at whole ms, several packets at once or none: the very opportunities that
              mm-link gets (emulation/mahimahi/translate.py)
+    opening  connections open before the scenario begins, over a link that serves a packet in every ms, so that RTTmin
+             is less than any packet's RTT, at 1 Mbit/s by 12 ms: an opportunity at 1 ms, for which a handshake waits.
+             For algorithms that take RTTmin from it (OPENING); CUBIC's is that of packets, and of the first one then
     hops     shells that a packet and its ACK pass, the link's own exit, its uplink and mm-delay: each forwards when it
              wakes up, by a timer of whole ms that is late, so that ACKs come in bursts
     RTT      EXTRA_RTT_MS more than rtt_ms; with the hops an idle path has 1 to 5 ms more, on average 3
@@ -41,6 +44,7 @@ HOPS: dict[str, tuple[PathElement, ...]] = {
     "mahimahi": (Clock(least_ms=1.05, most_ms=1.7),) * 3,
     "vm": (Jitter(max_ms=CLOCK_MS),),
 }
+OPENING = {"bbr", "bbr3", "gr"}
 EXTRA_RTT_MS = 1.0
 # Longer than the run, so that the trace never starts anew in it.
 _BEYOND_MS = 5000
@@ -53,6 +57,8 @@ def path_of_mahimahi(scenario: Scenario, *, runner: Literal["mahimahi", "vm"]) -
     if link.rate_mbps is not None:
         end_ms = math.ceil(scenario.duration_s * 1000) + _BEYOND_MS
         times_ms = link_opportunities_ms(link, end_ms).astype(np.uint32)
+        if any(flow.cca in OPENING for flow in scenario.flows):
+            times_ms = np.append(np.uint32(1), times_ms)
         changed |= {"rate_mbps": None, "trace": Trace(f"{link.rate_mbps:g} Mbit/s", times_ms, end_ms)}
     changed["behind"] = (*link.behind, *HOPS[runner])
     return scenario.model_copy(update={"link": link.model_copy(update=changed)})

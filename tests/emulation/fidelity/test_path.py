@@ -11,13 +11,13 @@ import pytest
 
 from emulation.fidelity.path import EXTRA_RTT_MS, HOPS, path_of_mahimahi
 from emulation.path import Policer
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from emulation.traces import Trace
 
 
 def test_a_constant_rate_is_served_at_whole_ms() -> None:
-    even = Scenario(link=LinkSpec(rate_mbps=18, rtt_ms=40), duration_s=2)
+    even = Scenario(link=LinkSpec(rate_mbps=18, rtt_ms=40), flows=(FlowSpec(cca="cubic"),), duration_s=2)
     link = path_of_mahimahi(even, runner="mahimahi").link
     assert link.trace is not None
     assert link.rate_mbps is None
@@ -26,6 +26,14 @@ def test_a_constant_rate_is_served_at_whole_ms() -> None:
     assert link.trace.mean_rate_mbps == pytest.approx(18, rel=1e-3)
     assert link.trace.period_ms > 2000
     assert link.rtt_ms == 40 + EXTRA_RTT_MS
+
+
+@pytest.mark.parametrize("cca", ["bbr", "gr"])
+def test_a_handshake_does_not_meet_a_slow_link(cca: Cca) -> None:
+    asked = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=100, buffer_pkts=50), flows=(FlowSpec(cca=cca),), duration_s=5)
+    trace = path_of_mahimahi(asked, runner="mahimahi").link.trace
+    assert trace is not None
+    assert trace.opportunities_ms[:3].tolist() == [1, 12, 24]
 
 
 def test_a_trace_stays_as_it_is() -> None:
