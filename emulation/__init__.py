@@ -5,6 +5,7 @@ from emulation.errors import EmulationError, TraceError
 from emulation.path import (
     AccessLink,
     AckPath,
+    Clock,
     Codel,
     GilbertElliott,
     Jitter,
@@ -41,6 +42,7 @@ from emulation.simulator import (
 __all__ = [
     "AccessLink",
     "AckPath",
+    "Clock",
     "Codel",
     "Delays",
     "ElementQoS",

@@ -6,6 +6,7 @@
     loss              each packet with the same probability
     gilbert_elliott   loss by the state of a channel, in bursts
     jitter, reorder   packets held for a time
+    clock             packets held until a clock ticks, then let go together
 
 Sizes count whole packets as they go over the wire: 1500 bytes with their headers, 52 bytes for an ACK.
 docs/scenarios.md shows each with an example.
@@ -23,6 +24,7 @@ from emulation.traces import OPPORTUNITY_BYTES, Trace
 __all__ = [
     "AccessLink",
     "AckPath",
+    "Clock",
     "Codel",
     "GilbertElliott",
     "Jitter",
@@ -153,6 +155,20 @@ class Jitter(Frozen):
     )
 
 
+class Clock(Frozen):
+    """Holds packets until a clock ticks, and then lets all of them go: a program that sleeps between forwarding."""
+
+    kind: Literal["clock"] = "clock"
+    least_ms: float = Field(gt=0, le=60_000, description="the shortest time between two ticks")
+    most_ms: float = Field(gt=0, le=60_000, description="the longest; each time is drawn evenly between the two")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Clock:
+        if self.most_ms < self.least_ms:
+            raise ValueError(f"expected most_ms of at least least_ms, got {self.most_ms:g} and {self.least_ms:g}")
+        return self
+
+
 class Reorder(Frozen):
     """Holds a share of the packets for a fixed time, so that those behind overtake them."""
 
@@ -162,11 +178,11 @@ class Reorder(Frozen):
 
 
 PathElement = Annotated[
-    AccessLink | Policer | Shaper | RandomLoss | GilbertElliott | Jitter | Reorder, Field(discriminator="kind")
+    AccessLink | Policer | Shaper | RandomLoss | GilbertElliott | Jitter | Clock | Reorder, Field(discriminator="kind")
 ]
 ELEMENTS: dict[str, type[Frozen]] = {
     kind.model_fields["kind"].default: kind
-    for kind in (AccessLink, Policer, Shaper, RandomLoss, GilbertElliott, Jitter, Reorder)
+    for kind in (AccessLink, Policer, Shaper, RandomLoss, GilbertElliott, Jitter, Clock, Reorder)
 }
 
 

@@ -21,6 +21,7 @@ from emulation.errors import EmulationError
 from emulation.path import (
     AccessLink,
     AckPath,
+    Clock,
     GilbertElliott,
     Jitter,
     LinkRate,
@@ -153,6 +154,8 @@ class _Jobs:
                 return _engine.GilbertElliott(element.to_bad, element.to_good, element.loss_good, element.loss_bad)
             case Jitter():
                 return _engine.Delayer(1.0, 0.0, element.max_ms, not element.reorder)
+            case Clock():
+                return _engine.Clock(element.least_ms, element.most_ms)
             case Reorder():
                 return _engine.Delayer(element.share, element.delay_ms, element.delay_ms, in_order=False)
 

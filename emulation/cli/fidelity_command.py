@@ -44,6 +44,7 @@ Told = Callable[[str, int, int], None]
 @click.option("--seeds", type=click.IntRange(1, 1000), help="Simulated runs of each case.  [default: the plan's]")
 @click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
 @click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
+@click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=PICTURE, help="Draw the errors of all cases into this file.")
@@ -60,6 +61,7 @@ def fidelity(
     seeds: int | None,
     traces: Path | None,
     work: Path,
+    alone: bool,
     kept: bool,
     list_only: bool,
     plot: Path | None,
@@ -97,6 +99,7 @@ def fidelity(
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
         store=Store(work / "runs"),
+        alone=alone,
     )
     if list_only:
         _list(campaign, as_json=as_json)
@@ -130,7 +133,7 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
         return
     width = max(len(str(row["case"])) for row in rows)
     for row in rows:
-        kept = f"{row['real']} of {campaign.runs} real, {row['simulated']} of {campaign.seeds} simulated"
+        kept = f"{row['real']} of {row['runs']} real, {row['simulated']} of {row['seeds']} simulated"
         what = f"cannot run: {row['cannot_run']}" if row["cannot_run"] else f"{row['duration_s']:g} s, {kept}"
         click.echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
     click.echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
@@ -142,8 +145,8 @@ def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
         "case": case.key,
         "runner": case.runner,
         "duration_s": None if case.scenario is None else case.scenario.duration_s,
-        "runs": campaign.runs,
-        "seeds": campaign.seeds,
+        "runs": campaign.runs * case.times,
+        "seeds": campaign.seeds * case.times,
         "real": len(outcome.real),
         "simulated": len(outcome.simulated),
         "cannot_run": outcome.refused,

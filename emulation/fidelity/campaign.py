@@ -3,7 +3,9 @@
 
     simulated      all at once, on all processors, on the path that Mahimahi gives (emulation/fidelity/path.py); the
                    seeds differ by the jitter of its clock
-    mahimahi       groups of runs that the processors carry side by side; a group that fails is run again one by one
+    mahimahi       groups of runs that the processors carry side by side, or one by one (`alone`: runs that start
+                   together disturb each other's first round trips, in which HyStart looks for 4 ms); a group that
+                   fails is run again one by one
     vm             batches of VM_BATCH runs, one boot each; a batch that fails, too
 
 What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out before any
@@ -21,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from emulation.errors import EmulationError
@@ -58,12 +61,16 @@ _IDLE_FIELDS = (3, 4)
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is asked for: cases, how many real and how many simulated runs of each, and where results are kept."""
+    """What is asked for: cases, how many real and how many simulated runs of each, and where results are kept.
+
+    alone: no two runs at a time on this machine's kernel.
+    """
 
     cases: tuple[Case, ...]
     runs: int
     seeds: int
     store: Store
+    alone: bool = False
 
 
 @dataclass
@@ -96,11 +103,15 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
     if not only_kept:
         missing = [task for task in simulated if campaign.store.load(task) is None]
         _simulate(missing, store=campaign.store, progress=progress)
-        for name, run in (("mahimahi", _run_on_host), ("vm", _run_in_guest)):
-            tasks = [task for task in real if task.case.runner == name]
-            missing = [task for task in tasks if campaign.store.load(task) is None]
-            for task, said in run(missing, store=campaign.store, progress=progress):
-                outcomes[task.case.key].failed.append(said)
+        missing = [task for task in real if campaign.store.load(task) is None]
+        on_host = [task for task in missing if task.case.runner == "mahimahi"]
+        in_guest = [task for task in missing if task.case.runner == "vm"]
+        failed = chain(
+            _run_on_host(on_host, store=campaign.store, progress=progress, alone=campaign.alone),
+            _run_in_guest(in_guest, store=campaign.store, progress=progress),
+        )
+        for task, said in failed:
+            outcomes[task.case.key].failed.append(said)
     for task in (*real, *simulated):
         result = campaign.store.load(task)
         if result is not None:
@@ -149,9 +160,10 @@ def _simulated(scenario: Scenario) -> QoS:
     return simulate(scenario, series_every_s=SERIES_EVERY_S)
 
 
-def _run_on_host(tasks: Sequence[Task], *, store: Store, progress: Progress) -> Iterator[tuple[Task, str]]:
+def _run_on_host(tasks: Sequence[Task], *, store: Store, progress: Progress, alone: bool) -> Iterator[tuple[Task, str]]:
     """Run them on this machine's kernel; gives those that failed."""
-    processors = len(os.sched_getaffinity(0))
+    # A part of a processor carries one run.
+    processors = 0 if alone else len(os.sched_getaffinity(0))
     at = 0
     while at < len(tasks):
         progress("mahimahi", at, len(tasks))

@@ -76,6 +76,7 @@ class ScenarioPlan(_Frozen):
     link: dict[str, Any]
     flow: dict[str, Any] = Field({}, description="what the application sends, as in a scenario's flow")
     duration_s: float | None = Field(None, gt=0, le=600, description="None: the plan's")
+    times: int = Field(1, ge=1, le=100, description="so many times the plan's runs and seeds: where chance decides")
     algorithms: tuple[Cca, ...] | None = None
 
 
@@ -124,7 +125,10 @@ class Plan(_Frozen):
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario with an algorithm. scenario: None where it cannot be had here, and lacks says why."""
+    """A scenario with an algorithm. scenario: None where it cannot be had here, and lacks says why.
+
+    times: of the runs and of the seeds that other cases have.
+    """
 
     key: str
     name: str
@@ -132,6 +136,7 @@ class Case:
     runner: RunnerName
     scenario: Scenario | None
     lacks: str = ""
+    times: int = 1
 
 
 def load_plan(path: Path) -> Plan:
@@ -197,13 +202,13 @@ def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, duration_s: float
             raise EmulationError(f"{source}: {plan.name}.link.recorded: {fault['loc'][0]}: {fault['msg']}") from error
         trace, lacks = pieces.find(piece, duration_s=duration_s + PIECE_MARGIN_S)
         if trace is None:
-            return Case(key, plan.name, cca, runner, None, lacks)
+            return Case(key, plan.name, cca, runner, None, lacks, plan.times)
         link["trace"] = trace
     document = {"name": key, "link": link, "flows": [{"cca": cca, **plan.flow}], "duration_s": duration_s}
     scenario = build_scenario(document, source=f"{source}: {plan.name}", folder=source.parent)
     if bdp is not None:
         scenario = _with_buffer(scenario, bdp, source=f"{source}: {plan.name}")
-    return Case(key, plan.name, cca, runner, scenario)
+    return Case(key, plan.name, cca, runner, scenario, times=plan.times)
 
 
 def _with_buffer(scenario: Scenario, bdp: object, *, source: str) -> Scenario:

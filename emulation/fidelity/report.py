@@ -107,13 +107,11 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
             cells += [_middle(error.real, form), _middle(error.simulated, form), _error(error)]
         table.add_row(comparison.key + "~" * bool(comparison.disturbed), *cells)
     console.print(table)
-    some = comparisons[0]
-    runs = f"{some.runs} real and {some.seeds} simulated runs" if _are_alike(comparisons) else "the runs of each side"
-    click.echo(f"medians of {runs}, ± half of greatest less least; ! outside, !! beyond what no case may be")
-
-
-def _are_alike(comparisons: Sequence[Comparison]) -> bool:
-    return len({(comparison.runs, comparison.seeds) for comparison in comparisons}) == 1
+    numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
+    click.echo(
+        f"medians of {numbers} runs (kernel, simulator), ± half of greatest less least; "
+        "! outside, !! beyond what no case may be"
+    )
 
 
 def _middle(middle: Middle, form: str) -> str:

@@ -2,7 +2,8 @@
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
-                              Mahimahi's release; in the guest the modules' sources too; the run's number
+                              Mahimahi's release; in the guest the modules' sources too, and those headers
+                              of kmod/core that they include; the run's number
     key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
 
 The scenario counts by its content, not by its name: its trace by the times in it, its flows by their values.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -44,9 +46,11 @@ FORMAT = 1
 SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
+_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/mahimahi",),
-    "vm": ("emulation/mahimahi", "emulation/vm", "kmod/core", "kmod/linux"),
+    # And of kmod/core what the modules include.
+    "vm": ("emulation/mahimahi", "emulation/vm", "kmod/linux"),
     "simulated": (
         "emulation/simulator.py",
         "emulation/fidelity/path.py",
@@ -164,6 +168,19 @@ def _files_digest(*names: str) -> str:
     return total.hexdigest()
 
 
+def included_by_modules(root: Path) -> tuple[str, ...]:
+    """The headers of kmod/core that a file of kmod/linux includes, or that such a header does: names from `root`."""
+    core, found = root / "kmod" / "core", set[Path]()
+    waiting = sorted((root / "kmod" / "linux").glob("*.[ch]"))
+    while waiting:
+        for name in _INCLUDE.findall(waiting.pop().read_text(encoding="utf-8")):
+            header = core / name
+            if header not in found and header.is_file():
+                found.add(header)
+                waiting.append(header)
+    return tuple(sorted(str(header.relative_to(root)) for header in found))
+
+
 @cache
 def _engine_digest() -> str:
     return hashlib.sha256(Path(_engine.__file__).read_bytes()).hexdigest()
@@ -180,15 +197,19 @@ def _ground(side: Side, runner: str) -> tuple[str, ...]:
     except GuestError:
         # Then it is the machine's own; without either no run comes about.
         release, mahimahi = platform.release(), "installed"
-    return (runner, release, mahimahi, _files_digest(*_SOURCES[runner]))
+    headers = included_by_modules(EMULATION.parent) if runner == "vm" else ()
+    return (runner, release, mahimahi, _files_digest(*_SOURCES[runner], *headers))
 
 
 def tasks_of(cases: Sequence[Case], *, side: Side, count: int) -> list[Task]:
-    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all."""
+    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all.
+
+    count: of a case; one that asks for `times` as many has them.
+    """
     tasks = []
-    for number in range(count):
+    for number in range(count * max((case.times for case in cases), default=1)):
         for case in cases:
-            if case.scenario is not None:
+            if case.scenario is not None and number < count * case.times:
                 ground = json.dumps([FORMAT, side, _ground(side, case.runner), number])
                 text = f"{ground}{_scenario_text(case.scenario)}"
                 tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))

@@ -92,7 +92,7 @@ def draw_queue(rng: random.Random, rate_mbps: float) -> Document:
 def draw_element(rng: random.Random, rate_mbps: float, drawn: Drawn) -> Document:
     """One element of the path."""
     own_mbps = max(0.2, rate_mbps * between(rng, 0.3, 5))
-    match rng.randrange(7):
+    match rng.randrange(8):
         case 0:
             return {"kind": "access", **draw_rate(rng, own_mbps, drawn), **draw_queue(rng, own_mbps)}
         case 1:
@@ -118,6 +118,9 @@ def draw_element(rng: random.Random, rate_mbps: float, drawn: Drawn) -> Document
             }
         case 5:
             return {"kind": "jitter", "max_ms": between(rng, 0.01, 100), "reorder": rng.random() < 0.5}
+        case 6:
+            least_ms = between(rng, 0.01, 20)
+            return {"kind": "clock", "least_ms": least_ms, "most_ms": least_ms * between(rng, 1, 4)}
         case _:
             return {"kind": "reorder", "share": between(rng, 1e-3, 1), "delay_ms": between(rng, 0.1, 200)}
 

@@ -38,6 +38,8 @@ public:
     virtual void on_idle(std::uint32_t) {}
     // ... or has used no more than this of its window for one timeout's time, for lack of data.
     virtual void on_unused(std::uint32_t) {}
+    // Asks with each ACK whether a recovery goes on: one that ends and begins anew within an ACK has gone on.
+    virtual bool looks_with_acks() const { return false; }
     virtual std::uint32_t mode() const { return 0; }
     virtual const std::vector<EpochTurn>& turns() const {
         static const std::vector<EpochTurn> none;

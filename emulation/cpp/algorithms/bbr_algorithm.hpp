@@ -19,6 +19,7 @@ public:
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
     }
     void on_event(const cca_event& event) override { bbr1_on_event(&state_, &params_, &event, &decision_); }
+    bool looks_with_acks() const override { return true; }
     std::uint32_t mode() const override { return state_.mode; }
 
 private:
@@ -37,6 +38,7 @@ public:
     void on_loss(const cca_loss& loss) override { bbr3_on_loss(&state_, &params_, &loss); }
     void on_ack(const cca_ack& ack) override { bbr3_on_ack(&state_, &params_, &ack, &decision_); }
     void on_event(const cca_event& event) override { bbr3_on_event(&state_, &params_, &event, &decision_); }
+    bool looks_with_acks() const override { return true; }
     std::uint32_t mode() const override { return state_.mode; }
 
 private:

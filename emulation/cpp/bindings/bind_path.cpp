@@ -81,6 +81,9 @@ void bind_path(nb::module_& m) {
                  return DelayerConfig{share, from_ms(least_ms), from_ms(most_ms), in_order};
              }),
              "share"_a, "least_ms"_a, "most_ms"_a, "in_order"_a);
+    nb::class_<ClockConfig>(m, "Clock", "Holds packets until a clock ticks, least to most ms behind its last tick.")
+        .def(nb::new_([](double least_ms, double most_ms) { return ClockConfig{from_ms(least_ms), from_ms(most_ms)}; }),
+             "least_ms"_a, "most_ms"_a);
     nb::class_<AckPathConfig>(m, "AckPath", "How ACKs come back: held for bursts, over an uplink.")
         .def(nb::new_([](double interval_ms, std::optional<LinkConfig> uplink) {
                  return AckPathConfig{from_ms(interval_ms), std::move(uplink)};

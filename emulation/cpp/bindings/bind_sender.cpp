@@ -60,6 +60,7 @@ public:
         inner_->on_unused(used_pkts);
         obey();
     }
+    bool looks_with_acks() const override { return inner_->looks_with_acks(); }
 
 private:
     void obey() {

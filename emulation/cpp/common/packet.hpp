@@ -21,13 +21,13 @@ inline constexpr std::uint32_t kNoNumber = UINT32_MAX;
 
 inline std::uint32_t low_us(Instant at) { return static_cast<std::uint32_t>(at.us()); }
 
-// One full segment. tx counts a flow's transmissions and sent_us is the time of
+// One full segment, but for a transfer's last one, which is shorter and counts as full all the same. tx counts a flow's transmissions and sent_us is the time of
 // this one: together what a timestamp option tells (RFC 7323), without its ticks.
 struct Packet {
     Instant sent_at;
     std::uint32_t seq;
     std::uint32_t tx;
-    std::uint32_t flow;
+    std::uint32_t flow : 31, ends_transfer : 1;
     std::uint32_t sent_us;
     Instant queued_at{};  // set by each queue that it enters
 };

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "path/clock.hpp"
 #include "path/delayer.hpp"
 #include "path/element.hpp"
 #include "path/link_element.hpp"
@@ -20,7 +21,7 @@
 namespace ccatune {
 
 using ElementConfig = std::variant<LinkConfig, PolicerConfig, ShaperConfig, RandomLossConfig, GilbertElliottConfig,
-                                   DelayerConfig>;
+                                   DelayerConfig, ClockConfig>;
 
 // What elements are made from, beside their own configuration.
 struct PathContext {
@@ -90,6 +91,9 @@ private:
     }
     static Made make(const DelayerConfig& c, const PathContext& context, std::uint64_t stream) {
         return std::make_unique<Delayer>(c, context.seed, stream);
+    }
+    static Made make(const ClockConfig& c, const PathContext& context, std::uint64_t stream) {
+        return std::make_unique<Clock>(c, context.seed, stream);
     }
 
     End end_;

@@ -3,7 +3,9 @@
 //
 //   at once   the first 16 segments, and 16 after silence (quick ACKs); each
 //             segment out of order, that fills a hole, or that came again (RFC
-//             5681 section 4.2, with the duplicate's number: DSACK, RFC 2883)
+//             5681 section 4.2, with the duplicate's number: DSACK, RFC 2883);
+//             a transfer's last, which is shorter than those before it: Linux
+//             answers such a one as soon as the application has read it
 //   else      every `ack_every` segments, or after the delay: `delay`, and up to
 //             200 ms where segments come 20 to 40 ms apart, for which half the
 //             old delay plus the gap is taken
@@ -62,7 +64,7 @@ public:
         }
         if (!in_order && is_new) remember(packet.seq);
         ++unacked_;
-        if (!in_order || had_hole || quick_ != 0) return flush(ack);
+        if (!in_order || had_hole || quick_ != 0 || packet.ends_transfer) return flush(ack);
         return ends_delay(now) && flush(ack);
     }
 

@@ -178,11 +178,19 @@ protected:
         probe_.forget();
     }
 
+    // What was sent in an episode and lost in it is a sign of congestion of its own (RFC 5681 section 4.3): the next
+    // recovery begins where this episode ends.
     void leave_episode(Instant now) {
+        const bool was_recovery = state_ == State::recovery;
+        const bool goes_on = board_.has_unrepaired();
+        const bool is_seen = !goes_on || !algorithm_->looks_with_acks();
         state_ = State::open;
         rack_.leave_recovery();
         undo_.left();
-        tell(CCA_RECOVERY_LEFT, now);
+        if (is_seen) tell(CCA_RECOVERY_LEFT, now);
+        if (!goes_on) return;
+        begin_episode(State::recovery);
+        if (is_seen || !was_recovery) tell(CCA_RECOVERY_ENTERED, now);
     }
 
     // A loss that took no recovery to repair is one all the same.

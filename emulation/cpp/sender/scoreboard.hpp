@@ -123,6 +123,14 @@ public:
         return lost_.front();
     }
 
+    // Whether anything outstanding was lost and has not arrived since, sent again or not.
+    bool has_unrepaired() const {
+        if (has_lost()) return true;
+        for (std::uint32_t seq = una_; seq != next_; ++seq)
+            if (segments_[seq].resent && !segments_[seq].arrived) return true;
+        return false;
+    }
+
     // None was lost after all.
     void find_all() {
         for (std::uint32_t seq = una_; seq != next_; ++seq) segments_[seq].lost = false;

@@ -58,6 +58,7 @@ public:
         used_at_ = last_sent_at_ = now;
         running_ = true;
         algorithm_->start(start);
+        rates_.run_dry(0);
         send_what_may(now, send);
     }
 
@@ -73,7 +74,8 @@ public:
     // of its own.
     template <class Send>
     void supply(Instant now, std::uint32_t size_pkts, Send&& send) {
-        const bool was_quiet = !board_.has_outstanding() && board_.next() == size_pkts_ && rates_.is_app_limited();
+        const bool was_quiet = !board_.has_outstanding() && board_.next() == size_pkts_;
+        if (board_.next() == size_pkts_) note_dryness();
         size_pkts_ = size_pkts;
         if (was_quiet) end_silence(now);
         send_what_may(now, send);
@@ -170,10 +172,17 @@ private:
         ++algorithm_->host.sent_pkts;
         last_sent_at_ = now;
         pacer_.sent(now, algorithm_->decision().pacing_bytes_per_s, algorithm_->least_burst_pkts(), kMssBytes);
-        send(Packet{now, seq, next_tx_++, flow_, now_us});
+        send(Packet{now, seq, next_tx_++, flow_, seq + 1 == size_pkts_, now_us});
     }
 
-    // How the window was used, and whether the application ran dry.
+    // The application has more after it had nothing: it is then that Linux sees that it had run dry, as its tcp_info
+    // shows. What is on its way meanwhile measures the path, not the application, however long its losses take.
+    void note_dryness() {
+        if (board_.in_flight() < algorithm_->decision().cwnd_pkts && !board_.has_lost())
+            rates_.run_dry(board_.in_flight());
+    }
+
+    // How the window was used.
     void note_usage(Instant now, bool has_sent) {
         const bool is_full = board_.in_flight() >= algorithm_->decision().cwnd_pkts;
         if (has_sent || is_full) usage_.note(board_.una(), board_.next(), is_full);
@@ -182,7 +191,6 @@ private:
             used_pkts_ = 0;
             return;
         }
-        rates_.run_dry(board_.in_flight());
         if (!has_sent) return;
         used_pkts_ = std::max(used_pkts_, board_.next() - board_.una());
         if (now - used_at_ < rto_.timeout()) return;

@@ -28,7 +28,7 @@ def test_drawn_scenarios_cover_every_algorithm_element_and_kind_of_link() -> Non
     documents = [draw(number).document for number in NUMBERS]
     links = [document["link"] for document in documents]
     kinds = {element["kind"] for link in links for side in ("before", "behind") for element in link.get(side, ())}
-    assert kinds == {"access", "policer", "shaper", "loss", "gilbert_elliott", "jitter", "reorder"}
+    assert kinds == {"access", "policer", "shaper", "loss", "gilbert_elliott", "jitter", "clock", "reorder"}
     assert {flow["cca"] for document in documents for flow in document["flows"]} == set(CCAS)
     assert {name for link in links for name in link} >= {"trace", "rate_mbps", "steps", "codel", "loss", "acks"}
     names = {name for document in documents for flow in document["flows"] for name in flow}

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import statistics
 
 import pytest
 
@@ -56,10 +57,13 @@ def test_a_loss_leaves_cubic_70_percent() -> None:
 
 @pytest.mark.parametrize("cca", CCAS)
 def test_two_equal_flows_share_a_link(cca: Cca) -> None:
-    flow = FlowSpec(cca=cca)
-    qos = run(flow, flow.model_copy(update={"start_s": 2.0}), link=link(2), duration_s=120, warmup_s=20, seed=3)
-    assert qos.utilization > 0.95
-    assert qos.fairness > 0.95
+    """Over some beginnings: by their phases a full queue drops more of one of them (Floyd and Jacobson 1992)."""
+    first = FlowSpec(cca=cca)
+    seconds = [first.model_copy(update={"start_s": start_s}) for start_s in (1.6, 1.8, 2.0, 2.2, 2.4)]
+    runs = [run(first, second, link=link(2), duration_s=120, warmup_s=20, seed=3) for second in seconds]
+    assert min(qos.utilization for qos in runs) > 0.95
+    assert statistics.median(qos.fairness for qos in runs) > 0.95
+    assert min(qos.fairness for qos in runs) > 0.9
 
 
 def test_random_losses_stop_cubic_and_not_bbr() -> None:

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from emulation import (
     AccessLink,
     AckPath,
+    Clock,
     Codel,
+    Delays,
     ElementQoS,
     FlowSpec,
     GilbertElliott,
@@ -261,6 +263,22 @@ def test_jitter_out_of_order_is_even_and_overtakes() -> None:
     assert delay.percentile_ms(100) <= 50.5
 
 
+def test_a_clock_lets_all_go_at_its_ticks() -> None:
+    """A packet comes anywhere between two ticks, and waits evenly from 0 to their distance."""
+
+    def waits(clock: Clock) -> Delays:
+        link = LinkSpec(rate_mbps=RATE_MBPS, rtt_ms=100, behind=(clock,))
+        return element(run(fixed(2000), link=link, duration_s=20), "clock").delay
+
+    even = waits(Clock(least_ms=10, most_ms=10))
+    assert [even.percentile_ms(p) for p in (10, 50, 90)] == pytest.approx([1, 5, 9], rel=0.15)
+    assert even.percentile_ms(100) <= 10.2
+    wide = waits(Clock(least_ms=10, most_ms=30))
+    # At least 10 ms apart, so that waits up to there are even: 25 % of a tick's 20 ms on average wait up to 5 ms.
+    assert wide.percentile_ms(25) == pytest.approx(5, rel=0.1)
+    assert wide.percentile_ms(100) <= 30.5
+
+
 def test_jitter_in_order_keeps_the_order_and_reorder_does_not() -> None:
     def resent(*elements: PathElement) -> float:
         link = LinkSpec(rate_mbps=RATE_MBPS, rtt_ms=100, behind=elements)
@@ -358,6 +376,7 @@ ELEMENTS: st.SearchStrategy[PathElement] = st.one_of(
     st.builds(RandomLoss, share=st.floats(0, 0.2)),
     st.builds(GilbertElliott, to_bad=st.floats(0.001, 0.1), to_good=st.floats(0.1, 1)),
     st.builds(Jitter, max_ms=st.floats(0.1, 100), reorder=st.booleans()),
+    st.builds(Clock, least_ms=st.floats(0.1, 10), most_ms=st.floats(10, 30)),
     st.builds(Reorder, share=st.floats(0.001, 1), delay_ms=st.floats(0.1, 100)),
 )
 PATHS = st.lists(ELEMENTS, max_size=3).map(tuple)

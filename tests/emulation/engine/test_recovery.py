@@ -8,7 +8,8 @@ segment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import pytest
 
@@ -69,6 +70,40 @@ def test_a_loss_is_repaired_one_round_trip_later_when_three_segments_follow() ->
         "recovery_entered",
         "recovery_left",
     ]
+
+
+def test_a_loss_within_a_recovery_begins_the_next_one_where_that_ends() -> None:
+    left = {42: 2, 55: 1}
+
+    def meets(packet: Any, _now_ns: int) -> float | None:
+        left[packet.seq] = left.get(packet.seq, 0) - 1
+        return None if left[packet.seq] >= 0 else 0.0
+
+    path = Path(fixed(10), 100, rate_mbps=None, meets=meets).start().run(3000)
+    # 55 leaves behind the first recovery's end, 53, and is lost by 600 ms, when 42 is sent for the third time.
+    assert path.resent() == [(500.0, 42), (600.0, 42), (600.0, 55)]
+    told = [(at_ms, kind) for at_ms, kind, _ in path.told("recovery_entered", "recovery_left")]
+    assert told[:3] == [(500.0, "recovery_entered"), (700.0, "recovery_left"), (700.0, "recovery_entered")]
+    assert [kind for _, kind in told[3:]] == ["recovery_left"]
+    assert path.sender.is_complete
+
+
+def test_bbr_takes_such_recoveries_for_one() -> None:
+    """It looks at the state with each ACK, and does not see what changed twice within one."""
+
+    def at_once(cca: Literal["bbr", "reno"]) -> int:
+        left = dict.fromkeys(range(45, 300, 9), 1) | {42: 3}
+
+        def meets(packet: Any, _now_ns: int) -> float | None:
+            left[packet.seq] = left.get(packet.seq, 0) - 1
+            return None if left[packet.seq] >= 0 else 0.0
+
+        told = Path(FlowSpec(cca=cca), meets=meets).start().run(20_000).told("recovery_entered", "recovery_left")
+        assert [kind for _, kind, _ in told[:2]] == ["recovery_entered", "recovery_left"]
+        return sum(before[0] == after[0] for before, after in pairwise(told))
+
+    assert at_once("reno") > 0
+    assert at_once("bbr") == 0
 
 
 def test_a_number_and_a_block_in_one_ack_are_no_reordering() -> None:

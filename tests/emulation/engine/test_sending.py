@@ -63,16 +63,27 @@ def test_the_delivery_rate_of_a_small_window_is_window_over_round_trip() -> None
     assert samples == {(10, 100_000)}
 
 
-def test_samples_of_a_dry_application_are_marked_until_it_fills_the_window_again() -> None:
-    path = Path(fixed(20), 30, rate_mbps=None).start().run(1000)
-    marks = [(figures[DELIVERED], figures[APP_LIMITED]) for _, _, figures in path.told("ack")]
-    # 20 are sent into a full window; the rest, and nothing behind it, at 100 ms.
-    assert {limited for delivered, limited in marks if delivered <= 20} == {0}
+def test_samples_are_marked_from_a_write_into_an_unfilled_window_until_its_flight_is_acknowledged() -> None:
+    path = Path(fixed(20), 130, rate_mbps=None).start().run(2000)
+
+    def marks(first: int, last: int) -> set[int]:
+        told = [figures for _, _, figures in path.told("ack")]
+        return {figures[APP_LIMITED] for figures in told if first < figures[DELIVERED] <= last}
+
+    # Behind the first flight the window is full; the last 10 are all that is left, and no write finds that out.
+    assert marks(0, 20) == {1}
+    assert marks(20, 130) == {0}
     path.more(200).run(4000)
-    marks = [(figures[DELIVERED], figures[APP_LIMITED]) for _, _, figures in path.told("ack")]
-    # The first flight of the new transfer still starts from silence.
-    assert {limited for delivered, limited in marks if 30 < delivered <= 50} == {1}
-    assert {limited for delivered, limited in marks if 60 < delivered <= 200} == {0}
+    assert marks(130, 150) == {1}
+    assert marks(160, 330) == {0}
+
+
+def test_a_write_while_the_window_is_full_marks_nothing() -> None:
+    path = Path(fixed(20), 40, rate_mbps=None).start().run(150)
+    # 20 of 40 are in flight since 100 ms.
+    path.more(100).run(2000)
+    told = [figures for _, _, figures in path.told("ack")]
+    assert {figures[APP_LIMITED] for figures in told if figures[DELIVERED] > 20} == {0}
 
 
 # --- the window's use ------------------------------------------------------------------------------------------------
@@ -148,15 +159,21 @@ def test_the_first_sixteen_segments_are_acknowledged_at_once_then_every_second()
     assert numbers[16:] == list(range(18, 61, 2))
 
 
-def test_an_odd_last_segment_waits_40_ms() -> None:
-    path = Path(fixed(100), 61, rate_mbps=20.0).start().run(2000)
+def test_an_odd_segment_waits_40_ms() -> None:
+    path = Path(fixed(61), rate_mbps=20.0).start().run(200)
     # Departs at 36.6 ms; delayed by 40, and 100 back.
-    assert path.acks[-1][0] == pytest.approx(176.6)
+    assert [at_ms for at_ms, ack in path.acks if ack.cumulative == 61] == pytest.approx([176.6])
+
+
+def test_a_transfers_last_segment_does_not_wait() -> None:
+    path = Path(fixed(100), 61, rate_mbps=20.0).start().run(2000)
+    assert path.acks[-1][1].cumulative == 61
+    assert path.acks[-1][0] == pytest.approx(136.6)
 
 
 def test_a_receiver_may_acknowledge_a_whole_burst() -> None:
     receiver = _engine.LoneReceiver(quick_acks=0, burst_pkts=44)
-    path = Path(fixed(30), 60, rate_mbps=None, receiver=receiver).start().run(2000)
+    path = Path(fixed(30), rate_mbps=None, receiver=receiver).start().run(250)
     # The end of a burst is seen 50 us behind it.
     assert [(at_ms, ack.cumulative) for at_ms, ack in path.acks] == [(100.05, 30), (200.1, 60)]
 

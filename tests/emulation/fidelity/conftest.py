@@ -10,6 +10,7 @@ import pytest
 
 from emulation.errors import EmulationError
 from emulation.fidelity import campaign
+from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.pieces import Pieces
 from emulation.fidelity.plan import Case, Plan, cases_of, load_plan
 from emulation.mahimahi.translate import Runner
@@ -36,13 +37,14 @@ explanations:
 
 
 class StandInKernel:
-    """Runs on the simulator, counts runs, and fails or is interrupted as told.
+    """Runs on the simulator, counts runs, notes how many came together, and fails or is interrupted as told.
 
     error_pct: by how much it is slower than the simulator. breaks_at: the number of runs after which Ctrl-C comes.
     """
 
     def __init__(self) -> None:
         self.ran: list[str] = []
+        self.together: list[int] = []
         self.failing: set[str] = set()
         self.breaks_at: int | None = None
         self.slower = 1.0
@@ -54,7 +56,9 @@ class StandInKernel:
             if scenario.name in self.failing:
                 raise EmulationError(f"{scenario.name}: the link broke")
         self.ran += [scenario.name for scenario in scenarios]
-        return [simulate(self._slowed(scenario), series_every_s=series_every_s) for scenario in scenarios]
+        self.together.append(len(scenarios))
+        paths = [path_of_mahimahi(self._slowed(scenario), runner="mahimahi") for scenario in scenarios]
+        return [simulate(path, series_every_s=series_every_s) for path in paths]
 
     def _slowed(self, scenario: Scenario) -> Scenario:
         rate_mbps = (scenario.link.rate_mbps or 0) * self.slower

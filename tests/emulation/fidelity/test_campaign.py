@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
-from emulation.fidelity.results import Store, figures_of, tasks_of
+from emulation.fidelity.results import Store, figures_of, included_by_modules, tasks_of
 from emulation.path import Policer
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
@@ -26,8 +27,10 @@ def silent(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
-def run(cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2) -> dict[str, Outcome]:
-    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder))
+def run(
+    cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2, alone: bool = False
+) -> dict[str, Outcome]:
+    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone)
     return {found.case.key: found for found in run_missing(campaign, progress=silent, only_kept=only_kept)}
 
 
@@ -45,6 +48,21 @@ def test_more_runs_are_added_to_those_that_are_kept(kernel: StandInKernel, choos
     run(choose("fast"), tmp_path, runs=1)
     assert len(run(choose("fast"), tmp_path, runs=3)["fast/cubic"].real) == 3
     assert len(kernel.ran) == 3
+
+
+def test_a_case_may_ask_for_several_times_the_runs(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    del kernel
+    chancy, other = (replace(case, times=times) for case, times in zip(choose("cubic"), (3, 1), strict=True))
+    outcomes = run([chancy, other], tmp_path)
+    assert [(len(found.real), len(found.simulated)) for found in outcomes.values()] == [(6, 9), (2, 3)]
+
+
+def test_runs_may_be_kept_from_disturbing_each_other(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
+    run(choose("cubic"), tmp_path / "some")
+    assert sum(kernel.together) == 4
+    kernel.together.clear()
+    run(choose("cubic"), tmp_path / "alone", alone=True)
+    assert kernel.together == [1, 1, 1, 1]
 
 
 def test_ctrl_c_keeps_the_runs_that_were_over(
@@ -138,6 +156,19 @@ def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choos
         digest(case, duration_s=3.0),
     }
     assert len(others | same) == 6
+
+
+def test_a_run_in_the_guest_depends_on_the_headers_that_its_modules_include_and_on_no_other(tmp_path: Path) -> None:
+    core, linux = tmp_path / "kmod" / "core", tmp_path / "kmod" / "linux"
+    core.mkdir(parents=True)
+    linux.mkdir()
+    (linux / "module.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
+    (linux / "shell.h").write_text('#include "gr.h"\n', encoding="utf-8")
+    (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
+    (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
+    (core / "params.def").write_text("", encoding="utf-8")
+    (core / "cubic.h").write_text('#include "cca.h"\n', encoding="utf-8")
+    assert included_by_modules(tmp_path) == ("kmod/core/cca.h", "kmod/core/gr.h", "kmod/core/params.def")
 
 
 def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// Holds packets until a clock ticks, and then lets all of them go: what a program
+// does to a path that forwards packets and sleeps in between.
+//
+//   ticks   apart by a time drawn evenly from [least, most], least above 0; with
+//           no packet there nothing tells one from another, so that the first one
+//           behind a silence comes after a time drawn evenly from [0, most]
+//
+// Unlike jitter it makes bursts: packets that are less than a tick apart leave
+// together, and two ticks may pass between them and the next.
+#pragma once
+
+#include <cstdint>
+
+#include "path/element.hpp"
+#include "common/random.hpp"
+#include "common/ring.hpp"
+
+namespace ccatune {
+
+struct ClockConfig {
+    Duration least{}, most{};
+};
+
+class Clock final : public Element {
+public:
+    Clock(const ClockConfig& config, std::uint64_t seed, std::uint64_t stream) : config_(config), random_(seed, stream) {}
+
+    Instant next_at() const override { return held_.empty() ? Instant::never() : tick_; }
+
+    std::uint64_t held() const override { return held_.size(); }
+
+    void act(Instant now) override {
+        if (held_.empty() || tick_ > now) return;
+        // What is passed on comes back as an ACK later, never within this call.
+        for (; !held_.empty(); held_.pop()) pass(now, held_.front(), now - held_.front().queued_at);
+    }
+
+private:
+    void arrive(Instant now, const Packet& packet) override {
+        if (held_.empty()) tick_ = next_tick(now);
+        Packet queued = packet;
+        queued.queued_at = now;
+        held_.push(queued);
+    }
+
+    // The first tick behind `now`: at most kFollowed draws.
+    Instant next_tick(Instant now) {
+        if (now - tick_ > Duration{kFollowed * config_.least.ns}) return now + drawn(Duration{}, config_.most);
+        Instant tick = tick_;
+        while (tick <= now) tick = tick + drawn(config_.least, config_.most);
+        return tick;
+    }
+
+    Duration drawn(Duration least, Duration most) {
+        return least + Duration{static_cast<std::int64_t>(random_.unit() * static_cast<double>((most - least).ns))};
+    }
+
+    static constexpr std::int64_t kFollowed = 16;
+
+    ClockConfig config_;
+    Random random_;
+    Instant tick_{};
+    Fifo<Packet> held_{64};
+};
+
+}  // namespace ccatune
