@@ -12,9 +12,9 @@
 
 #include <cstdint>
 
-#include "path/element.hpp"
 #include "common/random.hpp"
 #include "common/ring.hpp"
+#include "path/element.hpp"
 
 namespace ccatune {
 
