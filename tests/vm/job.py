@@ -37,7 +37,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "phase_s": 5 if long else 2.5,
         "spurious": 3 if long else 2,
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
-        "record_s": 6 if long else 0.5,
+        "record_acks": 11_000 if long else 2_200,
         "default_settings": SETTINGS,
         "storm_tables": [cases.text(100 + n, levels=2 + 3 * n, first_value=20_000 + 1000 * n) for n in range(4)],
         "storm_writes": 10_000 if long else 80,
