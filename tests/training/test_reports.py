@@ -92,7 +92,8 @@ def test_two_flows_share_the_link_and_short_flows_begin_anew(trained: Ensemble) 
 
 def test_a_flow_that_joins_late_has_carried_less(trained: Ensemble) -> None:
     conditions = [c for c in CONDITIONS if c.name in ("two flows", "one joins late")]
-    together, late = robustness(trained, [recording(seconds=30)], conditions=conditions)
+    # At 10 s of 12: two flows of GR part a link unevenly for long, which over 30 s may outweigh it.
+    together, late = robustness(trained, [recording(seconds=12)], conditions=conditions)
     assert late["targets"][0]["fairness"] < together["targets"][0]["fairness"]
 
 

@@ -18,6 +18,7 @@
 //    ^ ^                     |  ^   a retransmission is lost |     |
 //    | |                     |  +----------------------------+     |
 //    | +-- all outstanding then is acknowledged, or undone --+-----+
+//    |     (a RECOVERY begins at once where something sent since is lost)
 //
 // An ACK: what it delivers (blocks, then the number); samples; undo; the end of
 // an episode; losses; the algorithm; sending; timers. One timer, as in Linux,

@@ -178,6 +178,16 @@ def test_the_plan_that_comes_along_holds_what_the_papers_use(tmp_path: Path) -> 
     assert datasets == {"4g", "3g", "mobile"}
 
 
+def test_the_short_version_fits_into_four_minutes_even_with_one_run_at_a_time(tmp_path: Path) -> None:
+    plan = load_plan(DEFAULT_PLAN)
+    cases = cases_of(plan, source=DEFAULT_PLAN, pieces=Pieces(None, folder=tmp_path), short=True)
+    # Programs start before a run's time and end behind it.
+    around_s = 5
+    lasts_s = [case.scenario.duration_s + around_s for case in cases if case.scenario is not None]
+    assert len(lasts_s) == len(plan.short.cases)
+    assert plan.short.runs * sum(lasts_s) <= 240
+
+
 def test_every_line_of_the_targets_is_the_one_that_was_asked_for() -> None:
     targets = load_plan(DEFAULT_PLAN).targets
     throughput, delay, resent = targets.throughput, targets.queueing_delay, targets.retransmissions
