@@ -30,7 +30,6 @@ from emulation.vm.kernels import GuestError, KernelLine, kernel_line
 
 __all__ = ["GuestResult", "run_in_guest"]
 
-_PATIENCE = "rcupdate.rcu_cpu_stall_timeout=300 watchdog_thresh=60"
 _BEGINS = "guest: the command begins"
 _COMPLAINT = re.compile(r"\b(BUG|WARNING|Oops|panic|Call Trace|stall)\b")
 _START = """\
@@ -73,8 +72,7 @@ def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits)
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
         # The clock is this machine's own counter, the same on all processors; without the word the kernel
         # falls back to one that costs an exit from the guest at every reading.
-        # A machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
-        *("-append", f"console=ttyS0 quiet loglevel=5 panic=-1 tsc=reliable {_PATIENCE} rdinit=/init"),
+        *("-append", "console=ttyS0 quiet loglevel=5 panic=-1 tsc=reliable rdinit=/init"),
         *("-serial", f"file:{folder}/.guest/console"),
         *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
         *("-device", "virtio-9p-pci,fsdev=host,mount_tag=host"),
