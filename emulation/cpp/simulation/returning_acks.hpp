@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fetch.hpp"
 #include "common/packet.hpp"
 #include "common/ring.hpp"
 #include "common/time.hpp"
@@ -22,7 +21,7 @@ namespace ccatune {
 
 class ReturningAcks {
 public:
-    struct alignas(kLineBytes) Item {
+    struct Item {
         Ack ack;
         std::uint32_t flow;
     };
