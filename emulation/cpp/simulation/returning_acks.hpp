@@ -25,6 +25,7 @@ public:
         Ack ack;
         std::uint32_t flow;
     };
+    static_assert(alignof(Item) <= alignof(std::max_align_t), "std::stable_sort has no buffer for more");
 
     bool empty() const { return items_.empty(); }
     std::size_t size() const { return items_.size(); }
