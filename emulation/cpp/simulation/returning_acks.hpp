@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/fetch.hpp"
 #include "common/packet.hpp"
 #include "common/ring.hpp"
 #include "common/time.hpp"
@@ -22,10 +21,11 @@ namespace ccatune {
 
 class ReturningAcks {
 public:
-    struct alignas(kLineBytes) Item {
+    struct Item {
         Ack ack;
         std::uint32_t flow;
     };
+    static_assert(alignof(Item) <= alignof(std::max_align_t), "std::stable_sort has no buffer for more");
 
     bool empty() const { return items_.empty(); }
     std::size_t size() const { return items_.size(); }
