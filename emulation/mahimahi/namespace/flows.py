@@ -12,8 +12,8 @@ on), and `take` connects to HOST before time begins. Each then says `ready` and 
 
 The plan: {"port", "duration_s", "sample_s", "flows": [{"cca", "priority", "start_s", "stop_s", "transfers": [[bytes,
 s of the gap behind it, how many of these]...]}...]}; a flow without transfers has data without end. As in the
-simulator (emulation/cpp/simulation/application.hpp) a transfer begins when its data are handed to the socket and is
-complete when all of it is acknowledged, which is looked for every ms; from there the gap counts.
+simulator (emulation/cpp/application.hpp) a transfer begins when its data are handed to the socket and is complete
+when all of it is acknowledged, which is looked for every ms; from there the gap counts.
 A flow that stops sends what it had handed to its socket, at most _TAIL_BYTES, and what is lost of it.
 """
 
