@@ -72,6 +72,9 @@ def with_the_modules_installed(job: dict[str, Any], seen: dict[str, Any]) -> Non
         seen["disabled with a flow"] = settings()
         seen["flows"] = len(tree.flows())
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
+    # The namespaces made meanwhile hold it too, and end when the kernel comes to it.
+    held = Path("/sys/module/tcp_gr/refcnt")
+    inside.wait_for(lambda: held.read_text().strip() == "0", timeout_s=120, what="the namespaces' end")
     seen["disable"] = command(job, "disable")
     seen["disabled"] = settings()
 
