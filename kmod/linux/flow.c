@@ -103,7 +103,7 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 	struct ccatune_cca *cca = flow->cca;
 
 	WRITE_ONCE(flow->ended, true);
-	/* Before the socket is another one's: pairs with ccatune_flow_has_ended(). */
+	/* Before the socket is another one's: pairs with flows_is_gone(). */
 	smp_wmb();
 	spin_lock_bh(&cca->flows_lock);
 	hlist_del_rcu(&flow->node);

@@ -3,8 +3,8 @@
  * The file `flows`: a line a live socket, `local remote` and then `name=value`.
  * Read without a lock, while the flows go on: the numbers of a line are each
  * true (on a 64-bit machine), of about the same moment. A line is left out when
- * its flow ends meanwhile: its socket's memory may be that of another one then,
- * even of another namespace.
+ * its socket is closed, or its flow ends meanwhile: the socket's memory may be
+ * that of another one then, even of another namespace.
  */
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
@@ -133,11 +133,20 @@ static void flows_put_params(struct seq_file *m, u32 id, const void *params)
 	}
 }
 
-static bool ccatune_flow_has_ended(const struct ccatune_flow *flow)
+/*
+ * Whether what was read is not a live socket's. One that is closed loses its
+ * addresses before its flow ends; that nobody else has it by then says `ended`.
+ */
+static bool flows_is_gone(const struct ccatune_flow *flow)
 {
-	/* Behind all that was read of the socket: pairs with ccatune_flow_end(). */
+	bool closed;
+
+	/* Behind all that was read of the socket. */
 	smp_rmb();
-	return READ_ONCE(flow->ended);
+	closed = READ_ONCE(flow->sk->sk_state) == TCP_CLOSE;
+	/* Pairs with ccatune_flow_end(). */
+	smp_rmb();
+	return closed || READ_ONCE(flow->ended);
 }
 
 static int flows_show(struct seq_file *m, void *v)
@@ -158,7 +167,7 @@ static int flows_show(struct seq_file *m, void *v)
 	if (view.params)
 		flows_put_params(m, algorithm->id, view.params);
 	seq_putc(m, '\n');
-	return ccatune_flow_has_ended(flow) ? SEQ_SKIP : 0;
+	return flows_is_gone(flow) ? SEQ_SKIP : 0;
 }
 
 static const struct seq_operations flows_seq_ops = {

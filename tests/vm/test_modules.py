@@ -141,6 +141,10 @@ def test_flows_shows_no_line_of_another_socket(found: dict[str, boot.Outcome]) -
     assert result_of(found, "life")["strange lines"] == 0
 
 
+def test_a_connection_that_its_peer_reset_has_no_line(found: dict[str, boot.Outcome]) -> None:
+    assert result_of(found, "life")["reset by its peer"] == {"before": True, "behind": False}
+
+
 def test_each_flow_is_on_the_row_that_its_throughput_asks_for(found: dict[str, boot.Outcome]) -> None:
     looks = [look for look in result_of(found, "follow")["rows"] if look["state"] != "-"]
     assert len(looks) > 12

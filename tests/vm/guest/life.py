@@ -90,6 +90,21 @@ def disconnect(connection: socket.socket) -> None:
         raise OSError(ctypes.get_errno(), "connect to AF_UNSPEC")
 
 
+def reset_by_its_peer() -> dict[str, bool]:
+    """Whether a connection has a line before, and behind a reset that its program has heard of and not closed it."""
+    with listening() as listener:
+        client = connected(listener)
+        server = listener.accept()[0]
+        local = "{}:{}".format(*client.getsockname())
+        before = bool(flow_of(client))
+        close_at_once(server)
+        with contextlib.suppress(ConnectionResetError):
+            client.recv(1)
+        behind = any(flow["local"] == local for flow in tree.flows())
+        client.close()
+    return {"before": before, "behind": behind}
+
+
 def queued(count: int) -> list[int]:
     """Flows while connections wait to be accepted, and when the listener has gone with them."""
     with listening(backlog=count) as listener:
@@ -247,6 +262,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
     return {
         "changed over": change_over(job),
+        "reset by its peer": reset_by_its_peer(),
         "queued": queued(20),
         "beyond the limit": beyond_the_limit(),
         "smaller mtu": smaller_mtu(),
