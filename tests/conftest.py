@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -24,6 +25,10 @@ from emulation.vm import lacking
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 hypothesis.settings.register_profile("ccatune", deadline=None)
 hypothesis.settings.load_profile("ccatune")
+
+# Who is started in the background of a shell ignores Ctrl-C, and so would every program that a test starts and stops.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
