@@ -30,7 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
 from emulation.path import ELEMENTS, AckPath, Codel, LinkRate, RateStep
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 
@@ -237,6 +237,8 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
             return _fields_of_link(inner)
         case ("flows", int(), "transfers", int(), _):
             return list(Transfer.model_fields)
+        case ("flows", int(), "receiver", _):
+            return list(ReceiverSpec.model_fields)
         case ("flows", int(), _):
             return [*FlowSpec.model_fields, "ensemble"]
         case _:

@@ -168,6 +168,13 @@ def test_steps_ascend_from_0_and_do_not_end_in_an_outage(steps: list[tuple[float
         LinkSpec(steps=tuple(RateStep(at_s=at_s, rate_mbps=rate) for at_s, rate in steps))
 
 
+def test_an_unknown_field_of_a_receiver_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20}\nflows: [{cca: cubic, receiver: {window: 5}}]\n")
+    with pytest.raises(EmulationError, match=r"receiver\.window: expected one of window_bytes, autotune, .*, got 5"):
+        load_scenario(file)
+
+
 def test_application_is_a_size_or_transfers() -> None:
     transfer = Transfer(size_bytes=1449, gap_s=1, count=2)
     assert transfer.size_pkts == 2

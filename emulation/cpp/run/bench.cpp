@@ -109,36 +109,30 @@ double cubic_ns(std::uint32_t count) {
     return ns;
 }
 
-double bbr_ns(std::uint32_t count) {
+// An algorithm of control mode, by its functions.
+template <class Params, class State, auto kInit, auto kOnAck>
+double control_ns(std::uint32_t id, std::uint32_t count) {
     const auto acks = typical_acks(count);
     const cca_start start = typical_start();
-    bbr1_params params;
-    bbr1_state state;
+    Params params;
+    State state;
     cca_decision decision;
     volatile std::uint64_t sink = 0;
-    cca_params_init(&params, CCA_ID_bbr);
-    bbr1_init(&state, &params, &start, 1, &decision);
+    cca_params_init(&params, id);
+    kInit(&state, &params, &start, 1, &decision);
     const double ns = ns_per_ack(acks.size(), [&] {
-        for (const cca_ack& ack : acks) bbr1_on_ack(&state, &params, &ack, &decision);
+        for (const cca_ack& ack : acks) kOnAck(&state, &params, &ack, &decision);
     });
     sink = sink + decision.pacing_bytes_per_s;
     return ns;
 }
 
+double bbr_ns(std::uint32_t count) {
+    return control_ns<bbr1_params, bbr1_state, bbr1_init, bbr1_on_ack>(CCA_ID_bbr, count);
+}
+
 double bbr3_ns(std::uint32_t count) {
-    const auto acks = typical_acks(count);
-    const cca_start start = typical_start();
-    bbr3_params params;
-    bbr3_state state;
-    cca_decision decision;
-    volatile std::uint64_t sink = 0;
-    cca_params_init(&params, CCA_ID_bbr3);
-    bbr3_init(&state, &params, &start, 1, &decision);
-    const double ns = ns_per_ack(acks.size(), [&] {
-        for (const cca_ack& ack : acks) bbr3_on_ack(&state, &params, &ack, &decision);
-    });
-    sink = sink + decision.pacing_bytes_per_s;
-    return ns;
+    return control_ns<bbr3_params, bbr3_state, bbr3_init, bbr3_on_ack>(CCA_ID_bbr3, count);
 }
 
 }  // namespace
