@@ -33,7 +33,7 @@ from emulation import _engine
 from emulation.errors import EmulationError
 from emulation.fidelity.plan import Case
 from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.scenario import ReceiverSpec, Scenario
 from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
 from kmod.ensemble import write_atomically
 
@@ -151,6 +151,10 @@ def _plain(value: object) -> object:
 
 def _scenario_text(scenario: Scenario) -> str:
     content = scenario.model_dump(exclude={"name", "seed"})
+    for flow, spec in zip(content["flows"], scenario.flows, strict=True):
+        # So that runs from before receivers could be chosen stay those of the default one.
+        if spec.receiver == ReceiverSpec():
+            del flow["receiver"]
     values = [flow.values() for flow in scenario.flows]
     return json.dumps([content, values], default=_plain, sort_keys=True)
 
