@@ -6,7 +6,8 @@
     mahimahi       groups of runs that the processors carry side by side, or one by one (`alone`: runs that start
                    together disturb each other's first round trips, in which HyStart looks for 4 ms); a group that
                    fails is run again one by one
-    vm             batches of VM_BATCH runs, one boot each; a batch that fails, too
+    vm             batches of VM_BATCH runs, one boot each, a boot on each processor: a guest by its own clock does not
+                   feel the others; a batch that fails is run again one by one, too
 
 What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out before any
 run, and is no failure of the campaign. A run that fails is not kept, so that the next campaign tries it again.
@@ -27,6 +28,7 @@ from itertools import chain
 from pathlib import Path
 
 from emulation.errors import EmulationError
+from emulation.fidelity._threads import side_by_side
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import (
@@ -173,18 +175,26 @@ def _run_on_host(tasks: Sequence[Task], *, store: Store, progress: Progress, alo
 
 
 def _run_in_guest(tasks: Sequence[Task], *, store: Store, progress: Progress) -> Iterator[tuple[Task, str]]:
-    """Run them in the guest, a boot for each batch; gives those that failed."""
-    for at in range(0, len(tasks), VM_BATCH):
+    """Run them in guests, a boot for each batch and one on each processor; gives those that failed."""
+    batches = [tasks[at : at + VM_BATCH] for at in range(0, len(tasks), VM_BATCH)]
+    over = [0] * len(batches)
 
-        def run(scenarios: Sequence[Scenario], at: int = at) -> list[QoS]:
-            return guest.emulate_many(
-                scenarios,
-                series_every_s=SERIES_EVERY_S,
-                progress=lambda done: progress("vm", at + done, len(tasks)),
-            )
+    def boot(number: int) -> list[tuple[Task, str]]:
+        def told(done: int) -> None:
+            over[number] = done
+            progress("vm", sum(over), len(tasks))
 
-        progress("vm", at, len(tasks))
-        yield from _run_batch(tasks[at : at + VM_BATCH], store=store, run_many=run)
+        def run(scenarios: Sequence[Scenario]) -> list[QoS]:
+            return guest.emulate_many(scenarios, series_every_s=SERIES_EVERY_S, progress=told)
+
+        failed = list(_run_batch(batches[number], store=store, run_many=run))
+        told(len(batches[number]))
+        return failed
+
+    if batches:
+        progress("vm", 0, len(tasks))
+    for failed in side_by_side(boot, range(len(batches)), most=len(os.sched_getaffinity(0))):
+        yield from failed
 
 
 def _on_host(scenarios: Sequence[Scenario]) -> list[QoS]:

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from emulation.errors import EmulationError
+from emulation.fidelity import campaign
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import Store, figures_of, included_by_modules, tasks_of
+from emulation.mahimahi.translate import Runner
 from emulation.path import Policer
+from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 
@@ -30,8 +34,16 @@ def silent(what: str, done: int, total: int) -> None:
 def run(
     cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2, alone: bool = False
 ) -> dict[str, Outcome]:
-    campaign = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone)
-    return {found.case.key: found for found in run_missing(campaign, progress=silent, only_kept=only_kept)}
+    asked = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone)
+    return {found.case.key: found for found in run_missing(asked, progress=silent, only_kept=only_kept)}
+
+
+def stand_in_guest(monkeypatch: pytest.MonkeyPatch, boot: Callable[..., list[QoS]]) -> None:
+    """Boots that run one scenario each."""
+    monkeypatch.setattr(campaign, "lacking_for_guests", lambda: "")
+    monkeypatch.setattr(campaign.guest, "guest_runner", lambda: Runner(name="vm", algorithms={"gr": "gr"}))
+    monkeypatch.setattr(campaign.guest, "emulate_many", boot)
+    monkeypatch.setattr(campaign, "VM_BATCH", 1)
 
 
 def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
@@ -88,6 +100,38 @@ def test_what_a_runner_refuses_fails_no_campaign(kernel: StandInKernel, choose: 
     assert not found["slow/gr"].real
     assert len(found["slow/gr"].simulated) == 3, "the simulator has no reason to refuse"
     assert set(kernel.ran) == {"slow/cubic", "slow/reno", "fast/cubic"}
+
+
+def test_guests_run_side_by_side_and_one_that_fails_takes_none_with_it(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    told: list[tuple[int, int]] = []
+    meet = threading.Barrier(2)
+
+    def boot(
+        scenarios: Sequence[Scenario], *, series_every_s: float | None = None, progress: Callable[[int], None]
+    ) -> list[QoS]:
+        meet.wait(20)  # broken unless two are there
+        progress(1)
+        return kernel.emulate_many(scenarios, series_every_s=series_every_s)
+
+    stand_in_guest(monkeypatch, boot)
+    (case,) = choose("slow/gr")
+    four = Campaign(cases=(case,), runs=4, seeds=1, store=Store(tmp_path))
+
+    def tell(what: str, done: int, total: int) -> None:
+        if what == "vm":
+            told.append((done, total))
+
+    (found,) = run_missing(four, progress=tell)
+    assert len(found.real) == 4
+    assert told[0] == (0, 4)
+    assert told[-1] == (4, 4)
+    kernel.failing = {"slow/gr"}
+    six = Campaign(cases=(case,), runs=6, seeds=1, store=Store(tmp_path))
+    (found,) = run_missing(six, progress=silent)
+    assert (len(found.real), found.failed) == (4, ["slow/gr: the link broke"] * 2)
 
 
 def test_an_algorithm_that_the_kernel_lacks_is_refused_by_name(

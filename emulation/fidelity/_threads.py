@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""Work that waits for other processes, some of it side by side."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+__all__ = ["side_by_side"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> Iterator[R]:
+    """The result of each item as soon as it is there, at most `most` at a time.
+
+    An exception of `work` is raised here. Then, or where the caller stops (Ctrl-C too), no further item begins. The
+    threads do not keep the process from ending, and processes that die with the thread that started them end then.
+    """
+    waiting: SimpleQueue[T] = SimpleQueue()
+    over: SimpleQueue[tuple[R | None, BaseException | None]] = SimpleQueue()
+    for item in items:
+        waiting.put(item)
+
+    def worker() -> None:
+        while True:
+            try:
+                item = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                over.put((work(item), None))
+            except BaseException as error:
+                over.put((None, error))
+
+    for _ in range(min(most, len(items))):
+        threading.Thread(target=worker, daemon=True).start()
+    try:
+        for _ in items:
+            result, error = over.get()
+            if error is not None:
+                raise error
+            yield result  # type: ignore[misc]  # a result where there is no error
+    finally:
+        while not waiting.empty():
+            waiting.get_nowait()
