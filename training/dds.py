@@ -19,9 +19,14 @@ DEVIATION: with `box: follow` a restart moves the box to the best point so far.
 The paper's box does not move, and where the samples fell badly the optimum lies
 outside of it; how often that is so, `ccatune report search` shows.
 
+DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the
+target's boundary (boundary.py), where the best point lies: a step then searches in
+one dimension less. Which steps those are, and how far beside it they end, is drawn.
+
 What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
 evaluated, the energy that y must stay below is known beforehand: an evaluator
-that stops a hopeless y early changes nothing of the path.
+that stops a hopeless y early changes nothing of the path (with `aim`, where the
+boundary is learnt from complete points, it does, always in the same way).
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from training._pending import Pending
+from training.boundary import Boundary
 from training.search import Found, Score
 from training.space import Point, Space
 
@@ -52,6 +58,9 @@ class DdsSettings(BaseModel):
     box: Literal["fixed", "follow"] = Field(
         "fixed", description="follow: at each restart the box keeps its width and moves to the best point"
     )
+    widen: float = Field(1.0, ge=1, description="the box's widths, in those of the paper")
+    aim: float = Field(0.0, ge=0, le=1, description="share of the steps that are moved to the target's boundary")
+    aim_spread: float = Field(0.04, ge=0, description="how far beside it they end, standard deviation in ln delay")
     start_temperature: float = Field(0.02, gt=0, description="t of the first step, in units of energy")
     end_temperature: float = Field(0.001, gt=0, description="t of the last step; geometric in between")
     step_kind: Literal["uniform", "normal"] = Field("normal", description="how a step is drawn")
@@ -88,9 +97,9 @@ def neighbours(samples: Sequence[Sequence[float]], centre: Sequence[float]) -> l
     return box
 
 
-def moved(side: tuple[float, float], centre: float) -> tuple[float, float]:
-    """An interval of the same width around a centre, pushed back into [0, 1]."""
-    width = side[1] - side[0]
+def moved(side: tuple[float, float], centre: float, *, widen: float = 1.0) -> tuple[float, float]:
+    """An interval of the same width, or a wider one, around a centre, pushed back into [0, 1]."""
+    width = min(widen * (side[1] - side[0]), 1.0)
     low = min(max(centre - width / 2, 0.0), 1.0 - width)
     return low, low + width
 
@@ -130,6 +139,7 @@ class DdsSearch:
         self._reach: float | None = None
         self._rng = np.random.default_rng(list(steps_seed))
         self._pending = Pending()
+        self._boundary = Boundary()
         self._box: list[tuple[float, float]] = []
         self._current: list[float] = []
         self._energy = math.inf
@@ -186,6 +196,8 @@ class DdsSearch:
         """Keep the best; bound the box after the last sample; take or leave a step."""
         before = self._pending.told
         self._pending.take(points, scores)
+        for point, score in zip(points, scores, strict=True):
+            self._boundary.add(self._space.positions(point), score)
         if before >= self._settings.intervals:
             if scores[0].complete and self.energy(scores[0]) < self._accept_below:
                 self._current, self._energy = self._proposed, self.energy(scores[0])
@@ -215,6 +227,9 @@ class DdsSearch:
         self._energy = self.energy(best.score)
         if self._reach is None:
             self._box = neighbours(self._samples, self._current)
+            if self._settings.widen > 1:
+                widen = self._settings.widen
+                self._box = [moved(side, x, widen=widen) for side, x in zip(self._box, self._current, strict=True)]
         else:
             self._box = [moved((0.0, 2 * self._reach), x) for x in self._current]
 
@@ -236,6 +251,9 @@ class DdsSearch:
             reflect(x + size * float(d) * (high - low) / 2, low, high)
             for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
         ]
+        if s.aim and self._rng.random() < s.aim:
+            beside = s.aim_spread * float(self._rng.standard_normal())
+            self._proposed = self._boundary.land(self._proposed, beside=beside)
         u = 1.0 - self._rng.random()  # in (0, 1]
         temperature = _between(s.start_temperature, s.end_temperature, progress)
         self._accept_below = self._energy - temperature * math.log(u)
@@ -249,6 +267,7 @@ class DdsSearch:
             "box": [list(side) for side in self._box],
             "current": self._current,
             "energy": None if math.isinf(self._energy) else self._energy,
+            "boundary": self._boundary.snapshot(),
             "rng": self._rng.bit_generator.state,
         }
 
@@ -259,4 +278,5 @@ class DdsSearch:
         self._box = [(low, high) for low, high in data["box"]]
         self._current = list(data["current"])
         self._energy = math.inf if data["energy"] is None else data["energy"]
+        self._boundary.restore(data["boundary"])
         self._rng.bit_generator.state = data["rng"]

@@ -96,6 +96,31 @@ def test_a_box_that_follows_keeps_its_widths_and_holds_the_best_point() -> None:
     assert dds.best.score.utilization > made_up(SPACE.point([0.5, 0.5, 0.5])).utilization
 
 
+def test_a_wider_box_is_as_many_times_as_wide_and_holds_the_best_sample() -> None:
+    boxes = []
+    for widen in (1.0, 2.0):
+        dds = search(intervals=12, steps=1, widen=widen)
+        while not dds.box:
+            points = dds.ask(4)
+            dds.tell(points, [made_up(p) for p in points])
+        assert all(low <= x <= high for x, (low, high) in zip(dds._current, dds.box, strict=True))
+        boxes.append([high - low for low, high in dds.box])
+    assert boxes[1] == pytest.approx([min(2 * width, 1.0) for width in boxes[0]])
+
+
+@pytest.mark.parametrize("target", [0, 1])
+def test_steps_that_are_aimed_find_more(target: int) -> None:
+    evaluator = Evaluator(ClosedRunner(), epochs(4))
+    unused = {}
+    for aim in (0.0, 0.5):
+        left = []
+        for seed in range(20):
+            [found] = optimise(evaluator, [(search(seed, intervals=16, steps=24, aim=aim), objective(target))])
+            left.append(1 - found.score.utilization if found.score.feasible else 1.0)
+        unused[aim] = float(np.mean(left))
+    assert unused[0.5] < 0.95 * unused[0.0]
+
+
 def test_it_asks_for_its_samples_and_its_steps_and_no_more() -> None:
     assert len(drive(search(intervals=10, steps=13, restarts=2))) == 23
     assert search(intervals=10, steps=13).budget == 23
@@ -131,16 +156,17 @@ def test_classes_share_their_samples_but_not_their_steps() -> None:
     assert first[8:] != second[8:]
 
 
-def test_a_search_resumed_from_any_snapshot_goes_the_same_way() -> None:
-    whole = drive(search(intervals=6, steps=10, restarts=1))
+@pytest.mark.parametrize("aim", [0.0, 0.8])
+def test_a_search_resumed_from_any_snapshot_goes_the_same_way(aim: float) -> None:
+    whole = drive(search(intervals=6, steps=10, restarts=1, aim=aim))
     for stop in range(1, 14):
-        dds, seen = search(intervals=6, steps=10, restarts=1), []
+        dds, seen = search(intervals=6, steps=10, restarts=1, aim=aim), []
         while len(seen) < stop:
             points = dds.ask(2)
             seen += points
             dds.tell(points, [made_up(p) for p in points])
         saved = json.loads(json.dumps(dds.snapshot()))
-        resumed = search(99, intervals=6, steps=10, restarts=1)
+        resumed = search(99, intervals=6, steps=10, restarts=1, aim=aim)
         resumed._samples = dds._samples
         resumed.restore(saved)
         assert seen + drive(resumed) == whole
