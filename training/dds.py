@@ -21,7 +21,8 @@ outside of it; how often that is so, `ccatune report search` shows.
 
 DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the
 target's boundary (boundary.py), where the best point lies: a step then searches in
-one dimension less. Which steps those are, and how far beside it they end, is drawn.
+one dimension less, and may end outside of the box. Which steps those are, and how far
+beside the boundary they end, is drawn.
 
 What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
 evaluated, the energy that y must stay below is known beforehand: an evaluator

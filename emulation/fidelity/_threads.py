@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
@@ -45,5 +46,7 @@ def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> It
                 raise error
             yield result  # type: ignore[misc]  # a result where there is no error
     finally:
-        while not waiting.empty():
-            waiting.get_nowait()
+        # A worker may take one meanwhile: asking first whether there is one would not do.
+        with contextlib.suppress(Empty):
+            while True:
+                waiting.get_nowait()
