@@ -80,6 +80,13 @@ class ScenarioPlan(_Frozen):
     algorithms: tuple[Cca, ...] | None = None
 
 
+class Guest(_Frozen):
+    """What cases in the guest have instead of their scenario's `duration_s` and `times`: its clock is slow."""
+
+    longest_s: float = Field(gt=0, le=600, description="no case lasts longer")
+    times: int = Field(1, ge=1, le=100, description="so many times the plan's runs and seeds")
+
+
 class Short(_Frozen):
     """The version for every test: some of the cases, fewer runs, less time."""
 
@@ -96,6 +103,7 @@ class Plan(_Frozen):
     duration_s: float = Field(gt=0, le=600)
     algorithms: dict[RunnerName, tuple[Cca, ...]] = Field(description="by the runner that they are compared on")
     targets: Targets
+    guest: Guest | None = Field(None, description="None: as the scenarios say")
     scenarios: tuple[ScenarioPlan, ...] = Field(min_length=1)
     short: Short
     explanations: dict[str, Explanation] = Field({}, description="by SCENARIO/ALGORITHM")
@@ -185,12 +193,18 @@ def cases_of(
                 continue
             duration_s = scenario.duration_s or plan.duration_s
             duration_s = min(duration_s, plan.short.duration_s) if short else duration_s
-            found.append(_case(scenario, cca, runner, duration_s=duration_s, source=source, pieces=pieces))
+            times = scenario.times
+            if runner == "vm" and plan.guest is not None:
+                duration_s, times = min(duration_s, plan.guest.longest_s), plan.guest.times
+            limited = scenario.model_copy(update={"duration_s": duration_s, "times": times})
+            found.append(_case(limited, cca, runner, source=source, pieces=pieces))
     return found
 
 
-def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, duration_s: float, source: Path, pieces: Pieces) -> Case:
+def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, source: Path, pieces: Pieces) -> Case:
+    assert plan.duration_s is not None  # noqa: S101 (cases_of filled it in)
     key = f"{plan.name}/{cca}"
+    duration_s = plan.duration_s
     link = dict(plan.link)
     bdp = link.pop("buffer_bdp", None)
     recorded = link.pop("recorded", None)

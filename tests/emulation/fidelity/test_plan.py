@@ -64,6 +64,18 @@ def test_the_short_version_takes_less_time(choose: Choose) -> None:
     assert case.scenario.duration_s == 1
 
 
+def test_the_guest_has_shorter_and_fewer_runs_where_the_plan_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    often = PLAN.replace("buffer_bdp: 2}}", "buffer_bdp: 2}, duration_s: 60, times: 4}")
+    path.write_text(often + "guest: {longest_s: 15, times: 2}\n", encoding="utf-8")
+    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), patterns=["slow"])
+    assert [(case.key, case.scenario.duration_s, case.times) for case in cases if case.scenario] == [
+        ("slow/cubic", 60, 4),
+        ("slow/reno", 60, 4),
+        ("slow/gr", 15, 2),
+    ]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
