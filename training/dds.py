@@ -20,9 +20,11 @@ The paper's box does not move, and where the samples fell badly the optimum lies
 outside of it; how often that is so, `ccatune report search` shows.
 
 DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the
-target's boundary (boundary.py), where the best point lies: a step then searches in
+target's boundary (surrogate.py), where the best point lies: a step then searches in
 one dimension less, and may end outside of the box. Which steps those are, and how far
-beside the boundary they end, is drawn.
+beside the boundary they end, is drawn. Of `draws` such steps the one that promises
+most is evaluated: so the steps keep trying a little beyond where the boundary is
+thought to be, which noise makes worth while.
 
 What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
 evaluated, the energy that y must stay below is known beforehand: an evaluator
@@ -40,9 +42,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from training._pending import Pending
-from training.boundary import Boundary
 from training.search import Found, Score
 from training.space import Point, Space
+from training.surrogate import Surrogate
 
 __all__ = ["DdsSearch", "DdsSettings"]
 
@@ -62,6 +64,7 @@ class DdsSettings(BaseModel):
     widen: float = Field(1.0, ge=1, description="the box's widths, in those of the paper")
     aim: float = Field(0.0, ge=0, le=1, description="share of the steps that are moved to the target's boundary")
     aim_spread: float = Field(0.04, ge=0, description="how far beside it they end, standard deviation in ln delay")
+    draws: int = Field(1, ge=1, le=1000, description="steps drawn for each that is aimed; the most promising is taken")
     start_temperature: float = Field(0.02, gt=0, description="t of the first step, in units of energy")
     end_temperature: float = Field(0.001, gt=0, description="t of the last step; geometric in between")
     step_kind: Literal["uniform", "normal"] = Field("normal", description="how a step is drawn")
@@ -140,7 +143,7 @@ class DdsSearch:
         self._reach: float | None = None
         self._rng = np.random.default_rng(list(steps_seed))
         self._pending = Pending()
-        self._boundary = Boundary()
+        self._surrogate = Surrogate()
         self._box: list[tuple[float, float]] = []
         self._current: list[float] = []
         self._energy = math.inf
@@ -198,7 +201,7 @@ class DdsSearch:
         before = self._pending.told
         self._pending.take(points, scores)
         for point, score in zip(points, scores, strict=True):
-            self._boundary.add(self._space.positions(point), score)
+            self._surrogate.add(self._space.positions(point), score)
         if before >= self._settings.intervals:
             if scores[0].complete and self.energy(scores[0]) < self._accept_below:
                 self._current, self._energy = self._proposed, self.energy(scores[0])
@@ -246,18 +249,28 @@ class DdsSearch:
                 self._box = [moved(side, x) for side, x in zip(self._box, self._current, strict=True)]
         progress = (step % chain) / max(chain - 1, 1)
         size = _between(s.start_step, s.end_step, progress)
-        n = len(self._current)
-        draw = self._rng.uniform(-1, 1, n) if s.step_kind == "uniform" else self._rng.standard_normal(n)
-        self._proposed = [
-            reflect(x + size * float(d) * (high - low) / 2, low, high)
-            for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
-        ]
+        self._proposed = self._drawn(size)
         if s.aim and self._rng.random() < s.aim:
-            beside = s.aim_spread * float(self._rng.standard_normal())
-            self._proposed = self._boundary.land(self._proposed, beside=beside)
+            drawn = [self._proposed, *(self._drawn(size) for _ in range(s.draws - 1))]
+            landed = [
+                self._surrogate.land(position, beside=s.aim_spread * float(self._rng.standard_normal()))
+                for position in drawn
+            ]
+            promises = self._surrogate.promise(landed)
+            self._proposed = landed[promises.index(max(promises))]
         u = 1.0 - self._rng.random()  # in (0, 1]
         temperature = _between(s.start_temperature, s.end_temperature, progress)
         self._accept_below = self._energy - temperature * math.log(u)
+
+    def _drawn(self, size: float) -> list[float]:
+        """A step of this size, in half widths of the box, from where the annealing stands."""
+        n = len(self._current)
+        is_uniform = self._settings.step_kind == "uniform"
+        draw = self._rng.uniform(-1, 1, n) if is_uniform else self._rng.standard_normal(n)
+        return [
+            reflect(x + size * float(d) * (high - low) / 2, low, high)
+            for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
+        ]
 
     def snapshot(self) -> dict[str, Any]:
         """All that has been drawn and told."""
@@ -268,7 +281,7 @@ class DdsSearch:
             "box": [list(side) for side in self._box],
             "current": self._current,
             "energy": None if math.isinf(self._energy) else self._energy,
-            "boundary": self._boundary.snapshot(),
+            "surrogate": self._surrogate.snapshot(),
             "rng": self._rng.bit_generator.state,
         }
 
@@ -279,5 +292,5 @@ class DdsSearch:
         self._box = [(low, high) for low, high in data["box"]]
         self._current = list(data["current"])
         self._energy = math.inf if data["energy"] is None else data["energy"]
-        self._boundary.restore(data["boundary"])
+        self._surrogate.restore(data["surrogate"])
         self._rng.bit_generator.state = data["rng"]

@@ -4,8 +4,10 @@
 A level's own search sees few epochs, because every one of its many points runs on
 all of them. What it ends on meets the target just so on these, and on others it
 may not. In the finals few points run on many epochs: the point that the level
-found, those of its neighbours on both sides, and the best single set. DDS takes
-them as its samples and anneals around the best of them, in a box of a given reach.
+found, those of its neighbours on both sides, and the best single set, also with the
+parameters that bound the delay scaled down: it knows the link from all levels' epochs,
+and with a threshold of the level's own it is hard to beat where these are few. DDS
+takes them as its samples and anneals around the best of them, in a box of a given reach.
 
 So a row is at least as good as the single set on the epochs that the level could
 train on: where learning brings nothing, the ensemble is the single set.
@@ -13,13 +15,13 @@ train on: where learning brings nothing, the ensemble is the single set.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from training.dds import DdsSearch, DdsSettings
 from training.plan import LevelPlan
 from training.search import Found, Search
 from training.settings import DdsChoice, FinalsSettings, StudySettings
-from training.space import Point
+from training.space import Point, Space
 
 __all__ = ["finalists", "make_final"]
 
@@ -27,15 +29,28 @@ FINAL_SEED = 2000  # behind the levels' and the single sets' places in the seed
 
 
 def finalists(
-    level: int, delay_class: int, found: Mapping[int, Sequence[Found]], single: Sequence[Found], *, neighbours: int
+    level: int,
+    delay_class: int,
+    found: Mapping[int, Sequence[Found]],
+    singles: Sequence[Point],
+    *,
+    neighbours: int,
 ) -> list[Point]:
     """The points that take part, without doubles, the level's own first.
 
-    found: of the levels that trained, by class. single: the best single set of each class.
+    found: of the levels that trained, by class. singles: the class's best single set and what was made of it.
     """
     near = sorted(range(level - neighbours, level + neighbours + 1), key=lambda n: (abs(n - level), n))
     points = [found[n][delay_class].point for n in near if n in found]
-    return list(dict.fromkeys([*points, single[delay_class].point]))
+    return list(dict.fromkeys([*points, *singles]))
+
+
+def scaled(point: Point, space: Space, names: Collection[str], scale: float) -> Point:
+    """The point with these parameters times `scale`, within their ranges."""
+    return tuple(
+        min(max(round(value * scale), d.low), d.high) if d.name in names else value
+        for value, d in zip(point, space.dimensions, strict=True)
+    )
 
 
 def make_final(
@@ -48,10 +63,12 @@ def make_final(
     single: Sequence[Found],
 ) -> Search:
     """The search of one level and class."""
-    points = finalists(plan.level, delay_class, found, single, neighbours=finals.neighbours)
+    space, names = study.space(delay_class), study.classes[delay_class].ranges
+    singles = [scaled(single[delay_class].point, space, names, scale) for scale in (1.0, *finals.scales)]
+    points = finalists(plan.level, delay_class, found, singles, neighbours=finals.neighbours)
     base = study.search if isinstance(study.search, DdsChoice) else DdsSettings()
     return DdsSearch.among(
-        study.space(delay_class),
+        space,
         points,
         settings=base.model_copy(update={"steps": finals.steps, "restarts": 0}),
         reach=finals.reach,

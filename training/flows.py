@@ -197,8 +197,14 @@ def epoch_scenario(study: StudySettings, epoch: StateEpoch) -> Scenario:
     )
 
 
-def objectives(study: StudySettings, runner: EpochRunner, *, aim: bool = True) -> list[Objective]:
-    """The study's classes for training; without `aim`, the targets themselves and no margin."""
+def objectives(
+    study: StudySettings, runner: EpochRunner, *, aim: bool = True, margin_se: float | None = None
+) -> list[Objective]:
+    """The study's classes for training; without `aim`, the targets themselves and no margin.
+
+    margin_se: instead of the study's.
+    """
+    margin = study.objective.margin_se if margin_se is None else margin_se
     return [
         Objective(
             percentile=c.percentile,
@@ -206,7 +212,7 @@ def objectives(study: StudySettings, runner: EpochRunner, *, aim: bool = True) -
             edges_us=runner.edges_us,
             rule=study.objective.rule,
             epoch_share=study.objective.epoch_share,
-            margin_se=study.objective.margin_se if aim else 0.0,
+            margin_se=margin if aim else 0.0,
         )
         for c in study.classes
     ]

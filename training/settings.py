@@ -123,6 +123,10 @@ class FinalsSettings(_Settings):
     minimum: int = Field(1, ge=1, description="a level with fewer epochs takes in its neighbours' until it has so many")
     maximum: int = Field(100, ge=1, description="epochs of a level at most")
     borrow_levels: int = Field(3, ge=0, description="how far these neighbours may be")
+    scales: tuple[Annotated[float, Field(gt=0)], ...] = Field(
+        (), description="the single set also takes part with the parameters of the class's own ranges times these"
+    )
+    margin_se: float | None = Field(None, ge=0, description="the objective's in the finals; none: as in the searches")
 
     @model_validator(mode="after")
     def _consistent(self) -> FinalsSettings:

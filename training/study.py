@@ -95,12 +95,13 @@ class _MakeSearch(Protocol):
 
 @dataclass(frozen=True)
 class _Job:
-    """A part that is to be done. amount: its work at most, in bytes."""
+    """A part that is to be done. amount: its work at most, in bytes. margin_se: None for the study's."""
 
     name: str
     epochs: Sequence[StateEpoch]
     make: _MakeSearch
     amount: float
+    margin_se: float | None = None
 
 
 @dataclass
@@ -184,20 +185,24 @@ class Study:
                 f"final-{plan.level:02d}",
                 gathered(plan.level),
                 partial(make_final, self.settings, finals=finals, plan=plan, found=found, single=single),
+                margin_se=finals.margin_se,
             )
             for plan in trained
         ]
 
-    def _job(self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch) -> _Job:
+    def _job(
+        self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch, *, margin_se: float | None = None
+    ) -> _Job:
         """A job with its work at most: capacity x points, in bytes."""
         points = sum(make(delay_class=c).budget for c in range(len(self.settings.classes)))
-        return _Job(name, epochs, make, float(points * sum(epoch.capacity_bytes for epoch in epochs)))
+        return _Job(name, epochs, make, float(points * sum(epoch.capacity_bytes for epoch in epochs)), margin_se)
 
     def _search(self, job: _Job, *, threads: int) -> Part:
         s = self.settings
         runner = EpochRunner(s, threads=threads)
         evaluator = Evaluator(runner, job.epochs, rounds=s.rounds)
-        searches = [(job.make(delay_class=c), objective) for c, objective in enumerate(objectives(s, runner))]
+        asked = objectives(s, runner, margin_se=job.margin_se)
+        searches = [(job.make(delay_class=c), objective) for c, objective in enumerate(asked)]
         capacity = sum(epoch.capacity_bytes for epoch in job.epochs)
         found = optimise(evaluator, searches, told=lambda n: self.progress.advance(float(n * capacity)))
         return Part(tuple(found), evaluator.runs)
