@@ -71,6 +71,14 @@ def test_training_aims_at_the_studys_share_of_the_target() -> None:
     assert objectives(careful, runner, aim=False)[0].aim_us == 50_000
 
 
+def test_finals_may_have_a_margin_of_their_own() -> None:
+    careful = study(objective={"margin_se": 1.5})
+    runner = EpochRunner(careful, threads=1)
+    assert objectives(careful, runner)[0].margin_se == 1.5
+    assert objectives(careful, runner, margin_se=0.5)[0].margin_se == 0.5
+    assert objectives(careful, runner, aim=False, margin_se=0.5)[0].margin_se == 0.0
+
+
 def test_the_reference_table_holds_the_defaults_in_every_row() -> None:
     rows = [line.split()[2:] for line in reference_text(study()).splitlines() if line[0].isdigit()]
     assert rows == [["100000", "10000", "50000"]] * 8
