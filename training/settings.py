@@ -114,6 +114,12 @@ class ObjectiveSettings(_Settings):
         return self
 
 
+class SingleSettings(_Settings):
+    """The search of the best single set of each target, which runs on the epochs of all levels."""
+
+    steps: int | None = Field(None, ge=0, description="annealing evaluations; none: as many as a level's")
+
+
 class FinalsSettings(_Settings):
     """The second search of a level, on more of its epochs, among what the first ones found (finals.py)."""
 
@@ -164,6 +170,7 @@ class StudySettings(_Settings):
     ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges within params.def")
     objective: ObjectiveSettings = ObjectiveSettings()
     search: SearchChoice = DdsChoice()
+    single: SingleSettings = SingleSettings()
     finals: FinalsSettings | None = Field(None, description="none: a level keeps what its search found")
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the epochs after which hopeless points stop"
@@ -196,15 +203,19 @@ class StudySettings(_Settings):
         return hashlib.sha256(canonical_json(self.model_dump(mode="json", by_alias=True))).hexdigest()
 
 
-def make_search(study: StudySettings, *, state: int, delay_class: int, seed: int | None = None) -> Search:
+def make_search(
+    study: StudySettings, *, state: int, delay_class: int, seed: int | None = None, steps: int | None = None
+) -> Search:
     """The study's search for one state and class.
 
     Classes of a state share their initial samples, so also the runs of these where their ranges are the same.
-    state: the level, or any other number of its own. seed: instead of the study's.
+    state: the level, or any other number of its own. seed, steps: instead of the study's.
     """
     choice = study.search
     if isinstance(choice, GridChoice):
         return GridSearch(study.space(delay_class), counts=choice.counts)
+    if steps is not None:
+        choice = choice.model_copy(update={"steps": steps})
     root = study.seed if seed is None else seed
     return DdsSearch(
         study.space(delay_class),

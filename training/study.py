@@ -163,7 +163,8 @@ class Study:
             if plan.epochs
         ]
         every = {epoch.key: epoch for job in jobs for epoch in job.epochs}
-        return [*jobs, self._job(SINGLE, list(every.values()), partial(make_search, self.settings, state=SINGLE_STATE))]
+        make = partial(make_search, self.settings, state=SINGLE_STATE, steps=self.settings.single.steps)
+        return [*jobs, self._job(SINGLE, list(every.values()), make)]
 
     def _final_jobs(self, parts: Mapping[str, Part]) -> list[_Job]:
         """The finals of the levels that trained; none where the study asks for none."""

@@ -12,7 +12,18 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from emulation.fidelity import Campaign, Case, Outcome, Plan, Store, cases_of, compare, judge, load_plan, run_missing
+from emulation.fidelity import (
+    Campaign,
+    Case,
+    Outcome,
+    Plan,
+    Store,
+    cases_of,
+    compare,
+    load_plan,
+    run_missing,
+    verdicts_of,
+)
 from emulation.fidelity.pieces import Pieces
 from emulation.fidelity.plan import DEFAULT_PLAN
 from emulation.fidelity.report import document_of, print_report
@@ -163,7 +174,7 @@ def _report(
     overlay: Path | None,
 ) -> None:
     comparisons = compare(plan, outcomes)
-    verdicts = judge(plan, comparisons)
+    verdicts = verdicts_of(plan, outcomes, comparisons)
     if plot is not None and comparisons:
         from emulation.fidelity._plot import draw_errors
 
@@ -173,9 +184,9 @@ def _report(
 
         draw_overlay(outcomes[0], path=overlay)
     if as_json:
-        click.echo(json.dumps(document_of(plan, outcomes, comparisons, verdicts)))
+        click.echo(json.dumps(document_of(outcomes, comparisons, verdicts)))
     else:
-        print_report(plan, outcomes, comparisons, verdicts)
+        print_report(outcomes, comparisons, verdicts)
         for picture in (plot, overlay):
             if picture is not None and comparisons:
                 click.echo(f"picture: {picture}")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
-from emulation.fidelity.judge import Comparison, Verdict, compare, judge
+from emulation.fidelity.judge import Comparison, Verdict, compare, verdicts_of
 from emulation.fidelity.plan import Case, Plan, cases_of, load_plan
 from emulation.fidelity.results import Figures, RunResult, Store
 
@@ -20,7 +20,7 @@ __all__ = [
     "Verdict",
     "cases_of",
     "compare",
-    "judge",
     "load_plan",
     "run_missing",
+    "verdicts_of",
 ]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from queue import Empty, SimpleQueue
@@ -18,16 +17,17 @@ R = TypeVar("R")
 def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> Iterator[R]:
     """The result of each item as soon as it is there, at most `most` at a time.
 
-    An exception of `work` is raised here. Then, or where the caller stops (Ctrl-C too), no further item begins. The
-    threads do not keep the process from ending, and processes that die with the thread that started them end then.
+    An exception of `work` is raised here. Behind it, or where the caller stops (Ctrl-C too), no further item begins.
+    The threads do not keep the process from ending, and processes that die with the thread that started them end then.
     """
+    stopped = threading.Event()
     waiting: SimpleQueue[T] = SimpleQueue()
     over: SimpleQueue[tuple[R | None, BaseException | None]] = SimpleQueue()
     for item in items:
         waiting.put(item)
 
     def worker() -> None:
-        while True:
+        while not stopped.is_set():
             try:
                 item = waiting.get_nowait()
             except Empty:
@@ -35,6 +35,7 @@ def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> It
             try:
                 over.put((work(item), None))
             except BaseException as error:
+                stopped.set()
                 over.put((None, error))
 
     for _ in range(min(most, len(items))):
@@ -46,7 +47,4 @@ def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> It
                 raise error
             yield result  # type: ignore[misc]  # a result where there is no error
     finally:
-        # A worker may take one meanwhile: asking first whether there is one would not do.
-        with contextlib.suppress(Empty):
-            while True:
-                waiting.get_nowait()
+        stopped.set()

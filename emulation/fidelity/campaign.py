@@ -3,14 +3,14 @@
 
     simulated      all at once, on all processors, on the path that Mahimahi gives (emulation/fidelity/path.py); the
                    seeds differ by the jitter of its clock
-    mahimahi       groups of runs that the processors carry side by side, or one by one (`alone`: runs that start
-                   together disturb each other's first round trips, in which HyStart looks for 4 ms); a group that
-                   fails is run again one by one
+    mahimahi       as many side by side as the processors carry, or one by one (`alone`: runs that start together
+                   disturb each other's first round trips, in which HyStart looks for 4 ms)
     vm             batches of VM_BATCH runs, one boot each, a boot on each processor: a guest by its own clock does not
-                   feel the others; a batch that fails is run again one by one, too
+                   feel the others
 
-What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out before any
-run, and is no failure of the campaign. A run that fails is not kept, so that the next campaign tries it again.
+A run that fails is run again once, by itself, when the others are over; it is not kept, so that the next campaign
+tries it, too. What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out
+before any run, and is no failure of the campaign.
 
 How idle the machine was during a run on its own kernel stands in its result: Mahimahi's shells that do not wake up in
 their ms deliver late. A run is disturbed where less than IDLE_LEAST of the processors' time was idle; runs of our own
@@ -20,11 +20,11 @@ take at most half of it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 
 from emulation.errors import EmulationError
@@ -53,7 +53,8 @@ __all__ = ["IDLE_LEAST", "Campaign", "Outcome", "Progress", "run_missing"]
 
 # Called with what runs, how many runs of it are over, and how many there are.
 Progress = Callable[[str, int, int], None]
-RunMany = Callable[[Sequence[Scenario]], list[QoS]]
+Each = Callable[[int, QoS | EmulationError], None]
+RunEach = Callable[[Sequence[Scenario], Each], None]
 
 IDLE_LEAST = 0.25
 VM_BATCH = 6
@@ -77,9 +78,13 @@ class Campaign:
 
 @dataclass
 class Outcome:
-    """What there is of a case. refused: why its runner cannot run it; failed: what its runs that failed said."""
+    """What there is of a case. refused: why its runner cannot run what is missing; failed: what runs that failed said.
+
+    asked: real runs that there should be.
+    """
 
     case: Case
+    asked: int = 0
     real: list[RunResult] = field(default_factory=list)
     simulated: list[RunResult] = field(default_factory=list)
     refused: str = ""
@@ -94,31 +99,27 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
     Raises:
         EmulationError: the simulator cannot run a scenario, a kept result is broken.
     """
-    outcomes = {case.key: Outcome(case) for case in campaign.cases}
-    runnable = []
-    for case in campaign.cases:
-        outcomes[case.key].refused = case.lacks or refusal(case)
-        if not outcomes[case.key].refused:
-            runnable.append(case)
-    real = tasks_of(runnable, side="real", count=campaign.runs)
+    outcomes = {case.key: Outcome(case, refused=case.lacks) for case in campaign.cases}
+    real = tasks_of(campaign.cases, side="real", count=campaign.runs, alone=campaign.alone)
     simulated = tasks_of(campaign.cases, side="simulated", count=campaign.seeds)
+    missing = [task for task in real if campaign.store.load(task) is None]
+    for key in {task.case.key for task in missing}:
+        outcomes[key].refused = refusal(outcomes[key].case)
     if not only_kept:
-        missing = [task for task in simulated if campaign.store.load(task) is None]
-        _simulate(missing, store=campaign.store, progress=progress)
-        missing = [task for task in real if campaign.store.load(task) is None]
-        on_host = [task for task in missing if task.case.runner == "mahimahi"]
-        in_guest = [task for task in missing if task.case.runner == "vm"]
-        failed = chain(
-            _run_on_host(on_host, store=campaign.store, progress=progress, alone=campaign.alone),
-            _run_in_guest(in_guest, store=campaign.store, progress=progress),
-        )
-        for task, said in failed:
-            outcomes[task.case.key].failed.append(said)
+        lacking = [task for task in simulated if campaign.store.load(task) is None]
+        _simulate(lacking, store=campaign.store, progress=progress)
+        missing = [task for task in missing if not outcomes[task.case.key].refused]
+        for runner, run in (("mahimahi", _run_on_host), ("vm", _run_in_guest)):
+            tasks = [task for task in missing if task.case.runner == runner]
+            for task, said in run(tasks, campaign=campaign, progress=progress):
+                outcomes[task.case.key].failed.append(said)
     for task in (*real, *simulated):
         result = campaign.store.load(task)
         if result is not None:
             outcome = outcomes[task.case.key]
             (outcome.real if task.side == "real" else outcome.simulated).append(result)
+    for outcome in outcomes.values():
+        outcome.asked = campaign.runs * outcome.case.times
     return list(outcomes.values())
 
 
@@ -162,60 +163,86 @@ def _simulated(scenario: Scenario) -> QoS:
     return simulate(scenario, series_every_s=SERIES_EVERY_S)
 
 
-def _run_on_host(tasks: Sequence[Task], *, store: Store, progress: Progress, alone: bool) -> Iterator[tuple[Task, str]]:
-    """Run them on this machine's kernel; gives those that failed."""
-    # A part of a processor carries one run.
-    processors = 0 if alone else len(os.sched_getaffinity(0))
-    at = 0
-    while at < len(tasks):
-        progress("mahimahi", at, len(tasks))
-        count = host.side_by_side([task.scenario for task in tasks[at:]], processors)
-        yield from _run_batch(tasks[at : at + count], store=store, run_many=_on_host)
-        at += count
+def _run_on_host(tasks: Sequence[Task], *, campaign: Campaign, progress: Progress) -> list[tuple[Task, str]]:
+    """Run them on this machine's kernel; those that failed."""
+
+    def run_each(scenarios: Sequence[Scenario], each: Each) -> None:
+        processors = 0 if campaign.alone else None
+        host.emulate_each(scenarios, each, series_every_s=SERIES_EVERY_S, processors=processors)
+
+    over = 0
+
+    def told(count: int) -> None:
+        nonlocal over
+        over += count
+        progress("mahimahi", over, len(tasks))
+
+    return _run(tasks, store=campaign.store, run_each=run_each, told=told)
 
 
-def _run_in_guest(tasks: Sequence[Task], *, store: Store, progress: Progress) -> Iterator[tuple[Task, str]]:
-    """Run them in guests, a boot for each batch and one on each processor; gives those that failed."""
+def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progress) -> list[tuple[Task, str]]:
+    """Run them in guests, a boot for each batch and one on each processor; those that failed."""
     batches = [tasks[at : at + VM_BATCH] for at in range(0, len(tasks), VM_BATCH)]
-    over = [0] * len(batches)
+    over, counting = 0, threading.Lock()
 
-    def boot(number: int) -> list[tuple[Task, str]]:
-        def told(done: int) -> None:
-            over[number] = done
-            progress("vm", sum(over), len(tasks))
+    def run_each(scenarios: Sequence[Scenario], each: Each) -> None:
+        guest.emulate_each(scenarios, each, series_every_s=SERIES_EVERY_S)
 
-        def run(scenarios: Sequence[Scenario]) -> list[QoS]:
-            return guest.emulate_many(scenarios, series_every_s=SERIES_EVERY_S, progress=told)
+    def told(count: int) -> None:
+        nonlocal over
+        with counting:
+            over += count
+            progress("vm", over, len(tasks))
 
-        failed = list(_run_batch(batches[number], store=store, run_many=run))
-        told(len(batches[number]))
-        return failed
+    def boot(batch: Sequence[Task]) -> list[tuple[Task, str]]:
+        return _run(batch, store=campaign.store, run_each=run_each, told=told)
 
-    if batches:
-        progress("vm", 0, len(tasks))
-    for failed in side_by_side(boot, range(len(batches)), most=len(os.sched_getaffinity(0))):
-        yield from failed
-
-
-def _on_host(scenarios: Sequence[Scenario]) -> list[QoS]:
-    return host.emulate_many(scenarios, series_every_s=SERIES_EVERY_S)
+    failed = []
+    for its in side_by_side(boot, batches, most=len(os.sched_getaffinity(0))):
+        failed += its
+    return failed
 
 
-def _run_batch(tasks: Sequence[Task], *, store: Store, run_many: RunMany) -> Iterator[tuple[Task, str]]:
-    """Run and keep them together, and where that fails one by one; gives those that failed by themselves."""
-    try:
-        with _watched() as machine:
-            found = run_many([task.scenario for task in tasks])
-    except EmulationError as error:
-        if len(tasks) == 1:
-            yield tasks[0], str(error)
+def _run(
+    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None]
+) -> list[tuple[Task, str]]:
+    """Run and keep them, and those that have no result once more by themselves; those that failed twice.
+
+    told: called with how many more are over.
+    """
+    if not tasks:
+        return []
+    told(0)
+    failed = []
+    for task, _said in _run_once(tasks, store=store, run_each=run_each, told=told):
+        failed += _run_once([task], store=store, run_each=run_each, told=lambda _count: None)
+        told(1)
+    return failed
+
+
+def _run_once(
+    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None]
+) -> list[tuple[Task, str]]:
+    """Run and keep them; those without a result, and why."""
+    machine = _Watch()
+    lacking = dict.fromkeys(range(len(tasks)), "")
+
+    def each(number: int, found: QoS | EmulationError) -> None:
+        if isinstance(found, EmulationError):
+            lacking[number] = str(found)
             return
-        for task in tasks:
-            yield from _run_batch([task], store=store, run_many=run_many)
-        return
-    for task, qos in zip(tasks, found, strict=True):
-        figures = figures_of(task.scenario, qos)
-        store.save(task, RunResult(key=task.digest, figures=figures, machine=machine[0], series=series_of(qos)))
+        task = tasks[number]
+        figures, series = figures_of(task.scenario, found), series_of(found)
+        seen = machine.during_the_last(task.scenario.duration_s)
+        store.save(task, RunResult(key=task.digest, figures=figures, machine=seen, series=series))
+        del lacking[number]
+        told(1)
+
+    try:
+        run_each([task.scenario for task in tasks], each)
+    except EmulationError as error:
+        lacking = {number: said or str(error) for number, said in lacking.items()}
+    return [(tasks[number], said) for number, said in lacking.items()]
 
 
 def _times() -> tuple[int, int]:
@@ -224,12 +251,17 @@ def _times() -> tuple[int, int]:
     return sum(fields[at] for at in _IDLE_FIELDS), sum(fields)
 
 
-@contextmanager
-def _watched() -> Iterator[list[Machine]]:
-    """Gives a list that holds, afterwards, what the machine did meanwhile."""
-    machine: list[Machine] = []
-    idle, ticks = _times()
-    yield machine
-    idle_after, ticks_after = _times()
-    share = (idle_after - idle) / max(ticks_after - ticks, 1)
-    machine.append(Machine(idle_share=round(share, 3), load=round(os.getloadavg()[0], 2)))
+class _Watch:
+    """What the machine did: looked at when it is made, and whenever it is asked."""
+
+    def __init__(self) -> None:
+        self._looks = [(time.monotonic(), *_times())]
+
+    def during_the_last(self, duration_s: float) -> Machine:
+        """Since the last look before so many seconds ago, or since the first."""
+        now_s, (idle, ticks) = time.monotonic(), _times()
+        before = [look for look in self._looks if look[0] <= now_s - duration_s]
+        _, idle_then, ticks_then = before[-1] if before else self._looks[0]
+        self._looks.append((now_s, idle, ticks))
+        share = (idle - idle_then) / max(ticks - ticks_then, 1)
+        return Machine(idle_share=round(share, 3), load=round(os.getloadavg()[0], 2))

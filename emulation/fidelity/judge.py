@@ -17,15 +17,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from emulation.fidelity.campaign import IDLE_LEAST, Outcome
-from emulation.fidelity.plan import Explanation, Plan, Target
+from emulation.fidelity.plan import Explanation, MetricName, Plan, Target
 from emulation.fidelity.results import Figures
 
-__all__ = ["METRICS", "Comparison", "Error", "Metric", "Verdict", "compare", "judge"]
-
-MetricName = Literal["throughput", "queueing_delay", "retransmissions"]
+__all__ = ["METRICS", "Comparison", "Error", "Metric", "Verdict", "compare", "verdicts_of"]
 
 
 @dataclass(frozen=True)
@@ -113,10 +110,12 @@ class Error:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case with runs on both sides. disturbed: real runs during which the machine was too busy."""
+    """A case with runs on both sides. disturbed: real runs during which the machine was too busy; asked: real runs
+    that there should be."""
 
     key: str
     runner: str
+    asked: int
     runs: int
     seeds: int
     errors: tuple[Error, ...]
@@ -129,9 +128,16 @@ class Comparison:
         return tuple(error for error in self.errors if not error.is_within)
 
     @property
-    def is_unexplained(self) -> bool:
-        """Outside, and nobody has said why."""
-        return bool(self.outside) and self.explanation is None
+    def unexplained(self) -> tuple[Error, ...]:
+        """The metrics that are outside, and nobody has said why."""
+        explained = () if self.explanation is None else self.explanation.metrics
+        return tuple(error for error in self.outside if error.metric.name not in explained)
+
+    @property
+    def needless(self) -> tuple[MetricName, ...]:
+        """The metrics that are explained, and yet within: the reason is gone, or was none."""
+        explained = () if self.explanation is None else self.explanation.metrics
+        return tuple(name for name in explained if name not in {error.metric.name for error in self.outside})
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
             Comparison(
                 key=outcome.case.key,
                 runner=outcome.case.runner,
+                asked=outcome.asked,
                 runs=len(outcome.real),
                 seeds=len(outcome.simulated),
                 errors=tuple(errors),
@@ -170,8 +177,11 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
     return found
 
 
-def judge(plan: Plan, comparisons: Sequence[Comparison]) -> list[Verdict]:
-    """The plan's targets, and that each case outside is explained; nothing without cases."""
+def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> list[Verdict]:
+    """The plan's targets, that each case outside is explained, and that none lacks runs; nothing without cases.
+
+    A case that its runner refuses lacks none.
+    """
     if not comparisons:
         return []
     verdicts = []
@@ -198,9 +208,12 @@ def judge(plan: Plan, comparisons: Sequence[Comparison]) -> list[Verdict]:
                 )
             )
     outside = [comparison for comparison in comparisons if comparison.outside]
-    unexplained = sum(comparison.is_unexplained for comparison in outside)
+    unexplained = sum(bool(comparison.unexplained) for comparison in outside)
     found = f"{unexplained} of {len(outside)} are not"
     verdicts.append(Verdict("each case outside is explained", found, not unexplained))
+    short = sum(len(outcome.real) < outcome.asked for outcome in outcomes if not outcome.refused)
+    found = f"{short} of {len(outcomes)} do not"
+    verdicts.append(Verdict("each case has as many real runs as were asked for", found, not short))
     return verdicts
 
 

@@ -18,7 +18,7 @@ scenario file (emulation/files.py) and two words more:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -32,9 +32,20 @@ from emulation.files import build_scenario, read_document
 from emulation.scenario import Cca, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 
-__all__ = ["DEFAULT_PLAN", "Case", "Explanation", "Plan", "ScenarioPlan", "Target", "cases_of", "load_plan"]
+__all__ = [
+    "DEFAULT_PLAN",
+    "Case",
+    "Explanation",
+    "MetricName",
+    "Plan",
+    "ScenarioPlan",
+    "Target",
+    "cases_of",
+    "load_plan",
+]
 
 RunnerName = Literal["mahimahi", "vm"]
+MetricName = Literal["throughput", "queueing_delay", "retransmissions"]
 DEFAULT_PLAN = Path(__file__).resolve().parents[2] / "configs" / "fidelity.yaml"
 PIECE_MARGIN_S = 5.0
 LEAST_BUFFER_PKTS = 2
@@ -63,8 +74,9 @@ class Targets(_Frozen):
 
 
 class Explanation(_Frozen):
-    """Why a case is outside: by which mechanism, and which side is at fault."""
+    """Why a case is outside with these figures: by which mechanism, and which side is at fault."""
 
+    metrics: tuple[MetricName, ...] = Field(min_length=1, description="what it explains; other figures it does not")
     at_fault: Literal["simulator", "emulation", "kernel's spread"]
     mechanism: str = Field(min_length=10)
 
@@ -114,6 +126,18 @@ class Plan(_Frozen):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"expected each scenario once, got {', '.join(twice)} several times")
+        both = sorted(set(self.algorithms.get("mahimahi", ())) & set(self.algorithms.get("vm", ())))
+        if both:
+            raise ValueError(f"algorithms: expected each on one runner, got {', '.join(both)} on both")
+        known = {cca for algorithms in self.algorithms.values() for cca in algorithms}
+        for scenario in self.scenarios:
+            if strange := sorted(set(scenario.algorithms or ()) - known):
+                raise ValueError(f"{scenario.name}.algorithms: expected those of the plan, got {', '.join(strange)}")
+            buffers = sorted(set(scenario.link) & {"buffer_bdp", "buffer_pkts", "buffer_bytes"})
+            if len(buffers) > 1:
+                raise ValueError(f"{scenario.name}.link: expected one of {' and '.join(buffers)}")
+            if {"recorded", "trace"} <= set(scenario.link):
+                raise ValueError(f"{scenario.name}.link: expected one of recorded and trace")
         keys = {f"{s.name}/{cca}" for s in self.scenarios for cca in self.algorithms_of(s)}
         for what, given in (("short.cases", self.short.cases), ("explanations", tuple(self.explanations))):
             unknown = sorted(set(given) - keys)
@@ -162,9 +186,9 @@ def load_plan(path: Path) -> Plan:
         raise EmulationError(f"{path}: {where}{': ' * bool(where)}{text}") from error
 
 
-def chosen(key: str, patterns: Sequence[str]) -> bool:
-    """Whether a case is meant: by a part of its key, or by a pattern with * and ?; all are without patterns."""
-    return not patterns or any(pattern in key or fnmatchcase(key, pattern) for pattern in patterns)
+def _is_meant(key: str, pattern: str, keys: Collection[str]) -> bool:
+    """By its key, by a part of it where no case has that key, or by a pattern with * and ?."""
+    return key == pattern if pattern in keys else pattern in key or fnmatchcase(key, pattern)
 
 
 def cases_of(
@@ -185,11 +209,12 @@ def cases_of(
         EmulationError: a scenario that is none.
     """
     found = []
+    keys = {f"{scenario.name}/{cca}" for scenario in plan.scenarios for cca in plan.algorithms_of(scenario)}
     for scenario in plan.scenarios:
         for cca, runner in plan.algorithms_of(scenario).items():
             key = f"{scenario.name}/{cca}"
             is_left_out = (runners and runner not in runners) or (short and key not in plan.short.cases)
-            if is_left_out or not chosen(key, patterns):
+            if is_left_out or (patterns and not any(_is_meant(key, pattern, keys) for pattern in patterns)):
                 continue
             duration_s = scenario.duration_s or plan.duration_s
             duration_s = min(duration_s, plan.short.duration_s) if short else duration_s
@@ -213,7 +238,8 @@ def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, source: Path, pie
             piece = Piece.model_validate(recorded)
         except ValidationError as error:
             fault = error.errors(include_url=False)[0]
-            raise EmulationError(f"{source}: {plan.name}.link.recorded: {fault['loc'][0]}: {fault['msg']}") from error
+            where = ".".join(["link", "recorded", *(str(part) for part in fault["loc"])])
+            raise EmulationError(f"{source}: {plan.name}.{where}: {fault['msg']}") from error
         trace, lacks = pieces.find(piece, duration_s=duration_s + PIECE_MARGIN_S)
         if trace is None:
             return Case(key, plan.name, cca, runner, None, lacks, plan.times)

@@ -14,16 +14,15 @@ from rich.table import Table
 
 from emulation.fidelity.campaign import IDLE_LEAST, Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Verdict
-from emulation.fidelity.plan import Plan
 
 __all__ = ["document_of", "print_report"]
 
-LEAST_WIDTH = 150
+LEAST_WIDTH = 200
 FORMS = {"throughput": "{:.2f}", "queueing_delay": "{:.0f}", "retransmissions": "{:.2f}"}
 
 
 def document_of(
-    plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
+    outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
 ) -> dict[str, Any]:
     """All of it as JSON data; shares of errors are None where the kernel's figure is 0."""
     return {
@@ -31,7 +30,7 @@ def document_of(
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
         "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
         "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
-        "needless_explanations": needless(plan, comparisons),
+        "needless_explanations": {c.key: list(c.needless) for c in comparisons if c.needless},
         "holds": bool(verdicts) and all(verdict.holds for verdict in verdicts),
     }
 
@@ -42,6 +41,7 @@ def _case_document(comparison: Comparison) -> dict[str, Any]:
         "case": comparison.key,
         "runner": comparison.runner,
         "runs": comparison.runs,
+        "runs_asked": comparison.asked,
         "seeds": comparison.seeds,
         "disturbed": comparison.disturbed,
         "metrics": {
@@ -58,24 +58,18 @@ def _case_document(comparison: Comparison) -> dict[str, Any]:
             for error in comparison.errors
         },
         "explanation": None if explanation is None else explanation.model_dump(),
-        "unexplained": comparison.is_unexplained,
+        "unexplained": [error.metric.name for error in comparison.unexplained],
     }
 
 
-def needless(plan: Plan, comparisons: Sequence[Comparison]) -> list[str]:
-    """Cases that are explained and yet within: the reason is gone, or was none."""
-    return [c.key for c in comparisons if c.key in plan.explanations and not c.outside]
-
-
-def print_report(
-    plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
-) -> None:
+def print_report(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]) -> None:
     """Print a row a case, what is outside and why, what could not be run, and last the targets."""
     if comparisons:
         _print_table(comparisons)
     _print_outside(comparisons)
-    for key in needless(plan, comparisons):
-        click.echo(f"{key}: explained, but within; take its explanation out of the plan")
+    for comparison in comparisons:
+        for name in comparison.needless:
+            click.echo(f"{comparison.key}: {name} is explained, but within; take that out of the plan")
     for outcome in outcomes:
         if outcome.refused:
             click.echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
@@ -105,18 +99,19 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
         for error in comparison.errors:
             form = FORMS[error.metric.name]
             cells += [_middle(error.real, form), _middle(error.simulated, form), _error(error)]
-        table.add_row(comparison.key + "~" * bool(comparison.disturbed), *cells)
+        marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
+        table.add_row(comparison.key + marks, *cells)
     console.print(table)
     numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     click.echo(
-        f"medians of {numbers} runs (kernel, simulator), ± half of greatest less least; "
-        "! outside, !! beyond what no case may be"
+        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest; "
+        "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
 
 
 def _middle(middle: Middle, form: str) -> str:
-    half = form.format(middle.spread / 2)
-    return form.format(middle.median) + (f" ±{half}" if float(half) else "")
+    median, least, most = (form.format(value) for value in (middle.median, middle.least, middle.most))
+    return median if least == most else f"{median} [{least}, {most}]"
 
 
 def _error(error: Error) -> str:
@@ -141,10 +136,13 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
         told = []
         for error in comparison.outside:
             spread = f"the kernel's runs differ by {error.real.spread:.3g} {error.metric.unit}"
-            told.append(f"{error.metric.title} {_told(error)} ({spread}{', more' if error.is_of_the_spread else ''})")
+            more = ", more than that" if error.is_of_the_spread else ""
+            open_question = ", unexplained" if error in comparison.unexplained else ""
+            told.append(f"{error.metric.title} {_told(error)} ({spread}{more}{open_question})")
         click.echo(f"{comparison.key}: {'; '.join(told)}")
         why = comparison.explanation
-        click.echo(f"    {'unexplained' if why is None else f'{why.at_fault} at fault: {why.mechanism}'}")
+        if why is not None:
+            click.echo(f"    {why.at_fault} at fault: {why.mechanism}")
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:

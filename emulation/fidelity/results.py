@@ -2,11 +2,12 @@
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
-                              Mahimahi's release; in the guest the modules' sources too, and those headers
-                              of kmod/core that they include; the run's number
+                              Mahimahi's programs; in the guest the modules' sources too, and those headers
+                              of kmod/core that they include; the run's number; whether it ran alone
     key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
 
-The scenario counts by its content, not by its name: its trace by the times in it, its flows by their values.
+The figures are counted by emulation/qos.py, which all keys hold. The scenario counts by its content, not by its name:
+its trace by the times in it, its flows by their values.
 
     throughput    of the link; where something behind the link drops packets (a policer) the goodput, because what the
                   link carried is then not what arrived. Mbit/s
@@ -32,8 +33,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from emulation import _engine
 from emulation.errors import EmulationError
 from emulation.fidelity.plan import Case
+from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
-from emulation.scenario import ReceiverSpec, Scenario
+from emulation.scenario import Scenario
 from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
 from kmod.ensemble import write_atomically
 
@@ -48,10 +50,11 @@ SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts"
 EMULATION = Path(__file__).resolve().parents[1]
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 _SOURCES: dict[str, tuple[str, ...]] = {
-    "mahimahi": ("emulation/mahimahi",),
+    "mahimahi": ("emulation/qos.py", "emulation/mahimahi"),
     # And of kmod/core what the modules include.
-    "vm": ("emulation/mahimahi", "emulation/vm", "kmod/linux"),
+    "vm": ("emulation/qos.py", "emulation/mahimahi", "emulation/vm", "kmod/linux"),
     "simulated": (
+        "emulation/qos.py",
         "emulation/simulator.py",
         "emulation/fidelity/path.py",
         "emulation/mahimahi/clock.py",
@@ -151,10 +154,8 @@ def _plain(value: object) -> object:
 
 def _scenario_text(scenario: Scenario) -> str:
     content = scenario.model_dump(exclude={"name", "seed"})
-    for flow, spec in zip(content["flows"], scenario.flows, strict=True):
-        # So that runs from before receivers could be chosen stay those of the default one.
-        if spec.receiver == ReceiverSpec():
-            del flow["receiver"]
+    if content["link"]["trace"] is not None:
+        del content["link"]["trace"]["name"]
     values = [flow.values() for flow in scenario.flows]
     return json.dumps([content, values], default=_plain, sort_keys=True)
 
@@ -167,7 +168,7 @@ def _files_digest(*names: str) -> str:
         path = root / name
         files = [path] if path.is_file() else sorted(path.rglob("*"))
         for file in files:
-            if file.suffix in {".py", ".h", ".c", ".def"}:
+            if file.suffix in {".py", ".h", ".c", ".def"} or file.name == "Kbuild":
                 total.update(str(file.relative_to(root)).encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return total.hexdigest()
 
@@ -191,30 +192,43 @@ def _engine_digest() -> str:
 
 
 @cache
+def _shells_digest(runner: str) -> str:
+    """Of Mahimahi's shells by content; "" without them, where no run comes about."""
+    try:
+        shells = [mahimahi_root() / "usr" / "bin" / name for name in SHELLS] if runner == "vm" else shell_paths()
+    except GuestError:
+        return ""
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in shells)).hexdigest()
+
+
+@cache
 def _ground(side: Side, runner: str) -> tuple[str, ...]:
     """What a side's runs depend on besides their scenario."""
     if side == "simulated":
         return (runner, _engine_digest(), _files_digest(*_SOURCES["simulated"]))
+    if runner == "mahimahi":
+        return (runner, platform.release(), _shells_digest(runner), _files_digest(*_SOURCES[runner]))
     try:
-        release = kernel_line(LINES[-1]).release if runner == "vm" else platform.release()
-        mahimahi = (mahimahi_root() / "release").read_text(encoding="utf-8")
+        release = kernel_line(LINES[-1]).release
     except GuestError:
-        # Then it is the machine's own; without either no run comes about.
-        release, mahimahi = platform.release(), "installed"
-    headers = included_by_modules(EMULATION.parent) if runner == "vm" else ()
-    return (runner, release, mahimahi, _files_digest(*_SOURCES[runner], *headers))
+        release = ""  # then no run comes about
+    headers = included_by_modules(EMULATION.parent)
+    return (runner, release, _shells_digest(runner), _files_digest(*_SOURCES[runner], *headers))
 
 
-def tasks_of(cases: Sequence[Case], *, side: Side, count: int) -> list[Task]:
-    """The runs of all cases: the first of each, then the second of each ... so that a break leaves some of all.
+def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = False) -> list[Task]:
+    """The runs of all cases that have a scenario: the first of each, then the second of each ... so that a break
+    leaves some of all.
 
-    count: of a case; one that asks for `times` as many has them.
+    count: of a case; one that asks for `times` as many has them. alone: real runs on this machine's kernel are taken
+    one at a time, and are others than those that are not.
     """
     tasks = []
     for number in range(count * max((case.times for case in cases), default=1)):
         for case in cases:
             if case.scenario is not None and number < count * case.times:
-                ground = json.dumps([FORMAT, side, _ground(side, case.runner), number])
+                is_alone = alone and side == "real" and case.runner == "mahimahi"
+                ground = json.dumps([FORMAT, side, *_ground(side, case.runner), *["alone"] * is_alone, number])
                 text = f"{ground}{_scenario_text(case.scenario)}"
                 tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))
     return tasks

@@ -33,12 +33,24 @@ from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 
-__all__ = ["cores_of", "emulate", "emulate_many", "host_runner", "lacking", "side_by_side"]
+__all__ = [
+    "cores_of",
+    "emulate",
+    "emulate_each",
+    "emulate_many",
+    "host_runner",
+    "lacking",
+    "shell_paths",
+    "side_by_side",
+]
 
 Progress = Callable[[int], None]
+# Called with a run's number and its result, or why it has none, as soon as it is over.
+Each = Callable[[int, QoS | EmulationError], None]
 
 # The algorithms of a Scenario by the names of Linux; its bbr is version 1.
 KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
+SHELLS = ("mm-delay", "mm-link", "mm-loss")
 _PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CORES_IDLE = 0.2
@@ -49,7 +61,18 @@ _LOOK_S = 0.05
 
 
 def _installed() -> bool:
-    return all(shutil.which(name, path=_SYSTEM_PATH) for name in ("mm-delay", "mm-link", "mm-loss"))
+    return all(shutil.which(name, path=_SYSTEM_PATH) for name in SHELLS)
+
+
+def shell_paths() -> list[Path]:
+    """Mahimahi's shells that runs take: the machine's own, else those that were fetched.
+
+    Raises:
+        GuestError: there are neither.
+    """
+    if _installed():
+        return [Path(str(shutil.which(name, path=_SYSTEM_PATH))) for name in SHELLS]
+    return [mahimahi_root() / "usr" / "bin" / name for name in SHELLS]
 
 
 def lacking() -> str:
@@ -116,8 +139,17 @@ class _Run:
     complaints: IO[bytes]
     ends_at_s: float
 
+    @property
+    def is_over(self) -> bool:
+        """It has ended, or should have."""
+        return self.process.poll() is not None or time.monotonic() > self.ends_at_s
+
     def result(self) -> dict[str, Any]:
-        """What link.py said. Raises EmulationError where that is nothing or an error."""
+        """What link.py said. Raises EmulationError where that is nothing or an error, or the time is up."""
+        if self.process.poll() is None:
+            raise EmulationError(
+                f"{self.scenario.name}: expected the run over {_GRACE_S:g} s after its time, it was not"
+            )
         self.said.seek(0)
         self.complaints.seek(0)
         text = self.said.read().decode()
@@ -168,6 +200,49 @@ def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
     return run
 
 
+def emulate_each(
+    scenarios: Sequence[Scenario],
+    each: Each,
+    *,
+    series_every_s: float | None = None,
+    processors: int | None = None,
+) -> None:
+    """Run scenarios on real links and tell each result as soon as it is there; a run that fails ends no other.
+
+    processors: that may be kept busy (None: all of this process; 0: one run at a time).
+
+    Raises:
+        EmulationError: the machine lacks something, or a scenario asks for what the runner cannot do.
+    """
+    runner = host_runner()
+    jobs = [to_job(scenario, runner) for scenario in scenarios]
+    if processors is None:
+        processors = len(os.sched_getaffinity(0))
+    running: list[_Run] = []
+    next_number = 0
+    try:
+        while running or next_number < len(scenarios):
+            while next_number < len(scenarios):
+                wanted = [*(run.scenario for run in running), scenarios[next_number]]
+                if side_by_side(wanted, processors) < len(wanted):
+                    break
+                running.append(_start(next_number, scenarios[next_number], jobs[next_number]))
+                next_number += 1
+            time.sleep(_LOOK_S)
+            for run in [run for run in running if run.is_over]:
+                running.remove(run)
+                try:
+                    found: QoS | EmulationError = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
+                except EmulationError as error:
+                    found = error
+                finally:
+                    run.close()
+                each(run.number, found)
+    finally:
+        for run in running:
+            run.close()
+
+
 def emulate_many(
     scenarios: Sequence[Scenario],
     *,
@@ -177,42 +252,22 @@ def emulate_many(
 ) -> list[QoS]:
     """Run scenarios on real links; results in their order.
 
-    processors: that may be kept busy (None: all of this process). progress: called with the number of runs done.
+    processors: as for `emulate_each`. progress: called with the number of runs done.
 
     Raises:
-        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or a run failed.
+        EmulationError: as `emulate_each`, or a run failed, which ends the others.
     """
-    runner = host_runner()
-    jobs = [to_job(scenario, runner) for scenario in scenarios]
-    processors = processors or len(os.sched_getaffinity(0))
     results: dict[int, QoS] = {}
-    running: list[_Run] = []
-    next_number = 0
-    try:
-        while len(results) < len(scenarios):
-            while next_number < len(scenarios):
-                wanted = [*(run.scenario for run in running), scenarios[next_number]]
-                if side_by_side(wanted, processors) < len(wanted):
-                    break
-                running.append(_start(next_number, scenarios[next_number], jobs[next_number]))
-                next_number += 1
-            time.sleep(_LOOK_S)
-            for run in [run for run in running if _has_ended(run)]:
-                results[run.number] = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
-                running.remove(run)
-                run.close()
-            if progress is not None:
-                progress(len(results))
-    finally:
-        for run in running:
-            run.close()
+
+    def each(number: int, found: QoS | EmulationError) -> None:
+        if isinstance(found, EmulationError):
+            raise found
+        results[number] = found
+        if progress is not None:
+            progress(len(results))
+
+    emulate_each(scenarios, each, series_every_s=series_every_s, processors=processors)
     return [results[number] for number in range(len(scenarios))]
-
-
-def _has_ended(run: _Run) -> bool:
-    if run.process.poll() is None and time.monotonic() > run.ends_at_s:
-        raise EmulationError(f"{run.scenario.name}: expected the run over {_GRACE_S:g} s after its time, it was not")
-    return run.process.poll() is not None
 
 
 def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:

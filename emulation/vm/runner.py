@@ -31,9 +31,11 @@ from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import LINES, mahimahi_root
 from emulation.vm.modules import build_modules
 
-__all__ = ["emulate", "emulate_many", "guest_runner"]
+__all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
 
 Progress = Callable[[int], None]
+# Called with a run's number and its result, or why it has none, as soon as it is over.
+Each = Callable[[int, QoS | EmulationError], None]
 
 KERNEL_NAMES = {"gr": "gr", "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
 _LEAD_MS = 3000
@@ -59,25 +61,6 @@ def guest_runner() -> Runner:
     )
 
 
-@contextmanager
-def _watched(folder: Path, progress: Progress | None) -> Iterator[None]:
-    """Tell how many results there are, meanwhile."""
-    over = threading.Event()
-
-    def watch() -> None:
-        while not over.wait(_LOOK_S):
-            if progress is not None:
-                progress(len(list(folder.glob("result-*.json"))))
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
-
-
 def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: float) -> None:
     modules = build_modules(line).paths
     # The module that the others stand on comes first.
@@ -91,6 +74,69 @@ def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: 
         raise EmulationError(f"vm: expected the guest to run the scenarios, it ended with {done.status}: {done.stderr}")
 
 
+class _Results:
+    """Tells what lies in a folder of results, each once, while a guest still writes others."""
+
+    def __init__(self, folder: Path, scenarios: Sequence[Scenario], each: Each, series_every_s: float | None) -> None:
+        self._folder = folder
+        self._scenarios = scenarios
+        self._each = each
+        self._series_every_s = series_every_s
+        self._told: set[int] = set()
+        self._failure: BaseException | None = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Meanwhile, and once more at the end, also where it ends with an exception."""
+        over = threading.Event()
+
+        def watch() -> None:
+            try:
+                while not over.wait(_LOOK_S):
+                    self._tell()
+            except BaseException as failure:
+                self._failure = failure
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+            if self._failure is not None:
+                raise self._failure
+            self._tell()
+
+    def _tell(self) -> None:
+        for number, scenario in enumerate(self._scenarios):
+            path = self._folder / f"result-{number}.json"
+            if number in self._told or not path.exists():
+                continue
+            self._told.add(number)
+            result = json.loads(path.read_text(encoding="utf-8"))
+            if "error" in result:
+                self._each(number, EmulationError(f"{scenario.name}: {result['error']}"))
+            else:
+                self._each(number, to_qos(scenario, result, series_every_s=self._series_every_s))
+
+
+def emulate_each(
+    scenarios: Sequence[Scenario], each: Each, *, line: str = LINES[-1], series_every_s: float | None = None
+) -> None:
+    """Run scenarios in the guest of a kernel line and tell each result as soon as it is there.
+
+    Raises:
+        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or the guest ended
+            before all runs were over; those that were are told all the same.
+    """
+    runner = guest_runner()
+    jobs = [to_job(scenario, runner) for scenario in scenarios]
+    timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
+    with owned_folder(_FOLDERS) as folder, _Results(folder, scenarios, each, series_every_s).told():
+        _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
+
+
 def emulate_many(
     scenarios: Sequence[Scenario],
     *,
@@ -100,24 +146,26 @@ def emulate_many(
 ) -> list[QoS]:
     """Run scenarios in the guest of a kernel line; results in their order.
 
-    progress: called twice a second with the number of runs done.
+    progress: called with the number of runs done.
 
     Raises:
-        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or a run failed.
+        EmulationError: as `emulate_each`, or a run failed.
     """
-    runner = guest_runner()
-    jobs = [to_job(scenario, runner) for scenario in scenarios]
-    timeout_s = _BOOT_S + _SLOWER * sum(scenario.duration_s + _RUN_S for scenario in scenarios)
-    with owned_folder(_FOLDERS) as folder:
-        with _watched(folder, progress):
-            _run_all(jobs, line=line, folder=folder, timeout_s=timeout_s)
-        results = []
-        for number, scenario in enumerate(scenarios):
-            result = json.loads((folder / f"result-{number}.json").read_text(encoding="utf-8"))
-            if "error" in result:
-                raise EmulationError(f"{scenario.name}: {result['error']}")
-            results.append(to_qos(scenario, result, series_every_s=series_every_s))
-    return results
+    results: dict[int, QoS | EmulationError] = {}
+
+    def each(number: int, found: QoS | EmulationError) -> None:
+        results[number] = found
+        if progress is not None:
+            progress(len(results))
+
+    emulate_each(scenarios, each, line=line, series_every_s=series_every_s)
+    found = []
+    for number in range(len(scenarios)):
+        result = results[number]
+        if isinstance(result, EmulationError):
+            raise result
+        found.append(result)
+    return found
 
 
 def emulate(scenario: Scenario, *, line: str = LINES[-1], series_every_s: float | None = None) -> QoS:

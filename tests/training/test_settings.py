@@ -31,6 +31,12 @@ def test_the_shipped_study_spends_at_most_58_evaluations_on_a_state() -> None:
     assert make_search(load_study(SHIPPED / "gr.yaml"), state=3, delay_class=0).budget <= 58
 
 
+def test_the_single_sets_may_have_steps_of_their_own() -> None:
+    shipped = load_study(SHIPPED / "gr.yaml")
+    both = [make_search(shipped, state=1_000, delay_class=0, steps=steps) for steps in (None, shipped.single.steps)]
+    assert [search.budget for search in both] == [58, 40]
+
+
 def test_an_unknown_field_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "schema: ccatune-study/1\ncca: gr\nclasses: [{queueing_delay_ms: 50}]\nepoch: 30\n")
     with pytest.raises(TrainingError, match=r"study.yaml: epoch: Extra inputs .* got 30"):

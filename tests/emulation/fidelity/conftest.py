@@ -32,33 +32,43 @@ scenarios:
   - {name: fast, link: {rate_mbps: 12, rtt_ms: 40, buffer_pkts: 50}, algorithms: [cubic]}
 short: {cases: [fast/cubic], runs: 1, duration_s: 1}
 explanations:
-  slow/reno: {at_fault: emulation, mechanism: what a test says of it}
+  slow/reno: {metrics: [throughput], at_fault: emulation, mechanism: what a test says of it}
 """
 
 
 class StandInKernel:
-    """Runs on the simulator, counts runs, notes how many came together, and fails or is interrupted as told.
+    """Runs on the simulator, counts runs, notes how many may be side by side, and fails or is interrupted as told.
 
-    error_pct: by how much it is slower than the simulator. breaks_at: the number of runs after which Ctrl-C comes.
+    slower: by which factor than the simulator. breaks_at: the number of runs after which Ctrl-C comes.
     """
 
     def __init__(self) -> None:
         self.ran: list[str] = []
-        self.together: list[int] = []
+        self.tried: list[str] = []
+        self.processors: list[int | None] = []
         self.failing: set[str] = set()
         self.breaks_at: int | None = None
         self.slower = 1.0
 
-    def emulate_many(self, scenarios: Sequence[Scenario], *, series_every_s: float | None = None) -> list[QoS]:
-        if self.breaks_at is not None and len(self.ran) >= self.breaks_at:
-            raise KeyboardInterrupt
-        for scenario in scenarios:
+    def emulate_each(
+        self,
+        scenarios: Sequence[Scenario],
+        each: Callable[[int, QoS | EmulationError], None],
+        *,
+        series_every_s: float | None = None,
+        processors: int | None = None,
+    ) -> None:
+        self.processors.append(processors)
+        for number, scenario in enumerate(scenarios):
+            if self.breaks_at is not None and len(self.ran) >= self.breaks_at:
+                raise KeyboardInterrupt
             if scenario.name in self.failing:
-                raise EmulationError(f"{scenario.name}: the link broke")
-        self.ran += [scenario.name for scenario in scenarios]
-        self.together.append(len(scenarios))
-        paths = [path_of_mahimahi(self._slowed(scenario), runner="mahimahi") for scenario in scenarios]
-        return [simulate(path, series_every_s=series_every_s) for path in paths]
+                self.tried.append(scenario.name)
+                each(number, EmulationError(f"{scenario.name}: the link broke"))
+                continue
+            self.ran.append(scenario.name)
+            path = path_of_mahimahi(self._slowed(scenario), runner="mahimahi")
+            each(number, simulate(path, series_every_s=series_every_s))
 
     def _slowed(self, scenario: Scenario) -> Scenario:
         rate_mbps = (scenario.link.rate_mbps or 0) * self.slower
@@ -71,7 +81,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> StandInKernel:
     kernel = StandInKernel()
     algorithms = {"cubic": "cubic", "reno": "reno"}
     monkeypatch.setattr(campaign.host, "host_runner", lambda: Runner(name="mahimahi", algorithms=algorithms))
-    monkeypatch.setattr(campaign.host, "emulate_many", kernel.emulate_many)
+    monkeypatch.setattr(campaign.host, "emulate_each", kernel.emulate_each)
     monkeypatch.setattr(campaign, "lacking_for_guests", lambda: "no guest in this test")
     return kernel
 

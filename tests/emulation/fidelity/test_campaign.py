@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
@@ -19,8 +20,9 @@ from emulation.fidelity.results import Store, figures_of, included_by_modules, t
 from emulation.mahimahi.translate import Runner
 from emulation.path import Policer
 from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario
 from emulation.simulator import simulate
+from emulation.traces import Trace
 
 from .conftest import StandInKernel
 
@@ -38,12 +40,12 @@ def run(
     return {found.case.key: found for found in run_missing(asked, progress=silent, only_kept=only_kept)}
 
 
-def stand_in_guest(monkeypatch: pytest.MonkeyPatch, boot: Callable[..., list[QoS]]) -> None:
-    """Boots that run one scenario each."""
+def stand_in_guest(monkeypatch: pytest.MonkeyPatch, boot: Callable[..., None]) -> None:
+    """Boots that run two scenarios each."""
     monkeypatch.setattr(campaign, "lacking_for_guests", lambda: "")
     monkeypatch.setattr(campaign.guest, "guest_runner", lambda: Runner(name="vm", algorithms={"gr": "gr"}))
-    monkeypatch.setattr(campaign.guest, "emulate_many", boot)
-    monkeypatch.setattr(campaign, "VM_BATCH", 1)
+    monkeypatch.setattr(campaign.guest, "emulate_each", boot)
+    monkeypatch.setattr(campaign, "VM_BATCH", 2)
 
 
 def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
@@ -69,23 +71,24 @@ def test_a_case_may_ask_for_several_times_the_runs(kernel: StandInKernel, choose
     assert [(len(found.real), len(found.simulated)) for found in outcomes.values()] == [(6, 9), (2, 3)]
 
 
-def test_runs_may_be_kept_from_disturbing_each_other(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
-    run(choose("cubic"), tmp_path / "some")
-    assert sum(kernel.together) == 4
-    kernel.together.clear()
-    run(choose("cubic"), tmp_path / "alone", alone=True)
-    assert kernel.together == [1, 1, 1, 1]
-
-
-def test_ctrl_c_keeps_the_runs_that_were_over(
-    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_runs_that_are_alone_are_others_than_those_that_are_not(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    run(choose("cubic"), tmp_path)
+    assert kernel.processors == [None]
+    assert len(run(choose("cubic"), tmp_path, alone=True)["fast/cubic"].real) == 2
+    assert kernel.processors == [None, 0]
+    assert len(kernel.ran) == 8
+    run(choose("cubic"), tmp_path, alone=True)
+    assert len(kernel.ran) == 8
+
+
+def test_ctrl_c_keeps_the_runs_that_were_over(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
     kernel.breaks_at = 3
     with pytest.raises(KeyboardInterrupt):
         run(choose("slow", "fast"), tmp_path)
     ran = list(kernel.ran)
-    assert 3 <= len(ran) < 6
+    assert len(ran) == 3
     kept = run(choose("slow", "fast"), tmp_path, only_kept=True)
     assert sorted(key for key, found in kept.items() for _ in found.real) == sorted(ran)
     kernel.breaks_at = None
@@ -102,7 +105,7 @@ def test_what_a_runner_refuses_fails_no_campaign(kernel: StandInKernel, choose: 
     assert set(kernel.ran) == {"slow/cubic", "slow/reno", "fast/cubic"}
 
 
-def test_guests_run_side_by_side_and_one_that_fails_takes_none_with_it(
+def test_guests_run_side_by_side_and_a_run_that_fails_takes_none_with_it(
     kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
@@ -110,11 +113,14 @@ def test_guests_run_side_by_side_and_one_that_fails_takes_none_with_it(
     meet = threading.Barrier(2)
 
     def boot(
-        scenarios: Sequence[Scenario], *, series_every_s: float | None = None, progress: Callable[[int], None]
-    ) -> list[QoS]:
-        meet.wait(20)  # broken unless two are there
-        progress(1)
-        return kernel.emulate_many(scenarios, series_every_s=series_every_s)
+        scenarios: Sequence[Scenario],
+        each: Callable[[int, QoS | EmulationError], None],
+        *,
+        series_every_s: float | None = None,
+    ) -> None:
+        if len(scenarios) == 2:
+            meet.wait(20)  # broken unless two are there
+        kernel.emulate_each(scenarios, each, series_every_s=series_every_s)
 
     stand_in_guest(monkeypatch, boot)
     (case,) = choose("slow/gr")
@@ -128,10 +134,49 @@ def test_guests_run_side_by_side_and_one_that_fails_takes_none_with_it(
     assert len(found.real) == 4
     assert told[0] == (0, 4)
     assert told[-1] == (4, 4)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
     kernel.failing = {"slow/gr"}
-    six = Campaign(cases=(case,), runs=6, seeds=1, store=Store(tmp_path))
-    (found,) = run_missing(six, progress=silent)
-    assert (len(found.real), found.failed) == (4, ["slow/gr: the link broke"] * 2)
+    eight = Campaign(cases=(case,), runs=8, seeds=1, store=Store(tmp_path))
+    (found,) = run_missing(eight, progress=silent)
+    assert (len(found.real), found.failed) == (4, ["slow/gr: the link broke"] * 4)
+    assert len(kernel.tried) == 8, "each is tried once more by itself"
+
+
+def test_a_guest_that_dies_loses_only_what_it_had_not_told(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def boot(
+        scenarios: Sequence[Scenario],
+        each: Callable[[int, QoS | EmulationError], None],
+        *,
+        series_every_s: float | None = None,
+    ) -> None:
+        kernel.emulate_each(scenarios[:1], each, series_every_s=series_every_s)
+        if len(scenarios) > 1:
+            raise EmulationError("vm: the guest went down")
+
+    stand_in_guest(monkeypatch, boot)
+    (case,) = choose("slow/gr")
+    (found,) = run_missing(Campaign(cases=(case,), runs=2, seeds=1, store=Store(tmp_path)), progress=silent)
+    assert (len(found.real), found.failed) == (2, [])
+    assert kernel.ran == ["slow/gr"] * 2
+
+
+def test_how_idle_the_machine_was_is_that_of_the_runs_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, ticks = [0.0], [(0, 0)]
+    monkeypatch.setattr(campaign.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(campaign, "_times", lambda: ticks[0])
+    watch = campaign._Watch()
+    now_s[0], ticks[0] = 10.0, (1000, 1000)  # idle for ten seconds
+    assert watch.during_the_last(10.0).idle_share == 1.0
+    now_s[0], ticks[0] = 20.0, (1000, 2000)  # and then busy for ten
+    assert watch.during_the_last(10.0).idle_share == 0.0
+    assert watch.during_the_last(12.0).idle_share == 0.5
+
+
+def test_idle_time_is_what_the_processors_did_not_work_and_waited_for_a_disk() -> None:
+    idle, ticks = campaign._times()
+    assert 0 < idle <= ticks
 
 
 def test_an_algorithm_that_the_kernel_lacks_is_refused_by_name(
@@ -151,6 +196,7 @@ def test_one_run_that_fails_takes_none_with_it_and_is_tried_again(
     kernel.failing = {"slow/reno"}
     found = run(choose("slow/cubic", "slow/reno", "fast"), tmp_path)
     assert found["slow/reno"].failed == ["slow/reno: the link broke"] * 2
+    assert len(kernel.tried) == 4
     assert len(found["slow/cubic"].real) == len(found["fast/cubic"].real) == 2
     kernel.failing = set()
     assert len(run(choose("slow/reno"), tmp_path)["slow/reno"].real) == 2
@@ -179,6 +225,21 @@ def test_a_broken_file_is_told_by_its_name(kernel: StandInKernel, choose: Choose
         run(choose("fast"), tmp_path, runs=1)
 
 
+def test_kept_runs_are_there_whether_or_not_the_machine_could_run_them_again(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del kernel
+    run(choose("fast"), tmp_path)
+
+    def lacks() -> Runner:
+        raise EmulationError("mahimahi: needs root")
+
+    monkeypatch.setattr(campaign.host, "host_runner", lacks)
+    found = run(choose("fast"), tmp_path)["fast/cubic"]
+    assert (len(found.real), found.refused) == (2, "")
+    assert run(choose("fast"), tmp_path, runs=3)["fast/cubic"].refused == "mahimahi: needs root"
+
+
 def digest(case: Case, **changes: object) -> str:
     assert case.scenario is not None
     changed = case.scenario.model_copy(update=changes)
@@ -192,14 +253,19 @@ def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choos
     link = case.scenario.link
     same = {digest(case), digest(case, name="renamed"), digest(case, seed=7)}
     assert len(same) == 1
+    recorded = Trace("one", np.array([1, 5, 9], dtype=np.uint32), 10)
+    traces = [recorded, replace(recorded, name="two"), replace(recorded, period_ms=11)]
+    one, two, longer = (digest(case, link=link.model_copy(update={"rate_mbps": None, "trace": t})) for t in traces)
+    assert one == two != longer
     others = {
+        digest(case, flows=(FlowSpec(cca="cubic", receiver=ReceiverSpec(ack_delay_ms=25)),)),
         digest(case, link=link.model_copy(update={"rtt_ms": 42})),
         digest(case, link=link.model_copy(update={"buffer_pkts": 51})),
         digest(case, flows=(FlowSpec(cca="reno"),)),
         digest(case, flows=(FlowSpec(cca="gr", params={"bandwidth_window_us": 60_000}),)),
         digest(case, duration_s=3.0),
     }
-    assert len(others | same) == 6
+    assert len(others | same) == 7
 
 
 def test_a_run_in_the_guest_depends_on_the_headers_that_its_modules_include_and_on_no_other(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from emulation.fidelity.campaign import Outcome
-from emulation.fidelity.judge import Comparison, compare, judge
+from emulation.fidelity.judge import Comparison, compare, verdicts_of
 from emulation.fidelity.plan import Case, Plan
 from emulation.fidelity.results import Figures, Machine, RunResult
 
@@ -94,7 +94,7 @@ def test_retransmissions_are_judged_by_points(plan: Plan, case: Case, simulated:
 
 def test_a_case_without_runs_of_one_side_is_not_compared(plan: Plan, case: Case) -> None:
     assert compare(plan, [Outcome(case, real=[run()]), Outcome(case, simulated=[run()])]) == []
-    assert judge(plan, []) == []
+    assert verdicts_of(plan, [], []) == []
 
 
 def test_an_error_within_the_kernels_own_spread_is_outside_all_the_same(plan: Plan, case: Case) -> None:
@@ -104,8 +104,8 @@ def test_an_error_within_the_kernels_own_spread_is_outside_all_the_same(plan: Pl
 
 
 def lines(plan: Plan, comparisons: Sequence[Comparison]) -> list[bool]:
-    """Whether each holds: throughput, its limit, delay, its limit, retransmissions, explained."""
-    return [verdict.holds for verdict in judge(plan, comparisons)]
+    """Whether each holds: throughput, its limit, delay, its limit, retransmissions, explained, complete."""
+    return [verdict.holds for verdict in verdicts_of(plan, [], comparisons)]
 
 
 def test_shares_of_cases_are_judged_on_the_line(plan: Plan, case: Case) -> None:
@@ -121,17 +121,29 @@ def test_shares_of_cases_are_judged_on_the_line(plan: Plan, case: Case) -> None:
 def test_one_case_beyond_is_too_many(plan: Plan, case: Case) -> None:
     good = compared(plan, case, [run()], [run()])
     far = compared(plan, case, [run()], [run(11.6, 131)])
-    verdicts = judge(plan, [good] * 99 + [far])
-    assert [verdict.holds for verdict in verdicts] == [True, False, True, False, True, False]
+    verdicts = verdicts_of(plan, [], [good] * 99 + [far])
+    assert [verdict.holds for verdict in verdicts] == [True, False, True, False, True, False, True]
     assert verdicts[1].found == "1 of 100 are"
 
 
-def test_what_is_outside_has_to_be_explained(plan: Plan, choose: Choose) -> None:
+def test_what_is_outside_has_to_be_explained_figure_by_figure(plan: Plan, choose: Choose) -> None:
     explained, unexplained = choose("slow/reno")[0], choose("slow/cubic")[0]
     off = [run()], [run(11)]
-    assert lines(plan, [compared(plan, explained, *off)])[-1]
-    assert not lines(plan, [compared(plan, unexplained, *off)])[-1]
-    assert compared(plan, unexplained, [run()], [run()]).is_unexplained is False
+    assert lines(plan, [compared(plan, explained, *off)])[5]
+    assert not lines(plan, [compared(plan, unexplained, *off)])[5]
+    assert compared(plan, unexplained, [run()], [run()]).unexplained == ()
+    # The plan explains this case's throughput, not its delay.
+    late = compared(plan, explained, [run()], [run(11, 120)])
+    assert [error.metric.name for error in late.unexplained] == ["queueing_delay"]
+    assert late.needless == ()
+    assert compared(plan, explained, [run()], [run(delay_ms=120)]).needless == ("throughput",)
+
+
+def test_a_case_that_lacks_runs_falls_short_unless_its_runner_refuses_it(plan: Plan, case: Case) -> None:
+    whole, half = Outcome(case, 2, real=[run()] * 2, simulated=[run()]), Outcome(case, 2, [run()], [run()])
+    failed, refused = Outcome(case, 2, failed=["it broke"]), Outcome(case, 2, refused="no guest")
+    for outcomes, holds in (([whole, refused], True), ([whole, half], False), ([whole, failed], False)):
+        assert verdicts_of(plan, outcomes, compare(plan, outcomes))[-1].holds is holds
 
 
 def test_a_busy_machine_disturbs_its_own_kernel_and_no_guest(plan: Plan, choose: Choose) -> None:

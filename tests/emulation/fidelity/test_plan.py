@@ -57,6 +57,17 @@ def test_cases_are_chosen_by_a_part_of_their_name_or_a_pattern(choose: Choose) -
     assert keys(choose("nothing")) == []
 
 
+def test_a_whole_name_means_that_case_alone(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("name: fast", "name: not-slow").replace("fast/", "not-slow/"), encoding="utf-8")
+
+    def chosen(pattern: str) -> list[str]:
+        return keys(cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), patterns=[pattern]))
+
+    assert chosen("slow/cubic") == ["slow/cubic"]
+    assert chosen("low/cubic") == ["slow/cubic", "not-slow/cubic"]
+
+
 def test_the_short_version_takes_less_time(choose: Choose) -> None:
     (case,) = choose(short=True)
     assert case.key == "fast/cubic"
@@ -79,11 +90,15 @@ def test_the_guest_has_shorter_and_fewer_runs_where_the_plan_says_so(tmp_path: P
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("slow/reno: {at", "slow/bbr: {at", "explanations: expected SCENARIO/ALGORITHM of this plan, got slow/bbr"),
+        ("slow/reno: {m", "slow/bbr: {m", "explanations: expected SCENARIO/ALGORITHM of this plan, got slow/bbr"),
         ("[fast/cubic]", "[fast/reno]", "short.cases: expected SCENARIO/ALGORITHM of this plan, got fast/reno"),
         ("name: fast", "name: slow", "expected each scenario once, got slow several times"),
         ("at_fault: emulation", "at_fault: weather", "explanations.slow/reno.at_fault"),
         ("runs: 2", "run: 2", "run: Extra inputs"),
+        ("vm: [gr]", "vm: [gr, reno]", "algorithms: expected each on one runner, got reno on both"),
+        ("algorithms: [cubic]}", "algorithms: [bbr3]}", "fast.algorithms: expected those of the plan, got bbr3"),
+        ("bdp: 2}", "bdp: 2, buffer_pkts: 9}", "slow.link: expected one of buffer_bdp and buffer_pkts"),
+        ("metrics: [throughput], ", "", "explanations.slow/reno.metrics: Field required"),
     ],
 )
 def test_a_plan_that_contradicts_itself_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
@@ -101,7 +116,7 @@ def test_a_plan_that_contradicts_itself_is_refused(tmp_path: Path, old: str, new
         ("{rate_mbps: 2, rtt_ms: 50, buffer_bdp: 0}", "link.buffer_bdp: expected a number above 0"),
         ("{steps: [{at_s: 0, rate_mbps: 1}], buffer_bdp: 1}", "expected rate_mbps or a trace beside it"),
         ("{rate_mbps: 2, rtt: 50}", "link.rtt: expected one of"),
-        ("{recorded: {dataset: x}}", "slow.link.recorded: recording"),
+        ("{recorded: {dataset: x}}", "slow.link.recorded.recording: Field required"),
     ],
 )
 def test_a_scenario_that_is_none_is_refused_by_name(tmp_path: Path, link: str, words: str) -> None:

@@ -36,7 +36,7 @@ def test_an_error_is_raised_where_results_are_read_and_nothing_begins_behind_it(
         return item
 
     with pytest.raises(ValueError, match="the second"):
-        list(side_by_side(work, [0, 1], most=1))
+        list(side_by_side(work, range(9), most=1))
     assert begun == [0, 1]
 
 
