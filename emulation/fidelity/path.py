@@ -13,8 +13,9 @@
 Why it matters: BBR's bandwidth is the greatest of ten round trips' samples, and ACKs that come up to a ms nearer to
 each other than the link sent the packets make it too great. At 20 Mbit/s, 50 ms and a buffer of one bandwidth-delay
 product the 95th percentile of the queueing delay under BBR was 48 ms in the kernel; in the simulator 28 ms on an even
-link with a jitter of 1 ms, 42 with one of these hops instead, 48 with it and the link's whole ms. And the ACK train of HyStart must have no gap
-above 2 ms: the kernel's CUBIC, whose counters tell, seldom finds one here, where an even path always has one.
+link with a jitter of 1 ms, 42 with one of these hops instead, 48 with it and the link's whole ms. And the ACK train of
+HyStart must have no gap above 2 ms: the kernel's CUBIC, whose counters tell, seldom finds one here, where an even path
+always has one.
 
 Measured by what ACKs do at the sender, 50 Mbit/s and four runs side by side on two processors: 63 bursts in 100 ms, 12
 of them more than 2 ms behind the one before; three clocks of 1.05 to 1.7 ms give 63 and 10.
