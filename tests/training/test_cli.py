@@ -105,7 +105,7 @@ def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound", "scaled"])
+@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound", "scaled", "attainable"])
 def test_every_report_shows_an_example(name: str) -> None:
     result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)
     assert "Example:" in result.output

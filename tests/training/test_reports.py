@@ -12,6 +12,7 @@ from training.errors import TrainingError
 from training.journal import Journal
 from training.judge import judge
 from training.reports import search as search_report
+from training.reports.attainable import attainable
 from training.reports.bound import bounds, missed
 from training.reports.robustness import CONDITIONS, Condition, robustness
 from training.reports.scaled import scaled
@@ -126,6 +127,26 @@ def test_the_bound_is_searched_for_every_level_that_misses(trained: Ensemble) ->
     assert {row["target_ms"] for row in rows} == {50}
     for row in rows:
         assert row["bound_meets"] == (row["bound_delay_ms"] <= 50)
+
+
+def test_what_is_attainable_meets_more_levels_than_what_was_learnt_elsewhere(trained: Ensemble) -> None:
+    here = epochs_for(study(), UNSEEN, threads=2, ran=lambda _s: None)
+    told: list[float] = []
+    rows = attainable(study(), trained, here, least_epochs=2, most_epochs=6, threads=2, told=told.append)
+    assert [row["target_ms"] for row in rows] == [50, 100]
+    for row in rows:
+        assert row["levels"] == len(told) > 0
+        assert row["bound"]["levels_met"] == row["levels"]
+        for scheme in ("ensemble", "single"):
+            assert row[scheme]["levels_met"] <= row["levels"]
+            if row[scheme]["levels_met"] == row["levels"]:
+                assert row["bound"]["utilization"] >= row[scheme]["utilization"]
+
+
+def test_attainable_needs_levels_with_epochs(trained: Ensemble) -> None:
+    here = epochs_for(study(), UNSEEN, threads=2, ran=lambda _s: None)
+    with pytest.raises(TrainingError, match="expected a level with 1000 epochs"):
+        attainable(study(), trained, here, least_epochs=1000, most_epochs=6, threads=2)
 
 
 def test_single_sets_that_wait_less_use_less_and_the_rival_is_the_best_that_meets_as_many_levels(

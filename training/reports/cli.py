@@ -324,3 +324,43 @@ def scaled(*, judged: Judged) -> None:
 
 
 report.add_command(policing)
+
+
+@report.command()
+@_of_ensemble
+@click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a level that counts")
+@click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="Of a level at most")
+def attainable(*, judged: Judged, least: int, epochs: int) -> None:
+    """Whether rows that meet their targets can use as much as the single set, which overdraws its own.
+
+    The study's search chooses a row for each level on the very epochs that judge. A
+    target falls short where the single set uses more than these rows: no learning
+    could then meet the targets and use as much.
+
+    \b
+    Example:
+      ccatune report attainable gr.json
+    """
+    from emulation.simulator import default_threads
+    from training.plan import by_level
+    from training.reports.attainable import attainable as run
+    from training.settings import study_of
+    from training.study import epochs_for
+
+    used = judged.threads or default_threads()
+    with judged.read() as (ensemble, recordings, terminal):
+        study = study_of(ensemble)
+        terminal.phase("measuring levels", total=sum(r.duration_s for r in recordings))
+        here = epochs_for(study, recordings, threads=used, ran=terminal.advance)
+        terminal.phase("searching", total=sum(len(its) >= least for its in by_level(here).values()))
+        rows = run(study, ensemble, here, least_epochs=least, most_epochs=epochs, threads=used, told=terminal.advance)
+    rows = [{**row, "holds": row["bound"]["utilization"] >= row["single"]["utilization"]} for row in rows]
+    lines = [f"{'target':>8} {'levels':>7} {'bound':>20} {'ensemble':>20} {'single':>20}"]
+    for row in rows:
+        cells = "".join(
+            f" {100 * row[s]['utilization']:>9.2f} % {row[s]['levels_met']:>2} met"
+            for s in ("bound", "ensemble", "single")
+        )
+        lines.append(f"{row['target_ms']:>5.0f} ms {row['levels']:>7}{cells}{'' if row['holds'] else '  short'}")
+    line = "rows chosen on the judged epochs use as much as the single set"
+    finish(rows, lines, line=line, as_json=judged.as_json)
