@@ -22,6 +22,7 @@ scenario.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Trans
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 
-__all__ = ["build_scenario", "load_scenario", "read_document"]
+__all__ = ["build_scenario", "first_fault", "load_scenario", "read_document"]
 
 Document = dict[str, Any]
+Location = tuple[int | str, ...]
 
 DEPLOYMENT = Deployment("file", "simulate", 1)
 MOST_NAMES_SHOWN = 8
@@ -47,8 +49,10 @@ def load_scenario(path: Path) -> Scenario:
     return build_scenario(read_document(path), source=str(path), folder=path.parent)
 
 
-def read_document(path: Path) -> Document:
-    """The YAML mapping of a scenario file, unchecked but for its being one.
+def read_document(path: Path, *, what: str = "a scenario", holding: str = "link and flows") -> Document:
+    """The YAML mapping of a file, unchecked but for its being one.
+
+    what, holding: what messages call it, and what it should hold.
 
     Raises EmulationError for a file that cannot be read, is no YAML or holds no mapping.
     """
@@ -58,9 +62,9 @@ def read_document(path: Path) -> Document:
         raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())
-        raise EmulationError(f"{path}: expected a scenario as YAML, got other text ({text})") from error
+        raise EmulationError(f"{path}: expected {what} as YAML, got other text ({text})") from error
     if not isinstance(document, dict):
-        raise EmulationError(f"{path}: expected a mapping with link and flows, got {type(document).__name__}")
+        raise EmulationError(f"{path}: expected a mapping with {holding}, got {type(document).__name__}")
     return document
 
 
@@ -85,7 +89,7 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
     try:
         return Scenario.model_validate(fields)
     except ValidationError as error:
-        raise EmulationError(f"{source}: {_first_fault(error)}") from error
+        raise EmulationError(f"{source}: {first_fault(error, known=_fields_at)}") from error
 
 
 def _mapping(value: object, what: str) -> Document:
@@ -153,7 +157,7 @@ def _made_trace(fields: Document, *, source: str, folder: Path) -> Trace:
     try:
         made = _Made.model_validate(fields)
     except ValidationError as error:
-        raise EmulationError(f"{source}: {_first_fault(error, known=list(_Made.model_fields))}") from error
+        raise EmulationError(f"{source}: {first_fault(error, known=lambda _: _Made.model_fields)}") from error
     model = TraceModel.load(_located(made.model, folder, f"{source}.model"))
     return make(model, duration_s=made.duration_s, seed=made.seed, link=made.link)
 
@@ -216,13 +220,16 @@ def _class_index(ensemble: Ensemble, wanted: object, source: str) -> int:
     return found[0]
 
 
-def _first_fault(error: ValidationError, *, known: list[str] | None = None) -> str:
-    """One line for the first of pydantic's errors: where, what was expected, what came."""
+def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[str]] | None = None) -> str:
+    """One line for the first of pydantic's errors: where, what was expected, what came.
+
+    known: the names that may stand at the place of an unknown one (None: the line names none).
+    """
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     text = fault["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if fault["type"] == "extra_forbidden":
-        text = f"expected one of {', '.join(known or _fields_at(fault['loc']))}"
+        text = f"expected one of {', '.join(known(fault['loc']))}" if known else "expected no such field"
     elif fault["type"] == "missing":
         text = "expected it, got nothing"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
@@ -230,7 +237,7 @@ def _first_fault(error: ValidationError, *, known: list[str] | None = None) -> s
     return f"{where}: {text}" if where else text
 
 
-def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+def _fields_at(location: Location) -> list[str]:
     """The names that may stand where an unknown one stood."""
     match location:
         case ("link", *inner) if inner:

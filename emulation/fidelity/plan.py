@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from emulation.errors import EmulationError
 from emulation.fidelity.pieces import Piece, Pieces
-from emulation.files import build_scenario, read_document
+from emulation.files import build_scenario, first_fault, read_document
 from emulation.scenario import Cca, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 
@@ -178,12 +178,9 @@ def load_plan(path: Path) -> Plan:
         EmulationError: no such file, no YAML, or the first field that is not as it should be.
     """
     try:
-        return Plan.model_validate(read_document(path))
+        return Plan.model_validate(read_document(path, what="a plan", holding="scenarios and algorithms"))
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in fault["loc"])
-        text = fault["msg"].removeprefix("Value error, ")
-        raise EmulationError(f"{path}: {where}{': ' * bool(where)}{text}") from error
+        raise EmulationError(f"{path}: {first_fault(error)}") from error
 
 
 def _is_meant(key: str, pattern: str, keys: Collection[str]) -> bool:
@@ -237,9 +234,7 @@ def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, source: Path, pie
         try:
             piece = Piece.model_validate(recorded)
         except ValidationError as error:
-            fault = error.errors(include_url=False)[0]
-            where = ".".join(["link", "recorded", *(str(part) for part in fault["loc"])])
-            raise EmulationError(f"{source}: {plan.name}.{where}: {fault['msg']}") from error
+            raise EmulationError(f"{source}: {plan.name}.link.recorded: {first_fault(error)}") from error
         trace, lacks = pieces.find(piece, duration_s=duration_s + PIECE_MARGIN_S)
         if trace is None:
             return Case(key, plan.name, cca, runner, None, lacks, plan.times)

@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: MIT
 """What R-TCP 2026 states of TCP behind a policer, each as a predicate over the campaign's figures.
 
-The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds;
-where it compares, or bounds, a mean that misses by less than its 95 % confidence interval still agrees. What the
-paper gives as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides.
+The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds.
+Every bound and every comparison is one up to the 95 % confidence interval: a mean, or the mean of what is compared seed
+by seed, that misses by no more than its interval still agrees. What the paper gives as "high", "markedly", "similar"
+has a bound here, written beside it. `talk`: the paper's slides.
 
-    interval   t s / sqrt(n), Student's t with n - 1 degrees of freedom
+    interval   t s / sqrt(n), Student's t with n - 1 degrees of freedom; n >= 5
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.policing.campaign import CCAS, Case, Cca, Files, Results
+from emulation.policing.campaign import CCAS, Case, Cca, Files, PolicingSettings, Results
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Figure", "Statement", "interval_of", "judge"]
 
 NORMAL = 0.01  # the talk: what retransmits less is not policed
 HIGH = 0.10
+NONE = 0.0005  # shown with one decimal, it is 0.0 %
+MARKEDLY = 0.8
 UNVALIDATED = "*"  # behind the name of what no kernel here has
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}"}
 
@@ -74,7 +77,11 @@ class View:
 
 @dataclass(frozen=True)
 class Statement:
-    """name: section and number. expected: the bound that stands for words. unvalidated: of what no kernel here has."""
+    """name: section and number. expected: the bound that stands for words. unvalidated: of what no kernel here has.
+
+    {small}, {first}, {second} and {last} in words and expected are sizes of the settings: the one below the bucket,
+    the first two beyond it, the last.
+    """
 
     name: str
     words: str
@@ -87,14 +94,14 @@ class Statement:
 
 
 def student_t95(n: int) -> float:
-    """The 97.5 % point of Student's t with n - 1 degrees of freedom (Abramowitz and Stegun 26.7.5; n >= 5: 1 %)."""
+    """The 97.5 % point of Student's t with n - 1 degrees of freedom (Abramowitz and Stegun 26.7.5; n >= 5: 0.3 %)."""
     z, v = 1.959964, n - 1
     powers = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / float(v**i) for i, term in enumerate(powers))
 
 
 def interval_of(values: NDArray[np.float64]) -> float:
-    """Half width of the mean's 95 % interval; values [n], n >= 2."""
+    """Half width of the mean's 95 % interval; values [n], n >= 5."""
     return student_t95(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
@@ -105,12 +112,22 @@ def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf,
     return Figure(label, mean, interval, least - interval <= mean <= most + interval, unit)
 
 
-def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, factor: float = 1.0,
-          unit: str = "%") -> Figure:  # fmt: skip
-    """values - factor x than, seed by seed, below 0 up to its interval; shown: values."""
-    apart = values - factor * than
+def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
+    """values - than, seed by seed, below 0 up to its interval; shown: values."""
+    apart = values - than
     agrees = float(apart.mean()) <= interval_of(apart)
     return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
+
+
+def above(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
+    """values - than, seed by seed, above 0 up to its interval; shown: values."""
+    agrees = below(label, than, values).agrees
+    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
+
+
+def quotients(values: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
+    """values / base, seed by seed; by 0: not a number, which is within no bound."""
+    return np.divide(values, base, out=np.full_like(values, np.nan), where=base != 0)
 
 
 def megabytes(size_bytes: int) -> str:
@@ -153,18 +170,10 @@ def falling(view: View) -> list[Figure]:
 
 
 def version_1_lower(view: View) -> list[Figure]:
-    lower = [bool(view.rate("bbr", s).mean() < 0.8 * view.rate("bbr3", s).mean()) for s in view.large]
-    most = 2 * sum(lower) > len(lower)
-    return [
-        Figure(named("bbr", s) + " over v3", *ratio_of(view.rate("bbr", s), view.rate("bbr3", s)), most, "x")
-        for s in view.large
-    ]
-
-
-def ratio_of(values: NDArray[np.float64], base: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean and interval of the quotients, seed by seed."""
-    quotients = values / base
-    return float(quotients.mean()), interval_of(quotients)
+    over = {s: quotients(view.rate("bbr", s), view.rate("bbr3", s)) for s in view.large}
+    figures = [within(named("bbr", s) + " over v3", over[s], most=MARKEDLY, unit="x") for s in view.large]
+    at_most_sizes = 2 * sum(figure.agrees for figure in figures) > len(figures)
+    return [replace(figure, agrees=at_most_sizes) for figure in figures]
 
 
 def cubic_lowest(view: View) -> list[Figure]:
@@ -174,7 +183,7 @@ def cubic_lowest(view: View) -> list[Figure]:
     ]
 
 
-def cubic_at_1_mb(view: View) -> list[Figure]:
+def first_cubic(view: View) -> list[Figure]:
     return [within(named("cubic", view.large[0]), view.rate("cubic", view.large[0]), least=0.10, most=0.20)]
 
 
@@ -226,11 +235,8 @@ def paces_above(view: View) -> list[Figure]:
 
 
 def same_goodput(view: View) -> list[Figure]:
-    return [
-        Figure(named("bbr3", s) + " over v1", mean, interval, abs(mean - 1) <= 0.1 + interval, "x")
-        for s in view.large
-        for mean, interval in [ratio_of(view.goodput("bbr3", s), view.goodput("bbr", s))]
-    ]
+    over = {s: quotients(view.goodput("bbr3", s), view.goodput("bbr", s)) for s in view.large}
+    return [within(named("bbr3", s) + " over v1", over[s], least=0.9, most=1.1, unit="x") for s in view.large]
 
 
 # --- Appendix B, of BBRv1 --------------------------------------------------------------------------------------------
@@ -242,7 +248,7 @@ def at_rtt(size_bytes: int, rtt_ms: float) -> str:
 
 def small_at_rtts(view: View) -> list[Figure]:
     rtts = view.settings.longer_rtts_ms
-    return [within(at_rtt(view.small, r), view.rate("bbr", view.small, r), most=0.0005) for r in rtts]
+    return [within(at_rtt(view.small, r), view.rate("bbr", view.small, r), most=NONE) for r in rtts]
 
 
 def large_at_rtts(view: View) -> list[Figure]:
@@ -270,11 +276,7 @@ def detects_later(view: View) -> list[Figure]:
     rtts = view.settings.longer_rtts_ms
     took = {r: view.moment("bbr", "detection_s", r) - view.moment("bbr", "loss_s", r) for r in rtts}
     first = within(f"{rtts[0]:g} ms", took[rtts[0]], unit="s")
-    return [first, *(below_later(took[near], took[far], far) for near, far in pairwise(rtts))]
-
-
-def below_later(near: NDArray[np.float64], far: NDArray[np.float64], rtt_ms: float) -> Figure:
-    return Figure(f"{rtt_ms:g} ms", float(far.mean()), interval_of(far), bool(far.mean() > near.mean()), "s")
+    return [first, *(above(f"{far:g} ms", took[far], took[near], unit="s") for near, far in pairwise(rtts))]
 
 
 def goodput_at_rtts(view: View) -> list[Figure]:
@@ -283,46 +285,53 @@ def goodput_at_rtts(view: View) -> list[Figure]:
 
 
 STATEMENTS: tuple[Statement, ...] = (
-    Statement("3.1-1", "0.5 MB, less than the bucket, retransmits a negligible part", "< 1 %", small_files),
-    Statement("3.1-2", "0.5 MB passes at full speed", "goodput > 2 R", small_goodput),
-    Statement("3.1-3", "From 1 MB on retransmission is very high", "1 MB >= 10 %, 32 MB > 1 %", high_rates),
-    Statement("3.1-4", "BBRv3 retransmits more than half at 1 MB", "> 50 %", bbr3_above_half, unvalidated=True),
+    Statement("3.1-1", "{small}, less than the bucket, retransmits a negligible part", "< 1 %", small_files),
+    Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", small_goodput),
+    Statement("3.1-3", "From {first} on retransmission is very high", "{first} >= 10 %, {last} > 1 %", high_rates),
+    Statement("3.1-4", "BBRv3 retransmits more than half at {first}", "> 50 %", bbr3_above_half, unvalidated=True),
     Statement("3.1-5", "Retransmission falls with larger files", "each at most the size before", falling),
-    Statement("3.1-6", "BBRv1 is markedly below BBRv3 in most cases", "< 0.8 x at most sizes", version_1_lower,
-              unvalidated=True),
+    Statement("3.1-6", "BBRv1 is markedly below BBRv3 in most cases", "< 0.8 x at more than half of the sizes",
+              version_1_lower, unvalidated=True),
     Statement("3.1-7", "CUBIC retransmits least", "below both BBRs at each size", cubic_lowest),
-    Statement("3.1-8", "CUBIC retransmits 15 % at 1 MB", "10 to 20 %", cubic_at_1_mb),
+    Statement("3.1-8", "CUBIC retransmits 15 % at {first}", "10 to 20 %", first_cubic),
     Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", full_goodput),
-    Statement("4.1-1", "BBRv1 retransmits 9 % at 32 MB", "7 to 11 %", long_bbr),
-    Statement("4.1-2", "CUBIC retransmits 5 % at 32 MB", "3 to 7 %", long_cubic),
-    Statement("talk-1", "BBRv3 retransmits more than a tenth at 32 MB", "> 10 %", long_bbr3, unvalidated=True),
+    Statement("4.1-1", "BBRv1 retransmits 9 % at {last}", "7 to 11 %", long_bbr),
+    Statement("4.1-2", "CUBIC retransmits 5 % at {last}", "3 to 7 %", long_cubic),
+    Statement("talk-1", "BBRv3 retransmits more than a tenth at {last}", "> 10 %", long_bbr3, unvalidated=True),
     Statement("A-1", "No loss until the bucket is empty, at about 0.4 s; then a burst", "0.2 to 0.6 s", first_loss),
     Statement("A-2", "BBRv1's window falls to what is in flight", "< 50 % of what it was", window_follows),
     Statement("A-3", "BBRv3's window stays at the unlimited link's", "> 5 R RTT", window_stays, unvalidated=True),
     Statement("A-4", "BBRv1 detects the limit at about 0.7 s", "0.5 to 0.9 s", detects),
     Statement("A-5", "BBRv3 keeps pacing above R", "> R", paces_above, unvalidated=True),
     Statement("A-6", "BBRv3 has BBRv1's goodput", "within 10 %", same_goodput, unvalidated=True),
-    Statement("B-1", "BBRv1: 0.5 MB has no retransmission at any RTT", "none", small_at_rtts),
+    Statement("B-1", "BBRv1: {small} has no retransmission at any RTT", "< 0.05 %", small_at_rtts),
     Statement("B-2", "BBRv1: files beyond the bucket retransmit much at any RTT", "> 1 %", large_at_rtts),
-    Statement("B-3", "BBRv1: from 2 MB on a longer RTT retransmits more", "each at least the RTT before",
+    Statement("B-3", "BBRv1: from {second} on a longer RTT retransmits more", "each at least the RTT before",
               longer_is_higher),
-    Statement("B-4", "BBRv1: at 1 MB a longer RTT retransmits less", "each at most the RTT before", longer_is_lower),
-    Statement("B-5", "BBRv1: a longer RTT takes longer to detect the limit", "later, from the first drop on",
-              detects_later),
+    Statement("B-4", "BBRv1: at {first} a longer RTT retransmits less", "each at most the RTT before", longer_is_lower),
+    Statement("B-5", "BBRv1: a longer RTT takes longer to detect the limit",
+              "each at least the RTT before, from the first drop on", detects_later),
     Statement("B-6", "BBRv1: goodput is near R at every RTT", ">= 0.9 R", goodput_at_rtts),
 )  # fmt: skip
+
+
+def sizes_of(settings: PolicingSettings) -> dict[str, str]:
+    """What the sizes in a statement's words stand for."""
+    small, first, second, *_, last = map(megabytes, settings.sizes_bytes)
+    return {"small": small, "first": first, "second": second, "last": last}
 
 
 def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> list[dict[str, Any]]:
     """A row for each statement and access rate, as JSON data; `agrees` where every figure is as stated."""
     rows = []
+    sizes = sizes_of(results.settings)
     for statement in statements:
         for access_mbps in results.settings.access_mbps:
             figures = statement.figures(View(results, access_mbps))
             rows.append({
                 "statement": statement.name,
-                "words": statement.words,
-                "expected": statement.expected,
+                "words": statement.words.format_map(sizes),
+                "expected": statement.expected.format_map(sizes),
                 "unvalidated": statement.unvalidated,
                 "access_mbps": access_mbps,
                 "figures": [

@@ -13,7 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import build_scenario, load_scenario
+from emulation.files import build_scenario, first_fault, load_scenario
 from emulation.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep
 from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace
@@ -109,6 +109,13 @@ def test_scenario_must_measure_something() -> None:
             Scenario.model_validate({"link": LINK, **fields})
     with pytest.raises(ValidationError, match="stop_s behind start_s"):
         FlowSpec(start_s=3, stop_s=3)
+
+
+def test_a_fault_is_told_without_the_names_that_may_stand_there() -> None:
+    with pytest.raises(ValidationError) as caught:
+        LinkSpec.model_validate({"rate_mbps": 20, "rtt": 5})
+    assert first_fault(caught.value) == "rtt: expected no such field, got 5"
+    assert first_fault(caught.value, known=lambda _: ["rtt_ms"]) == "rtt: expected one of rtt_ms, got 5"
 
 
 def test_scenarios_are_frozen_and_equal_by_content() -> None:

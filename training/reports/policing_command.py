@@ -23,7 +23,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "policing
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/policing.yaml]")
-@click.option("--seeds", type=click.IntRange(2, 10_000), help="Runs of each case  [the config's]")
+@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each case  [the config's]")
 @click.option("--policer", type=click.Choice(["before", "behind"]), help="Of the access link  [the config's]")
 @click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw into this .png, .svg, .pdf.")

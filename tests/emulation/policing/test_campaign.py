@@ -16,7 +16,8 @@ from emulation.policing.campaign import CCAS, Case, first_constant_s, scenario_o
 from emulation.policing.plot import draw
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "policing.yaml"
-SMALL = {"access_mbps": [50], "seeds": 2, "longer_rtts_ms": [40, 120],
+LARGEST_AGAIN_BYTES = 8_000_000  # of the document's table: larger files take as long again as all of these
+SMALL = {"access_mbps": [50], "seeds": 5, "longer_rtts_ms": [40, 120],
          "sizes_bytes": [500_000, 1_000_000, 2_000_000, 4_000_000]}  # fmt: skip
 
 
@@ -37,7 +38,8 @@ def test_the_configuration_holds_what_the_issue_names() -> None:
     [
         ({"access_mbps": [50, 20]}, "expected access_mbps ascending"),
         ({"bucket_bytes": 400_000}, "expected the first size alone below the bucket"),
-        ({"seeds": 1}, "greater than or equal to 2"),
+        ({"seeds": 4}, "expected at least 5, .*; got 4"),
+        ({"seeds": 10_001}, "less than or equal to 10000"),
         ({"policer": "inside"}, "'before' or 'behind'"),
         ({"unknown": 1}, "Extra inputs"),
     ],
@@ -51,8 +53,15 @@ def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None
     with pytest.raises(EmulationError, match=r"none\.yaml: cannot be read"):
         load_settings(tmp_path / "none.yaml")
     (tmp_path / "bad.yaml").write_text("seeds: many\n", encoding="utf-8")
-    with pytest.raises(EmulationError, match=r"bad\.yaml: rate_mbps: Field required"):
+    with pytest.raises(EmulationError, match=r"bad\.yaml: rate_mbps: expected it, got nothing"):
         load_settings(tmp_path / "bad.yaml")
+    text = CONFIG.read_text(encoding="utf-8")
+    (tmp_path / "few.yaml").write_text(text.replace("seeds: 20", "seeds: 2"), encoding="utf-8")
+    with pytest.raises(EmulationError, match=r"few\.yaml: seeds: expected at least 5, .*; got 2"):
+        load_settings(tmp_path / "few.yaml")
+    (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of rate_mbps, .*, seeds, got 1"):
+        load_settings(tmp_path / "odd.yaml")
 
 
 @pytest.mark.parametrize("policer", ["before", "behind"])
@@ -87,7 +96,7 @@ def test_the_table_has_a_row_for_each_access_rate_and_algorithm() -> None:
 
 
 def test_the_documents_table_is_of_this_engine() -> None:
-    """Small files of it; within 3 points. `ccatune report policing --markdown` prints it anew."""
+    """Its one decimal, but of the largest files. `ccatune report policing --markdown` prints it anew."""
     document = (CONFIG.parents[2] / "docs" / "policing.md").read_text(encoding="utf-8")
     head, _, *rows = [line for line in document.splitlines() if line.startswith("| ")]
     sizes_bytes = [round(float(name.removesuffix(" MB")) * 1e6) for name in head.strip("| ").split(" | ")[2:]]
@@ -95,11 +104,13 @@ def test_the_documents_table_is_of_this_engine() -> None:
     cases = [(access_mbps, cca) for access_mbps in settings().access_mbps for cca in CCAS]
     for (access_mbps, cca), row in zip(cases, rows, strict=True):
         written = [float(cell) for cell in row.strip("| ").split(" | ")[-len(sizes_bytes) :]]
-        for size_bytes, rate in list(zip(sizes_bytes, written, strict=True))[:3]:
+        for size_bytes, rate in zip(sizes_bytes, written, strict=True):
+            if size_bytes > LARGEST_AGAIN_BYTES:
+                continue
             case = Case(cca, access_mbps, settings().rtt_ms, size_bytes)
             scenarios = [scenario_of(settings(), case, seed=seed) for seed in range(settings().seeds)]
             found = np.mean([qos.flows[0].retransmission_rate for qos in simulate_many(scenarios)])
-            assert 100 * found == pytest.approx(rate, abs=3), case
+            assert 100 * found == pytest.approx(rate, abs=0.051), case
 
 
 def test_a_value_is_constant_from_its_last_change_on() -> None:
