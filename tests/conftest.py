@@ -133,7 +133,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     ran: Counter[str] = Counter()
     left_out: dict[str, Counter[str]] = {tier: Counter() for tier in TIERS}
     for outcome in ("passed", "failed", "error", "xfailed"):
-        ran.update(tier_of(report.keywords) for report in terminalreporter.getreports(outcome))
+        reports = terminalreporter.getreports(outcome)
+        # A file that cannot be imported is an error of no tier.
+        ran.update(tier_of(report.keywords) for report in reports if isinstance(report, pytest.TestReport))
     for report in terminalreporter.getreports("skipped"):
         left_out[tier_of(report.keywords)][reason_of(report)] += 1
     terminalreporter.section("tiers")
