@@ -99,7 +99,9 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
     Raises:
         EmulationError: the simulator cannot run a scenario, a kept result is broken.
     """
-    outcomes = {case.key: Outcome(case, refused=case.lacks) for case in campaign.cases}
+    outcomes = {
+        case.key: Outcome(case, asked=campaign.runs * case.times, refused=case.lacks) for case in campaign.cases
+    }
     real = tasks_of(campaign.cases, side="real", count=campaign.runs, alone=campaign.alone)
     simulated = tasks_of(campaign.cases, side="simulated", count=campaign.seeds)
     missing = [task for task in real if campaign.store.load(task) is None]
@@ -118,8 +120,6 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
         if result is not None:
             outcome = outcomes[task.case.key]
             (outcome.real if task.side == "real" else outcome.simulated).append(result)
-    for outcome in outcomes.values():
-        outcome.asked = campaign.runs * outcome.case.times
     return list(outcomes.values())
 
 

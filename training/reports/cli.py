@@ -323,9 +323,6 @@ def scaled(*, judged: Judged) -> None:
     finish(rows, lines, line="no single set that meets a target on as many levels uses more", as_json=judged.as_json)
 
 
-report.add_command(policing)
-
-
 @report.command()
 @_of_ensemble
 @click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a level that counts")
@@ -364,3 +361,6 @@ def attainable(*, judged: Judged, least: int, epochs: int) -> None:
         lines.append(f"{row['target_ms']:>5.0f} ms {row['levels']:>7}{cells}{'' if row['holds'] else '  short'}")
     line = "rows chosen on the judged epochs use as much as the single set"
     finish(rows, lines, line=line, as_json=judged.as_json)
+
+
+report.add_command(policing)
