@@ -46,9 +46,11 @@ MODES: dict[str, tuple[str, ...]] = {
     "gr": ("slow start", "cruise", "drain"),
     "reno": ("slow start", "congestion avoidance", "recovery"),
     "cubic": ("slow start", "congestion avoidance", "recovery"),
+    "roccet": ("slow start", "congestion avoidance", "recovery"),
     "bbr": ("startup", "drain", "probe bandwidth", "probe RTT"),
     "bbr3": ("startup", "drain", "down", "cruise", "refill", "up", "probe RTT"),
 }
+MODES |= {"rtcp_cubic": MODES["cubic"], "rtcp_bbr": MODES["bbr"], "rtcp_bbr3": MODES["bbr3"]}
 MODE_COLOURS = {
     "slow start": "#F2C94C",
     "startup": "#F2C94C",
@@ -75,6 +77,18 @@ MOST_LEGEND_FLOWS = 6
 STYLE: dict[str, Any] = {"lw": 1.3, "solid_joinstyle": "round"}
 
 
+def save(figure: Figure, *, path: Path) -> None:
+    """Write a picture.
+
+    Raises:
+        EmulationError: the file cannot be written.
+    """
+    try:
+        figure.savefig(path)
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+
+
 def check_path(path: Path) -> None:
     """Refuse a picture that could not be written, before a run is spent on it. Raises EmulationError."""
     if path.suffix.lower() not in FORMATS:
@@ -90,10 +104,7 @@ def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
     """
     check_path(path)
     figure = make_figure(scenario, qos)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    save(figure, path=path)
 
 
 def make_figure(scenario: Scenario, qos: QoS) -> Figure:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -35,9 +35,10 @@ from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Trans
 from emulation.traces import Recording, Trace, read_recordings
 from kmod.ensemble import Deployment, Ensemble, table_text
 
-__all__ = ["build_scenario", "first_fault", "load_scenario", "read_document"]
+__all__ = ["build_scenario", "first_fault", "load_scenario", "read_document", "read_settings"]
 
 Document = dict[str, Any]
+Settings = TypeVar("Settings", bound=BaseModel)
 Location = tuple[int | str, ...]
 
 DEPLOYMENT = Deployment("file", "simulate", 1)
@@ -66,6 +67,20 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
     if not isinstance(document, dict):
         raise EmulationError(f"{path}: expected a mapping with {holding}, got {type(document).__name__}")
     return document
+
+
+def read_settings(path: Path, model: type[Settings]) -> Settings:
+    """A YAML file of a report's settings, checked against their model.
+
+    Raises:
+        EmulationError: it cannot be read, or does not hold what is expected.
+    """
+    document = read_document(path, what="settings", holding=", ".join(model.model_fields))
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        fault = first_fault(error, known=lambda at: () if at[:-1] else model.model_fields)
+        raise EmulationError(f"{path}: {fault}") from error
 
 
 def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario:
@@ -229,7 +244,8 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
     where = ".".join(str(part) for part in fault["loc"])
     text = fault["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if fault["type"] == "extra_forbidden":
-        text = f"expected one of {', '.join(known(fault['loc']))}" if known else "expected no such field"
+        names = list(known(fault["loc"])) if known else []
+        text = f"expected one of {', '.join(names)}" if names else "expected no such field"
     elif fault["type"] == "missing":
         text = "expected it, got nothing"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):

@@ -25,6 +25,7 @@ __all__ = [
     "ElementSeries",
     "EpochTurn",
     "FlowQoS",
+    "LimitEstimate",
     "QoS",
     "TransferQoS",
     "Windows",
@@ -35,7 +36,7 @@ __all__ = [
 PERCENTILES = (50, 95, 99)
 
 # What any runner's series holds: what stood at time_s, or (rates, retransmissions) happened since the point before.
-# The simulator adds `mode`, the number of its algorithm's state.
+# The simulator adds `mode`, the number of its algorithm's state, and `smoothed_rtt_ms` (RFC 6298).
 SERIES = (
     "time_s",
     "flow",
@@ -97,6 +98,20 @@ class Windows:
     def delays(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp] = slice(None)) -> Delays:
         """The delays of these windows together."""
         return Delays(self.edges_us, self.delay_counts[chosen].sum(axis=0, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class LimitEstimate:
+    """What R-TCP takes a flow's rate limiter for, from at_ms on: B, and R in payload bytes a second.
+
+    kind: limited, or cleared (it was none, or is no more; detection is over), or unknown (detection has begun: there is
+    no B and R yet). Estimates that moved by more than a 256th follow each other.
+    """
+
+    at_ms: float
+    kind: str
+    bucket_bytes: int
+    bytes_per_s: int
 
 
 @dataclass(frozen=True)
@@ -174,10 +189,11 @@ class ElementSeries:
 
 @dataclass(frozen=True, eq=False)
 class FlowQoS:
-    """One flow's part, in the measured time; turns, transfers and completion are of the whole run.
+    """One flow's part, in the measured time; turns, transfers, limits and completion are of the whole run.
 
     undone: episodes of losses (a recovery, or timeouts in a row) that proved spurious. complete_s: when all that it had
-    to send was acknowledged. transfers: those that have begun; none where the application has no end.
+    to send was acknowledged. transfers: those that have begun; none where the application has no end. limits: when
+    R-TCP began to look for a rate limiter, and what it found.
     """
 
     throughput_mbps: float
@@ -189,6 +205,7 @@ class FlowQoS:
     rtt: Delays
     turns: tuple[EpochTurn, ...]
     transfers: tuple[TransferQoS, ...] = ()
+    limits: tuple[LimitEstimate, ...] = ()
 
     def summary(self) -> dict[str, object]:
         """The figures as JSON data."""
@@ -209,6 +226,15 @@ class FlowQoS:
             ],
             "complete_s": self.complete_s,
             "transfers": [transfer.summary() for transfer in self.transfers],
+            "limits": [
+                {
+                    "at_ms": limit.at_ms,
+                    "kind": limit.kind,
+                    "bucket_bytes": limit.bucket_bytes,
+                    "mbps": limit.bytes_per_s * 8e-6,
+                }
+                for limit in self.limits
+            ],
         }
 
 

@@ -20,7 +20,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
 
-Cca = Literal["gr", "reno", "cubic", "bbr", "bbr3", "fixed"]
+Cca = Literal["gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "fixed"]
 MSS_BYTES = 1448
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30

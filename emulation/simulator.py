@@ -38,6 +38,7 @@ from emulation.qos import (
     ElementSeries,
     EpochTurn,
     FlowQoS,
+    LimitEstimate,
     QoS,
     TransferQoS,
     Windows,
@@ -57,6 +58,7 @@ __all__ = [
 
 Progress = Callable[[int], None]
 _TURNS = ("waited", "looked_up", "raised", "kept")
+_LIMITS = ("unknown", "limited", "cleared")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
 BYTES_PER_S = 125_000  # of one Mbit/s
 
@@ -304,7 +306,14 @@ def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQo
             for at_us, measured, epoch, state, kind in turns
         ),
         transfers=_transfers(spec, flow),
+        limits=_limits(flow),
     )
+
+
+def _limits(flow: dict[str, Any]) -> tuple[LimitEstimate, ...]:
+    columns = ("limit_at_us", "limit_kind", "limit_bucket_bytes", "limit_bytes_per_s")
+    rows = zip(*(flow[name].tolist() for name in columns), strict=True)
+    return tuple(LimitEstimate(at_us / 1000, _LIMITS[kind], bucket, rate) for at_us, kind, bucket, rate in rows)
 
 
 def _qos(scenario: Scenario, result: Any) -> QoS:

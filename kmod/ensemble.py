@@ -22,6 +22,7 @@ from kmod.abi import ALGORITHMS, U32_MAX, Algorithm
 from kmod.errors import AbiError
 
 __all__ = [
+    "MAX_LEVELS",
     "MAX_TEXT_BYTES",
     "SCHEMA",
     "Axis",

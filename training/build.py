@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from kmod.ensemble import DelayClass, Ensemble
 from training.evaluator import Evaluator, Request
-from training.flows import EpochRunner, axis_of, core_version, objectives
-from training.plan import by_level, choose
+from training.flows import EpochRunner, axes_of, core_version, objectives
+from training.plan import LevelPlan, choose
 from training.search import Found, Score
 from training.states import Confusion, StateEpoch, confusion
 
@@ -46,9 +46,16 @@ class Part:
         return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"])
 
 
-def part_of(parts: Mapping[str, Part], level: int) -> Part:
-    """The last word on a level that trained: its final, or its own search where there were none."""
-    return parts.get(f"final-{level:02d}") or parts[f"level-{level:02d}"]
+def part_name(kind: str, plan: LevelPlan, *, level: int | None = None) -> str:
+    """What the part of a state is kept as; level: another one of its row of states."""
+    name = f"{kind}-{plan.level if level is None else level:02d}"
+    return f"{name}-rtt-{plan.rtt}" if plan.rtt else name
+
+
+def part_of(parts: Mapping[str, Part], plan: LevelPlan) -> Part:
+    """The last word on the state that trained a plan's row: its final, or its own search where there were none."""
+    final, own = (part_name(kind, plan, level=plan.source) for kind in ("final", "level"))
+    return parts.get(final) or parts[own]
 
 
 def score_json(score: Score) -> dict[str, Any]:
@@ -61,6 +68,7 @@ def score_json(score: Score) -> dict[str, Any]:
         "delay_ms": round(score.delay_ms, DIGITS),
         "share_within": round(score.share_within, DIGITS),
         "epochs": score.epochs,
+        **({} if score.rival_share is None else {"rival_share": round(score.rival_share, DIGITS)}),
     }
 
 
@@ -80,19 +88,19 @@ def build_ensemble(study: Study, parts: Mapping[str, Part], unseen: Sequence[Sta
     states: list[dict[str, Any]] = []
     scores = _unseen_scores(settings, study, parts, unseen)
     for plan in study.plans:
-        source = plan.level if plan.copied_from is None else plan.copied_from
-        part = part_of(parts, source)
+        part = part_of(parts, plan)
         for delay_class, found in enumerate(part.found):
             rows.append(found.point)
             states.append(
                 {
                     "level": plan.level,
+                    **({} if settings.rtts is None else {"rtt": plan.rtt}),
                     "class": delay_class,
                     "own_epochs": plan.own,
                     "borrowed_from": list(plan.borrowed_from),
                     "copied_from": plan.copied_from,
                     "training": score_json(found.score),
-                    "unseen": scores.get((plan.level, delay_class)),
+                    "unseen": scores.get((plan.level, plan.rtt, delay_class)),
                 }
             )
     return Ensemble(
@@ -101,7 +109,7 @@ def build_ensemble(study: Study, parts: Mapping[str, Part], unseen: Sequence[Sta
         estimate_ms=settings.epochs.estimate_ms,
         epsilon_pct=settings.epochs.epsilon_pct,
         classes=tuple(DelayClass(c.percentile, c.queueing_delay_ms * 1000) for c in settings.classes),
-        axes=(axis_of(settings),),
+        axes=axes_of(settings),
         columns=settings.names,
         rows=tuple(rows),
         provenance=_provenance(study, parts, states),
@@ -133,19 +141,20 @@ def _provenance(study: Study, parts: Mapping[str, Part], states: list[dict[str, 
 
 def _unseen_scores(
     settings: StudySettings, study: Study, parts: Mapping[str, Part], unseen: Sequence[StateEpoch]
-) -> dict[tuple[int, int], dict[str, Any]]:
-    """Each row on epochs of its level that did not train, at most `maximum`, at the aim it was trained to."""
-    scores: dict[tuple[int, int], dict[str, Any]] = {}
+) -> dict[tuple[int, int, int], dict[str, Any]]:
+    """Each row, by level, level of RTT and class, on at most `maximum` epochs of its state that did not train."""
+    scores: dict[tuple[int, int, int], dict[str, Any]] = {}
     runner = EpochRunner(settings, threads=study.threads)
     asked = objectives(settings, runner, aim=False)
-    for level, epochs in sorted(by_level(unseen).items()):
-        plan = study.plans[level]
-        source = level if plan.copied_from is None else plan.copied_from
-        found = part_of(parts, source).found
+    for plan in study.plans:
+        epochs = [epoch for epoch in unseen if epoch.state == (plan.level, plan.rtt)]
+        if not epochs:
+            continue
+        found = part_of(parts, plan).found
         evaluator = Evaluator(runner, choose(epochs, settings.epochs.maximum), rounds=(1.0,))
         requests = [Request(f.point, o, lambda _bound: False) for f, o in zip(found, asked, strict=True)]
         for delay_class, score in enumerate(evaluator.evaluate(requests)):
-            scores[level, delay_class] = score_json(score)
+            scores[plan.level, plan.rtt, delay_class] = score_json(score)
     return scores
 
 

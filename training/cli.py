@@ -20,7 +20,7 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 
 
 @click.command()
-@click.argument("cca", type=click.Choice(["gr"]))
+@click.argument("cca", type=click.Choice(["gr", "roccet"]))
 @click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
 @click.option("--out", type=click.Path(path_type=Path), help="The ensemble's file  [CCA.json]")

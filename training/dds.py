@@ -218,7 +218,8 @@ class DdsSearch:
 
     def energy(self, score: Score) -> float:
         """E of the annealing; of a bound, the least that it could still be."""
-        return 1.0 - score.utilization + self._settings.violation_weight * max(score.excess, 0.0)
+        cost = 1.0 - score.utilization if score.cost is None else score.cost
+        return cost + self._settings.violation_weight * max(score.excess, 0.0)
 
     def _start_annealing(self) -> None:
         best = self._pending.best

@@ -72,5 +72,5 @@ def make_final(
         points,
         settings=base.model_copy(update={"steps": finals.steps, "restarts": 0}),
         reach=finals.reach,
-        seed=(study.seed, FINAL_SEED + plan.level, delay_class),
+        seed=(study.seed, FINAL_SEED + plan.place, delay_class),
     )

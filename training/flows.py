@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 
 import emulation
 import kmod
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import compact_edges_us, evaluate_grid, simulate_many
-from emulation.traces import Recording
+from emulation.scenario import MSS_BYTES, FlowSpec, LinkSpec, Scenario
+from emulation.simulator import BYTES_PER_S, compact_edges_us, evaluate_grid, simulate, simulate_many
+from emulation.traces import OPPORTUNITY_BYTES, Recording
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from training.objective import Objective, Tally
@@ -32,7 +33,7 @@ from training.states import StateEpoch, Turn
 __all__ = [
     "EpochRunner",
     "Ran",
-    "axis_of",
+    "axes_of",
     "core_version",
     "default_values",
     "flat_text",
@@ -42,6 +43,9 @@ __all__ = [
 ]
 
 Ran = Callable[[float], None]
+
+PAYLOAD_BYTES_PER_S = BYTES_PER_S * MSS_BYTES / OPPORTUNITY_BYTES  # of one Mbit/s on the wire
+WITH_TABLE = frozenset({"gr"})  # whose simulated flows follow an ensemble
 
 _SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*/*.hpp", "simulation/*.cpp")))
 
@@ -73,10 +77,14 @@ def default_values(cca: str) -> dict[str, int]:
     return {spec.name: spec.default for spec in ALGORITHMS[cca].tuned}
 
 
-def axis_of(study: StudySettings) -> Axis:
-    """The throughput axis of a study."""
-    name = ALGORITHMS[study.cca].axes[0].name
-    return Axis(name, "linear", study.levels.step_bytes_per_s, study.levels.count)
+def axes_of(study: StudySettings) -> tuple[Axis, ...]:
+    """The axes of a study: throughput, and minimum RTT where the study has it."""
+    first, *others = ALGORITHMS[study.cca].axes
+    throughput = Axis(first.name, "linear", study.levels.step_bytes_per_s, study.levels.count)
+    if study.rtts is None:
+        return (throughput,)
+    rtts = study.rtts
+    return throughput, Axis(others[0].name, "log", rtts.shortest_ms * 1000, rtts.count, rtts.per_octave)
 
 
 def flat_text(
@@ -104,26 +112,35 @@ def reference_text(study: StudySettings) -> str:
         epoch_ms=study.epochs.epoch_s * 1000,
         estimate_ms=study.epochs.estimate_ms,
         delay_class=DelayClass(first.percentile, first.queueing_delay_ms * 1000),
-        axis=axis_of(study),
+        axis=axes_of(study)[0],
         values=default_values(study.cca),
     )
 
 
-def link_of(study: StudySettings, recording: Recording) -> LinkSpec:
-    """The study's path over a recording, from its start."""
+def link_of(study: StudySettings, recording: Recording, *, rtt: int = 0) -> LinkSpec:
+    """The study's path over a recording, from its start; rtt: which of its paths."""
     link = study.link
-    return LinkSpec(trace=recording.trace, rtt_ms=link.rtt_ms, buffer_pkts=link.buffer_pkts, loss=link.loss)
+    return LinkSpec(trace=recording.trace, rtt_ms=study.paths_ms[rtt], buffer_pkts=link.buffer_pkts, loss=link.loss)
 
 
 def reference_turns(
-    study: StudySettings, recordings: Sequence[Recording], *, threads: int, ran: Ran = lambda _seconds: None
+    study: StudySettings,
+    recordings: Sequence[Recording],
+    *,
+    threads: int,
+    rtt: int = 0,
+    ran: Ran = lambda _seconds: None,
 ) -> list[list[Turn]]:
-    """Where a default flow's epochs end on each recording, and what it then measures."""
-    flow = FlowSpec(cca=study.cca, ensemble_text=reference_text(study))
+    """Where a default flow's epochs end on each recording, and what it then measures; rtt: over which path."""
+    takes_table = study.cca in WITH_TABLE
+    flow = FlowSpec(cca=study.cca, ensemble_text=reference_text(study) if takes_table else None)
     scenarios = [
-        Scenario(name=r.name, link=link_of(study, r), flows=(flow,), duration_s=r.duration_s, seed=study.seed)
+        Scenario(name=r.name, link=link_of(study, r, rtt=rtt), flows=(flow,), duration_s=r.duration_s, seed=study.seed)
         for r in recordings
     ]
+    if not takes_table:
+        with ThreadPoolExecutor(threads) as pool:
+            return list(pool.map(partial(_sampled_turns, study, ran), scenarios))
     told = 0.0
 
     def progress(done: int) -> None:
@@ -138,6 +155,20 @@ def reference_turns(
     ]
 
 
+def _sampled_turns(study: StudySettings, ran: Ran, scenario: Scenario) -> list[Turn]:
+    """What a flow without a table delivered in the estimation window before each turn."""
+    epochs = study.epochs
+    every_s = epochs.estimate_ms / 1000
+    series = simulate(scenario, series_every_s=every_s).series
+    ran(scenario.duration_s)
+    starts_s = np.concatenate([[epochs.warmup_s], np.arange(epochs.epoch_s, scenario.duration_s, epochs.epoch_s)])
+    at = np.searchsorted(series["time_s"], np.unique(starts_s[starts_s > 0]) - every_s / 2)
+    return [
+        Turn(round(float(series["time_s"][i]) * 1000), int(series["rate_mbps"][i] * PAYLOAD_BYTES_PER_S))
+        for i in np.unique(at[at < len(series["time_s"])])
+    ]
+
+
 class EpochRunner:
     """Runs points on epochs in the simulator; a `Runner`.
 
@@ -149,6 +180,7 @@ class EpochRunner:
         self._threads = threads
         self._names = study.names
         self._scenarios: dict[str, Scenario] = {}
+        self._rival_bytes: dict[str, int] = {}
 
     @property
     def edges_us(self) -> NDArray[np.float64]:
@@ -162,6 +194,7 @@ class EpochRunner:
             [dict(zip(self._names, point, strict=True)) for point in points],
             threads=self._threads,
         )
+        rivals = self._rivals(epochs)
         return [
             [
                 Tally(
@@ -170,11 +203,23 @@ class EpochRunner:
                     delivered_bytes=int(result.delivered_bytes[i, j]),
                     packets=int(result.packets[i, j]),
                     delays=result.delay_counts[i, j].copy(),
+                    rival_bytes=rivals[i],
                 )
                 for j in range(len(points))
             ]
             for i, epoch in enumerate(epochs)
         ]
+
+    def _rivals(self, epochs: Sequence[StateEpoch]) -> list[int]:
+        """What the goals' rival delivers on each; zeros where no class asks for it."""
+        if all(one.goal == "throughput" for one in self._study.classes):
+            return [0] * len(epochs)
+        missing = [epoch for epoch in epochs if epoch.key not in self._rival_bytes]
+        flow = FlowSpec(cca=self._study.objective.rival)
+        scenarios = [self._scenario(epoch).model_copy(update={"flows": (flow,)}) for epoch in missing]
+        for epoch, qos in zip(missing, simulate_many(scenarios, threads=self._threads), strict=True):
+            self._rival_bytes[epoch.key] = int(qos.windows.delivered_bytes.sum())
+        return [self._rival_bytes[epoch.key] for epoch in epochs]
 
     def _scenario(self, epoch: StateEpoch) -> Scenario:
         """The epoch with its warm-up, cut out of its recording: small, and kept for the next call."""
@@ -189,7 +234,7 @@ def epoch_scenario(study: StudySettings, epoch: StateEpoch) -> Scenario:
     piece = epoch.recording.cut(begin_ms, epoch.end_ms)
     return Scenario(
         name=piece.name,
-        link=link_of(study, piece),
+        link=link_of(study, piece, rtt=epoch.rtt),
         flows=(FlowSpec(cca=study.cca),),
         duration_s=(epoch.end_ms - begin_ms) / 1000,
         warmup_s=(epoch.start_ms - begin_ms) / 1000,
@@ -213,6 +258,8 @@ def objectives(
             rule=study.objective.rule,
             epoch_share=study.objective.epoch_share,
             margin_se=margin if aim else 0.0,
+            goal=c.goal,
+            goodput_share=c.goodput_share,
         )
         for c in study.classes
     ]

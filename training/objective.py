@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Most throughput, subject to a percentile of the queueing delay (PQSA, eq. 4 and 5).
+"""Most throughput, subject to a percentile of the queueing delay (PQSA, eq. 4 and 5); or the other way around.
 
 For the epochs of a state, the class (rho, Q) and the aim a (1 unless a study
 trains to less than the target, because epochs that were not seen do worse):
@@ -28,8 +28,21 @@ DEVIATION: eq. 4 asks every epoch to meet the target. One epoch with an outage
 would then make a state infeasible, or its flows slow; `pooled` asks it of the
 state's packets together, which is what a user is promised.
 
+The goal "delay" turns the two around: of the points that deliver at least a share of
+what a rival does on the same epochs (another algorithm, with its defaults) the one
+with the least percentile q wins.
+
+    excess = max(0, (share + z s) R / D - 1), D and R delivered by the point and by the
+             rival, s the standard error of D / R over the epochs, as above
+    cost   = ln(1 + q / 1 ms), so that equal steps of a search are equal ratios of q
+
+DEVIATION: D counts what came over the bottleneck, retransmissions with it, and q is
+the queueing delay of packets, not the smoothed RTT that a sender sees: the grid
+keeps these of a run. Behind one bottleneck the RTT is q and the path's own.
+
 Bounds. Before all epochs ran, a point can at best fill the rest of the capacity
-with packets that do not wait: both sides of the rank are computed with that.
+with packets that do not wait: both sides of the rank are computed with that (and with
+a rival that delivers nothing there).
 """
 
 from __future__ import annotations
@@ -55,13 +68,17 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What one run counted on one epoch; delays: packets by queueing delay, in the runner's bins."""
+    """What one run counted on one epoch; delays: packets by queueing delay, in the runner's bins.
+
+    rival_bytes: what the rival delivered on it; 0 where no goal asks for it.
+    """
 
     duration_s: float
     capacity_bytes: int
     delivered_bytes: int
     packets: int
     delays: NDArray[np.uint32]
+    rival_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -85,6 +102,7 @@ class Pool:
     duration_s: float = 0.0
     capacity_bytes: int = 0
     delivered_bytes: int = 0
+    rival_bytes: int = 0
     packets: int = 0
     delays: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -96,6 +114,7 @@ class Pool:
         self.duration_s += tally.duration_s
         self.capacity_bytes += tally.capacity_bytes
         self.delivered_bytes += tally.delivered_bytes
+        self.rival_bytes += tally.rival_bytes
         self.packets += tally.packets
         self.delays += tally.delays
 
@@ -115,12 +134,21 @@ def percentile_us(
     return float(edges_us[int(np.searchsorted(reached, needed))])
 
 
+def _ratio_error(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> float:
+    """The standard error of sum(parts) / sum(wholes) over epochs; 0 of a single one, and without wholes."""
+    k, total = len(wholes), wholes.sum()
+    if k < 2 or not total:
+        return 0.0
+    residuals = parts - parts.sum() / total * wholes
+    return float(math.sqrt(k / (k - 1) * (residuals @ residuals)) / total)
+
+
 @dataclass(frozen=True)
 class Objective:
     """One delay class as training sees it.
 
     percentile: rho. aim_us: aQ. edges_us: upper edges of the runner's delay bins, ascending.
-    margin_se: z, of the rule `pooled`.
+    margin_se: z, of the rule `pooled` and of that goal. goodput_share: of the rival's, of the goal "delay".
     """
 
     percentile: int
@@ -129,6 +157,8 @@ class Objective:
     rule: Literal["pooled", "per_epoch"] = "pooled"
     epoch_share: float = 1.0
     margin_se: float = 0.0
+    goal: Literal["throughput", "delay"] = "throughput"
+    goodput_share: float = 1.0
 
     @cached_property
     def bins_within(self) -> int:
@@ -146,7 +176,14 @@ class Objective:
         Expects at least one tally in the pool.
         """
         left = rest or Rest()
+        if self.goal == "delay":
+            return self._least_delay(pool, left)
         excess = self._pooled(pool, left) if self.rule == "pooled" else self._per_epoch(pool.tallies, left)
+        return self._score(pool, left, excess=excess)
+
+    def _score(
+        self, pool: Pool, left: Rest, *, excess: float, cost: float | None = None, rival_share: float | None = None
+    ) -> Score:
         capacity = pool.capacity_bytes + left.capacity_bytes
         return Score(
             excess=excess,
@@ -156,7 +193,20 @@ class Objective:
             share_within=self._within(pool.delays) / max(pool.packets, 1),
             epochs=len(pool.tallies),
             complete=left.epochs == 0,
+            cost=cost,
+            rival_share=rival_share,
         )
+
+    def _least_delay(self, pool: Pool, left: Rest) -> Score:
+        delivered = pool.delivered_bytes + left.capacity_bytes
+        margin = 0.0
+        if not left.epochs and self.margin_se:
+            counted = [(t.delivered_bytes, t.rival_bytes) for t in pool.tallies]
+            margin = self.margin_se * _ratio_error(*np.array(counted, dtype=np.float64).T)
+        excess = max((self.goodput_share + margin) * pool.rival_bytes / max(delivered, 1) - 1.0, 0.0)
+        least_us = percentile_us(pool.delays, self.edges_us, share=self.share, waitless=left.packets)
+        rival_share = pool.delivered_bytes / max(pool.rival_bytes, 1)
+        return self._score(pool, left, excess=excess, cost=math.log1p(least_us / 1000), rival_share=rival_share)
 
     def _pooled(self, pool: Pool, rest: Rest) -> float:
         margin = 0.0 if rest.epochs else self.margin_se * self._standard_error(pool.tallies)
@@ -165,12 +215,7 @@ class Objective:
     def _standard_error(self, tallies: Sequence[Tally]) -> float:
         """s; 0 of a single epoch, and without packets."""
         packets = np.array([t.packets for t in tallies], dtype=np.float64)
-        k, total = len(packets), packets.sum()
-        if k < 2 or not total:
-            return 0.0
-        within = np.array([self._within(t.delays) for t in tallies], dtype=np.float64)
-        residuals = within - within.sum() / total * packets
-        return float(math.sqrt(k / (k - 1) * (residuals @ residuals)) / total)
+        return _ratio_error(np.array([self._within(t.delays) for t in tallies], dtype=np.float64), packets)
 
     def _within(self, delays: NDArray[np.integer]) -> int:
         return int(delays[: self.bins_within].sum())

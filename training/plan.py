@@ -8,6 +8,8 @@ borrowed   a level with fewer than `minimum` takes in those of n - 1 and n + 1,
            then n - 2 and n + 2, up to `borrow_levels` away
 copied     a level with none of its own, or still too few, trains nothing and
            takes the row of the nearest level that does (the lower of two)
+
+With a second axis each of its levels is planned apart: neighbours are of throughput.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kmod.ensemble import MAX_LEVELS
 from training.errors import TrainingError
 from training.settings import EpochSettings
 from training.states import StateEpoch
@@ -29,7 +32,7 @@ class LevelPlan:
 
     own: epochs met at this level, before any were left out. epochs: what it trains
     on; empty when the row is copied. borrowed_from: levels whose epochs are among them. copied_from: the level
-    whose row it takes, or None.
+    whose row it takes, or None. rtt: the level on the second axis.
     """
 
     level: int
@@ -37,6 +40,17 @@ class LevelPlan:
     epochs: tuple[StateEpoch, ...]
     borrowed_from: tuple[int, ...] = ()
     copied_from: int | None = None
+    rtt: int = 0
+
+    @property
+    def source(self) -> int:
+        """The level whose row it takes, its own or another's."""
+        return self.level if self.copied_from is None else self.copied_from
+
+    @property
+    def place(self) -> int:
+        """A number of its own among all states, for the seed."""
+        return self.level + MAX_LEVELS * self.rtt
 
 
 def by_level(epochs: Sequence[StateEpoch]) -> dict[int, list[StateEpoch]]:
@@ -87,8 +101,8 @@ def _borrow(
     return epochs, tuple(sources)
 
 
-def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSettings) -> list[LevelPlan]:
-    """A plan for each of `count` levels.
+def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSettings, rtt: int = 0) -> list[LevelPlan]:
+    """A plan for each of `count` levels; epochs: those of one level `rtt` of the second axis.
 
     Raises:
         TrainingError: no level has, with its neighbours, enough epochs to train on.
@@ -99,7 +113,7 @@ def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSett
         found, sources = _borrow(level, levels, settings)
         if len(found) >= settings.minimum:
             chosen = [*choose(own, settings.maximum), *choose(found[len(own) :], settings.maximum)]
-            plans[level] = LevelPlan(level, len(own), tuple(chosen[: settings.maximum]), sources)
+            plans[level] = LevelPlan(level, len(own), tuple(chosen[: settings.maximum]), sources, rtt=rtt)
     if not plans:
         raise TrainingError(
             f"epochs: expected a level with at least {settings.minimum} epochs, "
@@ -108,5 +122,5 @@ def plan_levels(epochs: Sequence[StateEpoch], *, count: int, settings: EpochSett
     for level in range(count):
         if level not in plans:
             nearest = min((n for n in plans if plans[n].epochs), key=lambda n: (abs(n - level), n))
-            plans[level] = LevelPlan(level, len(levels.get(level, ())), (), copied_from=nearest)
+            plans[level] = LevelPlan(level, len(levels.get(level, ())), (), copied_from=nearest, rtt=rtt)
     return [plans[level] for level in range(count)]

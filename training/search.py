@@ -8,8 +8,9 @@
 
 A search knows neither epochs nor simulators. It minimises a rank: first the
 excess over the target (0 where the target is met), then the capacity left
-unused. So of two points that meet the target the one with more throughput
-wins; where none does, the one that misses it by least.
+unused, or another cost that the objective names. So of two points that meet the
+target the one with more throughput (or less delay) wins; where none does, the one
+that misses it by least.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Score:
     utilization: delivered over capacity, 0 to 1. throughput_mbps: eq. 5, the mean
     over the epochs. delay_ms: the class's percentile of the queueing delay, pooled.
     share_within: packets within the target over all, 0 to 1. epochs: how many ran.
+    cost: what is minimised where the target is met, in place of the capacity left unused.
+    rival_share: what was delivered over what the rival of the goal delivered.
     complete: all epochs ran. Otherwise `excess` and `utilization` are the best that
     the point could still have reached, and the rest describes the epochs that ran.
     """
@@ -42,6 +45,8 @@ class Score:
     share_within: float
     epochs: int
     complete: bool = True
+    cost: float | None = None
+    rival_share: float | None = None
 
     @property
     def feasible(self) -> bool:
@@ -51,7 +56,7 @@ class Score:
     @property
     def rank(self) -> tuple[float, float]:
         """What searches minimise."""
-        return (max(self.excess, 0.0), -self.utilization)
+        return (max(self.excess, 0.0), -self.utilization if self.cost is None else self.cost)
 
 
 def score_from_json(data: dict[str, Any]) -> Score:

@@ -29,11 +29,14 @@ __all__ = [
     "GridChoice",
     "LinkSettings",
     "ObjectiveSettings",
+    "RttSettings",
     "StudySettings",
     "load_study",
     "make_search",
     "study_of",
 ]
+
+MOST_RTTS = 8  # levels of the second axis
 
 
 class _Settings(BaseModel):
@@ -43,8 +46,12 @@ class _Settings(BaseModel):
 class ClassSettings(_Settings):
     """A delay class (rho, Q)."""
 
+    goal: Literal["throughput", "delay"] = Field(
+        "throughput", description="most throughput with the delay at most Q; or least delay with goodput_share"
+    )
+    goodput_share: float = Field(0.95, gt=0, le=1, description="goal delay: of what the rival delivers, at least")
     percentile: int = Field(95, ge=1, le=99, description="rho: percentile of the queueing delay")
-    queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be at most")
+    queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be; goal delay: names the class alone")
     aim: float = Field(1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse")
     ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges of this class, before the study's")
 
@@ -90,16 +97,31 @@ class EpochSettings(_Settings):
         return self
 
 
+class RttSettings(_Settings):
+    """The second axis, of minimum RTTs: octaves from the shortest on, each in equal parts (kmod.ensemble.Axis)."""
+
+    shortest_ms: int = Field(20, ge=1, le=10_000, description="an octave begins here; below is the first level")
+    per_octave: int = Field(1, ge=1, le=8)
+    count: int = Field(4, ge=1, le=MOST_RTTS, description="levels; what is longer belongs to the last one")
+
+    @property
+    def paths_ms(self) -> tuple[float, ...]:
+        """The RTT that each level trains on: its middle, by ratio."""
+        return tuple(self.shortest_ms * 2 ** ((level + 0.5) / self.per_octave) for level in range(self.count))
+
+
 class LinkSettings(_Settings):
     """The emulated path, beside the recorded link."""
 
-    rtt_ms: float = Field(100.0, gt=0, description="propagation delay, both ways together")
+    rtt_ms: float = Field(100.0, gt=0, description="propagation delay, both ways together; not used with `rtts`")
     buffer_pkts: int = Field(1000, ge=1, description="drop-tail buffer")
     loss: float = Field(0.0, ge=0, lt=1, description="share of packets lost at random")
 
 
 class ObjectiveSettings(_Settings):
     """How the target is asked of a state's epochs (objective.py)."""
+
+    rival: Literal["bbr", "bbr3", "cubic", "reno"] = Field("bbr", description="whose goodput the goal delay asks for")
 
     rule: Literal["pooled", "per_epoch"] = "pooled"
     epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
@@ -165,6 +187,7 @@ class StudySettings(_Settings):
     seed: int = Field(1, ge=0)
     classes: tuple[ClassSettings, ...] = Field(min_length=1, max_length=8)
     levels: LevelSettings = LevelSettings()
+    rtts: RttSettings | None = Field(None, description="none: one path, link.rtt_ms")
     epochs: EpochSettings = EpochSettings()
     link: LinkSettings = LinkSettings()
     ranges: dict[str, tuple[int, int]] = Field({}, description="search ranges within params.def")
@@ -187,6 +210,20 @@ class StudySettings(_Settings):
         except TrainingError as error:
             raise ValueError(str(error)) from error
         return self
+
+    @model_validator(mode="after")
+    def _goals_and_axes(self) -> StudySettings:
+        if self.rtts is not None and len(ALGORITHMS[self.cca].axes) < 2:
+            raise ValueError(f"expected rtts of an algorithm with two axes, got them for {self.cca}")
+        aims = isinstance(self.search, DdsChoice) and self.search.aim > 0
+        if aims and any(one.goal == "delay" for one in self.classes):
+            raise ValueError("expected a search without aim where the goal is delay: it has no boundary of delay")
+        return self
+
+    @property
+    def paths_ms(self) -> tuple[float, ...]:
+        """The RTTs that train, one a level of the second axis; of one path where there is none."""
+        return (self.link.rtt_ms,) if self.rtts is None else self.rtts.paths_ms
 
     @property
     def names(self) -> tuple[str, ...]:

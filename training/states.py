@@ -8,6 +8,10 @@ begins there belongs to that level (eq. 3): it is the level under which an onlin
 flow would look its row up. The epochs' own boundaries are used, slow start's end
 first and then every P, so nothing is measured here that the core does not.
 
+Of an algorithm whose simulated flows take no table the throughput is sampled instead:
+once the warm-up is over, and then every P. With a second axis all this is done over a
+path of each of its levels.
+
 How far that level is from the one of the epoch's mean rate is the confusion: the
 paper's estimate is 250 ms at the end of one epoch, and speaks for the next 30 s.
 """
@@ -38,17 +42,28 @@ class Turn:
 
 @dataclass(frozen=True)
 class StateEpoch:
-    """An epoch with the level that a flow measured when it began."""
+    """An epoch with the level that a flow measured when it began.
+
+    rtt: the level on the second axis, of minimum RTTs, and so which of the study's paths it runs over.
+    """
 
     recording: Recording
     start_ms: int
     end_ms: int
     level: int
+    rtt: int = 0
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """The levels on both axes."""
+        return self.level, self.rtt
 
     @cached_property
     def key(self) -> str:
-        """Names the link's content before and during the epoch."""
+        """Names the link's content before and during the epoch, and the path."""
         text = f"{self.recording.trace.digest}:{self.start_ms}:{self.end_ms}"
+        if self.rtt:  # the first path's keys are those of a study with one
+            text += f":{self.rtt}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     @cached_property
@@ -67,8 +82,8 @@ def level_of(bytes_per_s: float, study: StudySettings) -> int:
     return min(int(bytes_per_s // study.levels.step_bytes_per_s), study.levels.count - 1)
 
 
-def epochs_of(recording: Recording, turns: Sequence[Turn], study: StudySettings) -> list[StateEpoch]:
-    """The epochs that a flow with these turns went through, from the first turn on.
+def epochs_of(recording: Recording, turns: Sequence[Turn], study: StudySettings, *, rtt: int = 0) -> list[StateEpoch]:
+    """The epochs that a flow with these turns went through, from the first turn on; rtt: of which path.
 
     What is left of the recording behind the last turn is an epoch when it lasts
     `shortest_s`; an epoch in which the link carries next to nothing is left out.
@@ -78,7 +93,7 @@ def epochs_of(recording: Recording, turns: Sequence[Turn], study: StudySettings)
     ends = [*starts[1:], period_ms]
     found = []
     for turn, start_ms, end_ms in zip(turns, starts, ends, strict=False):
-        epoch = StateEpoch(recording, start_ms, end_ms, level_of(turn.measured_bytes_per_s, study))
+        epoch = StateEpoch(recording, start_ms, end_ms, level_of(turn.measured_bytes_per_s, study), rtt)
         if end_ms - start_ms < study.epochs.shortest_s * 1000:
             continue
         if epoch.mean_bytes_per_s >= study.epochs.least_capacity_kbps * 125:

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
-from training.build import Part, build_ensemble
+from training.build import Part, build_ensemble, part_name
 from training.errors import TrainingError
 from training.evaluator import Evaluator
 from training.finals import make_final
@@ -80,11 +80,15 @@ def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
 def epochs_for(
     study: StudySettings, recordings: Sequence[Recording], *, threads: int, ran: Callable[[float], None]
 ) -> list[StateEpoch]:
-    """The epochs of the recordings with their levels; `ran` is told seconds of recording."""
+    """The epochs of the recordings, on each of the study's paths, with their levels.
+
+    ran: told seconds of recording, as many times as there are paths.
+    """
     found = []
-    turns = reference_turns(study, recordings, threads=threads, ran=ran)
-    for recording, its in zip(recordings, turns, strict=True):
-        found += epochs_of(recording, its, study)
+    for rtt in range(len(study.paths_ms)):
+        turns = reference_turns(study, recordings, threads=threads, rtt=rtt, ran=ran)
+        for recording, its in zip(recordings, turns, strict=True):
+            found += epochs_of(recording, its, study, rtt=rtt)
     return found
 
 
@@ -126,12 +130,16 @@ class Study:
 
     @cached_property
     def plans(self) -> list[LevelPlan]:
-        """What each level trains on."""
+        """What each state trains on, in the order of an ensemble's rows."""
         s = self.settings
-        return plan_levels(self.epochs, count=s.levels.count, settings=s.epochs)
+        by_rtt = [
+            plan_levels([e for e in self.epochs if e.rtt == rtt], count=s.levels.count, settings=s.epochs, rtt=rtt)
+            for rtt in range(len(s.paths_ms))
+        ]
+        return [plan for of_level in zip(*by_rtt, strict=True) for plan in of_level]
 
     def _measure(self, text: str, recordings: Sequence[Recording]) -> list[StateEpoch]:
-        self.progress.phase(text, total=sum(r.duration_s for r in recordings))
+        self.progress.phase(text, total=sum(r.duration_s for r in recordings) * len(self.settings.paths_ms))
         return epochs_for(self.settings, recordings, threads=self.threads, ran=self.progress.advance)
 
     def run(self, journal: Journal | None = None) -> Ensemble:
@@ -158,7 +166,7 @@ class Study:
     def _first_jobs(self) -> list[_Job]:
         """The levels that train, and the single sets on all of their epochs."""
         jobs = [
-            self._job(f"level-{plan.level:02d}", plan.epochs, partial(make_search, self.settings, state=plan.level))
+            self._job(part_name("level", plan), plan.epochs, partial(make_search, self.settings, state=plan.place))
             for plan in self.plans
             if plan.epochs
         ]
@@ -171,25 +179,28 @@ class Study:
         finals = self.settings.finals
         if finals is None:
             return []
-        trained = [plan for plan in self.plans if plan.epochs]
-        found = {plan.level: parts[f"level-{plan.level:02d}"].found for plan in trained}
-        single = parts[SINGLE].found
-        gathered = partial(
-            gather,
-            levels=by_level(self.epochs),
-            minimum=max(finals.minimum, self.settings.epochs.minimum),
-            maximum=finals.maximum,
-            reach=finals.borrow_levels,
-        )
-        return [
-            self._job(
-                f"final-{plan.level:02d}",
-                gathered(plan.level),
-                partial(make_final, self.settings, finals=finals, plan=plan, found=found, single=single),
-                margin_se=finals.margin_se,
+        jobs = []
+        for rtt in range(len(self.settings.paths_ms)):
+            trained = [plan for plan in self.plans if plan.epochs and plan.rtt == rtt]
+            found = {plan.level: parts[part_name("level", plan)].found for plan in trained}
+            gathered = partial(
+                gather,
+                levels=by_level([epoch for epoch in self.epochs if epoch.rtt == rtt]),
+                minimum=max(finals.minimum, self.settings.epochs.minimum),
+                maximum=finals.maximum,
+                reach=finals.borrow_levels,
             )
-            for plan in trained
-        ]
+            jobs += [
+                self._job(
+                    part_name("final", plan),
+                    gathered(plan.level),
+                    partial(make_final, self.settings, finals=finals, plan=plan, found=found,
+                            single=parts[SINGLE].found),
+                    margin_se=finals.margin_se,
+                )
+                for plan in trained
+            ]  # fmt: skip
+        return jobs
 
     def _job(
         self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch, *, margin_se: float | None = None

@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault
+from emulation.figures import LEAST_SEEDS, Seeds
+from emulation.files import read_settings
 from emulation.path import Frozen, Jitter, Policer
 from emulation.qos import QoS
 from emulation.scenario import MSS_BYTES, FlowSpec, LinkSpec, Scenario
@@ -53,7 +53,6 @@ SERIES_EVERY_S = 0.01
 SERIES_S = 20.0
 STEADY_FROM_S = 5.0
 CONSTANT_RTTS = 12
-LEAST_SEEDS = 5  # the interval's series for Student's t: 0.2 % too small with 5, 24 % with 2
 
 
 class PolicingSettings(Frozen):
@@ -68,14 +67,7 @@ class PolicingSettings(Frozen):
     buffer_pkts: int = Field(ge=1, lt=2**32, description="most in the access link's queue")
     jitter_ms: float = Field(gt=0, le=100, description="each packet waits up to this, in order")
     policer: Literal["before", "behind"] = Field("before", description="where it is, seen from the access link")
-    seeds: int = Field(20, le=10_000, description=f"of each case, at least {LEAST_SEEDS}")
-
-    @field_validator("seeds")
-    @classmethod
-    def _enough(cls, seeds: int) -> int:
-        if seeds < LEAST_SEEDS:
-            raise ValueError(f"expected at least {LEAST_SEEDS}, fewer give no 95 % interval; got {seeds}")
-        return seeds
+    seeds: Seeds = Field(20, description=f"of each case, at least {LEAST_SEEDS}")
 
     @model_validator(mode="after")
     def _in_order(self) -> PolicingSettings:
@@ -138,15 +130,7 @@ def load_settings(path: Path) -> PolicingSettings:
     Raises:
         EmulationError: it cannot be read, or does not hold what is expected.
     """
-    try:
-        return PolicingSettings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise EmulationError(f"{path}: expected YAML, got other text ({' '.join(str(error).split())})") from error
-    except ValidationError as error:
-        fault = first_fault(error, known=lambda _: PolicingSettings.model_fields)
-        raise EmulationError(f"{path}: {fault}") from error
+    return read_settings(path, PolicingSettings)
 
 
 def scenario_of(settings: PolicingSettings, case: Case, *, seed: int, duration_s: float | None = None) -> Scenario:

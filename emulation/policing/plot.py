@@ -14,10 +14,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path
-from emulation.errors import EmulationError
+from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
+from emulation.figures import interval_of
 from emulation.policing.campaign import CCAS, Case, Results
-from emulation.policing.statements import NAMES, UNVALIDATED, interval_of
+from emulation.policing.statements import NAMES, UNVALIDATED
 
 __all__ = ["draw", "make_figure"]
 
@@ -31,10 +31,7 @@ def draw(results: Results, *, path: Path) -> None:
         EmulationError: another kind of file, or one that cannot be written.
     """
     check_path(path)
-    try:
-        make_figure(results).savefig(path)
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    save(make_figure(results), path=path)
 
 
 def make_figure(results: Results) -> Figure:

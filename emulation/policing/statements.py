@@ -2,16 +2,12 @@
 """What R-TCP 2026 states of TCP behind a policer, each as a predicate over the campaign's figures.
 
 The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds.
-Every bound and every comparison is one up to the 95 % confidence interval: a mean, or the mean of what is compared seed
-by seed, that misses by no more than its interval still agrees. What the paper gives as "high", "markedly", "similar"
-has a bound here, written beside it. `talk`: the paper's slides.
-
-    interval   t s / sqrt(n), Student's t with n - 1 degrees of freedom; n >= 5
+Every bound and every comparison is one up to the 95 % confidence interval (emulation/figures.py). What the paper gives
+as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -20,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from emulation.figures import Figure, above, below, quotients, within
 from emulation.policing.campaign import CCAS, Case, Cca, Files, PolicingSettings, Results
 
-__all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Figure", "Statement", "interval_of", "judge"]
+__all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
 
 NORMAL = 0.01  # the talk: what retransmits less is not policed
 HIGH = 0.10
@@ -30,23 +27,6 @@ NONE = 0.0005  # shown with one decimal, it is 0.0 %
 MARKEDLY = 0.8
 UNVALIDATED = "*"  # behind the name of what no kernel here has
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}"}
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A mean with the half width of its 95 % interval, and whether it is as stated."""
-
-    label: str
-    mean: float
-    interval: float
-    agrees: bool
-    unit: str = "%"
-
-    def text(self) -> str:
-        """Short, for the table; shares in percent."""
-        scale, digits = (100, 1) if self.unit == "%" else (1, 2)
-        figure = f"{scale * self.mean:.{digits}f} ± {scale * self.interval:.{digits}f} {self.unit}".rstrip()
-        return f"{self.label} {figure}{'' if self.agrees else ' !'}"
 
 
 class View:
@@ -88,46 +68,6 @@ class Statement:
     expected: str
     figures: Callable[[View], list[Figure]]
     unvalidated: bool = False
-
-
-# --- comparisons -----------------------------------------------------------------------------------------------------
-
-
-def student_t95(n: int) -> float:
-    """The 97.5 % point of Student's t with n - 1 degrees of freedom (Abramowitz and Stegun 26.7.5; n >= 5: 0.3 %)."""
-    z, v = 1.959964, n - 1
-    powers = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return sum(term / float(v**i) for i, term in enumerate(powers))
-
-
-def interval_of(values: NDArray[np.float64]) -> float:
-    """Half width of the mean's 95 % interval; values [n], n >= 5."""
-    return student_t95(len(values)) * float(values.std(ddof=1)) / math.sqrt(len(values))
-
-
-def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf, most: float = math.inf,
-           unit: str = "%") -> Figure:  # fmt: skip
-    """The mean, up to its interval, from `least` to `most`; what did not happen with every seed never is."""
-    mean, interval = float(values.mean()), interval_of(values)
-    return Figure(label, mean, interval, least - interval <= mean <= most + interval, unit)
-
-
-def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, below 0 up to its interval; shown: values."""
-    apart = values - than
-    agrees = float(apart.mean()) <= interval_of(apart)
-    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
-
-
-def above(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, above 0 up to its interval; shown: values."""
-    agrees = below(label, than, values).agrees
-    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
-
-
-def quotients(values: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
-    """values / base, seed by seed; by 0: not a number, which is within no bound."""
-    return np.divide(values, base, out=np.full_like(values, np.nan), where=base != 0)
 
 
 def megabytes(size_bytes: int) -> str:
@@ -334,15 +274,7 @@ def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> lis
                 "expected": statement.expected.format_map(sizes),
                 "unvalidated": statement.unvalidated,
                 "access_mbps": access_mbps,
-                "figures": [
-                    {"label": f.label, "mean": number(f.mean), "interval": number(f.interval), "unit": f.unit,
-                     "agrees": f.agrees, "text": f.text()} for f in figures
-                ],
+                "figures": [figure.summary() for figure in figures],
                 "agrees": all(figure.agrees for figure in figures),
             })  # fmt: skip
     return rows
-
-
-def number(value: float) -> float | None:
-    """JSON has no word for what is not a number."""
-    return value if math.isfinite(value) else None

@@ -14,6 +14,10 @@
 #define CCA_ID_cubic 3
 #define CCA_ID_bbr 4
 #define CCA_ID_bbr3 5
+#define CCA_ID_rtcp_cubic 6
+#define CCA_ID_rtcp_bbr 7
+#define CCA_ID_rtcp_bbr3 8
+#define CCA_ID_roccet 9
 
 #define CCA_MAX_PARAMS 16u	/* of one algorithm */
 

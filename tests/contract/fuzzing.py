@@ -49,7 +49,8 @@ FLOW = Target(
     largest_input_bytes=1024,
     must_reach=(
         "acks", "slow_starts_left", "drains", "holds", "timeouts", "undone", "silences", "looked_up", "raised",
-        "kept", "tables_taken", "rates_changed",
+        "kept", "tables_taken", "rates_changed", "roccet_launches", "roccet_events",
+        "estimating", "cleared", "probing", "lifted",
     ),
 )  # fmt: skip
 TARGETS = {target.name: target for target in (TEXT, FLOW)}

@@ -29,6 +29,8 @@ ENTRY_POINTS = """
 #include "cubic.h"
 #include "gr_flow.h"
 #include "reno.h"
+#include "roccet.h"
+#include "rtcp.h"
 void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
 { gr_init(s, p, start, d); }
 void unit_on_ack(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack, struct cca_decision *d)
@@ -43,6 +45,12 @@ void unit_grow(struct reno_state *s, struct cca_window *w, u32 acked_pkts)
 void unit_cubic(struct cubic_state *s, const struct cubic_params *p, const struct cca_ack *ack, struct cca_window *w)
 { cubic_on_ack(s, p, ack, w); cubic_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = cubic_ssthresh(s, p, w);
   w->cwnd_pkts = cubic_undo(s, w); }
+void unit_roccet(struct roccet_state *s, const struct roccet_params *p, const struct cca_ack *ack,
+                 struct cca_window *w)
+{ roccet_on_ack(s, p, ack, w); roccet_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = roccet_ssthresh(s, p, w);
+  w->cwnd_pkts = roccet_undo(s, w); }
+void unit_roccet_event(struct roccet_state *s, const struct cca_event *ev)
+{ roccet_on_event(s, ev); }
 void unit_bbr1(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_ack *ack, struct cca_decision *d)
 { bbr1_on_ack(s, p, ack, d); }
 void unit_bbr1_event(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_event *ev,
@@ -52,6 +60,15 @@ void unit_bbr3(struct bbr3_state *s, const struct bbr3_params *p, const struct c
 { bbr3_on_ack(s, p, ack, d); }
 void unit_bbr3_loss(struct bbr3_state *s, const struct bbr3_params *p, const struct cca_loss *loss)
 { bbr3_on_loss(s, p, loss); }
+void unit_rtcp_cubic(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p, struct rtcp_client *c,
+                     const struct cca_ack *ack, struct cca_window *w)
+{ rtcp_cubic_on_ack(s, p, c, ack, w); rtcp_cubic_grow(s, p, c, w, ack->acked_pkts); }
+void unit_rtcp_bbr1(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p, struct rtcp_client *c,
+                    const struct cca_ack *ack, struct cca_decision *d)
+{ rtcp_bbr1_on_ack(s, p, c, ack, d); }
+void unit_rtcp_event(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p, struct rtcp_client *c,
+                     const struct cca_event *ev, struct cca_decision *d)
+{ rtcp_bbr1_on_event(s, p, c, ev, d); }
 """
 
 

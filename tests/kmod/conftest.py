@@ -37,19 +37,20 @@ class Core:
         for function in (self._library.bridge_axis, self._library.bridge_algorithm):
             function.restype = ctypes.c_char_p
         self._library.bridge_level.restype = ctypes.c_uint32
-        self.ids = self._names("bridge_algorithm")
+        self.ids = dict(self._entries("bridge_algorithm"))
         self.max_text_bytes: int = self._library.bridge_max_text_bytes()
 
-    def _names(self, function: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+    def _entries(self, function: str) -> list[tuple[str, int]]:
+        """Names with the algorithm of each, in order; algorithms may share the name of an axis."""
+        found: list[tuple[str, int]] = []
         number = ctypes.c_uint32()
         while name := getattr(self._library, function)(len(found), ctypes.byref(number)):
-            found[name.decode()] = number.value
-        return {name: value for name, value in found.items() if value != TWIN_ID}
+            found.append((name.decode(), number.value))
+        return [(name, value) for name, value in found if value != TWIN_ID]
 
     def axes(self, cca: str) -> list[str]:
         """Names of an algorithm's axes."""
-        return [name for name, number in self._names("bridge_axis").items() if number == self.ids[cca]]
+        return [name for name, number in self._entries("bridge_axis") if number == self.ids[cca]]
 
     def params(self, cca: str) -> list[tuple[str, str, int, int, int, bool]]:
         """Name, unit, minimum, default, maximum and whether tuned, of each parameter."""

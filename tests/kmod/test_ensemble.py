@@ -121,7 +121,10 @@ def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"cca": "vegas"}, "one of the algorithms bbr, bbr3, cubic, gr, reno, got 'vegas'"),
+        (
+            {"cca": "vegas"},
+            "one of the algorithms bbr, bbr3, cubic, gr, reno, roccet, rtcp_bbr, rtcp_bbr3, rtcp_cubic, got 'vegas'",
+        ),
         ({"cca": ["gr"]}, "one of the algorithms"),
         ({"epoch_ms": 0}, "an epoch of 1 to 3600000 ms"),
         ({"epoch_ms": 3_600_001}, "an epoch of 1 to 3600000 ms"),

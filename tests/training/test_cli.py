@@ -9,7 +9,7 @@ import yaml
 from click.testing import CliRunner
 from links import STUDY, write_traces
 
-from emulation.policing.campaign import LEAST_SEEDS
+from emulation.figures import LEAST_SEEDS
 from kmod.ensemble import Ensemble
 from training.cli import evaluate, report, train
 from training.errors import TrainingError
@@ -106,14 +106,18 @@ def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
 
 
-@pytest.mark.parametrize("name", ["search", "robustness", "synthetic", "bound", "scaled", "attainable", "policing"])
+@pytest.mark.parametrize(
+    "name",
+    ["search", "robustness", "synthetic", "bound", "scaled", "attainable", "policing", "roccet", "rtcp", "states"],
+)
 def test_every_report_shows_an_example(name: str) -> None:
     result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)
     assert "Example:" in result.output
 
 
-def test_too_few_seeds_for_an_interval_are_refused() -> None:
-    result = CliRunner().invoke(report, ["policing", "--seeds", str(LEAST_SEEDS - 1)])
+@pytest.mark.parametrize("name", ["policing", "rtcp"])
+def test_too_few_seeds_for_an_interval_are_refused(name: str) -> None:
+    result = CliRunner().invoke(report, [name, "--seeds", str(LEAST_SEEDS - 1)])
     assert result.exit_code == 2
     assert f"'--seeds': {LEAST_SEEDS - 1} is not in the range {LEAST_SEEDS}<=x<=10000" in result.output
 

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from surface import EDGES_US, objective
 
-from training.objective import Pool, Rest, Tally, percentile_us
+from training.objective import Objective, Pool, Rest, Tally, percentile_us
 
 
 def tally(*waits_ms: tuple[int, int], capacity_packets: int | None = None) -> Tally:
@@ -69,6 +72,56 @@ def test_the_percentile_is_the_upper_edge_of_the_bin_it_falls_in() -> None:
 def test_a_run_without_packets_has_no_delay_and_meets_the_target() -> None:
     score = objective().score(pool(tally(capacity_packets=100)))
     assert (score.excess, score.utilization, score.delay_ms) == (0.0, 0.0, 0.0)
+
+
+def with_rival(packets: int, *tallies: Tally) -> Pool:
+    """A pool whose rival delivered so many packets on each."""
+    return pool(*(replace(one, rival_bytes=1500 * packets) for one in tallies))
+
+
+def least_delay(share: float = 0.95) -> Objective:
+    return replace(objective(), goal="delay", goodput_share=share)
+
+
+def test_of_points_with_enough_goodput_the_one_with_less_delay_is_better() -> None:
+    quick, slow = (least_delay().score(with_rival(100, tally((96, ms)))) for ms in (20, 40))
+    assert (quick.excess, slow.excess) == (0, 0)
+    assert quick.rank < slow.rank
+    assert quick.cost == pytest.approx(math.log(1 + 20))
+    assert quick.rival_share == pytest.approx(0.96)
+
+
+def test_goodput_below_the_share_is_missed_by_what_it_lacks_whatever_the_delay() -> None:
+    few, many = (least_delay().score(with_rival(100, tally((n, ms)))) for n, ms in ((76, 1), (96, 900)))
+    assert few.excess == pytest.approx(95 / 76 - 1)
+    assert many.excess == 0
+    assert many.rank < few.rank
+
+
+def test_goodput_is_asked_of_all_epochs_together() -> None:
+    assert least_delay().score(with_rival(100, tally((90, 1)), tally((101, 1)))).feasible
+
+
+def test_goodput_that_differs_between_epochs_has_to_leave_a_margin_of_its_standard_error() -> None:
+    # 192 of 200: 100 and 92 of 100. Residuals 4 each: s = sqrt(2 (16 + 16)) / 200 = 0.04; 0.96 - 0.95 is a quarter.
+    differ = with_rival(100, tally((100, 1)), tally((92, 1)))
+    assert replace(least_delay(), margin_se=0.24).score(differ).feasible
+    assert not replace(least_delay(), margin_se=0.26).score(differ).feasible
+    assert replace(least_delay(), margin_se=3).score(with_rival(100, tally((96, 1)), tally((96, 1)))).feasible
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 900), st.integers(0, 300)), min_size=2, max_size=6),
+       st.data())  # fmt: skip
+def test_a_bound_of_least_delay_is_never_worse_than_what_follows(
+    made: list[tuple[int, int, int]], data: st.DataObject
+) -> None:
+    tallies = [replace(tally((n, ms), capacity_packets=n + 40), rival_bytes=1500 * rival) for n, ms, rival in made]
+    ran = data.draw(st.integers(1, len(tallies) - 1))
+    rest = Rest(len(tallies) - ran, sum(one.capacity_bytes for one in tallies[ran:]))
+    bound, truth = least_delay().score(pool(*tallies[:ran]), rest=rest), least_delay().score(pool(*tallies))
+    assert not bound.complete
+    assert bound.excess <= truth.excess
+    assert (bound.cost or 0) <= (truth.cost or 0)
 
 
 epoch = st.tuples(st.integers(1, 300), st.integers(0, 60), st.integers(1, 900)).map(

@@ -8,6 +8,7 @@ from links import STUDY, study
 
 from training.dds import DdsSearch
 from training.errors import TrainingError
+from training.flows import axes_of
 from training.grid import GridSearch
 from training.settings import load_study, make_search
 
@@ -25,6 +26,27 @@ def test_every_study_that_is_shipped_loads(name: str) -> None:
     loaded = load_study(SHIPPED / name)
     assert loaded.levels.count == 40
     assert [c.queueing_delay_ms for c in loaded.classes] == [50, 100, 200]
+
+
+def test_the_study_of_roccet_has_a_path_in_the_middle_of_each_level_of_rtt() -> None:
+    loaded = load_study(SHIPPED / "roccet.yaml")
+    assert [one.goal for one in loaded.classes] == ["delay", "throughput"]
+    assert load_study(SHIPPED / "roccet-demo.yaml").classes == loaded.classes
+    assert loaded.paths_ms == pytest.approx([20 * 2**0.5, 40 * 2**0.5, 80 * 2**0.5, 160 * 2**0.5])
+    throughput, rtt = axes_of(loaded)
+    assert [rtt.level(round(ms * 1000)) for ms in loaded.paths_ms] == [0, 1, 2, 3]
+    assert (throughput.name, rtt.name) == ("throughput_bytes_per_s", "min_rtt_us")
+    assert len({make_search(loaded, state=n, delay_class=0).budget for n in (0, 64)}) == 1
+
+
+def test_a_second_axis_is_of_algorithms_that_have_two() -> None:
+    with pytest.raises(ValueError, match="expected rtts of an algorithm with two axes, got them for gr"):
+        study(rtts={"count": 2})
+
+
+def test_steps_aimed_at_a_delay_need_a_target() -> None:
+    with pytest.raises(ValueError, match="expected a search without aim where the goal is delay"):
+        study(classes=[{"goal": "delay", "queueing_delay_ms": 50}], search={"kind": "dds", "aim": 0.5})
 
 
 def test_the_shipped_study_spends_at_most_58_evaluations_on_a_state() -> None:

@@ -4,74 +4,30 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from training.reports.judged import (
+    Judged,
+    as_json_option,
+    finish,
+    of_ensemble,
+    threads_option,
+    traces_option,
+)
 from training.reports.policing_command import policing
+from training.reports.roccet_command import roccet
+from training.reports.rtcp_command import rtcp
+from training.reports.states_command import states
 
 if TYPE_CHECKING:
-    from emulation.traces import Recording
-    from kmod.ensemble import Ensemble
-    from training.progress import Terminal
     from training.settings import StudySettings
 
 __all__ = ["report"]
 
 STUDY = Path(__file__).resolve().parents[2] / "configs" / "studies" / "gr.yaml"
-
-_traces = click.option(
-    "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"
-)
-_datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
-_threads = click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-_json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
-_part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
-_file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a report on an ensemble is given: its file, the traces that judge it, threads, the form of the output."""
-
-    file: Path
-    paths: tuple[Path, ...]
-    part: Any
-    datasets: tuple[str, ...]
-    threads: int | None
-    as_json: bool
-
-    @contextmanager
-    def read(self) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
-        """The ensemble, the recordings that judge it, and the terminal that shows how far that is."""
-        from kmod.ensemble import Ensemble
-        from training.commands import recordings_of
-        from training.progress import Terminal
-
-        ensemble = Ensemble.load(self.file)
-        with Terminal(quiet=self.as_json) as terminal:
-            terminal.phase("reading traces", total=1)
-            yield ensemble, of_datasets(recordings_of(self.paths, part=self.part), self.datasets), terminal
-
-
-def _of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of Judged, which it is given as `judged`."""
-    names = [field.name for field in fields(Judged)]
-
-    @wraps(command)
-    def with_judged(**given: Any) -> None:
-        command(judged=Judged(**{name: given.pop(name) for name in names}), **given)
-
-    for option in (_json, _threads, _datasets, _part, _traces, _file):
-        with_judged = option(with_judged)
-    return with_judged
 
 
 @click.group()
@@ -84,43 +40,16 @@ def report() -> None:
     """
 
 
-def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:
-    """Print the table and what came of its line; exit 1 where a row falls short."""
-    short = sum(not row["holds"] for row in rows)
-    if as_json:
-        click.echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
-    else:
-        outcome = "holds" if not short else f"falls short in {short} of {len(rows)}"
-        click.echo("\n".join([*lines, f"{line}: {outcome}"]))
-    if short:
-        sys.exit(1)
-
-
-def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
-    """Those whose dataset's name begins with one of these; no names: all.
-
-    Raises:
-        TrainingError: there are none.
-    """
-    from training.errors import TrainingError
-
-    found = [r for r in recordings if not datasets or r.dataset.startswith(tuple(datasets))]
-    if not found:
-        known = ", ".join(sorted({r.dataset for r in recordings}))
-        raise TrainingError(f"report: expected datasets among {known}, got {', '.join(datasets)}")
-    return found
-
-
 @report.command()
 @click.option("--study", "study_path", type=click.Path(path_type=Path), default=STUDY, help="[configs/studies/gr.yaml]")
-@_traces
+@traces_option
 @click.option("--levels", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all")
 @click.option("--seeds", type=click.IntRange(1), default=10, show_default=True)
 @click.option("--epochs", type=click.IntRange(1), default=20, show_default=True, help="Of each half at most")
 @click.option("--work", type=click.Path(path_type=Path), default=Path("report-search.parts"), show_default=True,
               help="Finished levels are kept here, and not run again")  # fmt: skip
-@_threads
-@_json
+@threads_option
+@as_json_option
 def search(
     *,
     study_path: Path,
@@ -186,7 +115,7 @@ def _search_rows(
 
 
 @report.command()
-@_of_ensemble
+@of_ensemble
 def robustness(*, judged: Judged) -> None:
     """An ensemble on other paths, with loss, in company, and in shorter flows.
 
@@ -212,7 +141,7 @@ def robustness(*, judged: Judged) -> None:
 
 
 @report.command()
-@_of_ensemble
+@of_ensemble
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
 def synthetic(*, judged: Judged, seed: int) -> None:
     """An ensemble on made traces, against the recorded ones they were fitted on.
@@ -242,7 +171,7 @@ def synthetic(*, judged: Judged, seed: int) -> None:
 
 
 @report.command()
-@_of_ensemble
+@of_ensemble
 @click.option("--counts", default="12,8,12", show_default=True, callback=lambda *args: counts_of(args[-1]),
               help="Values of each parameter, log-spaced")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
@@ -296,7 +225,7 @@ def _bound_rows(judged: Judged, *, counts: tuple[int, ...], epochs: int) -> list
 
 
 @report.command()
-@_of_ensemble
+@of_ensemble
 def scaled(*, judged: Judged) -> None:
     """An ensemble against single sets that keep a distance from the target.
 
@@ -324,7 +253,7 @@ def scaled(*, judged: Judged) -> None:
 
 
 @report.command()
-@_of_ensemble
+@of_ensemble
 @click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a level that counts")
 @click.option("--epochs", type=click.IntRange(1), default=30, show_default=True, help="Of a level at most")
 def attainable(*, judged: Judged, least: int, epochs: int) -> None:
@@ -364,3 +293,6 @@ def attainable(*, judged: Judged, least: int, epochs: int) -> None:
 
 
 report.add_command(policing)
+report.add_command(roccet)
+report.add_command(states)
+report.add_command(rtcp)

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,7 @@ def policing(
     Example:
       ccatune report policing --plot policing.png
     """
+    from emulation.figures import statement_lines
     from emulation.policing import judge, load_settings, rates_table, run_campaign
     from emulation.policing.campaign import cases_of, moment_keys
     from training.progress import Terminal
@@ -69,22 +68,13 @@ def policing(
     elif markdown:
         click.echo("\n".join(rates_table(results)))
     else:
-        click.echo("\n".join([*table_of(rows), *NOTES, f"agree in {len(rows) - differing} of {len(rows)}; "
-                              f"{settings.seeds} seeds; files that did not complete: {incomplete}"]))  # fmt: skip
+        lines = statement_lines(access_named(rows), at="access")
+        click.echo("\n".join([*lines, *NOTES, f"agree in {len(rows) - differing} of {len(rows)}; {settings.seeds} "
+                              f"seeds; files that did not complete: {incomplete}"]))  # fmt: skip
     if enforce and differing:
         sys.exit(1)
 
 
-def table_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A paragraph for each statement: its words, then a line for each access rate."""
-    lines = []
-    for _, group in groupby(rows, key=lambda row: row["statement"]):
-        of_rates = list(group)
-        first = of_rates[0]
-        mark = "; unvalidated" if first["unvalidated"] else ""
-        lines.append(f"{first['statement']}  {first['words']} ({first['expected']}{mark})")
-        for row in of_rates:
-            figures = ", ".join(figure["text"] for figure in row["figures"])
-            outcome = "agrees" if row["agrees"] else "differs"
-            lines.append(f"  {row['access_mbps']:>5g} Mbit/s  {outcome}  {figures}")
-    return lines
+def access_named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their access rate in words."""
+    return [{**row, "access": f"{row['access_mbps']:g} Mbit/s"} for row in rows]

@@ -21,6 +21,14 @@ struct EpochTurn {
     std::uint8_t turn;     // enum ens_turn
 };
 
+// What R-TCP takes a flow's rate limiter for, from a time on; RTCP_UNKNOWN: it begins to look for one.
+struct LimitEstimate {
+    std::uint64_t at_us;
+    std::uint64_t bucket_bytes;
+    std::uint64_t bytes_per_s;
+    std::uint8_t kind;     // enum rtcp_class
+};
+
 // What the sender says beside the core's events: for the host of window mode.
 struct HostView {
     std::uint32_t sent_pkts = 0;  // of the connection so far
@@ -43,6 +51,11 @@ public:
     virtual std::uint32_t mode() const { return 0; }
     virtual const std::vector<EpochTurn>& turns() const {
         static const std::vector<EpochTurn> none;
+        return none;
+    }
+
+    virtual const std::vector<LimitEstimate>& limits() const {
+        static const std::vector<LimitEstimate> none;
         return none;
     }
 

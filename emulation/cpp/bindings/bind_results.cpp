@@ -57,6 +57,21 @@ void add_transfers(Dict& out, const FlowResult& flow) {
     out["transfer_size_pkts"] = owned(std::move(size_pkts));
 }
 
+void add_limits(Dict& out, const FlowResult& flow) {
+    std::vector<std::uint64_t> at, bucket, rate;
+    std::vector<std::uint32_t> kind;
+    for (const LimitEstimate& l : flow.limits) {
+        at.push_back(l.at_us);
+        bucket.push_back(l.bucket_bytes);
+        rate.push_back(l.bytes_per_s);
+        kind.push_back(l.kind);
+    }
+    out["limit_at_us"] = owned(std::move(at));
+    out["limit_bucket_bytes"] = owned(std::move(bucket));
+    out["limit_bytes_per_s"] = owned(std::move(rate));
+    out["limit_kind"] = owned(std::move(kind));
+}
+
 Dict flow_dict(const FlowResult& flow) {
     std::vector<std::uint64_t> at, measured;
     std::vector<std::uint32_t> epoch, state, turn;
@@ -78,6 +93,7 @@ Dict flow_dict(const FlowResult& flow) {
     out["complete_s"] = flow.complete_s;
     out["rtt_hist"] = owned(flow.rtt_hist);
     add_transfers(out, flow);
+    add_limits(out, flow);
     out["turn_at_us"] = owned(std::move(at));
     out["turn_measured_bytes_per_s"] = owned(std::move(measured));
     out["turn_epoch"] = owned(std::move(epoch));
@@ -118,6 +134,7 @@ Dict series_dict(const SimulationResult& r) {
     column("capacity_mbps", &SeriesPoint::capacity_mbps);
     column("rate_mbps", &SeriesPoint::rate_mbps);
     column("rtt_ms", &SeriesPoint::rtt_ms);
+    column("smoothed_rtt_ms", &SeriesPoint::smoothed_rtt_ms);
     column("queue_pkts", &SeriesPoint::queue_pkts);
     column("queueing_delay_ms", &SeriesPoint::queueing_delay_ms);
     column("cwnd_pkts", &SeriesPoint::cwnd_pkts);

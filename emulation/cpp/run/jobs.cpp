@@ -7,6 +7,8 @@
 #include "algorithms/cubic_algorithm.hpp"
 #include "algorithms/gr_algorithm.hpp"
 #include "algorithms/reno_algorithm.hpp"
+#include "algorithms/roccet_algorithm.hpp"
+#include "algorithms/rtcp_algorithm.hpp"
 
 namespace ccatune {
 
@@ -48,11 +50,19 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
     if (flow.cca == "cubic")
         return std::make_unique<CubicAlgorithm>(CubicCore(params_of<cubic_params>(flow.cca, flow.params)));
+    if (flow.cca == "roccet")
+        return std::make_unique<RoccetAlgorithm>(RoccetCore(params_of<roccet_params>(flow.cca, flow.params)));
     if (flow.cca == "bbr")
         return std::make_unique<Bbr1Algorithm>(params_of<bbr1_params>(flow.cca, flow.params), mix(hash));
     if (flow.cca == "bbr3")
         return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
-    throw std::invalid_argument("cca: expected gr, reno, cubic, bbr, bbr3 or fixed, got " + flow.cca);
+    if (flow.cca == "rtcp_cubic")
+        return std::make_unique<RtcpCubicAlgorithm>(RtcpCubicCore(params_of<rtcp_params>(flow.cca, flow.params)));
+    if (flow.cca == "rtcp_bbr")
+        return std::make_unique<RtcpBbr1Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash));
+    if (flow.cca == "rtcp_bbr3")
+        return std::make_unique<RtcpBbr3Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash));
+    throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);
 }
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {

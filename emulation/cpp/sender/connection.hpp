@@ -44,6 +44,8 @@ public:
     std::uint32_t acked_pkts() const { return board_.una(); }
     bool is_complete() const { return board_.una() == size_pkts_; }
     Duration last_rtt() const { return Duration::from_us(last_rtt_us_); }
+    // RFC 6298; 0 without a sample.
+    Duration smoothed_rtt() const { return Duration::from_us(rto_.srtt_us()); }
 
 protected:
     Connection(std::uint32_t flow, std::unique_ptr<Algorithm> algorithm, std::uint32_t size_pkts)

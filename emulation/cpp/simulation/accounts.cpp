@@ -56,6 +56,7 @@ void Accounts::sample(Instant now) {
         const cca_decision& d = flow.sender.algorithm().decision();
         const double rate = static_cast<double>(take_delivered(flow)) * kWireBytes * 8e-6 / span.s();
         result_.series.push_back({now.s(), capacity, rate, flow.sender.last_rtt().s() * 1e3,
+                                  flow.sender.smoothed_rtt().s() * 1e3,
                                   static_cast<double>(parts_.link.queued()), last_delay_.s() * 1e3,
                                   static_cast<double>(d.cwnd_pkts), static_cast<double>(d.pacing_bytes_per_s) * 8e-6,
                                   static_cast<double>(resent - flow.sampled_resent_pkts), id,
@@ -108,6 +109,7 @@ FlowResult Accounts::result_of(Flow& flow) const {
     r.all_sent_pkts = counters.sent;
     r.transfers = flow.application.results();
     r.turns = flow.sender.algorithm().turns();
+    r.limits = flow.sender.algorithm().limits();
     r.rtt_hist.assign(flow.rtt_hist->counts().begin(), flow.rtt_hist->counts().end());
     return r;
 }

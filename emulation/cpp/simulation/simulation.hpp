@@ -66,6 +66,7 @@ struct FlowResult {
     std::vector<TransferResult> transfers;  // those that have begun
     std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
     std::vector<EpochTurn> turns;
+    std::vector<LimitEstimate> limits;
 };
 
 struct WindowResult {
@@ -75,7 +76,8 @@ struct WindowResult {
 };
 
 struct SeriesPoint {
-    double time_s, capacity_mbps, rate_mbps, rtt_ms, queue_pkts, queueing_delay_ms, cwnd_pkts, pacing_mbps;
+    double time_s, capacity_mbps, rate_mbps, rtt_ms, smoothed_rtt_ms, queue_pkts, queueing_delay_ms;
+    double cwnd_pkts, pacing_mbps;
     double retransmitted_pkts;  // since the point before
     std::uint32_t flow, mode;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUBIC, BBRv1 and BBRv3 for flow_target.c: each takes every event that GR takes,
- * and must keep its window and its rate within their bounds. BBR has a second flow
- * in memory that held other things, which must decide the same.
+ * CUBIC, ROCCET, BBRv1 and BBRv3 for flow_target.c: each takes every event that GR
+ * takes, and must keep its window and its rate within their bounds. ROCCET and BBR
+ * have a second flow in memory that held other things, which must decide the same.
  */
 #ifndef TESTS_BASE_FLOWS_H
 #define TESTS_BASE_FLOWS_H
@@ -11,6 +11,9 @@
 #include "bbr3.h"
 #include "cubic.h"
 #include "fuzz.h"
+#include "roccet.h"
+
+static struct counter base_counters[] = { { "roccet_launches", 0 }, { "roccet_events", 0 } };
 
 struct base_flows {
 	struct cubic_params cubic_params;
@@ -21,6 +24,9 @@ struct base_flows {
 	struct bbr3_state bbr3, bbr3_twin;
 	struct cca_window window;
 	struct cca_decision d1, d3;
+	struct roccet_params roccet_params;
+	struct roccet_state roccet, roccet_twin;
+	struct cca_window roccet_window, roccet_twin_window;
 };
 
 /* A parameter at an end of its range, by the bits of flags; else its default. */
@@ -35,6 +41,24 @@ static void base_params(void *params, u32 id, u32 flags)
 		if ((flags >> i % 8) & 1)
 			cca_param_set(params, i, flags & 1 ? spec->min : spec->max);
 	}
+}
+
+static void base_check_roccet(const struct base_flows *b)
+{
+	const struct roccet_state *s = &b->roccet;
+
+	PROPERTY(b->roccet_window.cwnd_pkts <= CCA_MAX_PKTS);
+	PROPERTY(b->roccet_window.cwnd_pkts == b->roccet_twin_window.cwnd_pkts);
+	PROPERTY(b->roccet_window.ssthresh_pkts == b->roccet_twin_window.ssthresh_pkts);
+	PROPERTY(b->roccet_window.credit_pkts == b->roccet_twin_window.credit_pkts);
+	PROPERTY(s->min_rtt_us <= CCA_MAX_RTT_US && s->srtt_us_q3 <= 8 * CCA_MAX_RTT_US);
+	PROPERTY((s->min_rtt_us != 0) == (s->srtt_us_q3 != 0));
+	PROPERTY(s->jitter_us_q4 <= 16 * CCA_MAX_RTT_US + 8);
+	PROPERTY(s->srrtt_q16 <= ROCCET_MAX_SHARE_Q16);
+	PROPERTY(s->windows_q8 <= ROCCET_MAX_SUM_Q8 && s->acked_q8 <= ROCCET_MAX_SUM_Q8);
+	PROPERTY(s->phase <= ROCCET_ORBITER);
+	PROPERTY(s->cubic.w_max_pkts <= CCA_MAX_PKTS);
+	PROPERTY(s->episode_lost_pkts <= 2 * CCA_MAX_PKTS);
 }
 
 static void base_check(const struct base_flows *b)
@@ -55,6 +79,7 @@ static void base_check(const struct base_flows *b)
 	PROPERTY(b->window.cwnd_pkts <= CCA_MAX_PKTS);
 	PROPERTY(b->cubic.acks_per_pkt >= CUBIC_LEAST_ACKS);
 	PROPERTY(b->cubic.k_q10s < 1u << 21);
+	base_check_roccet(b);
 }
 
 static void base_open(struct base_flows *b, const struct cca_start *start, u32 flags)
@@ -64,17 +89,52 @@ static void base_open(struct base_flows *b, const struct cca_start *start, u32 f
 	memset(&b->bbr1_twin, 0x5a, sizeof(b->bbr1_twin));
 	memset(&b->bbr3_twin, 0x5a, sizeof(b->bbr3_twin));
 	base_params(&b->cubic_params, CCA_ID_cubic, flags);
+	base_params(&b->roccet_params, CCA_ID_roccet, flags);
 	base_params(&b->bbr1_params, CCA_ID_bbr, flags);
 	base_params(&b->bbr3_params, CCA_ID_bbr3, flags);
 	cubic_init(&b->cubic, &b->cubic_params, start);
 	b->window.cwnd_pkts = cca_min_u32(start->cwnd_pkts, CCA_MAX_PKTS);
 	b->window.ssthresh_pkts = 0x7fffffffu;
 	b->window.credit_pkts = 0;
+	memset(&b->roccet_twin, 0x5a, sizeof(b->roccet_twin));
+	roccet_init(&b->roccet, &b->roccet_params, start);
+	roccet_init(&b->roccet_twin, &b->roccet_params, start);
+	b->roccet_window = b->window;
+	b->roccet_twin_window = b->window;
 	bbr1_init(&b->bbr1, &b->bbr1_params, start, flags, &b->d1);
 	bbr1_init(&b->bbr1_twin, &b->bbr1_params, start, flags, &other);
 	bbr3_init(&b->bbr3, &b->bbr3_params, start, flags, &b->d3);
 	bbr3_init(&b->bbr3_twin, &b->bbr3_params, start, flags, &other);
 	base_check(b);
+}
+
+/* Window mode: what one ACK does. A host in recovery has the window itself. */
+static void roccet_send_ack(struct roccet_state *s, const struct roccet_params *p,
+			    struct cca_window *w, const struct cca_ack *ack)
+{
+	struct cca_window before = *w;
+	u32 launches = s->launches, events = s->events;
+
+	if (ack->lost_pkts) {
+		w->ssthresh_pkts = roccet_ssthresh(s, p, w);
+		PROPERTY(w->cwnd_pkts == before.cwnd_pkts && w->ssthresh_pkts >= CUBIC_MIN_CWND_PKTS);
+		w->cwnd_pkts = cca_min_u32(w->cwnd_pkts, w->ssthresh_pkts);
+		before = *w;
+	}
+	roccet_on_ack(s, p, ack, w);
+	base_counters[0].count += s->launches - launches;
+	base_counters[1].count += s->events - events;
+	PROPERTY(w->cwnd_pkts <= cca_max_u32(before.cwnd_pkts, CUBIC_MIN_CWND_PKTS));
+	if (s->in_recovery) {
+		PROPERTY(w->cwnd_pkts == before.cwnd_pkts);
+		PROPERTY(w->ssthresh_pkts == before.ssthresh_pkts ||
+			 (s->ignores && w->ssthresh_pkts < before.ssthresh_pkts));
+		return;
+	}
+	before = *w;
+	roccet_grow(s, p, w, ack->acked_pkts);
+	PROPERTY(w->cwnd_pkts >= before.cwnd_pkts);
+	PROPERTY(!s->drains || w->cwnd_pkts == before.cwnd_pkts);
 }
 
 static void base_lose(struct base_flows *b, const struct cca_ack *ack)
@@ -101,6 +161,8 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 		base_lose(b, ack);
 	cubic_on_ack(&b->cubic, &b->cubic_params, ack, &b->window);
 	cubic_grow(&b->cubic, &b->cubic_params, &b->window, ack->acked_pkts);
+	roccet_send_ack(&b->roccet, &b->roccet_params, &b->roccet_window, ack);
+	roccet_send_ack(&b->roccet_twin, &b->roccet_params, &b->roccet_twin_window, ack);
 	bbr1_on_ack(&b->bbr1, &b->bbr1_params, ack, &b->d1);
 	bbr1_on_ack(&b->bbr1_twin, &b->bbr1_params, ack, &other);
 	PROPERTY(other.cwnd_pkts == b->d1.cwnd_pkts);
@@ -112,6 +174,16 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 	base_check(b);
 }
 
+static void roccet_send_event(struct roccet_state *s, struct cca_window *w,
+			      const struct cca_event *ev)
+{
+	if (ev->kind == CCA_UNDO)
+		w->cwnd_pkts = cca_min_u32(roccet_undo(s, w), CCA_MAX_PKTS);
+	else if (ev->kind == CCA_TIMEOUT)
+		w->cwnd_pkts = 1;
+	roccet_on_event(s, ev);
+}
+
 static void base_send_event(struct base_flows *b, const struct cca_event *ev)
 {
 	struct cca_decision other = { 0, 0 };
@@ -119,6 +191,8 @@ static void base_send_event(struct base_flows *b, const struct cca_event *ev)
 	if (ev->kind == CCA_UNDO)
 		b->window.cwnd_pkts = cca_min_u32(cubic_undo(&b->cubic, &b->window), CCA_MAX_PKTS);
 	cubic_on_event(&b->cubic, ev);
+	roccet_send_event(&b->roccet, &b->roccet_window, ev);
+	roccet_send_event(&b->roccet_twin, &b->roccet_twin_window, ev);
 	bbr1_on_event(&b->bbr1, &b->bbr1_params, ev, &b->d1);
 	bbr1_on_event(&b->bbr1_twin, &b->bbr1_params, ev, &other);
 	PROPERTY(other.cwnd_pkts == b->d1.cwnd_pkts);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fuzz target: a flow under GR with its epoch clock and tables that come and
- * go, and Reno, CUBIC and both versions of BBR beside it, under any sequence of
- * events that a host could send, also one that does not keep to the contract.
+ * go, and Reno, CUBIC, ROCCET, both versions of BBR and R-TCP over them beside
+ * it, under any sequence of events that a host could send, also one that does not keep to the contract.
  *
  * An input is a program: parameters and a start, then operations of a byte and
  * its operands. Operands are read where they are used; an input that ends gives
@@ -21,19 +21,22 @@
 #include "gr_flow.h"
 #include "made_text.h"
 #include "reno.h"
+#include "rtcp_flows.h"
 
 #define TABLES 8u
 #define MAX_OPERATIONS 400u
 
 enum reached {
 	INPUTS, ACKS, SLOW_STARTS_LEFT, DRAINS, HOLDS, TIMEOUTS, UNDONE, SILENCES, LOOKED_UP,
-	RAISED, KEPT, TABLES_TAKEN, RATES_CHANGED, REACHED,
+	RAISED, KEPT, TABLES_TAKEN, RATES_CHANGED, ESTIMATING, LIMITED, CLEARED, PROBING, LIFTED,
+	REACHED,
 };
 
 static struct counter counters[REACHED] = {
 	{ "inputs", 0 }, { "acks", 0 }, { "slow_starts_left", 0 }, { "drains", 0 }, { "holds", 0 },
 	{ "timeouts", 0 }, { "undone", 0 }, { "silences", 0 }, { "looked_up", 0 }, { "raised", 0 },
-	{ "kept", 0 }, { "tables_taken", 0 }, { "rates_changed", 0 },
+	{ "kept", 0 }, { "tables_taken", 0 }, { "rates_changed", 0 }, { "estimating", 0 },
+	{ "limited", 0 }, { "cleared", 0 }, { "probing", 0 }, { "lifted", 0 },
 };
 
 static struct ens_table tables[TABLES];
@@ -43,6 +46,7 @@ static void print_reached(void)
 	u32 i;
 
 	print_counters(counters, REACHED);
+	print_counters(base_counters, CCA_COUNT_OF(base_counters));
 	for (i = 0; i < TABLES; i++)
 		free(tables[i].values);
 }
@@ -124,6 +128,7 @@ struct run {
 	struct reno_state reno;
 	struct cca_window window;
 	struct base_flows base;
+	struct rtcp_flows rtcp;
 	u64 generation;
 	u32 states;			/* of the table that the last turn saw; 0: none */
 };
@@ -179,6 +184,15 @@ static void count_ack(const struct run *r, u8 mode_before, u64 rate_before)
 		counters[turns[r->a->turn]].count++;
 }
 
+static void count_rtcp(struct rtcp_reached reached)
+{
+	counters[ESTIMATING].count += reached.estimating;
+	counters[LIMITED].count += reached.limited;
+	counters[CLEARED].count += reached.cleared;
+	counters[PROBING].count += reached.probing;
+	counters[LIFTED].count += reached.lifted;
+}
+
 static void send_ack(struct run *r)
 {
 	struct cca_decision other = { 0, 0 };
@@ -198,6 +212,7 @@ static void send_ack(struct run *r)
 	if (r->ack.lost_pkts)
 		r->window.ssthresh_pkts = reno_ssthresh(&r->reno, &r->window);
 	base_send_ack(&r->base, &r->ack);
+	count_rtcp(rtcp_send_ack(&r->rtcp, &r->ack));
 	check_flow(r);
 	count_ack(r, mode, rate);
 	r->ack.lost_pkts = 0;
@@ -219,6 +234,7 @@ static void send_event(struct run *r, u32 kind)
 	gr_flow_on_event(r->b, &ev, &other);
 	check_same(&r->d, &other);
 	base_send_event(&r->base, &ev);
+	rtcp_send_event(&r->rtcp, &ev);
 	if (ev.kind == CCA_TIMEOUT) {
 		counters[TIMEOUTS].count++;
 		r->window.cwnd_pkts = 1;
@@ -384,6 +400,7 @@ static void open_run(struct run *r, struct program *p)
 	r->ack.delivered_pkts = start.delivered_pkts;
 	r->ack.mss_bytes = start.mss_bytes;
 	base_open(&r->base, &start, flags);
+	rtcp_open(&r->rtcp, &start, flags);
 	reno_init(&r->reno);
 	r->window.cwnd_pkts = cca_min_u32(start.cwnd_pkts, CCA_MAX_PKTS);
 	r->window.ssthresh_pkts = 0x7fffffffu;

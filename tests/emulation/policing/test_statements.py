@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulation.figures import above, below, interval_of, student_t95, within
 from emulation.policing import STATEMENTS, PolicingSettings, judge
 from emulation.policing.campaign import Case, Files, Moments, Results, cases_of, moment_keys
-from emulation.policing.statements import above, below, interval_of, student_t95, within
 
 SIZES = (500_000, 1_000_000, 2_000_000, 32_000_000)
 SMALL, FIRST, SECOND, LAST = SIZES

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+"""What R-TCP 2026 says of itself, beside what R-TCP does in the simulator."""
+
+from emulation.rtcp.campaign import KINDS, Kind, Part, Results, parts_of, run_part, summary_of
+from emulation.rtcp.settings import RtcpSettings, load_settings
+from emulation.rtcp.statements import STATEMENTS, judge
+from emulation.rtcp.tables import files_table, map_table
+
+__all__ = [
+    "KINDS",
+    "STATEMENTS",
+    "Kind",
+    "Part",
+    "Results",
+    "RtcpSettings",
+    "files_table",
+    "judge",
+    "load_settings",
+    "map_table",
+    "parts_of",
+    "run_part",
+    "summary_of",
+]

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: MIT
+"""Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns.
+
+    limited     sender -> policer (R, B) -> access link -> jitter -> receiver
+    unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
+
+A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
+
+    retransmission_rate   segments sent again over segments sent
+    goodput_mbps          of a file its size over the time to its last ACK, of a download what arrived
+    complete              1: all that there was to send was acknowledged, as far as it has an end
+    triggered             1: detection began (equation 2)
+    ever_limited, limited 1: classified at any time, and at the end
+    bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
+
+A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
+the recorded traces that are evenly spread over their time; a trace that ends begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.path import GilbertElliott, Jitter, Policer
+from emulation.qos import QoS
+from emulation.rtcp.settings import Limited, RtcpSettings
+from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
+from emulation.simulator import simulate_many
+from emulation.traces import Recording
+
+__all__ = [
+    "COLUMNS", "KINDS", "PAIRS", "Kind", "Part", "Results", "parts_of", "run_part", "scenarios_of",
+    "summary_of",
+]  # fmt: skip
+
+Kind = Literal["files", "detection", "map", "patterns"]
+Values = NDArray[np.float64]
+
+KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns")
+PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
+DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Table 8 has these two
+EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
+WIRE = 1500 / MSS_BYTES
+COLUMNS = (
+    "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
+    "rate_mbps",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """Runs that are kept together: of a kind, at a place, of an algorithm; value is what else tells them apart."""
+
+    kind: Kind
+    place: str
+    cca: Cca
+    value: str
+
+    @property
+    def name(self) -> str:
+        """What a journal keeps it under: a-z, 0-9 and dashes."""
+        return f"{self.kind}-{self.place}-{self.cca}-{self.value}".replace("_", "-").replace(".", "p")
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Columns of the parts that were run; recorded: whether the traces were."""
+
+    settings: RtcpSettings
+    parts: dict[Part, dict[str, list[float | None]]]
+    recorded: bool = False
+
+    def column(self, part: Part, name: str) -> Values:
+        """float [runs]; not a number where there is none."""
+        return np.array([np.nan if value is None else value for value in self.parts[part][name]])
+
+    def has(self, kind: Kind) -> bool:
+        """Whether that kind was run."""
+        return any(part.kind == kind for part in self.parts)
+
+
+def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part]:
+    """What is to be run, in this order."""
+    files = [
+        Part("files", place, cca, str(size))
+        for place in settings.limited for pair in PAIRS.items() for cca in pair for size in settings.sizes_bytes
+    ]  # fmt: skip
+    detection = [Part("detection", place, cca, "limited") for place in settings.limited for cca in DETECTORS]
+    for place, unlimited in settings.unlimited.items():
+        values = ("unlimited", "eager") if unlimited.moving else ("unlimited",)
+        detection += [Part("detection", place, cca, value) for cca in DETECTORS for value in values]
+    grid = [
+        Part("map", f"{bucket}", "rtcp_bbr", f"{rate:g}")
+        for bucket in settings.map.buckets_bytes for rate in settings.map.rates_mbps
+    ]  # fmt: skip
+    patterns = [Part("patterns", name, cca, "objects") for name in settings.patterns for cca in PAIRS.values()]
+    return [part for part in [*files, *detection, *grid, *patterns] if part.kind in kinds]
+
+
+def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = ()) -> list[Scenario]:
+    """A part's runs. recordings: of its place, where that has no limit."""
+    if part.kind == "files":
+        return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
+    if part.kind == "patterns":
+        return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
+    if part.kind == "map":
+        return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
+    if part.value == "limited":
+        return [_limited_download(settings, part, seed=seed) for seed in range(settings.runs)]
+    return [_unlimited_download(settings, part, recordings, seed=seed) for seed in range(settings.runs)]
+
+
+def run_part(
+    settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = (), *, threads: int | None = None
+) -> dict[str, list[float | None]]:
+    """COLUMNS of a part, a value a run, as JSON data."""
+    scenarios = scenarios_of(settings, part, recordings)
+    rows = [_row(s, qos) for s, qos in zip(scenarios, simulate_many(scenarios, threads=threads), strict=True)]
+    return {name: [row[name] for row in rows] for name in COLUMNS}
+
+
+# --- scenarios -------------------------------------------------------------------------------------------------------
+
+
+def _limited_link(settings: RtcpSettings, policer: Policer, *, rtt_ms: float, access_mbps: float) -> LinkSpec:
+    return LinkSpec(
+        rate_mbps=access_mbps,
+        rtt_ms=rtt_ms,
+        buffer_pkts=settings.buffer_pkts,
+        before=(policer,),
+        behind=(Jitter(max_ms=settings.jitter_ms),),
+    )
+
+
+def _at(settings: RtcpSettings, place: Limited, *, access: int = 0) -> LinkSpec:
+    rates = settings.access_mbps
+    return _limited_link(settings, place.policer, rtt_ms=place.rtt_ms, access_mbps=rates[access % len(rates)])
+
+
+def _file(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    place, size = settings.limited[part.place], int(part.value)
+    flow = FlowSpec(cca=part.cca, size_bytes=size)
+    most_s = 4 * size * 8e-6 / place.rate_mbps + 30
+    return Scenario(name=part.name, link=_at(settings, place), flows=(flow,), duration_s=most_s, seed=seed)
+
+
+def _pattern(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    pattern = settings.patterns[part.place]
+    place = settings.limited[pattern.limited]
+    flow = FlowSpec(cca=part.cca, transfers=pattern.transfers)
+    size = sum(transfer.size_bytes * transfer.count for transfer in pattern.transfers)
+    idle_s = sum(transfer.gap_s * transfer.count for transfer in pattern.transfers)
+    most_s = 4 * size * 8e-6 / place.rate_mbps + idle_s + 30
+    return Scenario(name=part.name, link=_at(settings, place), flows=(flow,), duration_s=most_s, seed=seed)
+
+
+def _of_map(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    policer = Policer(rate_mbps=float(part.value), bucket_bytes=int(part.place))
+    link = _limited_link(settings, policer, rtt_ms=settings.map.rtt_ms, access_mbps=max(settings.access_mbps))
+    flows = (FlowSpec(cca=part.cca),)
+    return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
+
+
+def _limited_download(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    link, flows = _at(settings, settings.limited[part.place], access=seed), (FlowSpec(cca=part.cca),)
+    return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
+
+
+def _unlimited_download(settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, seed: int) -> Scenario:
+    recording, start_ms = _place_of(recordings, share=seed / settings.runs)
+    buffers = settings.buffers_pkts
+    lossy = seed // len(buffers) % 2 == 1
+    behind = (Jitter(max_ms=settings.jitter_ms), *((GilbertElliott(**settings.burst.model_dump()),) if lossy else ()))
+    link = LinkSpec(
+        trace=recording.trace,
+        start_ms=start_ms,
+        rtt_ms=settings.unlimited[part.place].rtt_ms,
+        buffer_pkts=buffers[seed % len(buffers)],
+        behind=behind,
+    )
+    flows = (FlowSpec(cca=part.cca, params=EAGER if part.value == "eager" else {}),)
+    return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
+
+
+def _place_of(recordings: Sequence[Recording], *, share: float) -> tuple[Recording, int]:
+    """Where that share of all recorded time is: a recording, and the ms in it."""
+    ends_s = list(accumulate(recording.duration_s for recording in recordings))
+    at_s = share * ends_s[-1]
+    index = min(int(np.searchsorted(ends_s, at_s, side="right")), len(recordings) - 1)
+    return recordings[index], int(1000 * (at_s - ends_s[index] + recordings[index].duration_s))
+
+
+# --- what came out ---------------------------------------------------------------------------------------------------
+
+
+def _row(scenario: Scenario, qos: QoS) -> dict[str, float | None]:
+    flow, spec = qos.flows[0], scenario.flows[0]
+    found = [limit for limit in flow.limits if limit.kind != "unknown"]
+    last = found[-1] if found else None
+    goodput_mbps = flow.goodput_mbps
+    if spec.size_bytes is not None:
+        goodput_mbps = spec.size_bytes * 8e-6 / (flow.complete_s or scenario.duration_s)
+    return {
+        "retransmission_rate": flow.retransmission_rate,
+        "goodput_mbps": goodput_mbps,
+        "complete": float(not spec.plan or flow.complete_s is not None),
+        "triggered": float(bool(flow.limits)),
+        "ever_limited": float(bool(found)),
+        "limited": float(last is not None and last.kind == "limited"),
+        "bucket_bytes": None if last is None else last.bucket_bytes * WIRE,
+        "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
+    }
+
+
+def summary_of(results: Results) -> list[dict[str, Any]]:
+    """Means of each part, as JSON data."""
+    rows = []
+    for part in results.parts:
+        columns = {name: results.column(part, name) for name in COLUMNS}
+        means = {name: float(np.nanmean(v)) if np.isfinite(v).any() else None for name, v in columns.items()}
+        rows.append({"kind": part.kind, "place": part.place, "cca": part.cca, "value": part.value,
+                     "runs": len(columns["complete"]), **means})  # fmt: skip
+    return rows

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""The campaign's figures as text: files by operator, and the map of buckets that were found."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emulation.rtcp.campaign import PAIRS, Part, Results
+from emulation.rtcp.statements import NAMES, errors, rate
+
+__all__ = ["files_table", "map_table"]
+
+
+def files_table(results: Results) -> list[str]:
+    """Lines of Markdown: mean retransmission rates in percent, plain > R-TCP, a row an operator and base algorithm."""
+    settings = results.settings
+    first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
+    lines = [_row("operator", "algorithm", f"{first} MB", *others), _row(*["---"] * (2 + len(settings.sizes_bytes)))]
+    for place in settings.limited:
+        for plain, capped in PAIRS.items():
+            cells = [
+                " > ".join(f"{100 * rate(results, place, cca, size).mean():.1f}" for cca in (plain, capped))
+                for size in settings.sizes_bytes
+            ]
+            lines.append(_row(place, NAMES[plain], *cells))
+    return lines
+
+
+def map_table(results: Results) -> list[str]:
+    """Lines of Markdown: the mean error of R in percent, a row an R, a column a B; a dash: not found in every run."""
+    grid = results.settings.map
+    first, *others = (f"{bucket / 1000:g}" for bucket in grid.buckets_bytes)
+    lines = [_row("R, Mbit/s", f"B {first} kB", *others), _row(*["---"] * (1 + len(grid.buckets_bytes)))]
+    for mbps in grid.rates_mbps:
+        cells = [_error(results, Part("map", f"{bucket}", "rtcp_bbr", f"{mbps:g}")) for bucket in grid.buckets_bytes]
+        lines.append(_row(f"{mbps:g}", *cells))
+    return lines
+
+
+def _error(results: Results, part: Part) -> str:
+    of_r = errors(results, part, truth=(int(part.place), float(part.value)))[1]
+    return "-" if len(of_r) < results.settings.map.runs else f"{100 * np.mean(of_r):.1f}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"

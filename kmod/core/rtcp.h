@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * R-TCP over CUBIC and both versions of BBR: R-TCP 2026, sections 4.4 and 5. What it does is in
+ * rtcp_cap.h, what it knows in rtcp_detect.h and rtcp_fit.h; here is where it takes hold.
+ *
+ *   rtcp_cubic   CUBIC's window, and the ssthresh that a loss leaves, stay within the cap
+ *   rtcp_bbr     BBR's pacing does; its own policer detector (bbr1_lt.h) is reset when
+ *   rtcp_bbr3    equation 13 first holds, and off from the first classification on, for good
+ *
+ * The base algorithm learns nothing of the cap, but by what its ACKs show. Each takes its
+ * events behind R-TCP, and runs at its own defaults unless the host says otherwise.
+ *
+ * The client is the host's: one for each connection, or shared by the flows to it, under the
+ * host's lock. It has to outlive its flows, each of which leaves with rtcp_flow_rests().
+ */
+#ifndef CCA_RTCP_H
+#define CCA_RTCP_H
+
+#include "bbr1.h"
+#include "bbr3.h"
+#include "cubic.h"
+#include "rtcp_cap.h"
+
+/* --- CUBIC ------------------------------------------------------------------------------ */
+
+struct rtcp_cubic_params {
+	struct rtcp_params rtcp;
+	struct cubic_params base;
+};
+
+struct rtcp_cubic_state {
+	struct cubic_state base;
+	struct rtcp_flow flow;
+};
+
+CCA_FN void rtcp_cubic_bound(const struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			     const struct rtcp_client *c, struct cca_window *w)
+{
+	w->cwnd_pkts = cca_min_u32(w->cwnd_pkts, rtcp_cap_pkts(&s->flow, c, &p->rtcp));
+}
+
+CCA_FN void rtcp_cubic_params_init(struct rtcp_cubic_params *p)
+{
+	cca_params_init(&p->rtcp, CCA_ID_rtcp_cubic);
+	cca_params_init(&p->base, CCA_ID_cubic);
+}
+
+CCA_FN void rtcp_cubic_init(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			    struct rtcp_client *c, const struct cca_start *start)
+{
+	cubic_init(&s->base, &p->base, start);
+	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_starts(&s->flow, c, start->now_us);
+}
+
+CCA_FN void rtcp_cubic_on_ack(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			      struct rtcp_client *c, const struct cca_ack *ack,
+			      struct cca_window *w)
+{
+	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
+	cubic_on_ack(&s->base, &p->base, ack, w);
+	rtcp_cubic_bound(s, p, c, w);
+}
+
+CCA_FN void rtcp_cubic_grow(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			    const struct rtcp_client *c, struct cca_window *w, u32 acked_pkts)
+{
+	cubic_grow(&s->base, &p->base, w, acked_pkts);
+	rtcp_cubic_bound(s, p, c, w);
+}
+
+CCA_FN u32 rtcp_cubic_ssthresh(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			       const struct rtcp_client *c, struct cca_window *w)
+{
+	u32 ssthresh_pkts = cubic_ssthresh(&s->base, &p->base, w);
+
+	return cca_min_u32(ssthresh_pkts, rtcp_cap_pkts(&s->flow, c, &p->rtcp));
+}
+
+CCA_FN u32 rtcp_cubic_undo(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+			   const struct rtcp_client *c, const struct cca_window *w)
+{
+	return cca_min_u32(cubic_undo(&s->base, w), rtcp_cap_pkts(&s->flow, c, &p->rtcp));
+}
+
+CCA_FN void rtcp_cubic_on_event(struct rtcp_cubic_state *s, const struct rtcp_cubic_params *p,
+				struct rtcp_client *c, const struct cca_event *ev)
+{
+	rtcp_on_event(&s->flow, c, &p->rtcp, ev);
+	cubic_on_event(&s->base, ev);
+}
+
+/* --- BBR version 1 ------------------------------------------------------------------------- */
+
+struct rtcp_bbr1_params {
+	struct rtcp_params rtcp;
+	struct bbr1_params base;
+};
+
+struct rtcp_bbr1_state {
+	struct bbr1_state base;
+	struct rtcp_flow flow;
+};
+
+/* Section 4.4. Off for the rest of the flow, even if the limit proves to be none. */
+CCA_FN void rtcp_bbr1_police(struct rtcp_bbr1_state *s, const struct rtcp_client *c)
+{
+	if (c->kind != RTCP_UNKNOWN && !s->base.lt.off)
+		bbr1_use_long_term(&s->base, false);
+	else if (c->reduced && !s->flow.policer_reset && !s->base.lt.off)
+		bbr1_use_long_term(&s->base, true);
+	s->flow.policer_reset |= c->reduced;
+}
+
+CCA_FN void rtcp_bbr1_bound(const struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
+			    const struct rtcp_client *c, struct cca_decision *d)
+{
+	d->pacing_bytes_per_s = rtcp_capped_rate(&s->flow, c, &p->rtcp, d->pacing_bytes_per_s);
+}
+
+CCA_FN void rtcp_bbr1_params_init(struct rtcp_bbr1_params *p)
+{
+	cca_params_init(&p->rtcp, CCA_ID_rtcp_bbr);
+	cca_params_init(&p->base, CCA_ID_bbr);
+}
+
+/* hash: as of bbr1_init(). */
+CCA_FN void rtcp_bbr1_init(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
+			   struct rtcp_client *c, const struct cca_start *start, u32 hash,
+			   struct cca_decision *d)
+{
+	bbr1_init(&s->base, &p->base, start, hash, d);
+	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_starts(&s->flow, c, start->now_us);
+	rtcp_bbr1_police(s, c);
+	rtcp_bbr1_bound(s, p, c, d);
+}
+
+CCA_FN void rtcp_bbr1_on_ack(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
+			     struct rtcp_client *c, const struct cca_ack *ack,
+			     struct cca_decision *d)
+{
+	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
+	rtcp_bbr1_police(s, c);
+	bbr1_on_ack(&s->base, &p->base, ack, d);
+	rtcp_bbr1_bound(s, p, c, d);
+}
+
+CCA_FN void rtcp_bbr1_on_event(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
+			       struct rtcp_client *c, const struct cca_event *ev,
+			       struct cca_decision *d)
+{
+	rtcp_on_event(&s->flow, c, &p->rtcp, ev);
+	bbr1_on_event(&s->base, &p->base, ev, d);
+	rtcp_bbr1_bound(s, p, c, d);
+}
+
+/* --- BBR version 3 ------------------------------------------------------------------------- */
+
+struct rtcp_bbr3_params {
+	struct rtcp_params rtcp;
+	struct bbr3_params base;
+};
+
+struct rtcp_bbr3_state {
+	struct bbr3_state base;
+	struct rtcp_flow flow;
+};
+
+CCA_FN void rtcp_bbr3_bound(const struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
+			    const struct rtcp_client *c, struct cca_decision *d)
+{
+	d->pacing_bytes_per_s = rtcp_capped_rate(&s->flow, c, &p->rtcp, d->pacing_bytes_per_s);
+}
+
+CCA_FN void rtcp_bbr3_params_init(struct rtcp_bbr3_params *p)
+{
+	cca_params_init(&p->rtcp, CCA_ID_rtcp_bbr3);
+	cca_params_init(&p->base, CCA_ID_bbr3);
+}
+
+/* hash: as of bbr3_init(). */
+CCA_FN void rtcp_bbr3_init(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
+			   struct rtcp_client *c, const struct cca_start *start, u32 hash,
+			   struct cca_decision *d)
+{
+	bbr3_init(&s->base, &p->base, start, hash, d);
+	rtcp_flow_init(&s->flow, c, start);
+	rtcp_flow_starts(&s->flow, c, start->now_us);
+	rtcp_bbr3_bound(s, p, c, d);
+}
+
+CCA_FN void rtcp_bbr3_on_loss(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
+			      const struct cca_loss *loss)
+{
+	bbr3_on_loss(&s->base, &p->base, loss);
+}
+
+CCA_FN void rtcp_bbr3_on_ack(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
+			     struct rtcp_client *c, const struct cca_ack *ack,
+			     struct cca_decision *d)
+{
+	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
+	bbr3_on_ack(&s->base, &p->base, ack, d);
+	rtcp_bbr3_bound(s, p, c, d);
+}
+
+CCA_FN void rtcp_bbr3_on_event(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
+			       struct rtcp_client *c, const struct cca_event *ev,
+			       struct cca_decision *d)
+{
+	rtcp_on_event(&s->flow, c, &p->rtcp, ev);
+	bbr3_on_event(&s->base, &p->base, ev, d);
+	rtcp_bbr3_bound(s, p, c, d);
+}
+
+#define RTCP_EXTRA_BYTES(state, base) \
+	(sizeof(struct state) - sizeof(struct base) + sizeof(struct rtcp_client))
+RTCP_ASSERT(cubic_is_small,
+	    RTCP_EXTRA_BYTES(rtcp_cubic_state, cubic_state) <= RTCP_MOST_STATE_BYTES);
+RTCP_ASSERT(bbr1_is_small,
+	    RTCP_EXTRA_BYTES(rtcp_bbr1_state, bbr1_state) <= RTCP_MOST_STATE_BYTES);
+RTCP_ASSERT(bbr3_is_small,
+	    RTCP_EXTRA_BYTES(rtcp_bbr3_state, bbr3_state) <= RTCP_MOST_STATE_BYTES);
+
+#endif /* CCA_RTCP_H */

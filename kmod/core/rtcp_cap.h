@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * R-TCP: keeps a flow within the rate limiter that rtcp_detect.h has found. R-TCP 2026,
+ * section 5. Per flow; the limiter, its tokens e and the lock are the client's.
+ *
+ *        eta rounds, or more                    {B, R} has changed
+ *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED
+ *      ^                          |                                     |
+ *      |  three rounds unchanged  |      unchanged for three rounds,    |
+ *      +--------------------------+      or loss beyond beta            |
+ *      +----------------------------------------------------------------+
+ *
+ *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
+ *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
+ *   none while e > R / g sRTT                                    (21)
+ *   g: the client's flows that have R / g sRTT of data and more  (22)
+ *   a round is an sRTT
+ *
+ * DEVIATION: equation 21 in every transfer, not from the second on: what the cap leaves
+ * unused is lost otherwise, and a limit that was lifted could not be told from a full
+ * bucket. And e must exceed what is in flight, which A(t) does not yet hold: it is spent.
+ * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
+ * rounds at the latest: before that every limiter lets a probe through, and it tells
+ * nothing. They last until gamma R brings twice what counts as noise (small windows), and
+ * end at a loss: the limit is there, and more rounds would only lose more.
+ * DEVIATION: probes that met the limit, one after the other, make the next one wait for up to
+ * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
+ * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
+ * met the limit where it lost and A(t) did not get above the line; loss alone may be the radio's.
+ * DEVIATION: a probe paces at (1 + gamma) min(r, R). r is what BBR measured under the cap:
+ * min(r, (1 + gamma) R) would leave it there.
+ * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
+ * odd one. A cap rounded down stays below R for ever, one rounded up above: it is rounded
+ * down, with a pair more while the bucket holds one. A probe's is rounded up.
+ */
+#ifndef CCA_RTCP_CAP_H
+#define CCA_RTCP_CAP_H
+
+#include "rtcp_detect.h"
+
+#define RTCP_PAIR 2u			/* packets; no cap is lower */
+#define RTCP_NO_CAP_PKTS 0xffffffffu
+#define RTCP_PROBE_ROUNDS 3u
+#define RTCP_MOST_PROBE_ROUNDS 16u
+#define RTCP_MOST_WAIT 4u		/* times eta */
+#define RTCP_WAIT_US 1500000u
+#define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
+
+enum rtcp_phase {
+	RTCP_FREE,		/* no limiter */
+	RTCP_CAPPED,
+	RTCP_PROBING,
+	RTCP_LIFTED,
+};
+
+struct rtcp_flow {
+	u32 since;		/* rtcp_stamp() of the phase, of a probe's rounds, */
+	u32 began;		/* and of the probe */
+	u32 srtt_us;		/* 0: unknown */
+	u32 inflight_pkts;	/* at the last ACK or event */
+	u8 phase;		/* enum rtcp_phase */
+	u8 changes, heavies;	/* of the client, that this flow has seen */
+	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
+	bool active;		/* counts in the client's flows */
+	bool sharing;		/* and in g */
+	bool policer_reset;	/* BBRv1's own detector was */
+};
+
+RTCP_ASSERT(state_is_small, sizeof(struct rtcp_flow) + sizeof(struct rtcp_client) <=
+			    RTCP_MOST_STATE_BYTES);
+
+/* --- the flow's share ---------------------------------------------------------------- */
+
+/* R / g. The least that a flow is ever capped to. */
+CCA_FN u32 rtcp_share_bytes_per_s(const struct rtcp_client *c)
+{
+	return cca_max_u32(c->bytes_per_s / cca_max_u32(c->sharing, 1), RTCP_LEAST_BYTES_PER_S);
+}
+
+CCA_FN u32 rtcp_flow_round_us(const struct rtcp_flow *f)
+{
+	return cca_max_u32(f->srtt_us, RTCP_MIN_US);
+}
+
+/* R / g sRTT. Below 2^32 x 2^26 / 10^6 < 2^39. */
+CCA_FN u64 rtcp_flow_bdp(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	return rtcp_carried_us(rtcp_share_bytes_per_s(c), rtcp_flow_round_us(f));
+}
+
+/* Equation 21: whether tokens are left beyond what is on its way to take them. */
+CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	u64 inflight_bytes = (u64)cca_min_u32(f->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
+
+	return rtcp_tokens(c) > cca_max_u64(rtcp_flow_bdp(f, c), inflight_bytes);
+}
+
+CCA_FN bool rtcp_is_capped(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	return c->kind == RTCP_LIMITED && f->srtt_us && f->phase != RTCP_LIFTED &&
+	       !rtcp_has_tokens(f, c);
+}
+
+/* --- the phases: sections 5.1, 5.2 ------------------------------------------------------ */
+
+CCA_FN void rtcp_enter(struct rtcp_flow *f, const struct rtcp_client *c, enum rtcp_phase phase)
+{
+	f->phase = (u8)phase;
+	f->since = rtcp_stamp(c);
+	f->began = f->since;
+}
+
+/* us: at most 1000 rounds of 67 s, as much as a stamp spans. */
+CCA_FN bool rtcp_has_passed(const struct rtcp_flow *f, const struct rtcp_client *c, u64 us)
+{
+	return rtcp_since_us(c, f->since) >= us;
+}
+
+/* How long the cap goes unprobed. Overflow: 10^3 x 2^26 x 4. */
+CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
+{
+	u64 eta_us = (u64)rtcp_flow_round_us(f) * p->probe_every_rounds;
+
+	return cca_max_u64(eta_us, cca_min_u64(eta_us * (1u + f->met), RTCP_WAIT_US));
+}
+
+/* A loss with A(t) no more than a pair above the line: the limit is where it was. */
+CCA_FN void rtcp_note_loss(struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	if (c->lack_bytes <= c->bucket_bytes + RTCP_PAIR * c->mss_bytes)
+		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
+	else
+		f->met = 0;
+}
+
+/*
+ * How long a probe goes on without tokens. Overflow: noise below 2^25, x 2 x 10^9 < 2^57;
+ * gamma is at least 1, and a share at least 1000.
+ */
+CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
+			 const struct rtcp_params *p)
+{
+	u64 gain = (u64)rtcp_share_bytes_per_s(c) * cca_max_u32(p->probe_gain_permille, 1);
+	u64 shows_us = cca_div(2ull * rtcp_noise_bytes(c) * 1000 * CCA_USEC_PER_SEC, gain);
+	u64 round_us = rtcp_flow_round_us(f);
+
+	return cca_max_u64(RTCP_PROBE_ROUNDS * round_us,
+			   cca_min_u64(shows_us, RTCP_MOST_PROBE_ROUNDS * round_us));
+}
+
+CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
+		       const struct rtcp_params *p, bool changed, bool lost)
+{
+	u64 most_us = (u64)RTCP_MOST_PROBE_ROUNDS * rtcp_flow_round_us(f);
+
+	if (changed) {
+		f->met = 0;
+		rtcp_enter(f, c, RTCP_LIFTED);
+		return;
+	}
+	/* The rounds begin anew as long as tokens are left. */
+	if (rtcp_tokens(c) > c->mss_bytes && rtcp_since_us(c, f->began) < most_us)
+		f->since = rtcp_stamp(c);
+	if (!lost && !rtcp_has_passed(f, c, rtcp_probe_us(f, c, p)))
+		return;
+	if (lost)
+		rtcp_note_loss(f, c);
+	rtcp_enter(f, c, RTCP_CAPPED);
+}
+
+CCA_FN void rtcp_flow_step(struct rtcp_flow *f, const struct rtcp_client *c,
+			   const struct rtcp_params *p, bool lost)
+{
+	bool changed = f->changes != c->changes, heavy = f->heavies != c->heavies;
+	u64 round_us = rtcp_flow_round_us(f);
+
+	f->changes = c->changes;
+	f->heavies = c->heavies;
+	if (c->kind != RTCP_LIMITED) {
+		f->phase = RTCP_FREE;
+		return;
+	}
+	if (f->phase == RTCP_FREE || (heavy && f->phase != RTCP_CAPPED)) {
+		rtcp_enter(f, c, RTCP_CAPPED);
+		return;
+	}
+	switch (f->phase) {
+	case RTCP_CAPPED:
+		if (rtcp_has_passed(f, c, rtcp_wait_us(f, p)))
+			rtcp_enter(f, c, RTCP_PROBING);
+		break;
+	case RTCP_PROBING:
+		rtcp_probe(f, c, p, changed, lost);
+		break;
+	default:
+		if (changed)
+			f->since = rtcp_stamp(c);
+		else if (rtcp_has_passed(f, c, round_us * RTCP_PROBE_ROUNDS))
+			rtcp_enter(f, c, RTCP_CAPPED);
+		break;
+	}
+}
+
+/* --- the caps ------------------------------------------------------------------------------ */
+
+/* Overflow: 2^39 x (10^3 + 2^16) < 2^56. The MSS is at least 1. */
+CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
+			 const struct rtcp_params *p)
+{
+	u64 bytes = rtcp_flow_bdp(f, c);
+	u32 gain = 1000 + cca_min_u32(p->probe_gain_permille, 1u << 16);
+	u64 pkts;
+
+	if (!rtcp_is_capped(f, c))
+		return RTCP_NO_CAP_PKTS;
+	if (f->phase == RTCP_PROBING)
+		bytes = cca_div(bytes * gain, 1000) + RTCP_PAIR * c->mss_bytes - 1u;
+	else
+		bytes += cca_min_u64(rtcp_tokens(c), RTCP_PAIR * c->mss_bytes);
+	pkts = cca_min_u64(cca_div(bytes, c->mss_bytes), CCA_MAX_PKTS) & ~1ull;
+	return cca_max_u32((u32)pkts, RTCP_PAIR);
+}
+
+/* Of a pacing rate r. Overflow: 2^32 x (10^3 + 2^16). */
+CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client *c,
+			    const struct rtcp_params *p, u64 bytes_per_s)
+{
+	u64 rate = cca_min_u64(bytes_per_s, rtcp_share_bytes_per_s(c));
+
+	if (!rtcp_is_capped(f, c))
+		return bytes_per_s;
+	if (f->phase != RTCP_PROBING)
+		return rate;
+	return cca_div(rate * (1000 + cca_min_u32(p->probe_gain_permille, 1u << 16)), 1000);
+}
+
+/* --- entry points ----------------------------------------------------------------------------- */
+
+CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
+			   const struct cca_start *start)
+{
+	__builtin_memset(f, 0, sizeof(*f));
+	f->srtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
+	f->changes = c->changes;
+	f->heavies = c->heavies;
+}
+
+/*
+ * The application has data, after it had none (section 4.4). Of a client's flows the first one
+ * begins a transfer; a flow that never rested has been the only one all the time, or is not.
+ */
+CCA_FN void rtcp_flow_starts(struct rtcp_flow *f, struct rtcp_client *c, u64 now_us)
+{
+	if (!f->active && c->flows < 0xffffu) {
+		f->active = true;
+		c->flows++;
+	}
+	if (c->flows <= 1)
+		rtcp_client_on_transfer(c, now_us);
+	f->met = 0;
+	if (f->phase != RTCP_FREE)
+		rtcp_enter(f, c, RTCP_CAPPED);
+}
+
+/* Equation 22: u + v of a flow, in bytes; from a host whose client has several flows. */
+CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 unsent_inflight_bytes)
+{
+	u32 others = c->sharing - (f->sharing ? 1u : 0u);
+	u64 share_bytes = rtcp_carried_us(c->bytes_per_s / (others + 1), rtcp_flow_round_us(f));
+	bool weighs = f->active && unsent_inflight_bytes >= share_bytes;
+
+	f->sharing = weighs && others < 0xffffu;
+	c->sharing = (u16)(others + (f->sharing ? 1u : 0u));
+}
+
+/* The application has no data, or the connection ends: it counts no more. */
+CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
+{
+	if (f->sharing && c->sharing)
+		c->sharing--;
+	if (f->active && c->flows)
+		c->flows--;
+	f->sharing = false;
+	f->active = false;
+}
+
+CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct rtcp_params *p,
+			const struct cca_ack *ack)
+{
+	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
+
+	/* RFC 6298's weight of 1/8. Overflow: 7 x 2^26. */
+	if (rtt_us)
+		f->srtt_us = f->srtt_us ? (f->srtt_us * 7 + rtt_us + 4) / 8 : rtt_us;
+	f->inflight_pkts = ack->inflight_pkts;
+	rtcp_client_on_ack(c, p, ack);
+	rtcp_flow_step(f, c, p, ack->lost_pkts != 0);
+}
+
+CCA_FN void rtcp_on_event(struct rtcp_flow *f, struct rtcp_client *c, const struct rtcp_params *p,
+			  const struct cca_event *ev)
+{
+	u32 gone_pkts = f->inflight_pkts > ev->inflight_pkts ?
+		f->inflight_pkts - ev->inflight_pkts : 0;
+
+	f->inflight_pkts = ev->inflight_pkts;
+	switch (ev->kind) {
+	case CCA_TIMEOUT:
+		rtcp_client_on_timeout(c, p, ev->now_us, gone_pkts);
+		break;
+	case CCA_UNDO:
+		rtcp_client_on_undo(c);
+		break;
+	case CCA_TRANSFER_STARTED:
+	case CCA_IDLE_RESTART:
+		rtcp_flow_starts(f, c, ev->now_us);
+		break;
+	default:
+		break;
+	}
+}
+
+#endif /* CCA_RTCP_CAP_H */

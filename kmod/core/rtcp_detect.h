@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * R-TCP: is a client behind a rate limiter, and which? R-TCP 2026, sections 4.1 to 4.4 and
+ * 5.3. The estimate itself is rtcp_fit.h, what is done about it rtcp_cap.h.
+ *
+ *              l / (d + l) > beta                R / R_h < theta, unchanged for
+ *   UNKNOWN ------------------------> estimating --------------------------> LIMITED
+ *              over alpha rounds  (2)            epsilon rounds        (13)     |
+ *                                                                  R >= theta R_h
+ *                                      CLEARED <---------------------------------+
+ *
+ *   transfer   begins where the application has data again; t and A(t) begin at 0
+ *   round      the least round trip, at least 1 ms
+ *   R_h        A(t_h) / t_h, the rate up to the trigger; the largest counts        (12)
+ *   B          largest of all transfers whose estimate was classified
+ *   tokens     e = min(e + R dt, B) - what was acknowledged                  (18 to 20)
+ *
+ * This state is a client's: all its flows tell it of their ACKs, as if they were one
+ * (section 4.4). It is passed in, and the shell holds its lock. A host without a table of
+ * clients gives each connection one of its own.
+ *
+ * CHOICES, where the paper is silent:
+ *   unchanged     {B, R} is unchanged over a time w while its line C, at the present, is
+ *                 where the line of w ago has it, to R w / 8 + 2 packets: to an eighth of what
+ *                 the limiter lets through meanwhile, so that neither the clock's grain nor
+ *                 jitter is a change, but a rate is that differs by more than that.
+ *                 And A(t) runs along C, as convergence means: it is never off R w by more
+ *                 than an eighth of R epsilon rounds + 2 packets, and comes to
+ *                 RTCP_WITNESS_PKTS. An estimate that nothing tests does not change.
+ *   A(t)          what ACKs newly delivered, selectively too, in bytes of each ACK's MSS:
+ *                 differences alone, so that neither wraps nor a new MSS matter.
+ *   time          the sum of the times between ACKs: a clock that steps back stands still,
+ *                 and more than RTCP_GAP_US (a suspended machine) begins a transfer.
+ *   long flows    a transfer of 2^39 us (6 days) or 2^42 bytes ends, and the next one begins.
+ *   tokens        bounded by B at each ACK, not at its end alone (20). A lost packet takes
+ *                 RTCP_LOSS_WEIGHT packets of them: of few tokens it leaves none, of a
+ *                 bucket that silence has filled, random loss leaves most. None are left
+ *                 behind loss beyond beta, judged from RTCP_HEAVY_PKTS packets on, before the
+ *                 alpha rounds are over. None at the first classification: the bucket
+ *                 was emptied.
+ *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
+ *                 two packets and 4 ms of R; or R moved by more than an eighth.
+ *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
+ *                 stay. That more comes through may be a bucket fuller than any before; it
+ *                 is a change, which lifts the cap for as long as it goes on.
+ */
+#ifndef CCA_RTCP_DETECT_H
+#define CCA_RTCP_DETECT_H
+
+#include "rtcp_fit.h"
+
+#define RTCP_GAP_US CCA_MAX_RTT_US
+#define RTCP_MIN_RTT_WINDOW_US 300000000u	/* as Linux's tcp_min_rtt_wlen */
+#define RTCP_LOSS_WEIGHT 8u
+#define RTCP_HEAVY_PKTS 10u
+#define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
+#define RTCP_TOLERANCE 8u		/* a change is more than this part */
+#define RTCP_WITNESS_PKTS 16u		/* of which the two packets are this part, too */
+
+enum rtcp_class {
+	RTCP_UNKNOWN,
+	RTCP_LIMITED,
+	RTCP_CLEARED,		/* it was none, or is no more: not looked for again */
+};
+
+struct rtcp_client {
+	struct rtcp_fit fit;
+	u64 last_us;		/* the host's clock at the last ACK or event */
+	u64 clock_us;		/* time that has passed, since the client is known */
+	u64 start_us;		/* of the transfer, on clock_us */
+	u64 acked_bytes;	/* A(t) */
+	u64 bucket_bytes;	/* B, and R below: while LIMITED */
+	u64 past_bucket_bytes;	/* of transfers before this one */
+	u64 lack_bytes;		/* that the bucket is short of being full */
+	u64 anchor_bytes;	/* the line that must not change: B, ... */
+	u64 anchor_acked_bytes;	/* ... A there */
+	u32 anchor_t_q10s;	/* ... and t, in 2^-10 s: 2^31 are 24 days */
+	u32 anchor_bytes_per_s;
+	u32 bytes_per_s;
+	u32 told_bytes_per_s;	/* R when it last was a change */
+	u32 trigger_bytes_per_s;	/* R_h of this transfer */
+	u32 before_bytes_per_s;		/* largest R_h of all that were classified */
+	u32 loss_start;		/* rtcp_stamp() of the loss that alpha rounds run from */
+	u32 lost_pkts, delivered_pkts;	/* since then */
+	u32 min_rtt_us;		/* 0: unknown */
+	u32 min_rtt_at_s;	/* of clock_us */
+	u16 flows;		/* with data; section 4.4 */
+	u16 sharing;		/* of them, with enough of it: g, equation 22 */
+	u16 theta_permille;	/* fixed at the trigger */
+	u16 mss_bytes;
+	u8 kind;		/* enum rtcp_class */
+	u8 changes;		/* of a classified limiter, ... */
+	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
+	bool settled;		/* this transfer's estimate is classified */
+	bool losing;		/* alpha rounds since a loss are running */
+	bool reduced;		/* equation 13 has held, once */
+};
+
+/* --- clock, rounds, tokens ------------------------------------------------------------ */
+
+CCA_FN u64 rtcp_transfer_us(const struct rtcp_client *c)
+{
+	return c->clock_us - c->start_us;
+}
+
+/* A moment of clock_us in 32 bits; what they span is below 2^36 us, 19 hours. */
+CCA_FN u32 rtcp_stamp(const struct rtcp_client *c)
+{
+	return (u32)(c->clock_us >> 4);
+}
+
+CCA_FN u64 rtcp_since_us(const struct rtcp_client *c, u32 stamp)
+{
+	return (u64)(rtcp_stamp(c) - stamp) << 4;
+}
+
+CCA_FN u64 rtcp_round_us(const struct rtcp_client *c)
+{
+	return cca_max_u32(c->min_rtt_us, RTCP_MIN_US);
+}
+
+/* e, in bytes: what the bucket is thought to hold. */
+CCA_FN u64 rtcp_tokens(const struct rtcp_client *c)
+{
+	return rtcp_less(c->bucket_bytes, c->lack_bytes);
+}
+
+CCA_FN void rtcp_empty(struct rtcp_client *c)
+{
+	c->lack_bytes = cca_max_u64(c->lack_bytes, c->bucket_bytes);
+}
+
+/* What may be above the line without being a change. Below 2^17 + 2^24. */
+CCA_FN u32 rtcp_noise_bytes(const struct rtcp_client *c)
+{
+	return 2u * c->mss_bytes + (c->bytes_per_s >> 8);
+}
+
+CCA_FN void rtcp_begin_transfer(struct rtcp_client *c)
+{
+	if (c->settled)
+		c->past_bucket_bytes = c->bucket_bytes;
+	c->start_us = c->clock_us;
+	c->acked_bytes = 0;
+	c->fit.count = 0;
+	c->settled = false;
+	c->losing = false;
+}
+
+/* Time goes by, and tokens come. False: so much that a transfer has begun. */
+CCA_FN bool rtcp_advance(struct rtcp_client *c, u64 now_us)
+{
+	u64 gap_us = cca_min_u64(cca_elapsed_us(now_us, c->last_us), RTCP_MAX_US);
+
+	c->last_us = now_us;
+	c->clock_us += gap_us;
+	if (c->kind == RTCP_LIMITED)
+		c->lack_bytes = rtcp_less(c->lack_bytes, rtcp_carried_us(c->bytes_per_s, gap_us));
+	if (gap_us <= RTCP_GAP_US)
+		return true;
+	rtcp_begin_transfer(c);
+	return false;
+}
+
+/* The least RTT; one that was not seen again for long is replaced, as paths change. */
+CCA_FN void rtcp_note_rtt(struct rtcp_client *c, u32 rtt_us)
+{
+	u32 now_s = (u32)(c->clock_us >> 20);
+
+	if (!rtt_us || rtt_us > CCA_MAX_RTT_US ||
+	    (c->min_rtt_us && rtt_us > c->min_rtt_us &&
+	     now_s - c->min_rtt_at_s <= RTCP_MIN_RTT_WINDOW_US >> 20))
+		return;
+	c->min_rtt_us = rtt_us;
+	c->min_rtt_at_s = now_s;
+}
+
+CCA_FN void rtcp_note_change(struct rtcp_client *c)
+{
+	c->changes++;
+}
+
+/* Tokens taken: what came through is beyond doubt, what was lost a sign. Below 2^44. */
+CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
+{
+	if (c->kind != RTCP_LIMITED)
+		return;
+	c->lack_bytes = cca_min_u64(c->lack_bytes, RTCP_MAX_BYTES) + bytes;
+	if (c->lack_bytes < c->bucket_bytes && lost_bytes)
+		c->lack_bytes = cca_min_u64(c->lack_bytes + RTCP_LOSS_WEIGHT * lost_bytes,
+					    c->bucket_bytes);
+	if (c->lack_bytes <= c->bucket_bytes + rtcp_noise_bytes(c))
+		return;
+	c->lack_bytes = c->bucket_bytes;
+	rtcp_note_change(c);
+}
+
+/* --- trigger: section 4.1 --------------------------------------------------------------- */
+
+/* Equation 2. Overflow: 2^25 x 10^3. */
+CCA_FN bool rtcp_lost_much(const struct rtcp_client *c, const struct rtcp_params *p)
+{
+	u64 lost = c->lost_pkts, all = lost + c->delivered_pkts;
+
+	return lost * 1000 > all * p->trigger_loss_permille;
+}
+
+/* True: alpha rounds since a loss are over, with more loss than beta. */
+CCA_FN bool rtcp_count_losses(struct rtcp_client *c, const struct rtcp_params *p,
+			      u32 acked_pkts, u32 lost_pkts)
+{
+	u64 rounds_us = rtcp_round_us(c) * p->trigger_rounds;
+	bool much;
+
+	if (!c->losing) {
+		if (!lost_pkts)
+			return false;
+		c->losing = true;
+		c->loss_start = rtcp_stamp(c);
+		c->lost_pkts = 0;
+		c->delivered_pkts = 0;
+	}
+	c->lost_pkts = cca_min_u32(c->lost_pkts, CCA_MAX_PKTS) + lost_pkts;
+	c->delivered_pkts = cca_min_u32(c->delivered_pkts, CCA_MAX_PKTS) + acked_pkts;
+	much = rtcp_lost_much(c, p);
+	if (much && c->lost_pkts + c->delivered_pkts >= RTCP_HEAVY_PKTS &&
+	    c->kind == RTCP_LIMITED) {
+		rtcp_empty(c);
+		c->heavies++;
+	}
+	if (!c->min_rtt_us || rtcp_since_us(c, c->loss_start) < rounds_us)
+		return false;
+	c->losing = false;
+	return much;
+}
+
+/* ACK h: what came so far bounds B, and gives R_h. */
+CCA_FN void rtcp_trigger(struct rtcp_client *c, const struct rtcp_params *p)
+{
+	u64 t_us = rtcp_transfer_us(c);
+
+	if (c->fit.count || t_us < RTCP_MIN_US || !c->acked_bytes)
+		return;
+	c->trigger_bytes_per_s = rtcp_rate(c->acked_bytes, rtcp_q20s(t_us));
+	c->theta_permille = (u16)cca_clamp_u32(p->reduction_permille, 1, 999);
+	rtcp_fit_begin(&c->fit, p, c->acked_bytes);
+	c->anchor_bytes = 0;
+	c->anchor_bytes_per_s = 0;
+	c->anchor_acked_bytes = c->acked_bytes;
+	c->anchor_t_q10s = (u32)(rtcp_q20s(t_us) >> 10);
+}
+
+/* --- classification: sections 4.3, 4.4 ---------------------------------------------------- */
+
+/* Equation 13. Overflow: 2^32 x 10^3. */
+CCA_FN bool rtcp_is_below(const struct rtcp_client *c, u32 bytes_per_s, u32 before_bytes_per_s)
+{
+	return (u64)bytes_per_s * 1000 < (u64)before_bytes_per_s * c->theta_permille;
+}
+
+CCA_FN void rtcp_anchor(struct rtcp_client *c, u64 q20s)
+{
+	c->anchor_bytes = rtcp_fit_bucket(&c->fit);
+	c->anchor_bytes_per_s = rtcp_fit_rate(&c->fit);
+	c->anchor_acked_bytes = c->acked_bytes;
+	c->anchor_t_q10s = (u32)(q20s >> 10);
+}
+
+CCA_FN bool rtcp_is_near(const struct rtcp_client *c, u64 a, u64 b, u64 bytes)
+{
+	return (a > b ? a - b : b - a) <= 2u * c->mss_bytes + bytes / RTCP_TOLERANCE;
+}
+
+/* Whether the line is where the anchor's is, at the present, and A has run along it. Below 2^55. */
+CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_q20s,
+			      u64 window_q20s)
+{
+	u32 rate = rtcp_fit_rate(&c->fit);
+	u64 passed_bytes = rtcp_carried(rate, passed_q20s);
+
+	return rtcp_is_near(c, rtcp_fit_line(&c->fit, q20s),
+			    c->anchor_bytes + rtcp_carried(c->anchor_bytes_per_s, q20s),
+			    passed_bytes) &&
+	       rtcp_is_near(c, c->acked_bytes - c->anchor_acked_bytes, passed_bytes,
+			    rtcp_carried(rate, window_q20s));
+}
+
+/* True: both conditions have held for epsilon rounds. */
+CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
+{
+	u64 passed_q20s = rtcp_less(q20s, (u64)c->anchor_t_q10s << 10);
+	u64 window_q20s = rtcp_q20s(rtcp_round_us(c) * p->convergence_rounds);
+	u32 rate = rtcp_fit_rate(&c->fit);
+	bool below = rate && rtcp_is_below(c, rate, c->trigger_bytes_per_s);
+
+	c->reduced |= below;
+	if (!below || !rtcp_is_unchanged(c, q20s, passed_q20s, window_q20s)) {
+		rtcp_anchor(c, q20s);
+		return false;
+	}
+	return passed_q20s >= window_q20s && c->acked_bytes - c->anchor_acked_bytes >=
+					     (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
+}
+
+/* R of the limiter in force; the change is told where it is one. */
+CCA_FN void rtcp_set_rate(struct rtcp_client *c, u32 bytes_per_s)
+{
+	u32 apart, told = c->told_bytes_per_s;
+
+	c->bytes_per_s = cca_max_u32(bytes_per_s, RTCP_LEAST_BYTES_PER_S);
+	apart = c->bytes_per_s > told ? c->bytes_per_s - told : told - c->bytes_per_s;
+	if (apart <= told / RTCP_TOLERANCE)
+		return;
+	c->told_bytes_per_s = c->bytes_per_s;
+	rtcp_note_change(c);
+}
+
+/* B of the limiter in force; the tokens stay what they are. */
+CCA_FN void rtcp_set_bucket(struct rtcp_client *c, u64 bytes)
+{
+	c->lack_bytes = rtcp_less(c->lack_bytes + bytes, c->bucket_bytes);
+	c->bucket_bytes = bytes;
+}
+
+CCA_FN void rtcp_settle(struct rtcp_client *c)
+{
+	c->settled = true;
+	c->before_bytes_per_s = cca_max_u32(c->before_bytes_per_s, c->trigger_bytes_per_s);
+	if (c->kind == RTCP_LIMITED)
+		return;
+	c->kind = RTCP_LIMITED;
+	c->bucket_bytes = 0;
+	c->lack_bytes = 0;
+	rtcp_set_bucket(c, rtcp_fit_bucket(&c->fit));
+	rtcp_empty(c);
+}
+
+/* Section 4.4: what grows towards the rate before was no limit, or is lifted. */
+CCA_FN void rtcp_follow(struct rtcp_client *c)
+{
+	if (!c->settled)
+		return;
+	rtcp_set_rate(c, rtcp_fit_rate(&c->fit));
+	rtcp_set_bucket(c, cca_max_u64(rtcp_fit_bucket(&c->fit), c->past_bucket_bytes));
+	if (!rtcp_is_below(c, c->bytes_per_s, c->before_bytes_per_s))
+		c->kind = RTCP_CLEARED;
+}
+
+/* --- entry points ---------------------------------------------------------------------------- */
+
+CCA_FN void rtcp_client_init(struct rtcp_client *c, u64 now_us)
+{
+	__builtin_memset(c, 0, sizeof(*c));
+	c->last_us = now_us;
+}
+
+CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *p,
+			       const struct cca_ack *ack)
+{
+	u32 acked_pkts = cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS);
+	u32 lost_pkts = cca_min_u32(ack->lost_pkts, CCA_MAX_PKTS);
+	bool goes_on;
+	u64 q20s;
+
+	if (c->kind == RTCP_CLEARED)
+		return;
+	goes_on = rtcp_advance(c, ack->now_us);
+	rtcp_note_rtt(c, ack->rtt_us);
+	c->mss_bytes = (u16)cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES - 1);
+	if (c->acked_bytes >= RTCP_MAX_BYTES / 2 || rtcp_transfer_us(c) >= RTCP_MAX_US / 2) {
+		rtcp_begin_transfer(c);
+		goes_on = false;
+	}
+	/* What begins with an ACK does not hold what it is for. 2^24 x 2^16: A stays below 2^43. */
+	if (goes_on)
+		c->acked_bytes += (u64)acked_pkts * c->mss_bytes;
+	rtcp_spend(c, (u64)acked_pkts * c->mss_bytes, (u64)lost_pkts * c->mss_bytes);
+	if (rtcp_count_losses(c, p, acked_pkts, lost_pkts))
+		rtcp_trigger(c, p);
+	if ((!c->fit.count && c->kind != RTCP_LIMITED) || rtcp_transfer_us(c) < RTCP_MIN_US)
+		return;
+	q20s = rtcp_q20s(rtcp_transfer_us(c));
+	rtcp_fit_on_ack(&c->fit, c->acked_bytes, q20s);
+	if (c->fit.count && !c->settled && rtcp_has_converged(c, p, q20s))
+		rtcp_settle(c);
+	if (c->kind == RTCP_LIMITED)
+		rtcp_follow(c);
+}
+
+/* A timeout took these for lost; an undo says that what was lost was not. */
+CCA_FN void rtcp_client_on_timeout(struct rtcp_client *c, const struct rtcp_params *p,
+				   u64 now_us, u32 lost_pkts)
+{
+	if (c->kind == RTCP_CLEARED || !rtcp_advance(c, now_us))
+		return;
+	if (rtcp_count_losses(c, p, 0, cca_min_u32(lost_pkts, CCA_MAX_PKTS)))
+		rtcp_trigger(c, p);
+}
+
+CCA_FN void rtcp_client_on_undo(struct rtcp_client *c)
+{
+	c->losing = false;
+}
+
+/* The application has data again, behind none; no other flow of the client has. */
+CCA_FN void rtcp_client_on_transfer(struct rtcp_client *c, u64 now_us)
+{
+	if (c->kind == RTCP_CLEARED)
+		return;
+	rtcp_advance(c, now_us);
+	rtcp_begin_transfer(c);
+}
+
+#endif /* CCA_RTCP_DETECT_H */

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * R-TCP: the rate limiter that fits what has been acknowledged. Zhu et al. 2026, "R-TCP:
+ * A framework to optimize TCP performance over rate-limiting networks", section 4.2 and
+ * appendices D to F; equations have the paper's numbers.
+ *
+ *   C(B, R, t) = B + R t           what a limiter lets through since t = 0           (3)
+ *   A(t) <= C(B, R, t)             what was acknowledged of the transfer             (4)
+ *   candidates, omega of them:     b_0 = 0, b_j = B_l + j Omega                     (35)
+ *     B_max = A(t_h), B_l = (1 - theta) A(t_h), Omega = (B_max - B_l) / (omega - 1)
+ *                                                                         (6, 34, 36)
+ *   r_j = max((A(t_i) - b_j) / t_i, r_j)       at every ACK                         (10)
+ *   p_j = (b_j - b_{j-1}) / (r_{j-1} - r_j)    where two candidates meet            (11)
+ *   t_i < 2 p_j: b_{j-1} leaves the smaller area between C and A     (5, Theorem 1)
+ *   the first j from above for which that fails is the best fit         (Theorem 2)
+ *   best fit is the largest: one more by Omega, the smallest goes  (range extension)
+ *
+ * No history is kept. What comes of it, for a limiter {B, R} that the flow keeps busy, and
+ * t >= 2 t_h: b is off by at most Omega, r by at most 2 Omega / t. (With B = b_{j-1} + x
+ * Omega: r_{j-1} = R + x Omega / t_h, best while t < t_h (1 + x) / x, where that is below
+ * (1 + x) Omega / t; then r_j = R - (1 - x) Omega / t.) Until 2 t_h the best fit is b_0, and a
+ * little longer for B < b_1. A range that began too low is left behind by a few candidates
+ * each time that t doubles, for r_j holds what the ACK showed with which b_j came in.
+ *
+ * Bounds: A and b below 2^44 bytes, t below 2^40 us (12 days) and kept as 2^-20 s: below
+ * 2^41. Rates saturate at 2^32 - 1 bytes/s, 34 Gbit/s. The least t is RTCP_MIN_US.
+ *
+ * CHOICES: rates are rounded up, as (4) asks. No bucket larger than A(t): the paper gives
+ * B_max = A(t_h) > B, and one that was never used up explains nothing. An ACK extends the
+ * range at most RTCP_EXTENSIONS times; the next one goes on.
+ */
+#ifndef CCA_RTCP_FIT_H
+#define CCA_RTCP_FIT_H
+
+#include "params.h"
+
+#define RTCP_MAX_CANDIDATES 17u
+#define RTCP_MIN_CANDIDATES 3u		/* fewer cannot lose one and leave a choice */
+#define RTCP_EXTENSIONS 4u
+#define RTCP_MIN_US 1000u
+#define RTCP_MAX_US (1ull << 40)
+#define RTCP_MAX_BYTES (1ull << 43)
+#define RTCP_MAX_BYTES_PER_S 0xffffffffu
+
+/* A condition that the compiler checks; in C and C++, of any age. */
+#define RTCP_ASSERT(name, condition) typedef char rtcp_assert_##name[(condition) ? 1 : -1]
+
+struct rtcp_params {
+#define CCA_ONLY CCA_ID_rtcp_cubic
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
+#include "params.def"
+};
+
+/* The same ones for each base algorithm: cca_params_init() fills any of them in. */
+struct rtcp_bbr1_values {
+#define CCA_ONLY CCA_ID_rtcp_bbr
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
+#include "params.def"
+};
+
+struct rtcp_bbr3_values {
+#define CCA_ONLY CCA_ID_rtcp_bbr3
+#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
+#include "params.def"
+};
+
+RTCP_ASSERT(bbr1_has_the_same_parameters,
+	    sizeof(struct rtcp_bbr1_values) == sizeof(struct rtcp_params) &&
+	    __builtin_offsetof(struct rtcp_bbr1_values, probe_gain_permille) ==
+	    __builtin_offsetof(struct rtcp_params, probe_gain_permille));
+RTCP_ASSERT(bbr3_has_the_same_parameters,
+	    sizeof(struct rtcp_bbr3_values) == sizeof(struct rtcp_params) &&
+	    __builtin_offsetof(struct rtcp_bbr3_values, probe_gain_permille) ==
+	    __builtin_offsetof(struct rtcp_params, probe_gain_permille));
+
+struct rtcp_fit {
+	u64 low_bytes;		/* b_j = low + j step, ... */
+	u64 step_bytes;		/* Omega, at least 1 */
+	u32 rate_bytes_per_s[RTCP_MAX_CANDIDATES];	/* r_j */
+	u8 count;		/* 0: detection has not been triggered */
+	u8 best;		/* index of the best fit */
+	bool from_zero;		/* ... but for b_0, which is 0 */
+};
+
+/* --- time, bytes and rates --------------------------------------------------------- */
+
+/* In 2^-20 s. Overflow: 2^40 us are below 2^21 s; 10^6 x 2^20 < 2^40. */
+CCA_FN u64 rtcp_q20s(u64 us)
+{
+	u64 span_us = cca_min_u64(us, RTCP_MAX_US);
+	u64 whole_s = cca_div(span_us, CCA_USEC_PER_SEC);
+
+	return (whole_s << 20) +
+	       cca_div((span_us - whole_s * CCA_USEC_PER_SEC) << 20, CCA_USEC_PER_SEC);
+}
+
+/* What a rate carries, rounded down. Overflow: 2^32 x 2^21, and 2^32 x 2^20. */
+CCA_FN u64 rtcp_carried(u32 bytes_per_s, u64 q20s)
+{
+	return bytes_per_s * (q20s >> 20) + (bytes_per_s * (q20s & ((1u << 20) - 1)) >> 20);
+}
+
+CCA_FN u64 rtcp_carried_us(u32 bytes_per_s, u64 us)
+{
+	return rtcp_carried(bytes_per_s, rtcp_q20s(us));
+}
+
+/* The least rate that carries so much: rounded up. Overflow: 2^43 x 2^20 + 2^41 < 2^64. */
+CCA_FN u32 rtcp_rate(u64 bytes, u64 q20s)
+{
+	u64 span = cca_max_u64(q20s, 1);
+	u64 rate = cca_div((cca_min_u64(bytes, RTCP_MAX_BYTES) << 20) + span - 1, span);
+
+	return (u32)cca_min_u64(rate, RTCP_MAX_BYTES_PER_S);
+}
+
+CCA_FN u64 rtcp_less(u64 a, u64 b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* --- candidates ---------------------------------------------------------------------- */
+
+/* b_j: below 2^43 + 17 x 2^43 / 2. */
+CCA_FN u64 rtcp_bucket(const struct rtcp_fit *f, u32 j)
+{
+	return f->from_zero && !j ? 0 : f->low_bytes + j * f->step_bytes;
+}
+
+/* Equations 6, 34 to 36: the range at the trigger. acked_bytes: A(t_h). */
+CCA_FN void rtcp_fit_begin(struct rtcp_fit *f, const struct rtcp_params *p, u64 acked_bytes)
+{
+	u64 most_bytes = cca_min_u64(acked_bytes, RTCP_MAX_BYTES);
+	u32 theta = cca_clamp_u32(p->reduction_permille, 1, 999), j;
+
+	f->count = (u8)cca_clamp_u32(p->candidates, RTCP_MIN_CANDIDATES, RTCP_MAX_CANDIDATES);
+	/* 2^43 x 10^3 < 2^53. The count is at least 3. */
+	f->step_bytes = cca_max_u64(cca_div(cca_div(most_bytes * theta, 1000), f->count - 1u), 1);
+	f->low_bytes = rtcp_less(most_bytes, f->step_bytes * (f->count - 1u));
+	f->from_zero = true;
+	f->best = 0;
+	for (j = 0; j < RTCP_MAX_CANDIDATES; j++)
+		f->rate_bytes_per_s[j] = 0;
+}
+
+/* Equation 9, for one candidate. */
+CCA_FN u32 rtcp_least_rate(const struct rtcp_fit *f, u32 j, u64 acked_bytes, u64 q20s)
+{
+	return rtcp_rate(rtcp_less(acked_bytes, rtcp_bucket(f, j)), q20s);
+}
+
+/* Equation 10, for all of them: a division only where the ACK is above the line. */
+CCA_FN void rtcp_fit_raise(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
+{
+	u32 j;
+
+	for (j = 0; j < f->count; j++)
+		if (rtcp_bucket(f, j) + rtcp_carried(f->rate_bytes_per_s[j], q20s) < acked_bytes)
+			f->rate_bytes_per_s[j] = rtcp_least_rate(f, j, acked_bytes, q20s);
+}
+
+/*
+ * Theorem 1, without its division: t (r_{j-1} - r_j) < 2 (b_j - b_{j-1}). Where the smaller
+ * bucket has no larger rate the lines do not meet, and it is the lower one at all times.
+ */
+CCA_FN bool rtcp_smaller_fits(const struct rtcp_fit *f, u32 j, u64 q20s)
+{
+	u32 smaller = f->rate_bytes_per_s[j - 1], larger = f->rate_bytes_per_s[j];
+
+	return smaller <= larger || rtcp_carried(smaller - larger, q20s) <
+				    2 * (rtcp_bucket(f, j) - rtcp_bucket(f, j - 1));
+}
+
+/* Theorem 2: down from the largest, as long as the smaller one fits better. */
+CCA_FN void rtcp_fit_choose(struct rtcp_fit *f, u64 q20s)
+{
+	u32 j = f->count - 1u;
+
+	while (j && rtcp_smaller_fits(f, j, q20s))
+		j--;
+	f->best = (u8)j;
+}
+
+/* Section 4.2, range compensation. */
+CCA_FN void rtcp_fit_extend(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
+{
+	u32 last = f->count - 1u, j;
+
+	for (j = 0; j < last; j++)
+		f->rate_bytes_per_s[j] = f->rate_bytes_per_s[j + 1];
+	f->low_bytes += f->step_bytes;
+	f->from_zero = false;
+	f->rate_bytes_per_s[last] = rtcp_least_rate(f, last, acked_bytes, q20s);
+}
+
+/* An ACK at t: q20s, in 2^-20 s. Nothing before the trigger. */
+CCA_FN void rtcp_fit_on_ack(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
+{
+	u32 i;
+
+	if (!f->count)
+		return;
+	rtcp_fit_raise(f, acked_bytes, q20s);
+	rtcp_fit_choose(f, q20s);
+	for (i = 0; i < RTCP_EXTENSIONS; i++) {
+		if (f->best != f->count - 1u ||
+		    rtcp_bucket(f, f->best) + f->step_bytes > acked_bytes)
+			break;
+		rtcp_fit_extend(f, acked_bytes, q20s);
+		rtcp_fit_choose(f, q20s);
+	}
+}
+
+CCA_FN u64 rtcp_fit_bucket(const struct rtcp_fit *f)
+{
+	return rtcp_bucket(f, f->best);
+}
+
+CCA_FN u32 rtcp_fit_rate(const struct rtcp_fit *f)
+{
+	return f->rate_bytes_per_s[f->best];
+}
+
+/* C(B, R, t) of the best fit. Overflow: 2^47 + 2^54. */
+CCA_FN u64 rtcp_fit_line(const struct rtcp_fit *f, u64 q20s)
+{
+	return rtcp_fit_bucket(f) + rtcp_carried(rtcp_fit_rate(f), q20s);
+}
+
+#endif /* CCA_RTCP_FIT_H */

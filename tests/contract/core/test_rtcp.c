@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* rtcp.h: R-TCP over CUBIC, BBRv1 and BBRv3, by rows and behind a policer (rtcp_cap.h). */
+#include "rtcp.h"
+
+#include "control_path.h"
+
+static struct rtcp_client client;
+
+/* A limiter of 250,000 bytes/s that is known, its bucket empty. */
+static void know_limit(struct rtcp_client *c)
+{
+	c->kind = RTCP_LIMITED;
+	c->bytes_per_s = c->told_bytes_per_s = 250000;
+	c->before_bytes_per_s = 2500000;
+	c->theta_permille = 600;
+	c->bucket_bytes = c->lack_bytes = 700000;
+	c->mss_bytes = MSS;
+	c->min_rtt_us = 100 * MS;
+}
+
+/* --- CUBIC ---------------------------------------------------------------------------- */
+
+struct cubic_run {
+	struct rtcp_cubic_state s;
+	struct rtcp_cubic_params p;
+	struct cca_window w;
+	struct cca_ack ack;
+};
+
+static void open_cubic(struct cubic_run *r)
+{
+	struct cca_start start = { SECOND, 100 * MS, 10, 0, MSS };
+
+	memset(r, 0xa5, sizeof(*r));
+	memset(&r->ack, 0, sizeof(r->ack));
+	rtcp_cubic_params_init(&r->p);
+	rtcp_client_init(&client, SECOND);
+	rtcp_cubic_init(&r->s, &r->p, &client, &start);
+	r->w.cwnd_pkts = 100;
+	r->w.ssthresh_pkts = 0x7fffffffu;
+	r->w.credit_pkts = 0;
+	r->ack.now_us = SECOND;
+	r->ack.mss_bytes = MSS;
+}
+
+static void cubic_take(struct cubic_run *r, u32 acked_pkts)
+{
+	r->ack.now_us += 10 * MS;
+	r->ack.rtt_us = 100 * MS;
+	r->ack.acked_pkts = acked_pkts;
+	r->ack.inflight_pkts = 20;
+	rtcp_cubic_on_ack(&r->s, &r->p, &client, &r->ack, &r->w);
+	rtcp_cubic_grow(&r->s, &r->p, &client, &r->w, acked_pkts);
+}
+
+static void test_cubic_without_a_limiter_is_cubic(void)
+{
+	struct cubic_run r;
+	struct cubic_params p;
+	struct cubic_state s;
+	struct cca_window w;
+	struct cca_start start = { SECOND, 100 * MS, 10, 0, MSS };
+	u32 i;
+
+	open_cubic(&r);
+	cca_params_init(&p, CCA_ID_cubic);
+	cubic_init(&s, &p, &start);
+	w = r.w;
+	for (i = 0; i < 300; i++) {
+		cubic_take(&r, 3);
+		cubic_on_ack(&s, &p, &r.ack, &w);
+		cubic_grow(&s, &p, &w, 3);
+		if (i % 100 == 99) {
+			r.w.ssthresh_pkts = r.w.cwnd_pkts = rtcp_cubic_ssthresh(&r.s, &r.p, &client, &r.w);
+			w.ssthresh_pkts = w.cwnd_pkts = cubic_ssthresh(&s, &p, &w);
+		}
+		CHECK_EQ(r.w.cwnd_pkts, w.cwnd_pkts);
+		CHECK_EQ(r.w.ssthresh_pkts, w.ssthresh_pkts);
+	}
+	CHECK_EQ(rtcp_cubic_undo(&r.s, &r.p, &client, &r.w), cubic_undo(&s, &w));
+}
+
+/* 250,000 bytes/s x 100 ms: 17 packets, in pairs. */
+static void test_cubic_keeps_its_window_in_the_cap(void)
+{
+	struct cca_event ev = { CCA_TIMEOUT, 2 * SECOND, 0, 16, MSS };
+	struct cubic_run r;
+
+	open_cubic(&r);
+	know_limit(&client);
+	CHECK_EQ(rtcp_cubic_ssthresh(&r.s, &r.p, &client, &r.w), 16);
+	cubic_take(&r, 2);
+	CHECK_EQ(r.w.cwnd_pkts, 16);
+	cubic_take(&r, 2);
+	CHECK_EQ(r.w.cwnd_pkts, 16);
+	CHECK_EQ(rtcp_cubic_ssthresh(&r.s, &r.p, &client, &r.w), 11);
+	r.w.cwnd_pkts = 5;
+	CHECK_EQ(rtcp_cubic_undo(&r.s, &r.p, &client, &r.w), 16);
+	rtcp_cubic_on_event(&r.s, &r.p, &client, &ev);
+	CHECK_EQ(r.s.base.w_max_pkts, 0);
+}
+
+/* --- BBR on a path --------------------------------------------------------------------------- */
+
+struct bbr_run {
+	struct rtcp_bbr1_state s1;
+	struct rtcp_bbr1_params p1;
+	struct rtcp_bbr3_state s3;
+	struct rtcp_bbr3_params p3;
+	struct path path;
+};
+
+static struct bbr_run run;
+
+static void run1_ack(void *r, const struct cca_ack *ack, struct cca_decision *d)
+{
+	rtcp_bbr1_on_ack(&((struct bbr_run *)r)->s1, &((struct bbr_run *)r)->p1, &client, ack, d);
+}
+
+static void run1_event(void *r, const struct cca_event *ev, struct cca_decision *d)
+{
+	rtcp_bbr1_on_event(&((struct bbr_run *)r)->s1, &((struct bbr_run *)r)->p1, &client, ev, d);
+}
+
+static void run3_ack(void *r, const struct cca_ack *ack, struct cca_decision *d)
+{
+	rtcp_bbr3_on_ack(&((struct bbr_run *)r)->s3, &((struct bbr_run *)r)->p3, &client, ack, d);
+}
+
+static void run3_event(void *r, const struct cca_event *ev, struct cca_decision *d)
+{
+	rtcp_bbr3_on_event(&((struct bbr_run *)r)->s3, &((struct bbr_run *)r)->p3, &client, ev, d);
+}
+
+static void run3_loss(void *r, const struct cca_loss *loss)
+{
+	rtcp_bbr3_on_loss(&((struct bbr_run *)r)->s3, &((struct bbr_run *)r)->p3, loss);
+}
+
+/* 20 Mbit/s behind a policer of 2 Mbit/s (6 ms a packet) and 500 packets, full; RTT 40 ms. */
+static void open_bbr(u32 version)
+{
+	struct cca_start start;
+
+	memset(&run, 0xa5, sizeof(run));
+	path_open(&run.path, 600, 40 * MS, 500);
+	run.path.token_time_us = 6000;
+	run.path.bucket_pkts = 500;
+	run.path.now_us = run.path.link_free_us = run.path.send_us = 10 * SECOND;
+	run.path.delivered_us = run.path.first_sent_us = 10 * SECOND;
+	run.path.tokens_us = 10 * SECOND - 500 * 6000;
+	run.path.state = &run;
+	run.path.on_ack = version == 1 ? run1_ack : run3_ack;
+	run.path.on_event = version == 1 ? run1_event : run3_event;
+	run.path.on_loss = version == 1 ? NULL : run3_loss;
+	start = path_start(&run.path);
+	rtcp_client_init(&client, start.now_us);
+	rtcp_bbr1_params_init(&run.p1);
+	rtcp_bbr3_params_init(&run.p3);
+	if (version == 1)
+		rtcp_bbr1_init(&run.s1, &run.p1, &client, &start, 7, &run.path.d);
+	else
+		rtcp_bbr3_init(&run.s3, &run.p3, &client, &start, 7, &run.path.d);
+}
+
+/* 1448 bytes in 6 ms: R = 241,333 bytes/s, B = 724,000 bytes. */
+static void check_found(void)
+{
+	CHECK_EQ(client.kind, RTCP_LIMITED);
+	CHECK(client.bytes_per_s > 229000 && client.bytes_per_s < 253000);
+	CHECK(client.bucket_bytes > 650000 && client.bucket_bytes < 800000);
+}
+
+static void test_bbr_finds_the_policer_and_hardly_loses(void)
+{
+	u32 version;
+
+	for (version = 1; version <= 3; version += 2) {
+		u32 lost, delivered;
+
+		row = (int)version;
+		open_bbr(version);
+		path_run(&run.path, 10 * SECOND);
+		check_found();
+		lost = run.path.dropped_pkts;
+		delivered = run.path.delivered_pkts;
+		path_run(&run.path, 20 * SECOND);
+		lost = run.path.dropped_pkts - lost;
+		delivered = run.path.delivered_pkts - delivered;
+		check_found();
+		CHECK(lost * 100 < delivered * 4);
+		/* 20 s of tokens are 3,333 packets. */
+		CHECK(delivered > 3333 * 95 / 100);
+	}
+	row = 0;
+}
+
+/* Section 4.4: reset when equation 13 first holds, off for good once there is a limit. */
+static void test_bbr1s_own_detector_gives_way(void)
+{
+	u32 i;
+
+	open_bbr(1);
+	for (i = 0; i < 2000 && !client.reduced; i++)
+		path_step(&run.path);
+	CHECK(client.reduced && run.s1.flow.policer_reset);
+	CHECK(!run.s1.base.lt.off);
+	for (i = 0; i < 20000 && client.kind == RTCP_UNKNOWN; i++)
+		path_step(&run.path);
+	CHECK(run.s1.base.lt.off && !run.s1.base.lt.in_use);
+	client.kind = RTCP_CLEARED;
+	path_run(&run.path, 5 * SECOND);
+	CHECK(run.s1.base.lt.off && !run.s1.base.lt.in_use);
+}
+
+static void test_a_limit_known_before_holds_from_the_start(void)
+{
+	struct cca_start start;
+
+	open_bbr(1);
+	know_limit(&client);
+	start = path_start(&run.path);
+	rtcp_bbr1_init(&run.s1, &run.p1, &client, &start, 7, &run.path.d);
+	CHECK(run.s1.base.lt.off);
+	path_step(&run.path);
+	CHECK(run.path.d.pacing_bytes_per_s <= 250000);
+}
+
+/* Appendix H, with BBR's own policer: from 2 to 20 Mbit/s. Half of it is back within three seconds. */
+static void test_a_lifted_limit_is_left_within_seconds(void)
+{
+	u32 version;
+
+	for (version = 1; version <= 3; version += 2) {
+		u32 delivered;
+
+		row = (int)version;
+		open_bbr(version);
+		path_run(&run.path, 20 * SECOND);
+		check_found();
+		run.path.token_time_us = 0;
+		path_run(&run.path, 3 * SECOND);
+		delivered = run.path.delivered_pkts;
+		path_run(&run.path, 5 * SECOND);
+		CHECK(run.path.delivered_pkts - delivered > 8333 / 2);
+	}
+	row = 0;
+}
+
+int main(void)
+{
+	RUN(test_cubic_without_a_limiter_is_cubic);
+	RUN(test_cubic_keeps_its_window_in_the_cap);
+	RUN(test_bbr_finds_the_policer_and_hardly_loses);
+	RUN(test_bbr1s_own_detector_gives_way);
+	RUN(test_a_limit_known_before_holds_from_the_start);
+	RUN(test_a_lifted_limit_is_left_within_seconds);
+	return check_report();
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* rtcp_cap.h: caps, probes, lifting, and flows that share a client. */
+#include "rtcp_limiter.h"
+
+static struct limited l;
+static struct rtcp_flow f;
+
+/* A client whose limiter is known: 250,000 bytes/s and 700,000 bytes, the bucket empty. */
+static void open_capped(u32 rtt_us)
+{
+	struct cca_start start = { SECOND, rtt_us, 10, 0, MSS };
+
+	open_limited(&l, 700000, 250000);
+	l.rtt_us = rtt_us;
+	l.c.kind = RTCP_LIMITED;
+	l.c.bytes_per_s = l.c.told_bytes_per_s = 250000;
+	l.c.before_bytes_per_s = 2500000;
+	l.c.theta_permille = 600;
+	l.c.bucket_bytes = l.c.lack_bytes = 700000;
+	l.c.mss_bytes = MSS;
+	l.c.min_rtt_us = rtt_us;
+	memset(&f, 0xa5, sizeof(f));
+	rtcp_flow_init(&f, &l.c, &start);
+	rtcp_flow_step(&f, &l.c, &l.p, false);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+}
+
+static void flow_ack(u32 gap_us, u32 acked_pkts, u32 lost_pkts)
+{
+	l.ack.now_us += gap_us;
+	l.ack.rtt_us = l.rtt_us;
+	l.ack.acked_pkts = acked_pkts;
+	l.ack.lost_pkts = lost_pkts;
+	rtcp_on_ack(&f, &l.c, &l.p, &l.ack);
+}
+
+/* At R to a packet, so that tokens neither gather nor run out; rounded down. */
+static void flow_runs(u32 rounds)
+{
+	u32 i;
+
+	for (i = 0; i < rounds; i++)
+		flow_ack(l.rtt_us, 250 * (l.rtt_us / MS) / MSS, 0);
+}
+
+/* Equation 14: 250,000 bytes/s x 100 ms are 17.3 packets. A pair more with two packets of tokens. */
+static void test_the_window_is_r_times_srtt(void)
+{
+	open_capped(100 * MS);
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 16);
+	l.c.lack_bytes -= 2 * MSS;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 18);
+	/* Equation 15: 1.2 x 17.3 = 20.7, rounded up to pairs. */
+	l.c.lack_bytes = l.c.bucket_bytes;
+	f.phase = RTCP_PROBING;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 22);
+	f.phase = RTCP_LIFTED;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+	f.phase = RTCP_CAPPED;
+	l.c.kind = RTCP_CLEARED;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+}
+
+static void test_the_window_is_never_below_a_pair(void)
+{
+	open_capped(1 * MS);
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
+	l.c.bytes_per_s = 0;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
+}
+
+/* Equations 16, 17. */
+static void test_pacing_is_at_most_r(void)
+{
+	open_capped(100 * MS);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 200000), 200000);
+	f.phase = RTCP_PROBING;
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 300000);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 200000), 240000);
+	f.phase = RTCP_LIFTED;
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
+}
+
+/* Equation 21: R sRTT is 25,000 bytes. What is in flight counts as spent. */
+static void test_tokens_beyond_a_bdp_lift_the_cap(void)
+{
+	open_capped(100 * MS);
+	l.c.lack_bytes = 700000 - 24990;
+	CHECK(rtcp_cap_pkts(&f, &l.c, &l.p) != RTCP_NO_CAP_PKTS);
+	l.c.lack_bytes -= 20;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
+	f.inflight_pkts = 18;
+	CHECK(rtcp_cap_pkts(&f, &l.c, &l.p) != RTCP_NO_CAP_PKTS);
+}
+
+/* eta = 20 rounds, then three of probing without tokens. */
+static void test_a_probe_comes_every_eta_rounds_and_lasts_three(void)
+{
+	open_capped(100 * MS);
+	flow_runs(19);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+	flow_runs(1);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	rtcp_empty(&l.c);
+	flow_ack(100 * MS, 17, 0);
+	flow_ack(100 * MS, 17, 0);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	flow_ack(100 * MS, 17, 0);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+}
+
+static void test_a_probe_waits_for_the_tokens_to_be_used_up(void)
+{
+	open_capped(100 * MS);
+	flow_runs(20);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	l.c.lack_bytes = l.c.bucket_bytes - 20000;
+	flow_runs(5);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	/* But not for ever. */
+	for (row = 0; row < 30 && f.phase == RTCP_PROBING; row++) {
+		l.c.lack_bytes = l.c.bucket_bytes - 20000;
+		flow_runs(1);
+	}
+	CHECK(row > 8 && row < 20);
+	row = 0;
+}
+
+static void test_a_loss_ends_a_probe(void)
+{
+	open_capped(100 * MS);
+	flow_runs(20);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	flow_ack(100 * MS, 20, 1);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+}
+
+/* Rounds under the cap until the next probe, which then is under way. */
+static u32 rounds_to_probe(u32 most)
+{
+	u32 rounds;
+
+	for (rounds = 0; rounds < most && f.phase != RTCP_PROBING; rounds++)
+		flow_runs(1);
+	return rounds;
+}
+
+/* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 1.5 s are 75. */
+static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
+{
+	static const u32 rounds[] = { 20, 40, 60, 75, 75 };
+	u32 i;
+
+	open_capped(20 * MS);
+	for (i = 0; i < 5; i++) {
+		CHECK_EQ(rounds_to_probe(100), rounds[i]);
+		rtcp_empty(&l.c);
+		flow_ack(20 * MS, 3, 1);
+		CHECK_EQ(f.phase, RTCP_CAPPED);
+	}
+	/* Never sooner than eta rounds, which are 2 s here. */
+	open_capped(100 * MS);
+	for (i = 0; i < 3; i++) {
+		CHECK_EQ(rounds_to_probe(100), 20);
+		rtcp_empty(&l.c);
+		flow_ack(100 * MS, 17, 1);
+	}
+}
+
+/* A loss with A(t) more than a pair above the line; a change; a transfer. */
+static void test_probes_that_did_not_meet_the_limit_bring_back_eta(void)
+{
+	static const u32 gap_ms[] = { 16, 20, 20 }, acked_pkts[] = { 5, 9, 3 }, lost_pkts[] = { 1, 0, 1 };
+	struct cca_event ev = { CCA_TRANSFER_STARTED, 0, 3, 10, MSS };
+
+	for (row = 0; row < 3; row++) {
+		open_capped(20 * MS);
+		f.met = 3;
+		rounds_to_probe(100);
+		rtcp_empty(&l.c);
+		flow_ack(gap_ms[row] * MS, acked_pkts[row], lost_pkts[row]);
+		ev.now_us = l.ack.now_us;
+		if (row == 2)
+			rtcp_on_event(&f, &l.c, &l.p, &ev);
+		CHECK_EQ(f.met, 0);
+		CHECK_EQ(rtcp_wait_us(&f, &l.p), 400 * MS);
+	}
+	row = 0;
+}
+
+/* It tells nothing: neither that the limit was met nor that it was not. */
+static void test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is(void)
+{
+	open_capped(20 * MS);
+	f.met = 3;
+	CHECK_EQ(rounds_to_probe(100), 75);
+	rtcp_empty(&l.c);
+	for (row = 0; row < 30 && f.phase == RTCP_PROBING; row++)
+		flow_ack(20 * MS, 3, 0);
+	row = 0;
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+	CHECK_EQ(f.met, 3);
+}
+
+/* More came through than {B, R} has tokens for: no cap, until three rounds have been as expected. */
+static void test_a_probe_that_shows_a_change_lifts_the_cap(void)
+{
+	open_capped(100 * MS);
+	flow_runs(20);
+	rtcp_empty(&l.c);
+	flow_ack(100 * MS, 24, 0);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+	flow_ack(100 * MS, 40, 0);
+	flow_runs(2);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+	flow_runs(1);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+}
+
+/* Section 5.3: at once, not when alpha rounds are over. */
+static void test_loss_beyond_beta_brings_the_cap_back_at_once(void)
+{
+	open_capped(100 * MS);
+	rtcp_enter(&f, &l.c, RTCP_LIFTED);
+	flow_ack(10 * MS, 9, 2);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+	flow_ack(10 * MS, 5, 5);
+	CHECK_EQ(f.phase, RTCP_CAPPED);
+	open_capped(100 * MS);
+	l.c.lack_bytes = 0;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+	flow_ack(10 * MS, 5, 6);
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 16);
+}
+
+/* RFC 6298's weight: 7/8 of 100 ms and 1/8 of 180 ms. */
+static void test_srtt_is_smoothed(void)
+{
+	open_capped(100 * MS);
+	l.rtt_us = 180 * MS;
+	flow_ack(10 * MS, 1, 0);
+	CHECK_EQ(f.srtt_us, 110 * MS);
+	l.rtt_us = 0;
+	flow_ack(10 * MS, 1, 0);
+	CHECK_EQ(f.srtt_us, 110 * MS);
+}
+
+/* --- several flows of a client: section 4.4, equation 22 ------------------------------------- */
+
+static void test_flows_share_the_rate(void)
+{
+	struct rtcp_flow other;
+
+	open_capped(100 * MS);
+	other = f;
+	rtcp_flow_starts(&f, &l.c, l.ack.now_us);
+	rtcp_flow_starts(&other, &l.c, l.ack.now_us);
+	CHECK_EQ(l.c.flows, 2);
+	rtcp_flow_weigh(&f, &l.c, 25000);
+	CHECK_EQ(l.c.sharing, 1);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
+	/* With another one a share is 12,500 bytes. */
+	rtcp_flow_weigh(&other, &l.c, 12490);
+	CHECK_EQ(l.c.sharing, 1);
+	rtcp_flow_weigh(&other, &l.c, 12500);
+	rtcp_flow_weigh(&other, &l.c, 12500);
+	CHECK_EQ(l.c.sharing, 2);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 125000);
+	rtcp_flow_rests(&other, &l.c);
+	rtcp_flow_rests(&other, &l.c);
+	CHECK_EQ(l.c.sharing, 1);
+	CHECK_EQ(l.c.flows, 1);
+	rtcp_flow_weigh(&other, &l.c, 1000000);
+	CHECK_EQ(l.c.sharing, 1);
+}
+
+/* The first of a client's flows to have data begins a transfer, the second joins it. */
+static void test_a_transfer_begins_with_the_first_flow(void)
+{
+	struct cca_event ev = { CCA_TRANSFER_STARTED, SECOND, 0, 10, MSS };
+	struct rtcp_flow other;
+
+	open_capped(100 * MS);
+	other = f;
+	ev.now_us = l.ack.now_us;
+	rtcp_on_event(&f, &l.c, &l.p, &ev);
+	flow_ack(100 * MS, 17, 0);
+	CHECK_EQ(l.c.acked_bytes, 17 * MSS);
+	ev.now_us = l.ack.now_us;
+	rtcp_on_event(&other, &l.c, &l.p, &ev);
+	CHECK_EQ(l.c.acked_bytes, 17 * MSS);
+	rtcp_flow_rests(&f, &l.c);
+	ev.kind = CCA_IDLE_RESTART;
+	rtcp_on_event(&other, &l.c, &l.p, &ev);
+	CHECK_EQ(l.c.acked_bytes, 0);
+}
+
+/* What the timeout took for lost: in flight before, less what still is. */
+static void test_events_reach_the_detector(void)
+{
+	struct cca_event ev = { CCA_TIMEOUT, 0, 3, 10, MSS };
+
+	open_capped(100 * MS);
+	l.ack.inflight_pkts = 20;
+	flow_ack(100 * MS, 17, 0);
+	ev.now_us = l.ack.now_us;
+	rtcp_on_event(&f, &l.c, &l.p, &ev);
+	CHECK(l.c.losing);
+	CHECK_EQ(l.c.lost_pkts, 17);
+	ev.kind = CCA_UNDO;
+	rtcp_on_event(&f, &l.c, &l.p, &ev);
+	CHECK(!l.c.losing);
+	ev.kind = CCA_RECOVERY_ENTERED;
+	rtcp_on_event(&f, &l.c, &l.p, &ev);
+	CHECK_EQ(f.inflight_pkts, 3);
+}
+
+int main(void)
+{
+	RUN(test_the_window_is_r_times_srtt);
+	RUN(test_the_window_is_never_below_a_pair);
+	RUN(test_pacing_is_at_most_r);
+	RUN(test_tokens_beyond_a_bdp_lift_the_cap);
+	RUN(test_a_probe_comes_every_eta_rounds_and_lasts_three);
+	RUN(test_a_probe_waits_for_the_tokens_to_be_used_up);
+	RUN(test_a_loss_ends_a_probe);
+	RUN(test_probes_that_met_the_limit_become_rarer_for_a_while);
+	RUN(test_probes_that_did_not_meet_the_limit_bring_back_eta);
+	RUN(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is);
+	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
+	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
+	RUN(test_srtt_is_smoothed);
+	RUN(test_flows_share_the_rate);
+	RUN(test_a_transfer_begins_with_the_first_flow);
+	RUN(test_events_reach_the_detector);
+	return check_report();
+}

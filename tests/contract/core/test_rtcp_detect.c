@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/* rtcp_detect.h: trigger, classification and tokens, behind a limiter in closed form. */
+#include "rtcp_limiter.h"
+
+#include "../fuzz/fuzz.h"
+
+static struct limited l;
+
+/* --- trigger: section 4.1 ---------------------------------------------------------------- */
+
+static void open_quiet(void)
+{
+	open_limited(&l, 733000, 250000);
+	give_ack(&l, 100 * MS, 100, 0);
+}
+
+struct trigger_case {
+	u32 lost, delivered;
+	bool triggers;
+};
+
+/* alpha = 7 rounds of 36 ms from the first loss on: 252 ms. beta = 0.2. */
+static void test_loss_beyond_beta_over_alpha_rounds_triggers(void)
+{
+	static const struct trigger_case cases[] = {
+		{ 200, 800, false }, { 201, 799, true }, { 1, 0, true }, { 10, 1000, false }, { 900, 100, true },
+	};
+
+	FOR_ROWS(struct trigger_case, cases) {
+		open_quiet();
+		give_ack(&l, 1 * MS, c->delivered, c->lost);
+		CHECK_EQ(l.c.fit.count, 0);
+		give_ack(&l, 251 * MS, 0, 0);
+		CHECK_EQ(l.c.fit.count, 0);
+		give_ack(&l, 1 * MS, 0, 0);
+		CHECK_EQ(l.c.fit.count, c->triggers ? 9 : 0);
+	}
+}
+
+static void test_rounds_begin_with_a_loss_and_begin_anew_behind_it(void)
+{
+	open_quiet();
+	give_ack(&l, 1 * MS, 1000, 10);
+	give_ack(&l, 260 * MS, 0, 0);
+	CHECK(!l.c.losing);
+	/* What was delivered before the next loss does not count. */
+	give_ack(&l, 900 * MS, 1000, 0);
+	give_ack(&l, 1 * MS, 7, 3);
+	give_ack(&l, 260 * MS, 0, 0);
+	CHECK_EQ(l.c.fit.count, 9);
+}
+
+static void test_a_spurious_loss_does_not_count(void)
+{
+	open_quiet();
+	give_ack(&l, 1 * MS, 0, 100);
+	rtcp_client_on_undo(&l.c);
+	give_ack(&l, 260 * MS, 10, 0);
+	CHECK_EQ(l.c.fit.count, 0);
+}
+
+static void test_a_timeout_counts_what_it_took_for_lost(void)
+{
+	open_quiet();
+	rtcp_client_on_timeout(&l.c, &l.p, l.ack.now_us + 1 * MS, 50);
+	give_ack(&l, 261 * MS, 10, 0);
+	CHECK_EQ(l.c.fit.count, 9);
+}
+
+/* Equations 6 and 12: 300 packets in 353 ms. */
+static void test_the_trigger_gives_the_range_and_the_rate_before(void)
+{
+	open_quiet();
+	give_ack(&l, 1 * MS, 200, 100);
+	give_ack(&l, 252 * MS, 0, 0);
+	CHECK_EQ(rtcp_bucket(&l.c.fit, 8), 300 * MSS);
+	CHECK(is_within(l.c.trigger_bytes_per_s, 300ull * MSS * 1000 / 353, 1));
+}
+
+static void test_without_a_round_trip_nothing_triggers(void)
+{
+	open_limited(&l, 733000, 250000);
+	l.rtt_us = 0;
+	give_ack(&l, 100 * MS, 100, 900);
+	give_ack(&l, 10 * SECOND, 100, 900);
+	CHECK_EQ(l.c.fit.count, 0);
+}
+
+/* --- classification: section 4.3 ------------------------------------------------------------ */
+
+static void test_a_limiter_is_found(void)
+{
+	open_limited(&l, 707600, 249780);	/* operator 1, in payload */
+	run_limited(&l, 1 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+	run_limited(&l, 2 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 249780, 5));
+	CHECK(is_within(l.c.bucket_bytes, 707600, 8));
+	run_limited(&l, 60 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 249780, 1));
+}
+
+/* epsilon rounds of 36 ms behind the earliest estimate, which is b_0 until 2 t_h. */
+static void test_an_estimate_is_watched_for_epsilon_rounds(void)
+{
+	u64 earliest_us;
+
+	open_limited(&l, 707600, 249780);
+	earliest_us = 2 * (empty_at_us(&l) + 7 * 36 * MS) + 10 * 36 * MS;
+	run_limited(&l, earliest_us - 8 * MS);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+	run_limited(&l, SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	l.p.convergence_rounds = 100;
+	open_limited(&l, 707600, 249780);
+	l.p.convergence_rounds = 100;
+	run_limited(&l, earliest_us + 80 * 36 * MS);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+	run_limited(&l, 5 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+}
+
+/*
+ * B 4 KB to 3 MB, R 0.2 to 20 Mbit/s: what equation 13 admits, by the closed form's own R_h, is
+ * found, R within 5 %; what is far from it is never taken for a limiter.
+ */
+static void test_limiters_are_found_where_equation_13_holds(void)
+{
+	struct dice d = { 3 };
+	u32 found = 0, refused = 0;
+
+	for (row = 1; row <= 150; row++) {
+		u64 bucket = 4000 + dice_below(&d, dice_one_in(&d, 2) ? 2996000 : 200000), t_us;
+		u32 rate = 25000 + dice_below(&d, dice_one_in(&d, 2) ? 2475000 : 400000);
+		u64 share;
+
+		open_limited(&l, bucket, rate);
+		t_us = empty_at_us(&l) + 7 * l.rtt_us;
+		share = (u64)rate * 1000 * t_us / 1000000 * 1000 / (bucket + rate * t_us / 1000000);
+		run_limited(&l, 30 * SECOND);
+		if (share < 540000) {
+			found++;
+			CHECK_EQ(l.c.kind, RTCP_LIMITED);
+			CHECK(is_within(l.c.bytes_per_s, rate, 5));
+		} else if (share > 660000) {
+			refused++;
+			CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+		}
+	}
+	row = 0;
+	CHECK(found > 40);
+	CHECK(refused > 10);
+}
+
+static void test_a_steady_link_is_no_limiter_however_much_it_loses(void)
+{
+	u32 i;
+
+	open_limited(&l, 0, 0);
+	for (i = 0; i < 20000; i++)
+		give_ack(&l, 4 * MS, 2, i % 5000 < 100 ? 20 : i % 2);
+	CHECK_EQ(l.c.fit.count, 9);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+}
+
+/* A quarter of the rate before on average, but by turns much less and much more: A leaves the line. */
+static void test_a_rate_that_wavers_does_not_converge(void)
+{
+	u32 i;
+
+	open_limited(&l, 0, 0);
+	for (i = 0; i < 100; i++)
+		give_ack(&l, 4 * MS, 20, i > 90 ? 200 : 0);
+	for (i = 0; i < 2500; i++)
+		give_ack(&l, 4 * MS, i / 60 % 2 ? 9 : 1, i < 100 ? 10 : 0);
+	CHECK_EQ(l.c.fit.count, 9);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+}
+
+/* An estimate that the flow does not use up is not confirmed by staying what it is. */
+static void test_a_flow_that_stops_confirms_nothing(void)
+{
+	u32 i;
+
+	open_limited(&l, 707600, 249780);
+	run_limited(&l, 600 * MS);
+	for (i = 0; i < 10; i++)
+		give_ack(&l, SECOND, 1, 0);
+	CHECK_EQ(l.c.fit.count, 9);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+}
+
+/* --- clocks, wraps, sizes ---------------------------------------------------------------------- */
+
+static void check_operator_1(void)
+{
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 249780, 5));
+	CHECK(is_within(l.c.bucket_bytes, 707600, 10));
+}
+
+static void test_counters_may_wrap_and_clocks_start_anywhere(void)
+{
+	static const u64 starts[] = { 0, SECOND, 1ull << 32, ~0ull - 100 * (u64)SECOND };
+	struct rtcp_client first;
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		row = (int)i + 1;
+		open_limited(&l, 707600, 249780);
+		rtcp_client_init(&l.c, starts[i]);
+		l.ack.now_us = starts[i];
+		l.ack.delivered_pkts = 0xffffffffu - 100;
+		run_limited(&l, 10 * SECOND);
+		check_operator_1();
+		if (!i)
+			first = l.c;
+		first.last_us = l.c.last_us;
+		CHECK(!memcmp(&first, &l.c, sizeof(first)));
+	}
+	row = 0;
+}
+
+static void test_a_clock_that_steps_back_stands_still(void)
+{
+	static const u32 at_ms[] = { 100, 300, 700, 2000 };
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		row = (int)i + 1;
+		open_limited(&l, 707600, 249780);
+		l.ack.now_us = 100 * (u64)SECOND;
+		rtcp_client_init(&l.c, l.ack.now_us);
+		run_limited(&l, at_ms[i] * MS);
+		l.ack.now_us -= 50 * (u64)SECOND;
+		run_limited(&l, 10 * SECOND);
+		check_operator_1();
+	}
+	row = 0;
+}
+
+static void test_a_suspended_machine_begins_a_transfer(void)
+{
+	open_limited(&l, 707600, 249780);
+	run_limited(&l, 5 * SECOND);
+	check_operator_1();
+	l.ack.now_us += 3600 * (u64)SECOND;
+	give_ack(&l, 0, 10, 0);
+	CHECK_EQ(l.c.fit.count, 0);
+	CHECK_EQ(l.c.acked_bytes, 0);
+	check_operator_1();
+	/* The bucket has filled meanwhile. */
+	CHECK_EQ(rtcp_tokens(&l.c), l.c.bucket_bytes - 10 * MSS);
+}
+
+static void test_a_new_mss_does_not_matter(void)
+{
+	open_limited(&l, 707600, 249780);
+	run_limited(&l, 300 * MS);
+	l.ack.mss_bytes = 536;
+	run_limited(&l, 1 * SECOND);
+	l.ack.mss_bytes = 8948;
+	run_limited(&l, 5 * SECOND);
+	check_operator_1();
+}
+
+static void test_acks_for_bursts_do_not_matter(void)
+{
+	static const u32 step_us[] = { 500, 10 * MS, 36 * MS, 200 * MS };
+	u32 i;
+
+	for (i = 0; i < 4; i++) {
+		row = (int)i + 1;
+		open_limited(&l, 707600, 249780);
+		l.step_us = step_us[i];
+		run_limited(&l, 10 * SECOND);
+		check_operator_1();
+	}
+	row = 0;
+}
+
+/* A clock of 4 ms, as jiffies have it, and ACKs up to 8 ms late. */
+static void test_a_coarse_clock_and_jitter_do_not_matter(void)
+{
+	struct dice d = { 5 };
+	u64 exact_us;
+	u32 i;
+
+	open_limited(&l, 707600, 249780);
+	for (i = 0, exact_us = 0; i < 2500; i++) {
+		u64 now_us, before = l.given_bytes;
+		u32 pkts;
+
+		exact_us += 4 * MS;
+		l.t_us = exact_us > 8 * MS ? exact_us - dice_below(&d, 8 * MS) : exact_us;
+		if (limited_bytes(&l) <= before)
+			continue;
+		pkts = (u32)((limited_bytes(&l) - before) / MSS);
+		l.given_bytes += (u64)pkts * MSS;
+		now_us = SECOND + exact_us / 4000 * 4000;
+		if (pkts)
+			give_ack(&l, (u32)(now_us - l.ack.now_us), pkts,
+				 exact_us > empty_at_us(&l) && exact_us < empty_at_us(&l) + 400 * MS ? 3 * pkts : 0);
+	}
+	check_operator_1();
+}
+
+static void test_a_long_transfer_ends_before_its_numbers_do(void)
+{
+	u32 i;
+
+	open_limited(&l, 707600, 249780);
+	run_limited(&l, 10 * SECOND);
+	for (i = 0; i < 20000; i++)
+		give_ack(&l, 60 * SECOND, 60 * 172, 0);	/* 14 days at R */
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 249780, 5));
+	CHECK(rtcp_transfer_us(&l.c) < RTCP_MAX_US);
+	for (i = 0; i < 5000; i++)
+		give_ack(&l, 1 * MS, CCA_MAX_PKTS, 0);
+	CHECK(l.c.acked_bytes < RTCP_MAX_BYTES);
+}
+
+/* --- later transfers, tokens, un-detection ------------------------------------------------------ */
+
+static void open_found(void)
+{
+	open_limited(&l, 707600, 249780);
+	run_limited(&l, 20 * SECOND);
+	check_operator_1();
+}
+
+/* Equations 19, 20: what is left and what idle time brings, at most B. */
+static void test_tokens_gather_while_idle_up_to_b(void)
+{
+	u64 left;
+
+	open_found();
+	left = rtcp_tokens(&l.c);
+	CHECK(left < 20000);
+	next_transfer(&l, 2 * SECOND, 0);
+	CHECK(is_within(rtcp_tokens(&l.c), left + 2ull * l.c.bytes_per_s, 1));
+	next_transfer(&l, 60 * SECOND, 0);
+	CHECK_EQ(rtcp_tokens(&l.c), l.c.bucket_bytes);
+	give_ack(&l, 10 * MS, 100, 0);
+	CHECK_EQ(rtcp_tokens(&l.c), l.c.bucket_bytes - 100 * MSS);
+}
+
+static void test_a_loss_takes_tokens_and_heavy_loss_takes_all(void)
+{
+	u64 before;
+
+	open_found();
+	next_transfer(&l, 60 * SECOND, 0);
+	before = rtcp_tokens(&l.c);
+	give_ack(&l, 0, 50, 1);
+	CHECK_EQ(before - rtcp_tokens(&l.c), 50 * MSS + RTCP_LOSS_WEIGHT * MSS);
+	CHECK_EQ(l.c.heavies, 0);
+	give_ack(&l, 0, 10, 30);
+	CHECK_EQ(rtcp_tokens(&l.c), 0);
+	CHECK(l.c.heavies > 0);
+}
+
+/* A transfer that met a bucket half full does not make it smaller; one that met a full one larger. */
+static void test_b_is_the_largest_of_all_transfers(void)
+{
+	u64 half;
+
+	open_limited(&l, 350000, 249780);
+	run_limited(&l, 20 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	half = l.c.bucket_bytes;
+	CHECK(is_within(half, 350000, 12));
+	next_transfer(&l, 10 * SECOND, 707600);
+	run_limited(&l, 20 * SECOND);
+	check_operator_1();
+	next_transfer(&l, 1 * SECOND, 300000);
+	run_limited(&l, 20 * SECOND);
+	check_operator_1();
+}
+
+static void test_more_than_there_are_tokens_for_is_a_change(void)
+{
+	u8 changes;
+
+	open_found();
+	run_limited(&l, 60 * SECOND);
+	changes = l.c.changes;
+	run_limited(&l, 1 * SECOND);
+	CHECK_EQ(l.c.changes, changes);
+	give_ack(&l, 4 * MS, 30, 0);
+	CHECK_EQ((u8)(l.c.changes - changes), 1);
+	CHECK_EQ(rtcp_tokens(&l.c), 0);
+}
+
+/* Section 4.4: R grows up to theta R_h, and no limiter is looked for again. */
+static void test_a_lifted_limit_is_cleared_for_good(void)
+{
+	u32 i;
+
+	open_found();
+	for (i = 0; i < 2500; i++)
+		give_ack(&l, 4 * MS, 14, 0);	/* 40 Mbit/s */
+	CHECK_EQ(l.c.kind, RTCP_CLEARED);
+	next_transfer(&l, 10 * SECOND, 707600);
+	run_limited(&l, 20 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_CLEARED);
+}
+
+/* Without losses nothing triggers in a later transfer; that the limit is gone is a change, over and over. */
+static void test_a_limit_lifted_between_transfers_is_a_change(void)
+{
+	u32 i, changes = 0;
+	u8 before;
+
+	open_found();
+	next_transfer(&l, 10 * SECOND, 0);
+	for (i = 0; i < 2500; i++) {
+		before = l.c.changes;
+		give_ack(&l, 4 * MS, 14, 0);
+		changes += before != l.c.changes;
+	}
+	CHECK(changes > 2000);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+}
+
+static void test_a_full_bucket_is_not_taken_for_a_lifted_limit(void)
+{
+	open_limited(&l, 350000, 249780);
+	run_limited(&l, 20 * SECOND);
+	l.loss_us = 0;
+	next_transfer(&l, 60 * SECOND, 707600);
+	run_limited(&l, 30 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+}
+
+int main(void)
+{
+	RUN(test_loss_beyond_beta_over_alpha_rounds_triggers);
+	RUN(test_rounds_begin_with_a_loss_and_begin_anew_behind_it);
+	RUN(test_a_spurious_loss_does_not_count);
+	RUN(test_a_timeout_counts_what_it_took_for_lost);
+	RUN(test_the_trigger_gives_the_range_and_the_rate_before);
+	RUN(test_without_a_round_trip_nothing_triggers);
+	RUN(test_a_limiter_is_found);
+	RUN(test_an_estimate_is_watched_for_epsilon_rounds);
+	RUN(test_limiters_are_found_where_equation_13_holds);
+	RUN(test_a_steady_link_is_no_limiter_however_much_it_loses);
+	RUN(test_a_rate_that_wavers_does_not_converge);
+	RUN(test_a_flow_that_stops_confirms_nothing);
+	RUN(test_counters_may_wrap_and_clocks_start_anywhere);
+	RUN(test_a_clock_that_steps_back_stands_still);
+	RUN(test_a_suspended_machine_begins_a_transfer);
+	RUN(test_a_new_mss_does_not_matter);
+	RUN(test_acks_for_bursts_do_not_matter);
+	RUN(test_a_coarse_clock_and_jitter_do_not_matter);
+	RUN(test_a_long_transfer_ends_before_its_numbers_do);
+	RUN(test_tokens_gather_while_idle_up_to_b);
+	RUN(test_a_loss_takes_tokens_and_heavy_loss_takes_all);
+	RUN(test_b_is_the_largest_of_all_transfers);
+	RUN(test_more_than_there_are_tokens_for_is_a_change);
+	RUN(test_a_lifted_limit_is_cleared_for_good);
+	RUN(test_a_limit_lifted_between_transfers_is_a_change);
+	RUN(test_a_full_bucket_is_not_taken_for_a_lifted_limit);
+	return check_report();
+}

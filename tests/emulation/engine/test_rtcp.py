@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""R-TCP in the simulator: behind operator 1's policer (R-TCP 2026, Table 1), and on links without a limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from emulation import AccessLink, FlowSpec, Jitter, LimitEstimate, LinkSpec, Policer, QoS, RateStep, Scenario, simulate
+from emulation.scenario import MSS_BYTES, Cca, Transfer
+
+RATE_MBPS = 2.07
+BUCKET_BYTES = 733_000
+PAYLOAD = MSS_BYTES / 1500  # of what the policer counts
+PAIRS: tuple[tuple[Cca, Cca], ...] = (("cubic", "rtcp_cubic"), ("bbr", "rtcp_bbr"), ("bbr3", "rtcp_bbr3"))
+RTCP: tuple[Cca, ...] = tuple(pair[1] for pair in PAIRS)
+
+
+def policed(flow: FlowSpec, *, seed: int = 0, duration_s: float = 70.0) -> QoS:
+    """A flow through operator 1; the access rate of 50 Mbit/s is ours."""
+    policer = Policer(rate_mbps=RATE_MBPS, bucket_bytes=BUCKET_BYTES)
+    link = LinkSpec(rate_mbps=50, rtt_ms=36, before=(policer,), behind=(Jitter(max_ms=2),))
+    return simulate(Scenario(link=link, flows=(flow,), duration_s=duration_s, seed=seed))
+
+
+def found(qos: QoS) -> tuple[LimitEstimate, ...]:
+    """Limits that were found, leaving out when detection began."""
+    return tuple(limit for limit in qos.flows[0].limits if limit.kind != "unknown")
+
+
+def is_operator_1(limit: LimitEstimate) -> bool:
+    """Within 5 % of R and 10 % of B, in payload."""
+    return (
+        limit.kind == "limited"
+        and limit.bytes_per_s == pytest.approx(RATE_MBPS * 125_000 * PAYLOAD, rel=0.05)
+        and limit.bucket_bytes == pytest.approx(BUCKET_BYTES * PAYLOAD, rel=0.1)
+    )
+
+
+@pytest.mark.parametrize(("plain", "capped"), PAIRS)
+def test_a_file_of_8_mb_is_sent_again_less_at_the_same_goodput(plain: Cca, capped: Cca) -> None:
+    """What the bucket's end costs comes before any detection; what is left to save is most of the rest."""
+    sent_again, time_s = {}, {}
+    for cca in (plain, capped):
+        runs = [policed(FlowSpec(cca=cca, size_bytes=8_000_000), seed=seed) for seed in range(3)]
+        sent_again[cca] = sum(qos.flows[0].retransmission_rate for qos in runs)
+        time_s[cca] = sum(qos.flows[0].complete_s or 1e9 for qos in runs)
+        if cca == capped:
+            assert all(is_operator_1(qos.flows[0].limits[-1]) for qos in runs)
+    assert sent_again[capped] < 0.85 * sent_again[plain]
+    assert time_s[capped] < time_s[plain] / 0.95
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_a_file_within_the_bucket_is_left_alone(cca: Cca) -> None:
+    qos = policed(FlowSpec(cca=cca, size_bytes=500_000))
+    assert qos.flows[0].limits == ()
+    assert qos.retransmission_rate == 0
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_the_limit_is_found_in_one_of_several_transfers(cca: Cca) -> None:
+    """The first ones end before their estimate can be one: at 2 t_h and ten round trips.
+
+    So soon the rate is known to 2 Omega / t: with Omega 53 KB and t 6 s, 7 % of R.
+    """
+    transfers = (Transfer(size_bytes=400_000, count=3), Transfer(size_bytes=2_500_000, gap_s=3, count=3))
+    qos = policed(FlowSpec(cca=cca, transfers=transfers))
+    assert qos.flows[0].limits[-1].kind == "limited"
+    assert qos.flows[0].limits[-1].bytes_per_s == pytest.approx(RATE_MBPS * 125_000 * PAYLOAD, rel=0.08)
+
+
+@pytest.mark.parametrize("buffer_pkts", [30, 300])
+@pytest.mark.parametrize(("plain", "capped"), PAIRS)
+def test_a_link_without_a_limit_is_never_taken_for_limited(plain: Cca, capped: Cca, buffer_pkts: int) -> None:
+    """And an R-TCP that has found nothing is what it stands on: the same run, packet by packet."""
+    for loss in (0.0, 0.02):
+        link = LinkSpec(rate_mbps=20, rtt_ms=45, buffer_pkts=buffer_pkts, loss=loss)
+        plain_qos, capped_qos = (
+            simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=20)) for cca in (plain, capped)
+        )
+        assert found(capped_qos) == ()
+        if capped != "rtcp_bbr":  # whose own detector is reset where the rate falls
+            assert capped_qos.sent == plain_qos.sent
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_a_slow_link_is_no_limiter(cca: Cca) -> None:
+    steps = (RateStep(at_s=0, rate_mbps=2), RateStep(at_s=20, rate_mbps=40))
+    link = LinkSpec(rate_mbps=100, rtt_ms=40, before=(AccessLink(steps=steps, buffer_pkts=50),))
+    qos = simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=25))
+    assert found(qos) == ()
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_results_tell_when_detection_began(cca: Cca) -> None:
+    """At 7 rounds of 36 ms and more behind the first loss, and at least epsilon rounds before it found the limit."""
+    began, first, *_ = policed(FlowSpec(cca=cca, size_bytes=8_000_000), duration_s=5).flows[0].limits
+    assert (began.kind, began.bucket_bytes, began.bytes_per_s) == ("unknown", 0, 0)
+    assert first.kind == "limited"
+    assert first.at_ms - began.at_ms >= 10 * 36
+    assert began.at_ms >= 7 * 36

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""The campaign on a small scale, and its settings."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from emulation import EmulationError, TraceError
+from emulation.path import GilbertElliott, Policer
+from emulation.rtcp import Part, Results, RtcpSettings, files_table, judge, load_settings, map_table, parts_of, run_part
+from emulation.rtcp.campaign import COLUMNS, DETECTORS, PAIRS, scenarios_of
+from emulation.rtcp.links import recordings_for
+from emulation.rtcp.plot import draw
+from emulation.rtcp.settings import Map
+from emulation.traces import Recording, Trace
+
+CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
+SMALL = {"seeds": 5, "runs": 4, "sizes_bytes": (500_000, 1_000_000, 4_000_000), "download_s": 8}
+SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
+
+
+def settings(**changes: object) -> RtcpSettings:
+    return load_settings(CONFIG).model_copy(update={"map": SMALL_MAP, **SMALL, **changes})
+
+
+def checked(**changes: object) -> RtcpSettings:
+    return RtcpSettings.model_validate({**load_settings(CONFIG).model_dump(), **changes})
+
+
+def even(name: str, *, seconds: int, every_ms: int = 1) -> Recording:
+    """A link of 12 Mbit/s."""
+    times = np.arange(1, seconds * 1000 // every_ms + 1, dtype=np.uint32) * every_ms
+    return Recording(name, "made", Trace(name, times, seconds * 1000), (), (name,))
+
+
+def test_the_configuration_holds_what_the_issue_names() -> None:
+    found = load_settings(CONFIG)
+    of = {name: (place.rate_mbps, place.bucket_bytes, place.rtt_ms) for name, place in found.limited.items()}
+    assert of == {"op1": (2.07, 733_000, 36), "op2": (1.3, 385_000, 18), "op3": (1.04, 223_000, 21)}
+    assert [place.rtt_ms for place in found.unlimited.values()] == [45, 36, 45]
+    assert (min(found.buffers_pkts), max(found.buffers_pkts)) == (30, 1000)
+    assert (found.seeds, found.runs, found.sizes_bytes[-1]) == (40, 1000, 32_000_000)
+    assert (min(found.map.buckets_bytes), max(found.map.buckets_bytes)) == (4000, 3_000_000)
+    assert (min(found.map.rates_mbps), max(found.map.rates_mbps)) == (0.2, 20)
+    assert all(place.model.is_file() for place in found.unlimited.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 4}, "expected at least 5, .*; got 4"),
+        ({"sizes_bytes": [2_000_000, 1_000_000]}, "expected sizes_bytes ascending"),
+        (
+            {"patterns": {"pages": {"limited": "op9", "transfers": [{"size_bytes": 9}]}}},
+            r"among op1, op2, op3, got op9",
+        ),
+        ({"limited": {}}, "at least 1 item"),
+        ({"unknown": 1}, "Extra inputs"),
+    ],
+)
+def test_settings_out_of_range_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        checked(**changes)
+
+
+def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    text = CONFIG.read_text(encoding="utf-8")
+    (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, patterns, got 1"):
+        load_settings(tmp_path / "odd.yaml")
+    (tmp_path / "deep.yaml").write_text(text.replace("to_bad", "to_worse"), encoding="utf-8")
+    with pytest.raises(EmulationError, match=r"deep\.yaml: burst\.to_bad: expected it, got nothing"):
+        load_settings(tmp_path / "deep.yaml")
+
+
+def test_the_documents_table_is_of_this_engine() -> None:
+    """The columns of small files. `ccatune report rtcp --only files --seeds 20 --markdown` prints it anew."""
+    document = (CONFIG.parents[2] / "docs" / "rtcp.md").read_text(encoding="utf-8")
+    small = load_settings(CONFIG).model_copy(update={"seeds": 20, "sizes_bytes": (500_000, 1_000_000)})
+    parts = {part: run_part(small, part) for part in parts_of(small, ["files"])}
+    rows = files_table(Results(small, parts))[2:]
+    written = [line for line in document.splitlines() if line.startswith("| op") and " > " in line]
+    assert [cells(line)[:4] for line in written] == [cells(row) for row in rows]
+
+
+def cells(row: str) -> list[str]:
+    return row.strip("| ").split(" | ")
+
+
+def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
+    names = [part.name for part in parts_of(load_settings(CONFIG))]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
+    # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
+    assert len(names) == 126 + 2 * 7 + 64 + 6
+    assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
+
+
+def test_a_limited_flow_meets_its_operators_policer_first() -> None:
+    for part in (Part("files", "op2", "bbr", "1000000"), Part("patterns", "chunks", "rtcp_bbr", "objects")):
+        scenarios = scenarios_of(settings(), part)
+        assert [scenario.seed for scenario in scenarios] == [0, 1, 2, 3, 4]
+        assert {scenario.link.rate_mbps for scenario in scenarios} == {50}
+        assert all(isinstance(scenario.link.before[0], Policer) for scenario in scenarios)
+    downloads = scenarios_of(settings(), Part("detection", "op1", "rtcp_bbr", "limited"))
+    assert [scenario.link.rate_mbps for scenario in downloads] == [50, 20, 100, 50]
+
+
+def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers() -> None:
+    recordings = [even("a", seconds=30), even("b", seconds=10)]
+    part = Part("detection", "op4", "rtcp_bbr", "unlimited")
+    scenarios = scenarios_of(settings(runs=16), part, recordings)
+    assert [(s.link.trace.name, s.link.start_ms) for s in scenarios if s.link.trace is not None][11:14] == [
+        ("a", 27_500), ("b", 0), ("b", 2500),
+    ]  # fmt: skip
+    assert [scenario.link.buffer_pkts for scenario in scenarios[:4]] == [30, 100, 300, 1000]
+    lossy = [any(isinstance(element, GilbertElliott) for element in s.link.behind) for s in scenarios]
+    assert lossy == ([False] * 4 + [True] * 4) * 2
+    assert scenarios_of(settings(), part, recordings)[0].flows[0].params == {}
+    eager = scenarios_of(settings(), Part("detection", "op4m", "rtcp_bbr", "eager"), recordings)
+    assert eager[0].flows[0].params["trigger_rounds"] == 1
+
+
+def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("emulation.rtcp.links.default_traces", lambda: None)
+    monkeypatch.setattr("emulation.rtcp.links.MADE_S", 60.0)
+    found, recorded = recordings_for(settings())
+    assert not recorded
+    assert {name: len(recordings) for name, recordings in found.items()} == {"op4": 8, "op5": 8, "op4m": 8}
+    (tmp_path / "other.down").write_text("1\n2\n", encoding="utf-8")
+    with pytest.raises(TraceError):
+        recordings_for(settings(), [tmp_path])
+
+
+def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_path: Path) -> None:
+    small = settings()
+    recordings = [even("a", seconds=30)]
+    parts = {part: run_part(small, part, recordings, threads=2) for part in parts_of(small)}
+    again = next(part for part in parts if part.cca == "rtcp_bbr" and part.value == "4000000")
+    assert run_part(small, again, threads=1) == parts[again]
+    assert all(list(columns) == list(COLUMNS) for columns in parts.values())
+    results = Results(small, parts)
+    rows = {row["statement"]: row for row in judge(results)}
+    # A bucket that holds the file loses nothing; a limit is found; an even link is none.
+    assert rows["6.1-9"]["agrees"]
+    assert rows["6.1-6"]["agrees"]
+    assert all(figure["mean"] == 0 for name in ("K-1", "K-2", "K-3") for figure in rows[name]["figures"])
+    for plain, capped in PAIRS.items():
+        sent_again = [results.column(Part("files", "op1", cca, "4000000"), "retransmission_rate").mean()
+                      for cca in (plain, capped)]  # fmt: skip
+        assert sent_again[1] < sent_again[0]
+    draw(results, path=tmp_path / "rtcp.png")
+    assert (tmp_path / "rtcp.png").stat().st_size > 10_000
+    head, rule, *lines = files_table(results)
+    assert head == "| operator | algorithm | 0.5 MB | 1 | 4 |"
+    assert rule == "| --- | --- | --- | --- | --- |"
+    assert lines[0].startswith("| op1 | CUBIC | 0.0 > 0.0 | ")
+    assert len(lines) == 9
+    found = map_table(results)
+    assert found[0] == "| R, Mbit/s | B 16 kB | 500 |"
+    assert [line.split(" | ")[0] for line in found[2:]] == ["| 2", "| 20"]
+    assert {part.cca for part in parts if part.kind == "detection"} == set(DETECTORS)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""R-TCP's statements judged on made figures, whose outcome is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulation.figures import share
+from emulation.rtcp import STATEMENTS, Part, Results, judge, load_settings, parts_of
+from emulation.rtcp.campaign import COLUMNS
+
+CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
+SETTINGS = load_settings(CONFIG).model_copy(update={"seeds": 5, "runs": 1000})
+PLAIN = {"cubic": 0.05, "bbr": 0.09, "bbr3": 0.2}
+OP3_BBR = 0.232
+LEFT = {"rtcp_cubic": 0.4, "rtcp_bbr": 0.15, "rtcp_bbr3": 0.2}  # of the plain rate, at the largest file
+GUARDED = {"op4": 0.0, "op5": 0.0, "op4m": 0.03}
+
+
+def row(part: Part) -> dict[str, float]:
+    """As the paper has it."""
+    cells = dict.fromkeys(COLUMNS, 1.0)
+    if part.kind == "files":
+        limited, size = SETTINGS.limited[part.place], int(part.value)
+        base = part.cca.removeprefix("rtcp_")
+        rate = OP3_BBR if (base, part.place) == ("bbr", "op3") else PLAIN[base]
+        if part.cca in LEFT and size > limited.bucket_bytes:
+            shrinks = 0.95 if size == 1_000_000 and part.place == "op1" else LEFT[part.cca] * (32e6 / size) ** 0.1
+            rate *= min(shrinks, 0.95)
+        cells["retransmission_rate"] = rate if size > limited.bucket_bytes else 0.0
+        cells["goodput_mbps"] = limited.rate_mbps
+    elif (part.kind == "detection" and part.place in SETTINGS.limited) or part.kind == "patterns":
+        name = part.place if part.kind == "detection" else SETTINGS.patterns[part.place].limited
+        cells["bucket_bytes"] = SETTINGS.limited[name].bucket_bytes * 1.05
+        cells["rate_mbps"] = SETTINGS.limited[name].rate_mbps * 1.004
+    elif part.kind == "map":
+        cells["bucket_bytes"], cells["rate_mbps"] = float(part.place), float(part.value)
+    return cells
+
+
+def made(**changes: float) -> Results:
+    """What agrees with every statement, but for changes: "kind-place-cca-value column" by a figure."""
+    parts = {}
+    for part in parts_of(SETTINGS):
+        runs = SETTINGS.runs if part.kind == "detection" else SETTINGS.map.runs
+        columns: dict[str, list[float | None]] = {name: [value] * runs for name, value in row(part).items()}
+        if part.kind == "detection" and part.place in GUARDED:
+            often = 0.08 if part.value == "eager" else GUARDED[part.place]
+            columns["limited"] = columns["ever_limited"] = [float(i < often * runs) for i in range(runs)]
+        for change, value in changes.items():
+            name, column = change.split(" ")
+            if name == part.name:
+                columns[column] = [value] * runs
+        parts[part] = columns
+    return Results(SETTINGS, parts)
+
+
+def outcomes(results: Results) -> dict[str, bool]:
+    return {row["statement"]: row["agrees"] for row in judge(results)}
+
+
+def test_what_the_paper_found_agrees_with_every_statement() -> None:
+    found = outcomes(made())
+    assert set(found) == {statement.name for statement in STATEMENTS}
+    assert {name for name, agrees in found.items() if not agrees} == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "value", "differing"),
+    [
+        ("files-op1-bbr-32000000 retransmission_rate", 0.2, "4.1-1"),
+        ("files-op1-cubic-32000000 retransmission_rate", 0.02, "4.1-2"),
+        ("files-op1-bbr3-32000000 retransmission_rate", 0.08, "talk-1"),
+        ("files-op2-bbr-32000000 retransmission_rate", 0.15, "6.1-1"),
+        ("files-op3-bbr-32000000 retransmission_rate", 0.1, "6.1-2"),
+        ("files-op3-rtcp-cubic-32000000 retransmission_rate", 0.04, "6.1-3"),
+        ("files-op2-rtcp-bbr-32000000 retransmission_rate", 0.06, "6.1-4"),
+        ("files-op1-rtcp-bbr3-32000000 retransmission_rate", 0.15, "6.1-5"),
+        ("files-op1-rtcp-bbr-8000000 goodput_mbps", 1.9, "6.1-6"),
+        ("files-op2-rtcp-cubic-16000000 retransmission_rate", 0.049, "6.1-7"),
+        ("files-op1-rtcp-bbr-1000000 retransmission_rate", 0.05, "6.1-8"),
+        ("files-op1-rtcp-cubic-500000 retransmission_rate", 0.01, "6.1-9"),
+        ("detection-op2-rtcp-cubic-limited limited", 0.0, "K-1"),
+        ("detection-op5-rtcp-bbr-unlimited limited", 1.0, "K-2"),
+        ("detection-op4m-rtcp-bbr-unlimited limited", 1.0, "K-3"),
+        ("detection-op4m-rtcp-cubic-eager ever_limited", 0.0, "K-4"),
+        ("detection-op1-rtcp-cubic-limited rate_mbps", 2.2, "K-5"),
+        ("detection-op1-rtcp-bbr-limited bucket_bytes", 800_000.0, "K-5"),
+        ("map-260000-rtcp-bbr-6 limited", 0.0, "L-1"),
+        ("patterns-pages-rtcp-bbr-objects limited", 0.0, "6.2-1"),
+        ("patterns-chunks-rtcp-cubic-objects rate_mbps", 2.3, "6.2-1"),
+    ],
+)
+def test_each_statement_differs_where_its_figure_does(change: str, value: float, differing: str) -> None:
+    found = outcomes(made(**{change: value}))
+    assert not found[differing]
+
+
+def test_what_is_outside_the_map_and_behind_other_operators_is_shown_and_not_judged() -> None:
+    changes = {"map-130000-rtcp-bbr-6 limited": 0.0, "map-260000-rtcp-bbr-10 limited": 0.0,
+               "detection-op2-rtcp-bbr-limited bucket_bytes": 1e6}  # fmt: skip
+    found = outcomes(made(**changes))
+    assert found["L-1"]
+    assert found["K-5"]
+
+
+def test_detection_must_have_begun_in_enough_runs() -> None:
+    never = {f"detection-{place}-{cca}-unlimited triggered": 0.0
+             for place in ("op4", "op5", "op4m") for cca in ("rtcp-bbr", "rtcp-cubic")}  # fmt: skip
+    assert not outcomes(made(**never))["issue-1"]
+
+
+def test_statements_on_what_was_not_run_are_left_out() -> None:
+    whole = made()
+    files = Results(SETTINGS, {part: columns for part, columns in whole.parts.items() if part.kind == "files"})
+    assert {row["statement"][:3] for row in judge(files)} == {"4.1", "tal", "6.1"}
+
+
+def test_a_share_has_wilsons_interval() -> None:
+    """0 of 100: up to 1.96^2 / (100 + 1.96^2) = 3.70 %; 50 of 100: 40.38 to 59.62 %."""
+    none = share("none", 0, 100, most=0.0)
+    assert none.interval == pytest.approx(0.0370, abs=5e-5)
+    assert none.agrees
+    half = share("half", 50, 100, most=0.405)
+    assert half.interval == pytest.approx(0.0962, abs=5e-5)
+    assert half.agrees
+    assert not share("half", 50, 100, most=0.40).agrees
+    assert not share("half", 50, 100, least=0.60).agrees
+    assert share("all", 100, 100, least=1.0).agrees

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report rtcp` on a small scale: its forms, and that it goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from emulation import rtcp
+from emulation.rtcp import KINDS
+from training.reports.cli import report
+from training.reports.rtcp_command import CONFIG
+
+SIZES = "sizes_bytes: [500000, 1000000, 2000000, 4000000, 8000000, 16000000, 32000000]"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    text = CONFIG.read_text(encoding="utf-8").replace(SIZES, "sizes_bytes: [500000, 1000000]")
+    (tmp_path / "rtcp.yaml").write_text(text, encoding="utf-8")
+    return tmp_path / "rtcp.yaml"
+
+
+def run(small: Path, *options: str) -> Result:
+    given = ["rtcp", "--config", str(small), "--work", str(small.parent / "parts"), "--only", "files", "--seeds", "5"]
+    return CliRunner().invoke(report, [*given, *options], catch_exceptions=False)
+
+
+def test_a_report_is_printed_drawn_enforced_and_not_run_twice(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = run(small, "--plot", str(small.parent / "files.png"))
+    assert first.exit_code == 0
+    assert (small.parent / "files.png").stat().st_size > 10_000
+    monkeypatch.setattr(rtcp, "run_part", None)  # nothing is left to run
+    figures = json.loads(run(small, "--json").stdout)
+    assert len(figures["parts"]) == 3 * 6 * 2
+    assert {row["statement"][:3] for row in figures["rows"]} == {"4.1", "tal", "6.1"}
+    assert f"agree: {len(figures['rows']) - figures['rows_differing']} of {len(figures['rows'])}" in first.stdout
+    # 1 MB is too little to save 57 %, so that one statement at least differs.
+    assert figures["rows_differing"]
+    assert run(small, "--enforce").exit_code == 1
+    assert run(small, "--markdown").stdout.startswith("| operator | algorithm | 0.5 MB | 1 |\n")
+
+
+def test_a_picture_is_of_files(small: Path) -> None:
+    options = ["rtcp", "--config", str(small), "--only", "map", "--plot", "map.png"]
+    result = CliRunner().invoke(report, options)
+    assert result.exit_code == 2
+    assert "expected --only files beside --plot" in result.output
+
+
+def test_each_kind_of_the_campaign_can_be_chosen() -> None:
+    chosen = next(option for option in report.commands["rtcp"].params if option.name == "kinds")
+    assert tuple(getattr(chosen.type, "choices", ())) == KINDS

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""A study of ROCCET: states of throughput level and minimum RTT, least delay beside a rival's goodput."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from links import constant, recording
+
+from kmod.ensemble import Deployment, Ensemble, table_text
+from training.flows import EpochRunner, objectives, reference_turns
+from training.objective import Pool
+from training.reports.cli import report
+from training.reports.states import judge_states, states_of, summary
+from training.settings import StudySettings, study_of
+from training.states import StateEpoch
+from training.study import Study, epochs_for
+
+STUDY = StudySettings.model_validate({
+    "schema": "ccatune-study/1",
+    "cca": "roccet",
+    "classes": [{"goal": "delay", "queueing_delay_ms": 20}, {"queueing_delay_ms": 60}],
+    "levels": {"count": 3, "step_kbps": 2500},
+    "rtts": {"shortest_ms": 20, "count": 2},
+    "epochs": {"epoch_s": 5, "shortest_s": 3, "minimum": 2, "maximum": 4},
+    "link": {"buffer_pkts": 300},
+    "search": {"kind": "dds", "intervals": 4, "steps": 4},
+    "finals": {"neighbours": 1, "steps": 2, "maximum": 6},
+})  # fmt: skip
+RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
+UNSEEN = [recording("c", seed=3, dataset="made-validation"), recording("d", seed=4, dataset="made-validation")]
+
+
+@pytest.fixture(scope="module")
+def trained() -> Ensemble:
+    return Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=2).run()
+
+
+def test_an_ensemble_has_a_row_for_every_level_rtt_and_class(trained: Ensemble) -> None:
+    assert [axis.count for axis in trained.axes] == [3, 2]
+    assert len(trained.rows) == 3 * 2 * 2
+    states = trained.provenance["states"]
+    assert [(s["level"], s["rtt"], s["class"]) for s in states] == [
+        (level, rtt, c) for level in range(3) for rtt in range(2) for c in range(2)
+    ]
+    for number, state in enumerate(states):
+        if state["copied_from"] is not None:
+            assert trained.rows[number] == tuple(
+                trained.row((state["copied_from"], state["rtt"]), state["class"]).values()
+            )
+    assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 12\n")
+
+
+def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_path: Path) -> None:
+    trained.save(tmp_path / "roccet.json")
+    again = Ensemble.load(tmp_path / "roccet.json")
+    assert again.digest == trained.digest
+    assert study_of(again) == STUDY
+
+
+def test_training_again_gives_the_same_digest_on_any_number_of_threads(trained: Ensemble) -> None:
+    assert Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=1).run().digest == trained.digest
+
+
+def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
+    for state in trained.provenance["states"][::2]:
+        if state["training"]["meets"]:
+            assert state["training"]["rival_share"] >= 0.95
+
+
+def test_a_flow_without_a_table_measures_a_constant_link_at_its_goodput() -> None:
+    [turns] = reference_turns(STUDY, [constant(5.0, seconds=21)], threads=1, rtt=1)
+    assert [turn.at_ms for turn in turns] == [3000, 5000, 10_000, 15_000, 20_000]
+    for turn in turns:
+        assert turn.measured_bytes_per_s == pytest.approx(603_333, rel=0.06)
+
+
+def test_each_path_has_epochs_of_its_own_rtt() -> None:
+    epochs = epochs_for(STUDY, RECORDINGS[:1], threads=1, ran=lambda _s: None)
+    assert {epoch.rtt for epoch in epochs} == {0, 1}
+    assert len({epoch.key for epoch in epochs}) == len(epochs)
+    runner = EpochRunner(STUDY, threads=1)
+    short, long = (StateEpoch(RECORDINGS[0], 5000, 10_000, 0, rtt) for rtt in (0, 1))
+    [[near], [far]] = runner.run([short, long], [(100, 20, 125, 700)])
+    assert near.delays.tolist() != far.delays.tolist()
+    assert near.capacity_bytes == far.capacity_bytes
+    assert near.rival_bytes > 0
+
+
+def test_a_row_is_judged_on_its_own_states_epochs_beside_the_defaults_and_the_single_set(trained: Ensemble) -> None:
+    states = states_of(epochs_for(STUDY, UNSEEN, threads=2, ran=lambda _s: None), least=3)
+    rows = judge_states(STUDY, trained, states, most_epochs=4, threads=2)
+    assert {(row["level"], row["rtt_ms"]) for row in rows} == {(n, STUDY.paths_ms[r]) for n, r in states}
+    first = rows[0]
+    assert first["values"] == trained.row(next(iter(states)), 0)
+    # The figures are those of the objective over the same epochs.
+    runner = EpochRunner(STUDY, threads=1)
+    pool = Pool()
+    epochs = sorted(next(iter(states.values())), key=lambda e: (e.recording.name, e.start_ms))
+    if len(epochs) <= 4:
+        for [tally] in runner.run(epochs, [tuple(first["values"][name] for name in STUDY.names)]):
+            pool.add(tally)
+        assert first["learned"]["delay_ms"] == objectives(STUDY, runner, aim=False)[0].score(pool).delay_ms
+    for row in rows:
+        same = row["values"] == trained.provenance["single"][row["class"]]["values"]
+        if same:
+            assert row["against"]["single"]["holds"]
+            assert row["against"]["single"]["delay_ms"] == 0
+    assert {one["states"] for one in summary(rows)} == {len(states)}
+
+
+def test_the_report_says_in_how_many_states_rows_hold(trained: Ensemble, tmp_path: Path) -> None:
+    trained.save(tmp_path / "roccet.json")
+    for name, seed in (("c", 3), ("d", 4)):
+        lines = "\n".join(map(str, recording(name, seed=seed).trace.opportunities_ms))
+        (tmp_path / f"{name}.down").write_text(lines + "\n", encoding="ascii")
+    options = ["states", str(tmp_path / "roccet.json"), "--traces", str(tmp_path), "--least", "2", "--epochs", "3"]
+    result = CliRunner().invoke(report, [*options, "--json"], catch_exceptions=False)
+    figures = json.loads(result.stdout)
+    assert result.exit_code == (0 if figures["holds"] else 1)
+    assert figures["rows_short"] == sum(not row["holds"] for row in figures["rows"])
+    text = CliRunner().invoke(report, options, catch_exceptions=False).stdout
+    assert "least delay     beside the default" in text

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""What the reports on an ensemble share: their options, what they read, and how they end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from emulation.traces import Recording
+    from kmod.ensemble import Ensemble
+    from training.progress import Terminal
+
+__all__ = ["Judged", "as_json_option", "finish", "of_datasets", "of_ensemble", "threads_option", "traces_option"]
+
+traces_option = click.option(
+    "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"
+)
+_datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
+threads_option = click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+_part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
+_file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a report on an ensemble is given: its file, the traces that judge it, threads, the form of the output."""
+
+    file: Path
+    paths: tuple[Path, ...]
+    part: Any
+    datasets: tuple[str, ...]
+    threads: int | None
+    as_json: bool
+
+    @contextmanager
+    def read(self) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
+        """The ensemble, the recordings that judge it, and the terminal that shows how far that is."""
+        from kmod.ensemble import Ensemble
+        from training.commands import recordings_of
+        from training.progress import Terminal
+
+        ensemble = Ensemble.load(self.file)
+        with Terminal(quiet=self.as_json) as terminal:
+            terminal.phase("reading traces", total=1)
+            yield ensemble, of_datasets(recordings_of(self.paths, part=self.part), self.datasets), terminal
+
+
+def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of Judged, which it is given as `judged`."""
+    names = [field.name for field in fields(Judged)]
+
+    @wraps(command)
+    def with_judged(**given: Any) -> None:
+        command(judged=Judged(**{name: given.pop(name) for name in names}), **given)
+
+    for option in (as_json_option, threads_option, _datasets, _part, traces_option, _file):
+        with_judged = option(with_judged)
+    return with_judged
+
+
+def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:
+    """Print the table and what came of its line; exit 1 where a row falls short."""
+    short = sum(not row["holds"] for row in rows)
+    if as_json:
+        click.echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
+    else:
+        outcome = "holds" if not short else f"falls short in {short} of {len(rows)}"
+        click.echo("\n".join([*lines, f"{line}: {outcome}"]))
+    if short:
+        sys.exit(1)
+
+
+def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
+    """Those whose dataset's name begins with one of these; no names: all.
+
+    Raises:
+        TrainingError: there are none.
+    """
+    from training.errors import TrainingError
+
+    found = [r for r in recordings if not datasets or r.dataset.startswith(tuple(datasets))]
+    if not found:
+        known = ", ".join(sorted({r.dataset for r in recordings}))
+        raise TrainingError(f"report: expected datasets among {known}, got {', '.join(datasets)}")
+    return found

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""Comparisons that the report's statements are made of, and what a statement is.
+
+of seeds         means with Student's interval (emulation/figures.py)
+of recordings    quantiles of samples pooled over runs, and ratios of sums over runs; 95 % intervals are percentile
+                 bootstraps over runs (Efron, Tibshirani 1993, chapter 13), of the difference where two algorithms
+                 ran over the same links
+of many cells    how many are as stated, and the one that is farthest from it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.figures import Figure, within
+
+__all__ = ["Statement", "all_within", "quantile_below", "quantile_near", "row_of", "sums_over"]
+
+Values = NDArray[np.float64]
+BOOTSTRAPS = 400
+SEED = 1
+
+
+@dataclass(frozen=True)
+class Statement:
+    """name: section and number; issue: a target of our own. unvalidated: of what no kernel here has."""
+
+    name: str
+    words: str
+    expected: str
+    figures: Callable[..., list[Figure]]
+    unvalidated: bool = False
+
+
+def row_of(statement: Statement, *, at: str, figures: Sequence[Figure]) -> dict[str, Any]:
+    """A statement at one place, as JSON data; `agrees` where every figure is as stated."""
+    return {
+        "statement": statement.name,
+        "words": statement.words,
+        "expected": statement.expected,
+        "unvalidated": statement.unvalidated,
+        "at": at,
+        "figures": [figure.summary() for figure in figures],
+        "agrees": all(figure.agrees for figure in figures),
+    }
+
+
+def all_within(label: str, cells: Mapping[str, Values], *, least: float = -math.inf, most: float = math.inf,
+               unit: str = "%") -> Figure:  # fmt: skip
+    """The cell that is farthest outside, or nearest to a bound; it agrees where all do. cells: one figure a seed.
+
+    Between two bounds a cell whose interval is wider than what lies between them agrees with nothing.
+    """
+    each = {name: within(name, values, least=least, most=most, unit=unit) for name, values in cells.items()}
+    each = {name: replace(f, agrees=f.agrees and 2 * f.interval <= most - least) for name, f in each.items()}
+    name, worst = max(each.items(), key=lambda item: max(least - item[1].mean, item[1].mean - most))
+    agreeing = sum(figure.agrees for figure in each.values())
+    text = f"{label} in {agreeing} of {len(each)}, farthest at {name}:"
+    return replace(worst, label=text, agrees=agreeing == len(each))
+
+
+def quantile_below(label: str, values: Values, share: float, than: Values, than_share: float) -> Figure:
+    """A quantile of pooled samples below another's, up to the interval; values, than: [runs, samples] of one run."""
+    figure, apart, half = _quantiles(label, values, share, than, than_share)
+    return replace(figure, agrees=apart <= half)
+
+
+def quantile_near(label: str, values: Values, share: float, than: Values, *, within_share: float) -> Figure:
+    """A quantile of pooled samples as far from another's as stated, up to the interval."""
+    figure, apart, half = _quantiles(label, values, share, than, share)
+    return replace(figure, agrees=abs(apart) <= within_share * float(np.quantile(than, share)) + half)
+
+
+def _quantiles(
+    label: str, values: Values, share: float, than: Values, than_share: float
+) -> tuple[Figure, float, float]:
+    """The figure, how far the two are apart, and half the width of that difference's interval."""
+    here, there = float(np.quantile(values, share)), float(np.quantile(than, than_share))
+    drawn = _draws(len(values))
+    heres = np.array([np.quantile(values[rows], share) for rows in drawn])
+    theres = np.array([np.quantile(than[rows], than_share) for rows in drawn])
+    text = f"{label} {there:.1f}:"
+    return Figure(text, here, _half(heres), agrees=False, unit="ms"), here - there, _half(heres - theres)
+
+
+def sums_over(label: str, values: Values, than: Values, *, least: float = -math.inf, most: float = math.inf) -> Figure:
+    """The sum of one algorithm's runs over the other's, from `least` to `most` up to the interval; float [runs]."""
+    drawn = _draws(len(values))
+    ratios = np.array([values[rows].sum() / than[rows].sum() for rows in drawn])
+    ratio, half = float(values.sum() / than.sum()), _half(ratios)
+    return Figure(label, ratio, half, least - half <= ratio <= most + half, "x")
+
+
+def _draws(runs: int) -> NDArray[np.int64]:
+    return np.random.default_rng(SEED).integers(runs, size=(BOOTSTRAPS, runs))
+
+
+def _half(values: Values) -> float:
+    low, high = np.percentile(values, (2.5, 97.5))
+    return float(high - low) / 2

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report rtcp`: what R-TCP 2026 states of itself, beside the simulator's figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from emulation.rtcp import Kind, Results, RtcpSettings
+    from training.progress import Terminal
+
+__all__ = ["rtcp"]
+
+NOTES = (
+    "* unvalidated: no kernel here has BBRv3",
+    "not run: a second connection (SR-TCP), concurrent flows; a connection knows its own limiter alone here",
+)
+WIDTH = 118
+CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yaml"
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
+@click.option("--only", "kinds", multiple=True, type=click.Choice(["files", "detection", "map", "patterns"]),
+              help="This alone; may be given again  [all]")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file and pattern  [the config's]")
+@click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
+@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
+              help="Of links without a limit: files, folders, archives")  # fmt: skip
+@click.option("--work", type=click.Path(path_type=Path), default=Path("report-rtcp.parts"), show_default=True,
+              help="Finished parts are kept here, and not run again")  # fmt: skip
+@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the files into this .png, .svg, .pdf."
+)
+@click.option("--markdown", is_flag=True, help="Print the tables of docs/rtcp.md instead of the statements.")
+@click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs.")
+@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+def rtcp(
+    *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
+    threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Each of R-TCP's statements on itself, beside our figure: files, detection, several transfers.
+
+    A figure is a mean with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is unvalidated: no
+    kernel here has it. docs/rtcp.md says where ours differs and why. All of it takes long: --only, --seeds and --runs
+    take less, and a run that was stopped goes on where it was.
+
+    \b
+    Example:
+      ccatune report rtcp --only files --plot rtcp.png
+    """
+    from emulation.rtcp import KINDS, judge, load_settings, summary_of
+    from training.progress import Terminal
+
+    given = {name: value for name, value in {"seeds": seeds, "runs": runs}.items() if value is not None}
+    settings = load_settings(config).model_copy(update=given)
+    chosen = tuple(kind for kind in KINDS if not kinds or kind in kinds)
+    if plot is not None:
+        from emulation._plot import check_path
+
+        check_path(plot)
+        if "files" not in chosen:
+            raise click.UsageError("expected --only files beside --plot, which draws them")
+    with Terminal(quiet=as_json) as terminal:
+        results = _run(settings, chosen, paths, work=work, threads=threads, terminal=terminal)
+    rows = judge(results)
+    if plot is not None:
+        from emulation.rtcp.plot import draw
+
+        draw(results, path=plot)
+    differing = sum(not row["agrees"] for row in rows)
+    if as_json:
+        figures = {"settings": settings.model_dump(mode="json"), "recorded_traces": results.recorded,
+                   "parts": summary_of(results), "rows": rows, "rows_differing": differing}  # fmt: skip
+        click.echo(json.dumps(figures, indent=1))
+    else:
+        click.echo("\n".join(_tables(results) if markdown else [*lines_of(rows), *NOTES, *_end(results, rows)]))
+    if enforce and differing:
+        sys.exit(1)
+
+
+def _run(
+    settings: RtcpSettings, kinds: Sequence[Kind], paths: Sequence[Path], *, work: Path, threads: int | None,
+    terminal: Terminal,
+) -> Results:  # fmt: skip
+    """Every part that the journal does not hold."""
+    from emulation.rtcp import Results, parts_of, run_part
+    from emulation.rtcp.links import recordings_for
+    from training.flows import core_version
+    from training.journal import Journal
+
+    recordings, recorded = recordings_for(settings, paths) if "detection" in kinds else ({}, False)
+    content = {"settings": settings.model_dump(mode="json"), "core": core_version()}
+    digests = sorted({recording.trace.digest for found in recordings.values() for recording in found})
+    others = Journal(work, key=_key(content))
+    detection = Journal(work, key=_key({**content, "traces": digests}))
+    kept: dict[str, Any] = {**others.parts(), **detection.parts()}
+    parts = parts_of(settings, kinds)
+    terminal.phase("running flows", total=len(parts))
+    found = {}
+    for part in parts:
+        if part.name not in kept:
+            kept[part.name] = run_part(settings, part, recordings.get(part.place, ()), threads=threads)
+            (detection if part.kind == "detection" else others).put(part.name, kept[part.name])
+        found[part] = kept[part.name]
+        terminal.advance(1)
+    return Results(settings, found, recorded)
+
+
+def _key(content: dict[str, Any]) -> str:
+    from kmod.ensemble import canonical_json
+
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def _tables(results: Results) -> list[str]:
+    from emulation.rtcp import files_table, map_table
+
+    tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (("files", files_table), ("map", map_table))
+    lines = [line for kind, table in tables if results.has(kind) for line in ["", *table(results)]]
+    return lines[1:]
+
+
+def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
+    agreeing = sum(row["agrees"] for row in rows)
+    traces = f"; traces {'recorded' if results.recorded else 'made'}" if results.has("detection") else ""
+    return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file and pattern, "
+            f"{results.settings.runs} runs of each cell of detection{traces}"]  # fmt: skip
+
+
+def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A paragraph for each statement: its words, then its figures."""
+    lines = []
+    for row in rows:
+        mark = "; unvalidated" if row["unvalidated"] else ""
+        figures = ", ".join(figure["text"] for figure in row["figures"])
+        lines.append(f"{row['statement']}  {row['words']} ({row['expected']}{mark})")
+        outcome = f"  {'agrees' if row['agrees'] else 'differs'}  "
+        lines += wrap(
+            figures, WIDTH, initial_indent=outcome, subsequent_indent=" " * len(outcome), break_on_hyphens=False
+        )
+    return lines

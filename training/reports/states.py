@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""An ensemble's rows on unseen epochs of their own states, beside the defaults and the best single set.
+
+Each parameter set runs throughout an epoch, as in training (flows.py), so that no flow has to follow the table: what
+is judged is the learned row, apart from how well a flow finds it. Per state and class:
+
+    delay      the class's percentile of the queueing delay, over the epochs' packets together
+    goodput    delivered over capacity; `rival_share`: over what the goal's rival delivers
+    less, more than another set's: the difference, beyond its 95 % interval or not (percentile bootstrap over epochs,
+               Efron, Tibshirani 1993, chapter 13)
+
+A state holds against another set where its delay is not higher and its goodput not less, each up to that interval. A
+class with a delay target may use what the target leaves: there its delay may be higher as long as the target is met,
+and its goodput less where the other set misses the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kmod.ensemble import Ensemble
+from training.build import single_sets
+from training.errors import TrainingError
+from training.flows import EpochRunner, default_values, objectives
+from training.objective import Objective, Pool, Tally
+from training.plan import choose
+from training.settings import StudySettings
+from training.space import Point
+from training.states import StateEpoch
+
+__all__ = ["OTHERS", "judge_states", "states_of", "summary"]
+
+Floats = NDArray[np.float64]
+OTHERS = ("default", "single")
+BOOTSTRAPS = 400
+
+
+@dataclass(frozen=True, eq=False)
+class _Runs:
+    """One set on the epochs of a state: delivered float [epochs], delays float [epochs, bins]."""
+
+    delivered: Floats
+    delays: Floats
+
+    @staticmethod
+    def of(tallies: Sequence[Tally]) -> _Runs:
+        return _Runs(
+            np.array([t.delivered_bytes for t in tallies], dtype=np.float64),
+            np.array([t.delays for t in tallies], dtype=np.float64),
+        )
+
+    def drawn_delays_ms(self, weights: Floats, objective: Objective) -> Floats:
+        """The percentile of each draw; weights [draws, epochs]."""
+        reached = np.cumsum(weights @ self.delays, axis=1)
+        bins = (reached < objective.share * reached[:, -1:] - 1e-9).sum(axis=1)
+        edges_ms: Floats = objective.edges_us / 1000
+        found: Floats = edges_ms[np.minimum(bins, len(edges_ms) - 1)]
+        return found
+
+
+def states_of(epochs: Sequence[StateEpoch], *, least: int) -> dict[tuple[int, int], list[StateEpoch]]:
+    """The states with at least so many epochs, by level and level of RTT."""
+    found: dict[tuple[int, int], list[StateEpoch]] = {}
+    for epoch in epochs:
+        found.setdefault(epoch.state, []).append(epoch)
+    return {state: its for state, its in sorted(found.items()) if len(its) >= least}
+
+
+def judge_states(
+    study: StudySettings,
+    ensemble: Ensemble,
+    states: dict[tuple[int, int], list[StateEpoch]],
+    *,
+    most_epochs: int,
+    threads: int,
+    told: Callable[[float], None] = lambda _states: None,
+) -> list[dict[str, Any]]:
+    """A row for each state and class, as JSON data.
+
+    Raises:
+        TrainingError: no state to judge, or an ensemble without its single sets.
+    """
+    singles = single_sets(ensemble)
+    if singles is None:
+        raise TrainingError("report: expected an ensemble with its best single sets, got one without; train it anew")
+    if not states:
+        raise TrainingError("report: expected a state with enough unseen epochs, got none; give more traces")
+    runner = EpochRunner(study, threads=threads)
+    rows = []
+    for (level, rtt), its in states.items():
+        epochs = choose(its, most_epochs)
+        place = (level, rtt) if study.rtts is not None else (level,)
+        for number, objective in enumerate(objectives(study, runner, aim=False)):
+            sets = {"learned": ensemble.row(place, number), "default": default_values(ensemble.cca),
+                    "single": singles[number]}  # fmt: skip
+            points = {name: tuple(values[column] for column in study.names) for name, values in sets.items()}
+            row = _row(runner, epochs, objective, points)
+            asked = study.classes[number]
+            rows.append({
+                "level": level, "rtt_ms": study.paths_ms[rtt], "class": number, "goal": asked.goal,
+                "target_ms": asked.queueing_delay_ms, "epochs": len(epochs), "values": sets["learned"], **row,
+            })  # fmt: skip
+        told(1.0)
+    return rows
+
+
+def _row(
+    runner: EpochRunner, epochs: Sequence[StateEpoch], objective: Objective, points: dict[str, Point]
+) -> dict[str, Any]:
+    distinct = list(dict.fromkeys(points.values()))
+    tallies = runner.run(epochs, distinct)
+    runs: dict[str, _Runs] = {}
+    found: dict[str, Any] = {}
+    for name, point in points.items():
+        mine = [row[distinct.index(point)] for row in tallies]
+        pool = Pool()
+        for tally in mine:
+            pool.add(tally)
+        score = objective.score(pool)
+        runs[name] = _Runs.of(mine)
+        found[name] = {
+            "delay_ms": score.delay_ms,
+            "utilization": score.utilization,
+            "delivered_bytes": pool.delivered_bytes,
+            "rival_share": score.rival_share,
+            "meets": score.feasible,
+        }
+    against = {other: _against(found["learned"], found[other], runs["learned"], runs[other], objective)
+               for other in OTHERS}  # fmt: skip
+    return {**found, "against": against, "holds": all(one["holds"] for one in against.values())}
+
+
+def _against(
+    mine: dict[str, Any], theirs: dict[str, Any], my_runs: _Runs, their_runs: _Runs, objective: Objective
+) -> dict[str, Any]:
+    """Differences to another set with half widths of their intervals, and whether the learned one holds."""
+    n = len(my_runs.delivered)
+    weights = np.random.default_rng(1).multinomial(n, np.full(n, 1 / n), size=BOOTSTRAPS).astype(np.float64)
+    delays_ms = my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective)
+    goodputs = weights @ my_runs.delivered / np.maximum(weights @ their_runs.delivered, 1.0)
+    delay_ms = mine["delay_ms"] - theirs["delay_ms"]
+    goodput = mine["delivered_bytes"] / max(theirs["delivered_bytes"], 1)
+    slower, less = delay_ms > _half(delays_ms), goodput < 1 - _half(goodputs)
+    if objective.goal == "throughput":
+        slower = slower and not mine["meets"]
+        less = less and theirs["meets"]
+    return {
+        "delay_ms": delay_ms,
+        "delay_interval_ms": _half(delays_ms),
+        "goodput": goodput,
+        "goodput_interval": _half(goodputs),
+        "faster": delay_ms < -_half(delays_ms),
+        "holds": not slower and not less,
+    }
+
+
+def _half(values: Floats) -> float:
+    low, high = np.percentile(values, (2.5, 97.5))
+    return float(high - low) / 2
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each class: states, those that hold and those with a lower delay, by the set beside; mean delay and goodput.
+
+    Means weigh every state the same.
+    """
+    found = []
+    for number in sorted({row["class"] for row in rows}):
+        its = [row for row in rows if row["class"] == number]
+        found.append({
+            "class": number, "goal": its[0]["goal"], "target_ms": its[0]["target_ms"], "states": len(its),
+            **{f"mean_delay_ms_{name}": float(np.mean([row[name]["delay_ms"] for row in its]))
+               for name in ("learned", *OTHERS)},
+            **{f"mean_utilization_{name}": float(np.mean([row[name]["utilization"] for row in its]))
+               for name in ("learned", *OTHERS)},
+            **{f"holds_against_{other}": sum(row["against"][other]["holds"] for row in its) for other in OTHERS},
+            **{f"faster_than_{other}": sum(row["against"][other]["faster"] for row in its) for other in OTHERS},
+        })  # fmt: skip
+    return found

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report states`: each learned row on unseen epochs of its state, beside the defaults and the single set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from training.reports.judged import Judged, finish, of_ensemble
+
+__all__ = ["states"]
+
+LINE = "in every state no more delay than the defaults and the best single set have, at no less goodput"
+
+
+@click.command()
+@of_ensemble
+@click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a state that counts")
+@click.option("--epochs", type=click.IntRange(2), default=30, show_default=True, help="Of a state at most")
+def states(*, judged: Judged, least: int, epochs: int) -> None:
+    """An ensemble's rows on unseen epochs of their own states, beside the defaults and the best single set.
+
+    Differences count beyond their 95 % interval. A class with a delay target may use what the target leaves.
+
+    \b
+    Example:
+      ccatune report states roccet.json
+    """
+    from emulation.simulator import default_threads
+    from training.reports.states import judge_states, states_of
+    from training.settings import study_of
+    from training.study import epochs_for
+
+    used = judged.threads or default_threads()
+    with judged.read() as (ensemble, recordings, terminal):
+        study = study_of(ensemble)
+        terminal.phase("measuring levels", total=sum(r.duration_s for r in recordings) * len(study.paths_ms))
+        here = states_of(epochs_for(study, recordings, threads=used, ran=terminal.advance), least=least)
+        terminal.phase("running epochs", total=len(here))
+        rows = judge_states(study, ensemble, here, most_epochs=epochs, threads=used, told=terminal.advance)
+    finish(rows, [*state_lines(rows), "", *summary_lines(rows)], line=LINE, as_json=judged.as_json)
+
+
+def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each state and class: delay and share of the link by each set."""
+    heads = "".join(f"{name:>22}" for name in ("learned", "default", "single"))
+    lines = [f"{'class':<16}{'RTT':>8} {'level':>5} {'epochs':>6}{heads}"]
+    for row in rows:
+        cells = "".join(
+            f"{row[name]['delay_ms']:>12.1f} ms {100 * row[name]['utilization']:>5.1f} %"
+            for name in ("learned", "default", "single")
+        )
+        lines.append(f"{class_name(row):<16}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}{cells}"
+                     f"{'' if row['holds'] else '  short'}")  # fmt: skip
+    return lines
+
+
+def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each class and set beside: in how many states the learned row holds, and the means."""
+    from training.reports.states import OTHERS, summary
+
+    return [
+        f"{class_name(one):<16}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
+        f"{one['states']}, less delay in {one[f'faster_than_{other}']}; mean "
+        f"{one['mean_delay_ms_learned']:.1f} ms, {100 * one['mean_utilization_learned']:.1f} % against "
+        f"{one[f'mean_delay_ms_{other}']:.1f} ms, {100 * one[f'mean_utilization_{other}']:.1f} %"
+        for one in summary(rows)
+        for other in OTHERS
+    ]
+
+
+def class_name(row: dict[str, Any]) -> str:
+    """What a class asks for."""
+    return "least delay" if row["goal"] == "delay" else f"at most {row['target_ms']} ms"
