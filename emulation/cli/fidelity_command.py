@@ -56,6 +56,7 @@ Told = Callable[[str, int, int], None]
 @click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
 @click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
 @click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
+@click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=PICTURE, help="Draw the errors of all cases into this file.")
@@ -73,6 +74,7 @@ def fidelity(
     traces: Path | None,
     work: Path,
     alone: bool,
+    redo_disturbed: bool,
     kept: bool,
     list_only: bool,
     plot: Path | None,
@@ -111,6 +113,7 @@ def fidelity(
         seeds=seeds or plan.seeds,
         store=Store(work / "runs"),
         alone=alone,
+        redo_disturbed=redo_disturbed,
     )
     if list_only:
         _list(campaign, as_json=as_json)

@@ -12,28 +12,25 @@ A run that fails is run again once, by itself, when the others are over; it is n
 tries it, too. What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out
 before any run, and is no failure of the campaign.
 
-How idle the machine was during a run on its own kernel stands in its result: Mahimahi's shells that do not wake up in
-their ms deliver late. A run is disturbed where less than IDLE_LEAST of the processors' time was idle; runs of our own
-take at most half of it.
+While runs are on this machine's kernel its processors are kept awake (emulation/processors.py), and how late timers are
+is noted in each result: Mahimahi's shells that do not wake up in their ms deliver late (emulation/fidelity/machine.py).
 """
 
 from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from emulation.errors import EmulationError
 from emulation.fidelity._threads import side_by_side
+from emulation.fidelity.machine import Watch, is_disturbed
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import (
     SERIES_EVERY_S,
-    Machine,
     RunResult,
     Store,
     Task,
@@ -43,30 +40,29 @@ from emulation.fidelity.results import (
 )
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.translate import Runner, to_job
+from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.simulator import default_threads, simulate
 from emulation.vm import lacking as lacking_for_guests
 from emulation.vm import runner as guest
 
-__all__ = ["IDLE_LEAST", "Campaign", "Outcome", "Progress", "run_missing"]
+__all__ = ["Campaign", "Outcome", "Progress", "run_missing"]
 
 # Called with what runs, how many runs of it are over, and how many there are.
 Progress = Callable[[str, int, int], None]
 Each = Callable[[int, QoS | EmulationError], None]
 RunEach = Callable[[Sequence[Scenario], Each], None]
 
-IDLE_LEAST = 0.25
 VM_BATCH = 6
-# Fields of the line `cpu` in /proc/stat: idle, and waiting for a disk.
-_IDLE_FIELDS = (3, 4)
 
 
 @dataclass(frozen=True)
 class Campaign:
     """What is asked for: cases, how many real and how many simulated runs of each, and where results are kept.
 
-    alone: no two runs at a time on this machine's kernel.
+    alone: no two runs at a time on this machine's kernel. redo_disturbed: kept runs that were disturbed are run anew,
+    each replaced when its successor is over.
     """
 
     cases: tuple[Case, ...]
@@ -74,6 +70,7 @@ class Campaign:
     seeds: int
     store: Store
     alone: bool = False
+    redo_disturbed: bool = False
 
 
 @dataclass
@@ -104,7 +101,7 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
     }
     real = tasks_of(campaign.cases, side="real", count=campaign.runs, alone=campaign.alone)
     simulated = tasks_of(campaign.cases, side="simulated", count=campaign.seeds)
-    missing = [task for task in real if campaign.store.load(task) is None]
+    missing = [task for task in real if _is_missing(campaign, task)]
     for key in {task.case.key for task in missing}:
         outcomes[key].refused = refusal(outcomes[key].case)
     if not only_kept:
@@ -121,6 +118,12 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
             outcome = outcomes[task.case.key]
             (outcome.real if task.side == "real" else outcome.simulated).append(result)
     return list(outcomes.values())
+
+
+def _is_missing(campaign: Campaign, task: Task) -> bool:
+    result = campaign.store.load(task)
+    redo = campaign.redo_disturbed and task.case.runner == "mahimahi"  # a guest goes by its own clock
+    return result is None or (redo and is_disturbed(result.machine))
 
 
 def refusal(case: Case) -> str:
@@ -177,7 +180,8 @@ def _run_on_host(tasks: Sequence[Task], *, campaign: Campaign, progress: Progres
         over += count
         progress("mahimahi", over, len(tasks))
 
-    return _run(tasks, store=campaign.store, run_each=run_each, told=told)
+    with kept_awake(), Watch(timers=bool(tasks)) as machine:
+        return _run(tasks, store=campaign.store, run_each=run_each, told=told, machine=machine)
 
 
 def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progress) -> list[tuple[Task, str]]:
@@ -195,7 +199,8 @@ def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progre
             progress("vm", over, len(tasks))
 
     def boot(batch: Sequence[Task]) -> list[tuple[Task, str]]:
-        return _run(batch, store=campaign.store, run_each=run_each, told=told)
+        with Watch() as machine:
+            return _run(batch, store=campaign.store, run_each=run_each, told=told, machine=machine)
 
     failed = []
     for its in side_by_side(boot, batches, most=len(os.sched_getaffinity(0))):
@@ -204,7 +209,7 @@ def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progre
 
 
 def _run(
-    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None]
+    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None], machine: Watch
 ) -> list[tuple[Task, str]]:
     """Run and keep them, and those that have no result once more by themselves; those that failed twice.
 
@@ -214,17 +219,16 @@ def _run(
         return []
     told(0)
     failed = []
-    for task, _said in _run_once(tasks, store=store, run_each=run_each, told=told):
-        failed += _run_once([task], store=store, run_each=run_each, told=lambda _count: None)
+    for task, _said in _run_once(tasks, store=store, run_each=run_each, told=told, machine=machine):
+        failed += _run_once([task], store=store, run_each=run_each, told=lambda _count: None, machine=machine)
         told(1)
     return failed
 
 
 def _run_once(
-    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None]
+    tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None], machine: Watch
 ) -> list[tuple[Task, str]]:
     """Run and keep them; those without a result, and why."""
-    machine = _Watch()
     lacking = dict.fromkeys(range(len(tasks)), "")
 
     def each(number: int, found: QoS | EmulationError) -> None:
@@ -243,25 +247,3 @@ def _run_once(
     except EmulationError as error:
         lacking = {number: said or str(error) for number, said in lacking.items()}
     return [(tasks[number], said) for number, said in lacking.items()]
-
-
-def _times() -> tuple[int, int]:
-    """(idle, all) ticks of the processors so far."""
-    fields = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
-    return sum(fields[at] for at in _IDLE_FIELDS), sum(fields)
-
-
-class _Watch:
-    """What the machine did: looked at when it is made, and whenever it is asked."""
-
-    def __init__(self) -> None:
-        self._looks = [(time.monotonic(), *_times())]
-
-    def during_the_last(self, duration_s: float) -> Machine:
-        """Since the last look before so many seconds ago, or since the first."""
-        now_s, (idle, ticks) = time.monotonic(), _times()
-        before = [look for look in self._looks if look[0] <= now_s - duration_s]
-        _, idle_then, ticks_then = before[-1] if before else self._looks[0]
-        self._looks.append((now_s, idle, ticks))
-        share = (idle - idle_then) / max(ticks - ticks_then, 1)
-        return Machine(idle_share=round(share, 3), load=round(os.getloadavg()[0], 2))

@@ -18,7 +18,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from emulation.fidelity.campaign import IDLE_LEAST, Outcome
+from emulation.fidelity.campaign import Outcome
+from emulation.fidelity.machine import is_disturbed
 from emulation.fidelity.plan import Explanation, MetricName, Plan, Target
 from emulation.fidelity.results import Figures
 
@@ -110,7 +111,7 @@ class Error:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case with runs on both sides. disturbed: real runs during which the machine was too busy; asked: real runs
+    """A case with runs on both sides. disturbed: real runs during which timers were late; asked: real runs
     that there should be."""
 
     key: str
@@ -161,7 +162,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
             simulated = Middle.of([metric.of(run.figures) for run in outcome.simulated])
             errors.append(Error(metric, real, simulated, getattr(plan.targets, metric.name)))
         # A guest goes by a clock of its own, whatever its machine does.
-        by_this_clock = [run.machine for run in outcome.real if outcome.case.runner != "vm"]
+        by_this_clock = [run for run in outcome.real if outcome.case.runner != "vm"]
         found.append(
             Comparison(
                 key=outcome.case.key,
@@ -171,7 +172,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
                 seeds=len(outcome.simulated),
                 errors=tuple(errors),
                 explanation=plan.explanations.get(outcome.case.key),
-                disturbed=sum(seen is not None and seen.idle_share < IDLE_LEAST for seen in by_this_clock),
+                disturbed=sum(is_disturbed(run.machine) for run in by_this_clock),
             )
         )
     return found

@@ -12,8 +12,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from emulation.fidelity.campaign import IDLE_LEAST, Outcome
+from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Verdict
+from emulation.fidelity.machine import LATE_MOST
 
 __all__ = ["document_of", "print_report"]
 
@@ -146,12 +147,13 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:
-    """How busy the machine was while its own kernel was looked at."""
+    """How late timers were while its own kernel was looked at."""
     seen = [run.machine for o in outcomes if o.case.runner != "vm" for run in o.real if run.machine is not None]
     if not seen:
         return
     disturbed = sum(comparison.disturbed for comparison in comparisons)
+    late_share = statistics.median(each.late_share or 0 for each in seen)
     click.echo(
-        f"machine: idle {statistics.median(each.idle_share for each in seen):.0%} of the time in the median real run; "
-        f"{disturbed} of {len(seen)} runs disturbed (idle below {IDLE_LEAST:.0%}; their cases are marked ~)"
+        f"machine: {late_share:.2%} of its timers more than 1 ms late in the median real run; {disturbed} of "
+        f"{len(seen)} runs disturbed (above {LATE_MOST:.1%}; their cases are marked ~)"
     )

@@ -2,8 +2,9 @@
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
-                              Mahimahi's programs; in the guest the modules' sources too, and those headers
-                              of kmod/core that they include; the run's number; whether it ran alone
+                              Mahimahi's programs, what keeps processors awake; in the guest the modules' sources
+                              instead, and those headers of kmod/core that they include; the run's number; whether it
+                              ran alone
     key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
 
 The figures are counted by emulation/qos.py, which all keys hold. The scenario counts by its content, not by its name:
@@ -32,6 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation import _engine
 from emulation.errors import EmulationError
+from emulation.fidelity.machine import Machine
 from emulation.fidelity.plan import Case
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
@@ -39,7 +41,7 @@ from emulation.scenario import Scenario
 from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
 from kmod.ensemble import write_atomically
 
-__all__ = ["SERIES_EVERY_S", "Figures", "Machine", "RunResult", "Store", "Task", "figures_of", "series_of", "tasks_of"]
+__all__ = ["SERIES_EVERY_S", "Figures", "RunResult", "Store", "Task", "figures_of", "series_of", "tasks_of"]
 
 Side = Literal["real", "simulated"]
 
@@ -50,7 +52,7 @@ SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts"
 EMULATION = Path(__file__).resolve().parents[1]
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 _SOURCES: dict[str, tuple[str, ...]] = {
-    "mahimahi": ("emulation/qos.py", "emulation/mahimahi"),
+    "mahimahi": ("emulation/qos.py", "emulation/mahimahi", "emulation/processors.py"),
     # And of kmod/core what the modules include.
     "vm": ("emulation/qos.py", "emulation/mahimahi", "emulation/vm", "kmod/linux"),
     "simulated": (
@@ -75,15 +77,6 @@ class Figures(BaseModel):
     queueing_delay_p50_ms: float
     rtt_p50_ms: float
     timeouts: int
-
-
-class Machine(BaseModel):
-    """What else the machine did while a real run ran. idle_share: of its processors' time, 0 to 1."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    idle_share: float
-    load: float
 
 
 class RunResult(BaseModel):

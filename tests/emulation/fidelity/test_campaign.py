@@ -14,6 +14,7 @@ import pytest
 from emulation.errors import EmulationError
 from emulation.fidelity import campaign
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
+from emulation.fidelity.machine import Machine, Watch
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
 from emulation.fidelity.results import Store, figures_of, included_by_modules, tasks_of
@@ -34,9 +35,17 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 def run(
-    cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2, alone: bool = False
+    cases: list[Case],
+    folder: Path,
+    *,
+    only_kept: bool = False,
+    runs: int = 2,
+    alone: bool = False,
+    redo_disturbed: bool = False,
 ) -> dict[str, Outcome]:
-    asked = Campaign(cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone)
+    asked = Campaign(
+        cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone, redo_disturbed=redo_disturbed
+    )
     return {found.case.key: found for found in run_missing(asked, progress=silent, only_kept=only_kept)}
 
 
@@ -80,6 +89,23 @@ def test_runs_that_are_alone_are_others_than_those_that_are_not(
     assert kernel.processors == [None, 0]
     assert len(kernel.ran) == 8
     run(choose("cubic"), tmp_path, alone=True)
+    assert len(kernel.ran) == 8
+
+
+def test_runs_with_late_timers_are_run_anew_on_request_and_no_others(
+    kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = Machine(idle_share=0.5, load=1.0, late_share=0.02)
+    monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: seen)
+    run(choose("cubic"), tmp_path)
+    run(choose("cubic"), tmp_path)
+    assert len(kernel.ran) == 4
+    seen = Machine(idle_share=0.0, load=9.0, late_share=0.001)
+    run(choose("slow/cubic"), tmp_path, redo_disturbed=True)
+    assert kernel.ran[4:] == ["slow/cubic"] * 2
+    run(choose("cubic"), tmp_path, redo_disturbed=True)
+    assert kernel.ran[6:] == ["fast/cubic"] * 2
+    run(choose("cubic"), tmp_path, redo_disturbed=True)
     assert len(kernel.ran) == 8
 
 
@@ -160,23 +186,6 @@ def test_a_guest_that_dies_loses_only_what_it_had_not_told(
     (found,) = run_missing(Campaign(cases=(case,), runs=2, seeds=1, store=Store(tmp_path)), progress=silent)
     assert (len(found.real), found.failed) == (2, [])
     assert kernel.ran == ["slow/gr"] * 2
-
-
-def test_how_idle_the_machine_was_is_that_of_the_runs_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    now_s, ticks = [0.0], [(0, 0)]
-    monkeypatch.setattr(campaign.time, "monotonic", lambda: now_s[0])
-    monkeypatch.setattr(campaign, "_times", lambda: ticks[0])
-    watch = campaign._Watch()
-    now_s[0], ticks[0] = 10.0, (1000, 1000)  # idle for ten seconds
-    assert watch.during_the_last(10.0).idle_share == 1.0
-    now_s[0], ticks[0] = 20.0, (1000, 2000)  # and then busy for ten
-    assert watch.during_the_last(10.0).idle_share == 0.0
-    assert watch.during_the_last(12.0).idle_share == 0.5
-
-
-def test_idle_time_is_what_the_processors_did_not_work_and_waited_for_a_disk() -> None:
-    idle, ticks = campaign._times()
-    assert 0 < idle <= ticks
 
 
 def test_an_algorithm_that_the_kernel_lacks_is_refused_by_name(

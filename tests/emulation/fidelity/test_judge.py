@@ -9,14 +9,15 @@ import pytest
 
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, compare, verdicts_of
+from emulation.fidelity.machine import Machine
 from emulation.fidelity.plan import Case, Plan
-from emulation.fidelity.results import Figures, Machine, RunResult
+from emulation.fidelity.results import Figures, RunResult
 
 Choose = Callable[..., list[Case]]
 
 
 def run(
-    throughput_mbps: float = 10.0, delay_ms: float = 100.0, resent: float = 0.02, *, idle_share: float = 0.8
+    throughput_mbps: float = 10.0, delay_ms: float = 100.0, resent: float = 0.02, *, late_share: float = 0.001
 ) -> RunResult:
     figures = Figures(
         throughput_mbps=throughput_mbps,
@@ -27,7 +28,7 @@ def run(
         rtt_p50_ms=0.0,
         timeouts=0,
     )
-    return RunResult(key="", figures=figures, machine=Machine(idle_share=idle_share, load=1.0))
+    return RunResult(key="", figures=figures, machine=Machine(idle_share=0.5, load=1.0, late_share=late_share))
 
 
 def compared(plan: Plan, case: Case, real: Sequence[RunResult], simulated: Sequence[RunResult]) -> Comparison:
@@ -146,7 +147,7 @@ def test_a_case_that_lacks_runs_falls_short_unless_its_runner_refuses_it(plan: P
         assert verdicts_of(plan, outcomes, compare(plan, outcomes))[-1].holds is holds
 
 
-def test_a_busy_machine_disturbs_its_own_kernel_and_no_guest(plan: Plan, choose: Choose) -> None:
-    real = [run(idle_share=0.1), run(idle_share=0.9)]
+def test_late_timers_disturb_the_machines_own_kernel_and_no_guest(plan: Plan, choose: Choose) -> None:
+    real = [run(late_share=0.02), run(late_share=0.009)]
     assert compared(plan, choose("fast/cubic")[0], real, [run()]).disturbed == 1
     assert compared(plan, choose("slow/gr")[0], real, [run()]).disturbed == 0

@@ -90,7 +90,7 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
         with inside.sending("--cca", "gr", "--seconds", "100", "--flows", "50", "--sample", "1000"):
             inside.wait_for(lambda: len(tree.flows()) == 50, timeout_s=20, what="50 flows")
             inside.wait_for(
-                lambda: all(flow["state"] != "-" for flow in tree.flows()), timeout_s=30, what="a row for each"
+                lambda: all(flow["state"] != "-" for flow in tree.flows()), timeout_s=60, what="a row for each"
             )
             before = [pick(flow) for flow in tree.flows()]
             moved_s = time.monotonic()
