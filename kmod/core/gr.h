@@ -23,7 +23,7 @@
  *   W       counts between ACKs, so that B has no bias (cca.h, cca_rate_window).
  *   RTT     the mean of the samples within the interval: with one sample it is
  *           that sample, with many it does not depend on which came last. An
- *           interval without a sample changes nothing.
+ *           interval goes on until it has one.
  *   floor   one packet per RTTmin: after an outage ACKs must come back to learn
  *           from, and B, with it the rate, may otherwise fall to nothing.
  *   cwnd    bounds what an outage can pile up: cwnd_gain_pct of what the rate
@@ -35,7 +35,8 @@
  *   loss    is no signal in the paper. A timeout starts slow start anew. When
  *           loss_hold_permille of a round trip is lost the buffer is shorter
  *           than T/2 and the rule would overrun it for ever: the rate may not
- *           exceed B in the next round trip.
+ *           exceed B in the next round trip, also where no RTT sample comes (of
+ *           data sent again there is none, and a hole may be lost for seconds).
  *   app     an application that does not fill the rate makes B too small: B
  *           then lowers the rate only when the delay asks for it. Nor does slow
  *           start grow a window of which less than half was used, as in Linux.
@@ -186,7 +187,10 @@ CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 	}
 }
 
-/* Ends the round trip when what was in flight at its start is delivered. */
+/*
+ * Ends the round trip when what was in flight at its start is delivered or lost: behind a
+ * limit that passes a tenth of it, waiting for as many deliveries would take ten.
+ */
 CCA_FN void gr_count_round(struct gr_state *s, const struct gr_params *p,
 			   const struct cca_ack *ack)
 {
@@ -194,7 +198,7 @@ CCA_FN void gr_count_round(struct gr_state *s, const struct gr_params *p,
 
 	s->round_delivered_pkts += ack->acked_pkts;
 	s->round_lost_pkts += ack->lost_pkts;
-	if ((u32)(ack->delivered_pkts - s->round_end_pkts) >= 1u << 31)
+	if ((u32)(ack->delivered_pkts + s->round_lost_pkts - s->round_end_pkts) >= 1u << 31)
 		return;
 	lost = s->round_lost_pkts;
 	sent = lost + s->round_delivered_pkts;
@@ -307,24 +311,33 @@ CCA_FN u64 gr_next_rate(const struct gr_state *s, const struct gr_params *p,
 	return s->hold ? cca_min_u64(s->rate_bytes_per_s, bandwidth) : s->rate_bytes_per_s;
 }
 
+CCA_FN void gr_take_rate(struct gr_state *s, const struct gr_params *p, u64 rate)
+{
+	rate = cca_max_u64(rate, gr_floor_bytes_per_s(s));
+	s->rate_bytes_per_s = cca_min_u64(rate, CCA_MAX_RATE_BYTES_PER_S);
+	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
+}
+
 CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack)
 {
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
-	u64 rtt_us, rate;
+	u64 rtt_us;
 
-	if (!s->interval_samples || !bandwidth ||
+	if (!bandwidth ||
 	    cca_elapsed_us(ack->now_us, s->interval_start_us) < p->adaptation_interval_us)
 		return;
+	if (!s->interval_samples) {
+		if (s->hold)
+			gr_take_rate(s, p, cca_min_u64(s->rate_bytes_per_s, bandwidth));
+		return;
+	}
 	rtt_us = cca_div(s->interval_rtt_us, s->interval_samples);
 	gr_start_interval(s, ack->now_us);
 	if (gr_min_rtt_is_old(s, p, ack->now_us)) {
 		gr_start_drain(s, p, ack->now_us, rtt_us);
 		return;
 	}
-	rate = gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited);
-	rate = cca_max_u64(rate, gr_floor_bytes_per_s(s));
-	s->rate_bytes_per_s = cca_min_u64(rate, CCA_MAX_RATE_BYTES_PER_S);
-	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
+	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited));
 }
 
 /* --- entry points ---------------------------------------------------------- */

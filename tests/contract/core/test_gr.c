@@ -305,6 +305,46 @@ static void a_share_lost_holds_the_rate_for_a_round_trip(void)
 	}
 }
 
+/* Behind a policer that passes a tenth, ten ACKs tell of a hundred packets. */
+static void a_round_trip_ends_when_its_packets_are_delivered_or_lost(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	gr_start_round(&f.s, f.ack.delivered_pkts, 100);
+	for (u32 ack = 1; ack <= 10; ack++) {
+		CHECK_EQ(f.s.hold, false);
+		f.ack.lost_pkts = 9;
+		take_ack(&f, MS, 1, 100000);
+	}
+	CHECK_EQ(f.s.hold, true);
+	CHECK_EQ(f.s.round_delivered_pkts, 0);
+}
+
+struct unsampled_case { bool hold; u32 gap_us; u64 rate; };
+
+/* As in a recovery where only what was sent again is acknowledged: no ACK has an RTT sample. */
+static void without_samples_heavy_loss_alone_lowers_the_rate(void)
+{
+	static const struct unsampled_case cases[] = {
+		{ true, 10 * MS, CRUISE_BYTES_PER_S / 10 },
+		{ false, 10 * MS, CRUISE_BYTES_PER_S },
+		{ true, MS / 2, CRUISE_BYTES_PER_S },	/* B twice the rate: it does not rise */
+	};
+
+	FOR_ROWS(struct unsampled_case, cases) {
+		struct path f;
+
+		open_cruise(&f, 100000);
+		gr_start_round(&f.s, f.ack.delivered_pkts, 1000);
+		gr_start_interval(&f.s, f.ack.now_us);
+		f.s.hold = c->hold;
+		take_acks(&f, 100, c->gap_us, 0);
+		CHECK_EQ(f.d.pacing_bytes_per_s, c->rate);
+		CHECK_EQ(f.s.mode, GR_CRUISE);
+	}
+}
+
 /* --- equilibrium ---------------------------------------------------------------- */
 
 static struct loop loop;
@@ -356,6 +396,8 @@ int main(void)
 	RUN(one_low_sample_keeps_slow_start);
 	RUN(a_loss_ends_slow_start_at_the_bandwidth);
 	RUN(a_share_lost_holds_the_rate_for_a_round_trip);
+	RUN(a_round_trip_ends_when_its_packets_are_delivered_or_lost);
+	RUN(without_samples_heavy_loss_alone_lowers_the_rate);
 	RUN(on_a_steady_link_the_queue_rests_in_the_cushion);
 	return check_report();
 }
