@@ -2,9 +2,9 @@
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
-                              Mahimahi's programs, what keeps processors awake; in the guest the modules' sources
-                              instead, and those headers of kmod/core that they include; the run's number; whether it
-                              ran alone
+                              Mahimahi's programs, what keeps processors awake; in the guest instead the sources of
+                              the modules of its algorithms, and those headers of kmod/core that they include, less
+                              what params.def says of other algorithms; the run's number; whether it ran alone
     key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
 
 The figures are counted by emulation/qos.py, which all keys hold. The scenario counts by its content, not by its name:
@@ -51,10 +51,11 @@ SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
 _INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+_ENTRY = re.compile(rb"CCA_(?:ALGORITHM|AXIS|PARAM)\((\w+),")
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/qos.py", "emulation/mahimahi", "emulation/processors.py"),
-    # And of kmod/core what the modules include.
-    "vm": ("emulation/qos.py", "emulation/mahimahi", "emulation/vm", "kmod/linux"),
+    # And of kmod what the modules are made of (module_sources).
+    "vm": ("emulation/qos.py", "emulation/mahimahi", "emulation/vm"),
     "simulated": (
         "emulation/qos.py",
         "emulation/simulator.py",
@@ -155,28 +156,54 @@ def _scenario_text(scenario: Scenario) -> str:
 
 @cache
 def _files_digest(*names: str) -> str:
-    """Of the sources below these names, by content."""
+    """Of the Python sources below these names, by content."""
     root, total = EMULATION.parent, hashlib.sha256()
     for name in names:
         path = root / name
         files = [path] if path.is_file() else sorted(path.rglob("*"))
         for file in files:
-            if file.suffix in {".py", ".h", ".c", ".def"} or file.name == "Kbuild":
+            if file.suffix == ".py":
                 total.update(str(file.relative_to(root)).encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return total.hexdigest()
 
 
-def included_by_modules(root: Path) -> tuple[str, ...]:
-    """The headers of kmod/core that a file of kmod/linux includes, or that such a header does: names from `root`."""
-    core, found = root / "kmod" / "core", set[Path]()
-    waiting = sorted((root / "kmod" / "linux").glob("*.[ch]"))
+def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
+    """What the modules of these algorithms are made of: the text of each file, by its name from `root`.
+
+    A file kmod/linux/tcp_NAME.c is the module of NAME alone, the others belong to all. Of Kbuild the list of modules
+    is left out, and of params.def what it says of other algorithms.
+    """
+    core, linux = root / "kmod" / "core", root / "kmod" / "linux"
+    own = {f"tcp_{algorithm}.c" for algorithm in algorithms}
+    files = [path for path in sorted(linux.glob("*.[ch]")) if not path.name.startswith("tcp_") or path.name in own]
+    waiting = list(files)
     while waiting:
         for name in _INCLUDE.findall(waiting.pop().read_text(encoding="utf-8")):
-            header = core / name
-            if header not in found and header.is_file():
-                found.add(header)
-                waiting.append(header)
-    return tuple(sorted(str(header.relative_to(root)) for header in found))
+            if (core / name).is_file() and core / name not in files:
+                files.append(core / name)
+                waiting.append(core / name)
+    texts = {str(path.relative_to(root)): path.read_bytes() for path in sorted(files)}
+    build = linux / "Kbuild"
+    if build.is_file():
+        lines = build.read_bytes().splitlines()
+        texts[str(build.relative_to(root))] = b"\n".join(line for line in lines if not line.startswith(b"obj-m"))
+    table = "kmod/core/params.def"
+    if table in texts:
+        entries = texts[table].splitlines()
+        texts[table] = b"\n".join(line for line in entries if not _is_of_others(line, algorithms))
+    return texts
+
+
+def _is_of_others(line: bytes, algorithms: Sequence[str]) -> bool:
+    """Whether a line of params.def is an entry of none of these."""
+    entry = _ENTRY.match(line)
+    return entry is not None and entry[1].decode() not in algorithms
+
+
+@cache
+def _modules_digest(*algorithms: str) -> str:
+    texts = module_sources(EMULATION.parent, algorithms)
+    return hashlib.sha256(json.dumps({name: text.decode() for name, text in texts.items()}).encode()).hexdigest()
 
 
 @cache
@@ -195,8 +222,8 @@ def _shells_digest(runner: str) -> str:
 
 
 @cache
-def _ground(side: Side, runner: str) -> tuple[str, ...]:
-    """What a side's runs depend on besides their scenario."""
+def _ground(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[str, ...]:
+    """What a side's runs depend on besides their scenario. algorithms: its flows', in the guest."""
     if side == "simulated":
         return (runner, _engine_digest(), _files_digest(*_SOURCES["simulated"]))
     if runner == "mahimahi":
@@ -205,8 +232,7 @@ def _ground(side: Side, runner: str) -> tuple[str, ...]:
         release = kernel_line(LINES[-1]).release
     except GuestError:
         release = ""  # then no run comes about
-    headers = included_by_modules(EMULATION.parent)
-    return (runner, release, _shells_digest(runner), _files_digest(*_SOURCES[runner], *headers))
+    return (runner, release, _shells_digest(runner), _files_digest(*_SOURCES[runner]), _modules_digest(*algorithms))
 
 
 def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = False) -> list[Task]:
@@ -221,7 +247,9 @@ def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = Fal
         for case in cases:
             if case.scenario is not None and number < count * case.times:
                 is_alone = alone and side == "real" and case.runner == "mahimahi"
-                ground = json.dumps([FORMAT, side, *_ground(side, case.runner), *["alone"] * is_alone, number])
+                algorithms = tuple(sorted({flow.cca for flow in case.scenario.flows}))
+                on = _ground(side, case.runner, algorithms)
+                ground = json.dumps([FORMAT, side, *on, *["alone"] * is_alone, number])
                 text = f"{ground}{_scenario_text(case.scenario)}"
                 tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))
     return tasks

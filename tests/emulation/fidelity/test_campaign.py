@@ -17,7 +17,7 @@ from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.machine import Machine, Watch
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
-from emulation.fidelity.results import Store, figures_of, included_by_modules, tasks_of
+from emulation.fidelity.results import Store, figures_of, module_sources, tasks_of
 from emulation.mahimahi.translate import Runner
 from emulation.path import Policer
 from emulation.qos import QoS
@@ -277,17 +277,27 @@ def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choos
     assert len(others | same) == 7
 
 
-def test_a_run_in_the_guest_depends_on_the_headers_that_its_modules_include_and_on_no_other(tmp_path: Path) -> None:
+def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothing_else(tmp_path: Path) -> None:
     core, linux = tmp_path / "kmod" / "core", tmp_path / "kmod" / "linux"
     core.mkdir(parents=True)
     linux.mkdir()
-    (linux / "module.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
-    (linux / "shell.h").write_text('#include "gr.h"\n', encoding="utf-8")
+    (linux / "Kbuild").write_text("ccflags-y := -I$(src)/../core\nobj-m := tcp_gr.o tcp_other.o\n", encoding="utf-8")
+    (linux / "main.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
+    (linux / "shell.h").write_text('#include "cca.h"\n', encoding="utf-8")
+    (linux / "tcp_gr.c").write_text('#include "gr.h"\n', encoding="utf-8")
+    (linux / "tcp_other.c").write_text('#include "cubic.h"\n', encoding="utf-8")
     (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
     (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
-    (core / "params.def").write_text("", encoding="utf-8")
+    (core / "params.def").write_text(
+        "#if 0\nCCA_PARAM(gr, a)\nCCA_PARAM(cubic, b)\nCCA_AXIS(roccet, c)\n", encoding="utf-8"
+    )
     (core / "cubic.h").write_text('#include "cca.h"\n', encoding="utf-8")
-    assert included_by_modules(tmp_path) == ("kmod/core/cca.h", "kmod/core/gr.h", "kmod/core/params.def")
+    found = module_sources(tmp_path, ["gr"])
+    shared = ["core/cca.h", "core/gr.h", "core/params.def", "linux/Kbuild", "linux/main.c", "linux/shell.h"]
+    assert sorted(found) == [f"kmod/{name}" for name in [*shared, "linux/tcp_gr.c"]]
+    assert found["kmod/core/params.def"] == b"#if 0\nCCA_PARAM(gr, a)"
+    assert found["kmod/linux/Kbuild"] == b"ccflags-y := -I$(src)/../core"
+    assert "kmod/core/cubic.h" in module_sources(tmp_path, ["gr", "other"])
 
 
 def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:
