@@ -17,12 +17,14 @@ from emulation.fidelity import (
     Case,
     Outcome,
     Plan,
+    Record,
     Store,
     cases_of,
     compare,
     load_plan,
     run_missing,
     verdicts_of,
+    write_record,
 )
 from emulation.fidelity.pieces import Pieces
 from emulation.fidelity.plan import DEFAULT_PLAN
@@ -33,7 +35,7 @@ __all__ = ["fidelity"]
 
 WORK = Path("build") / "fidelity"
 EXIT_NOTHING = 2
-PICTURE = click.Path(dir_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 Told = Callable[[str, int, int], None]
 
@@ -42,7 +44,7 @@ Told = Callable[[str, int, int], None]
 @click.option(
     "--plan",
     "plan_path",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     default=DEFAULT_PLAN,
     help="Scenarios, algorithms, targets.  [default: configs/fidelity.yaml]",
 )
@@ -58,9 +60,11 @@ Told = Callable[[str, int, int], None]
 @click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
 @click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
+@click.option("--recorded", type=FILE, help="Real runs that were recorded: those are not run again.")
+@click.option("--record", type=FILE, help="Write all real runs that there are now into this file.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
-@click.option("--plot", type=PICTURE, help="Draw the errors of all cases into this file.")
-@click.option("--overlay", type=PICTURE, help="Draw both sides' runs of one case over time into this file.")
+@click.option("--plot", type=FILE, help="Draw the errors of all cases into this file.")
+@click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def fidelity(
@@ -76,6 +80,8 @@ def fidelity(
     alone: bool,
     redo_disturbed: bool,
     kept: bool,
+    recorded: Path | None,
+    record: Path | None,
     list_only: bool,
     plot: Path | None,
     overlay: Path | None,
@@ -84,19 +90,24 @@ def fidelity(
 ) -> None:
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
-    Runs are kept: broken off, it goes on where it stopped, and what has not changed is not run again.
+    Runs are kept: broken off, it goes on where it stopped, and what has not changed is not run again. A record carries
+    real runs to other machines: each counts there as long as nothing that it depends on differs (the kernel, our
+    modules, the runner's sources).
 
     \b
     Example:
       ccatune fidelity --short
       ccatune fidelity --plot fidelity.png --enforce
       ccatune fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
+      ccatune fidelity --recorded docs/fidelity-runs.jsonl
     """
     for picture in (plot, overlay):
         if picture is not None:
             from emulation._plot import check_path
 
             check_path(picture)
+    if record is not None and not record.parent.is_dir():
+        raise click.UsageError(f"--record: expected a file in a folder that exists, got {record}")
     plan = load_plan(plan_path)
     with _progress() as told:
         pieces = Pieces(
@@ -111,7 +122,7 @@ def fidelity(
         cases=tuple(cases),
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
-        store=Store(work / "runs"),
+        store=Store(work / "runs", record=None if recorded is None else Record.read(recorded)),
         alone=alone,
         redo_disturbed=redo_disturbed,
     )
@@ -120,6 +131,8 @@ def fidelity(
         return
     with _progress() as told:
         outcomes = run_missing(campaign, progress=told, only_kept=kept)
+    if record is not None:
+        write_record(record, [(outcome.case.key, run) for outcome in outcomes for run in outcome.real])
     _report(plan, outcomes, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.judge import Comparison, Verdict, compare, verdicts_of
 from emulation.fidelity.plan import Case, Plan, cases_of, load_plan
-from emulation.fidelity.results import Figures, RunResult, Store
+from emulation.fidelity.results import Figures, Record, RunResult, Store, write_record
 
 __all__ = [
     "Campaign",
@@ -15,6 +15,7 @@ __all__ = [
     "Figures",
     "Outcome",
     "Plan",
+    "Record",
     "RunResult",
     "Store",
     "Verdict",
@@ -23,4 +24,5 @@ __all__ = [
     "load_plan",
     "run_missing",
     "verdicts_of",
+    "write_record",
 ]

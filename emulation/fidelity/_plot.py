@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from emulation._plot import save
 from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import METRICS, Comparison, Error
@@ -49,19 +50,18 @@ PANELS = (
 
 def draw_errors(comparisons: Sequence[Comparison], *, path: Path) -> None:
     """Draw all cases; raises EmulationError for a file that cannot be written."""
-    _save(errors_figure(comparisons), path)
+    save(errors_figure(comparisons), path=path)
 
 
 def draw_overlay(outcome: Outcome, *, path: Path) -> None:
-    """Draw a case; raises EmulationError for a file that cannot be written."""
-    _save(overlay_figure(outcome), path)
+    """Draw a case.
 
-
-def _save(figure: Figure, path: Path) -> None:
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+    Raises:
+        EmulationError: the file cannot be written; all its real runs are recorded ones, which have no series.
+    """
+    if outcome.real and not any(run.series for run in outcome.real):
+        raise EmulationError(f"{path}: expected runs with their series, got recorded ones; run {outcome.case.key} anew")
+    save(overlay_figure(outcome), path=path)
 
 
 def _blank(width_in: float, height_in: float) -> Figure:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
+A record is one file with all real runs of a campaign, a line each, without their series: what took hours on a kernel
+travels with it, and a run counts wherever its key is asked for.
+
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
                               Mahimahi's programs, what keeps processors awake; in the guest instead the sources of
                               the modules of its algorithms, and those headers of kmod/core that they include, less
@@ -22,7 +25,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,9 +42,21 @@ from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
+from emulation.vm.runner import KERNEL_NAMES
 from kmod.ensemble import write_atomically
 
-__all__ = ["SERIES_EVERY_S", "Figures", "RunResult", "Store", "Task", "figures_of", "series_of", "tasks_of"]
+__all__ = [
+    "SERIES_EVERY_S",
+    "Figures",
+    "Record",
+    "RunResult",
+    "Store",
+    "Task",
+    "figures_of",
+    "series_of",
+    "tasks_of",
+    "write_record",
+]
 
 Side = Literal["real", "simulated"]
 
@@ -89,6 +104,17 @@ class RunResult(BaseModel):
     figures: Figures
     machine: Machine | None = None
     series: dict[str, list[float]] = Field({}, description="columns of emulation.qos.SERIES, every SERIES_EVERY_S")
+
+
+class RecordedRun(BaseModel):
+    """A line of a record. case: for who reads it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    case: str
+    key: str
+    figures: Figures
+    machine: Machine | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +200,7 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     is left out, and of params.def what it says of other algorithms.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
-    own = {f"tcp_{algorithm}.c" for algorithm in algorithms}
+    own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
     files = [path for path in sorted(linux.glob("*.[ch]")) if not path.name.startswith("tcp_") or path.name in own]
     waiting = list(files)
     while waiting:
@@ -255,21 +281,70 @@ def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = Fal
     return tasks
 
 
-class Store:
-    """The folder of results, which is made when needed."""
+class Record:
+    """The file of recorded real runs, by key."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, path: Path, runs: Mapping[str, RunResult]) -> None:
+        self.path = path
+        self._runs = dict(runs)
+
+    @classmethod
+    def read(cls, path: Path) -> Record:
+        """All of its runs.
+
+        Raises:
+            EmulationError: it cannot be read, or a line is no run.
+        """
+        runs = {}
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise EmulationError(f"{path}: expected recorded runs, {error}") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                run = RecordedRun.model_validate_json(line)
+            except ValidationError as error:
+                raise EmulationError(f"{path}: line {number}: expected a recorded run, got other text") from error
+            runs[run.key] = RunResult(key=run.key, figures=run.figures, machine=run.machine)
+        return cls(path, runs)
+
+    def get(self, key: str) -> RunResult | None:
+        """The run by this key, if it is recorded."""
+        return self._runs.get(key)
+
+
+def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
+    """Record runs, each with the name of its case: the whole file or none of it.
+
+    Raises:
+        EmulationError: it cannot be written.
+    """
+    lines = (
+        RecordedRun(case=case, key=run.key, figures=run.figures, machine=run.machine).model_dump_json()
+        for case, run in runs
+    )
+    try:
+        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+class Store:
+    """The folder of results, which is made when needed. record: has runs that are not there."""
+
+    def __init__(self, folder: Path, *, record: Record | None = None) -> None:
         self._folder = folder
+        self._record = record
 
     def load(self, task: Task) -> RunResult | None:
-        """The run's result, if it is there.
+        """The run's result, if it is there, or recorded.
 
         Raises:
             EmulationError: its file is not one that a store wrote.
         """
         path = self._folder / task.file_name
         if not path.exists():
-            return None
+            return None if self._record is None else self._record.get(task.digest)
         try:
             result = RunResult.model_validate_json(path.read_bytes())
         except ValidationError as error:

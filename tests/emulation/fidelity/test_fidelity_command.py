@@ -94,6 +94,32 @@ def test_pictures_are_drawn(kernel: StandInKernel, plan_file: Path, capsys: Capt
     assert out.endswith(f"picture: {errors}\npicture: {overlay}\n")
 
 
+def test_recorded_runs_count_where_they_are_not_kept(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    record, overlay = plan_file.with_name("runs.jsonl"), plan_file.with_name("overlay.svg")
+    first = told(capsys, plan_file, "--runner", "mahimahi", "--record", str(record))
+    ran = len(kernel.ran)
+    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    assert [line["case"] for line in lines] == [
+        name for name in ("slow/cubic", "slow/reno", "fast/cubic") for _ in range(2)
+    ]
+    words = ["--runner", "mahimahi", "--recorded", str(record), "--work", str(plan_file.with_name("elsewhere"))]
+    assert told(capsys, plan_file, *words) == first
+    assert len(kernel.ran) == ran
+    said = told(capsys, plan_file, *words, "--only", "fast/cubic", "--overlay", str(overlay), status=2)
+    assert "expected runs with their series, got recorded ones" in said
+    # What they depend on has changed: they are run.
+    lines[0]["key"] = "0" * 64
+    record.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    told(capsys, plan_file, *words)
+    assert len(kernel.ran) == ran + 1
+
+
+def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) -> None:
+    record = plan_file.with_name("runs.jsonl")
+    record.write_text("{}\n", encoding="utf-8")
+    assert "runs.jsonl: line 1: expected a recorded run" in told(capsys, plan_file, "--recorded", str(record), status=2)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -101,6 +127,8 @@ def test_pictures_are_drawn(kernel: StandInKernel, plan_file: Path, capsys: Capt
         (["--overlay", "x.png"], "--overlay: expected one case, got 4"),
         (["--plot", "x.jpg"], "expected a picture ending in"),
         (["--plan", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
+        (["--recorded", "nowhere.jsonl"], "nowhere.jsonl: expected recorded runs, "),
+        (["--record", "nowhere/runs.jsonl"], "--record: expected a file in a folder that exists"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(plan_file: Path, capsys: Capture, words: list[str], message: str) -> None:
