@@ -196,18 +196,18 @@ def _files_digest(*names: str) -> str:
 def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     """What the modules of these algorithms are made of: the text of each file, by its name from `root`.
 
-    A file kmod/linux/tcp_NAME.c is the module of NAME alone, the others belong to all. Of Kbuild the list of modules
-    is left out, and of params.def what it says of other algorithms.
+    A file kmod/linux/tcp_NAME.c is the module of NAME alone, the others belong to all; of headers those count that they
+    include. Of Kbuild the list of modules is left out, and of params.def what it says of other algorithms.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
     own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
-    files = [path for path in sorted(linux.glob("*.[ch]")) if not path.name.startswith("tcp_") or path.name in own]
+    files = [path for path in sorted(linux.glob("*.c")) if not path.name.startswith("tcp_") or path.name in own]
     waiting = list(files)
     while waiting:
         for name in _INCLUDE.findall(waiting.pop().read_text(encoding="utf-8")):
-            if (core / name).is_file() and core / name not in files:
-                files.append(core / name)
-                waiting.append(core / name)
+            found = [folder / name for folder in (linux, core) if (folder / name).is_file()]
+            waiting += [path for path in found if path not in files]
+            files += [path for path in found if path not in files]
     texts = {str(path.relative_to(root)): path.read_bytes() for path in sorted(files)}
     build = linux / "Kbuild"
     if build.is_file():

@@ -285,7 +285,8 @@ def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothi
     (linux / "main.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
     (linux / "shell.h").write_text('#include "cca.h"\n', encoding="utf-8")
     (linux / "tcp_gr.c").write_text('#include "gr.h"\n', encoding="utf-8")
-    (linux / "tcp_other.c").write_text('#include "cubic.h"\n', encoding="utf-8")
+    (linux / "tcp_other.c").write_text('#include "window.h"\n', encoding="utf-8")
+    (linux / "window.h").write_text('#include "cubic.h"\n', encoding="utf-8")
     (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
     (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
     (core / "params.def").write_text(
