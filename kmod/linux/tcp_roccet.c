@@ -221,7 +221,7 @@ static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 			 f->head.hash);
 	roccet_record_start(f, &start, params);
 	rcu_read_unlock();
-	/* A socket that changes over in mid-life: the window is the kernel's until it has recovered. */
+	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
 	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
 		roccet_tell(sk, CCA_RECOVERY_ENTERED);
 }
@@ -279,7 +279,7 @@ static void roccet_view(const struct ccatune_flow *flow, struct ccatune_view *vi
 	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
 }
 
-/* srRTT in parts of a thousand of the minimum RTT: at most 2^28 x 1000. Sums of the interval, whole packets. */
+/* srRTT is at most 2^28; the sums are of the interval that runs, up to its last round trip. */
 static void roccet_show(struct seq_file *m, const struct ccatune_flow *flow)
 {
 	const struct roccet_kflow *f = container_of(flow, struct roccet_kflow, head);
