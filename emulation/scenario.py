@@ -26,6 +26,8 @@ NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
+# Those whose flows look rows up, in the engine as in the kernel.
+WITH_ENSEMBLE = ("gr", "roccet")
 
 
 class LinkSpec(QueuedLink):
@@ -82,7 +84,7 @@ class FlowSpec(Frozen):
 
     cca: Cca = "gr"
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
-    ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr only")
+    ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr and roccet")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0, le=86400)
     stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
@@ -96,8 +98,8 @@ class FlowSpec(Frozen):
     @model_validator(mode="after")
     def _within_ranges(self) -> FlowSpec:
         self.values()
-        if self.ensemble_text is not None and self.cca != "gr":
-            raise ValueError("expected an ensemble only for gr, which is the algorithm that takes one")
+        if self.ensemble_text is not None and self.cca not in WITH_ENSEMBLE:
+            raise ValueError(f"expected an ensemble only for {' and '.join(WITH_ENSEMBLE)}, which take one")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("expected stop_s behind start_s")
         return self

@@ -292,12 +292,13 @@ CCA_FN void roccet_on_ack(struct roccet_state *s, const struct roccet_params *p,
 	roccet_look(s, p, ack, w);
 }
 
+/* Not before the next ACK has settled a slow start whose threshold is held. */
 CCA_FN void roccet_grow(struct roccet_state *s, const struct roccet_params *p,
 			struct cca_window *w, u32 acked_pkts)
 {
 	struct cubic_params cubic;
 
-	if (s->drains)
+	if (s->drains || s->held_ssthresh_pkts)
 		return;
 	roccet_cubic_params(p, &cubic);
 	cubic_grow(&s->cubic, &cubic, w, acked_pkts);

@@ -53,6 +53,8 @@ struct ccatune_algorithm {
 	const char *cache_name;
 	unsigned int flow_bytes;	/* with the ccatune_flow at its head */
 	void (*view)(const struct ccatune_flow *flow, struct ccatune_view *view);
+	/* NULL, or what only this algorithm knows: ` name=value` each */
+	void (*show)(struct seq_file *m, const struct ccatune_flow *flow);
 	struct pernet_operations net_ops;
 	unsigned int net_id;
 	struct kmem_cache *cache;

@@ -164,6 +164,8 @@ static int flows_show(struct seq_file *m, void *v)
 	if (view.clock)
 		seq_printf(m, " min_rtt_us=%u queueing_delay_us=%u pacing_bytes_per_s=%llu",
 			   view.min_rtt_us, view.queueing_delay_us, view.pacing_bytes_per_s);
+	if (algorithm->show)
+		algorithm->show(m, flow);
 	if (view.params)
 		flows_put_params(m, algorithm->id, view.params);
 	seq_putc(m, '\n');

@@ -9,73 +9,30 @@
 #include <linux/module.h>
 
 #include "reno.h"
-#include "sock.h"
+#include "window.h"
 
 struct reno_sock {
 	struct ccatune_flow *flow;
 	struct reno_state reno;
+	struct ccatune_told told;
 };
 
 static struct ccatune_algorithm reno_algorithm;
 
-static void reno_read_window(const struct sock *sk, struct cca_window *w)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	w->cwnd_pkts = tcp_snd_cwnd(tp);
-	w->ssthresh_pkts = tp->snd_ssthresh;
-	w->credit_pkts = tp->snd_cwnd_cnt;
-}
-
 /* --- recording ----------------------------------------------------------------- */
 
-/* Under rcu_read_lock(). */
-static struct ccatune_recording *reno_recording(const struct sock *sk)
-{
-	const struct reno_sock *own = inet_csk_ca(sk);
-
-	return own->flow ? ccatune_recording(own->flow) : NULL;
-}
-
-static void reno_init_record(const struct sock *sk, struct rec_record *r, enum rec_kind kind)
-{
-	const struct reno_sock *own = inet_csk_ca(sk);
-
-	rec_init(r, kind, own->flow->recorded_as, tcp_sk(sk)->tcp_mstamp);
-}
-
-/* result: the window that the core returned, where it returns one. */
-static void reno_record(const struct sock *sk, enum rec_kind kind, const struct cca_window *before,
-			const struct cca_window *after, u32 acked_pkts, u32 result)
-{
-	struct ccatune_recording *recording;
-	struct rec_record r;
-
-	rcu_read_lock();
-	recording = reno_recording(sk);
-	if (recording) {
-		reno_init_record(sk, &r, kind);
-		rec_put_window(&r, before);
-		rec_put_window_after(&r, after);
-		r.word[REC_ACKED] = acked_pkts;
-		r.word[REC_RESULT] = result;
-		ccatune_record(recording, &r);
-	}
-	rcu_read_unlock();
-}
-
-/* The core of window mode is not told of these; the recording is, so that it can be read. */
+/* Reno's core is not told of these; the recording is, so that it can be read. */
 static void reno_note(const struct sock *sk, enum cca_event_kind kind)
 {
+	const struct reno_sock *own = inet_csk_ca(sk);
 	struct ccatune_recording *recording;
 	struct cca_event ev;
 	struct rec_record r;
 
 	rcu_read_lock();
-	recording = reno_recording(sk);
+	recording = ccatune_begin_record(own->flow, &r, REC_EVENT);
 	if (recording) {
 		ccatune_read_event(sk, kind, &ev);
-		reno_init_record(sk, &r, REC_EVENT);
 		rec_put_event(&r, &ev);
 		ccatune_record(recording, &r);
 	}
@@ -84,15 +41,15 @@ static void reno_note(const struct sock *sk, enum cca_event_kind kind)
 
 static void reno_note_start(const struct sock *sk)
 {
+	const struct reno_sock *own = inet_csk_ca(sk);
 	struct ccatune_recording *recording;
 	struct cca_start start;
 	struct rec_record r;
 
 	rcu_read_lock();
-	recording = reno_recording(sk);
+	recording = ccatune_begin_record(own->flow, &r, REC_START);
 	if (recording) {
 		ccatune_read_start(sk, &start);
-		reno_init_record(sk, &r, REC_START);
 		rec_put_start(&r, &start, 0, 0, 0);
 		ccatune_record(recording, &r);
 	}
@@ -104,25 +61,16 @@ static void reno_note_start(const struct sock *sk)
 static void reno_told(struct sock *sk, const struct ack_sample *sample)
 {
 	struct reno_sock *own = inet_csk_ca(sk);
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct ccatune_recording *recording;
-	struct cca_ack ack = {
-		.now_us = tp->tcp_mstamp,
-		.rtt_us = ccatune_rtt_us(sample->rtt_us),
-		.acked_pkts = sample->pkts_acked,
-		.inflight_pkts = tcp_packets_in_flight(tp),
-		.delivered_pkts = tp->delivered,
-		.cwnd_pkts = tcp_snd_cwnd(tp),
-		.mss_bytes = tp->mss_cache,
-		.cwnd_limited = tp->is_cwnd_limited,
-	};
+	struct cca_ack ack;
 	struct rec_record r;
 
+	if (!ccatune_read_told(sk, &own->told, sample, &ack))
+		return;
 	reno_on_ack(&own->reno, &ack);
 	rcu_read_lock();
-	recording = reno_recording(sk);
+	recording = ccatune_begin_record(own->flow, &r, REC_TOLD);
 	if (recording) {
-		reno_init_record(sk, &r, REC_TOLD);
 		rec_put_ack(&r, &ack);
 		ccatune_record(recording, &r);
 	}
@@ -132,18 +80,16 @@ static void reno_told(struct sock *sk, const struct ack_sample *sample)
 static void reno_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 {
 	struct reno_sock *own = inet_csk_ca(sk);
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct cca_window before, w;
 
 	/* Growth is earned by ACKs of a window that was used. */
 	if (!tcp_is_cwnd_limited(sk))
 		return;
-	reno_read_window(sk, &before);
+	ccatune_read_window(sk, &before);
 	w = before;
 	reno_grow(&own->reno, &w, acked_pkts);
-	tcp_snd_cwnd_set(tp, clamp_t(u32, w.cwnd_pkts, 1, tp->snd_cwnd_clamp));
-	tp->snd_cwnd_cnt = w.credit_pkts;
-	reno_record(sk, REC_GROW, &before, &w, acked_pkts, 0);
+	ccatune_write_window(sk, &w);
+	ccatune_record_asked(own->flow, REC_GROW, &before, &w, acked_pkts, 0);
 }
 
 static u32 reno_threshold(struct sock *sk)
@@ -152,11 +98,11 @@ static u32 reno_threshold(struct sock *sk)
 	struct cca_window before, w;
 	u32 result;
 
-	reno_read_window(sk, &before);
+	ccatune_read_window(sk, &before);
 	w = before;
 	result = reno_ssthresh(&own->reno, &w);
 	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
-	reno_record(sk, REC_SSTHRESH, &before, &w, 0, result);
+	ccatune_record_asked(own->flow, REC_SSTHRESH, &before, &w, 0, result);
 	return result;
 }
 
@@ -166,9 +112,9 @@ static u32 reno_undo_cwnd(struct sock *sk)
 	struct cca_window w;
 	u32 result;
 
-	reno_read_window(sk, &w);
+	ccatune_read_window(sk, &w);
 	result = reno_undo(&own->reno, &w);
-	reno_record(sk, REC_UNDO, &w, &w, 0, result);
+	ccatune_record_asked(own->flow, REC_UNDO, &w, &w, 0, result);
 	return result;
 }
 
@@ -176,7 +122,7 @@ static void reno_set_state(struct sock *sk, u8 new_state)
 {
 	enum cca_event_kind kind;
 
-	if (ccatune_read_state(sk, new_state, &kind))
+	if (ccatune_read_window_state(sk, new_state, &kind))
 		reno_note(sk, kind);
 }
 
@@ -194,6 +140,7 @@ static void reno_open(struct sock *sk)
 
 	own->flow = ccatune_flow_start(&reno_algorithm, sk);
 	reno_init(&own->reno);
+	ccatune_told_init(sk, &own->told);
 	reno_note_start(sk);
 }
 

@@ -29,7 +29,7 @@ ENTRY_POINTS = """
 #include "cubic.h"
 #include "gr_flow.h"
 #include "reno.h"
-#include "roccet.h"
+#include "roccet_flow.h"
 #include "rtcp.h"
 void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
 { gr_init(s, p, start, d); }
@@ -51,6 +51,9 @@ void unit_roccet(struct roccet_state *s, const struct roccet_params *p, const st
   w->cwnd_pkts = roccet_undo(s, w); }
 void unit_roccet_event(struct roccet_state *s, const struct cca_event *ev)
 { roccet_on_event(s, ev); }
+void unit_roccet_flow(struct roccet_flow *f, const struct roccet_params *p, const struct ens_table *t,
+                      const struct cca_ack *ack, struct cca_window *w)
+{ roccet_flow_on_ack(f, p, t, ack, w); }
 void unit_bbr1(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_ack *ack, struct cca_decision *d)
 { bbr1_on_ack(s, p, ack, d); }
 void unit_bbr1_event(struct bbr1_state *s, const struct bbr1_params *p, const struct cca_event *ev,

@@ -14,8 +14,9 @@ HEADER = struct.Struct("=6IQ")
 RECORD_BYTES = 128
 SUM_AT = RECORD_BYTES - 4
 EVENTS = 3000
+CCAS = ("gr", "reno", "roccet")
 FNV_START, FNV_PRIME = 2166136261, 16777619
-START, ACK, EVENT, GROW = 4, 5, 6, 8
+START, ACK, EVENT, TOLD, GROW = 4, 5, 6, 7, 8
 CWND_OUT_AT = 32 + 4 * 14
 
 
@@ -24,7 +25,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the replayer and a recording of either mode."""
     folder = tmp_path_factory.mktemp("replay")
     compile_replayer(folder)
-    for cca in ("gr", "reno"):
+    for cca in CCAS:
         make_recording(folder / f"{cca}.recording", cca=cca, events=EVENTS, seed=7, folder=folder)
     return folder
 
@@ -54,7 +55,7 @@ def flip(data: bytes, kind: int, at: int, *, keep_sum: bool) -> bytes:
     return data[:start] + changed + data[start + RECORD_BYTES :]
 
 
-@pytest.mark.parametrize("cca", ["gr", "reno"])
+@pytest.mark.parametrize("cca", CCAS)
 def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp_path: Path) -> None:
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["differing"] == 0
@@ -64,15 +65,17 @@ def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp
     assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
 
 
-def test_the_recording_of_gr_holds_turns_tables_and_parameters(workshop: Path, tmp_path: Path) -> None:
-    report = replay_bytes(workshop, (workshop / "gr.recording").read_bytes(), tmp_path)
+@pytest.mark.parametrize("cca", ["gr", "roccet"])
+def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path, tmp_path: Path) -> None:
+    report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["tables"] > 3
     assert report["parameter_sets"] > 3
     assert report["looked_up"] > 3
     assert report["undo_event"] > 0
+    assert cca == "gr" or report["lowered"] > 3
 
 
-@pytest.mark.parametrize(("cca", "kind"), [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW)])
+@pytest.mark.parametrize(("cca", "kind"), [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)])
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)
     assert replay_bytes(workshop, data, tmp_path)["differing"] == 1

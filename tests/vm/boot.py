@@ -46,6 +46,8 @@ def run_programs(
 ) -> dict[str, Outcome]:
     """Boot the line, run the programs, and return their outcomes; own_clock as in run_in_guest.
 
+    names: each `PROGRAM:CCA`, for a subject of the job, or the program alone.
+
     Raises:
         GuestError: the guest fails.
     """
@@ -67,7 +69,7 @@ def python() -> str:
 
 def load(folder: Path, name: str) -> Outcome:
     """Read one outcome."""
-    data = json.loads((folder / f"{name}.json").read_text())
+    data = json.loads((folder / f"{name.replace(':', '-')}.json").read_text())
     return Outcome(
         name=name,
         result=data.get("result"),

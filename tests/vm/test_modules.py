@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The modules in a running kernel of each line: what the guest's programs found, one boot for all of them.
+"""The modules in a running kernel of each line: what the guest's programs found of each, one boot for all of them.
 
 With CCATUNE_VM_LONG=1 (the campaign `vm`) the programs run longer, and the sizes that the claims name are asked for.
 """
@@ -16,9 +16,11 @@ import pytest
 
 from emulation.standin import StandInTree
 from emulation.vm import LINES, build_modules
+from kmod.abi import ALGORITHMS
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot, cases
 from tests.vm.job import job
+from tests.vm.subjects import SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
@@ -27,21 +29,29 @@ PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record"]
 TIMEOUT_S = 3600 if LONG else 900
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
+Found = dict[str, boot.Outcome]
 
 
 @pytest.fixture(scope="session", params=LINES)
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, boot.Outcome]:
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """What each program found on this line; the folder shared with the guest is kept for the replay."""
     folder = tmp_path_factory.mktemp(f"guest-{request.param}")
-    outcomes = boot.run_programs(request.param, PROGRAMS, job(folder, long=LONG), folder=folder, timeout_s=TIMEOUT_S)
+    names = [f"{program}:{cca}" for cca in SUBJECTS for program in PROGRAMS]
+    outcomes = boot.run_programs(request.param, names, job(folder, long=LONG), folder=folder, timeout_s=TIMEOUT_S)
     print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
     outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
     return outcomes
 
 
-def result_of(found: dict[str, boot.Outcome], name: str) -> Any:
-    """A program's result; fails with its traceback where it had none."""
-    outcome = found[name]
+@pytest.fixture(params=SUBJECTS)
+def subject(request: pytest.FixtureRequest) -> Subject:
+    """The module that a test looks at."""
+    return SUBJECTS[request.param]
+
+
+def result_of(found: Found, name: str, subject: Subject | None = None) -> Any:
+    """A program's result, where it ran for a subject that one's; fails with its traceback where it had none."""
+    outcome = found[f"{name}:{subject.cca}" if subject else name]
     if outcome.error:
         pytest.fail(outcome.error)
     return outcome.result
@@ -53,28 +63,30 @@ def test_the_modules_build_without_a_warning_under_all_warnings_and_sparse(line:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_nothing_is_in_the_kernel_log(found: dict[str, boot.Outcome], name: str) -> None:
-    result_of(found, name)
-    assert found[name].complaints == []
+def test_nothing_is_in_the_kernel_log(found: Found, name: str, subject: Subject) -> None:
+    result_of(found, name, subject)
+    assert found[f"{name}:{subject.cca}"].complaints == []
 
 
-def test_every_write_is_answered_as_the_cases_say(found: dict[str, boot.Outcome]) -> None:
-    given = {name: outcome["errnos"] for name, outcome in result_of(found, "rules").items()}
-    assert given == {name: answers for name, (_, answers) in cases.cases().items()}
+def test_every_write_is_answered_as_the_cases_say(found: Found, subject: Subject) -> None:
+    given = {name: outcome["errnos"] for name, outcome in result_of(found, "rules", subject).items()}
+    assert given == {name: answers for name, (_, answers) in cases.cases(subject).items()}
 
 
-def test_kernel_and_stand_in_agree_on_every_case(found: dict[str, boot.Outcome], tmp_path: Path) -> None:
+def test_kernel_and_stand_in_agree_on_every_case(found: Found, subject: Subject, tmp_path: Path) -> None:
     stand_in = StandInTree(tmp_path)
-    ours = {name: cases.outcome_of_stand_in(stand_in, steps) for name, (steps, _) in cases.cases().items()}
-    assert result_of(found, "rules") == ours
+    ours = {
+        name: cases.outcome_of_stand_in(stand_in, subject, steps) for name, (steps, _) in cases.cases(subject).items()
+    }
+    assert result_of(found, "rules", subject) == ours
 
 
-def test_a_table_reads_back_as_it_was_written(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "rules")["a table is taken"]["ensemble"] == cases.text(1)
+def test_a_table_reads_back_as_it_was_written(found: Found, subject: Subject) -> None:
+    assert result_of(found, "rules", subject)["a table is taken"]["ensemble"] == cases.text(subject, 1)
 
 
-def test_only_who_has_the_capability_writes(found: dict[str, boot.Outcome]) -> None:
-    writers = result_of(found, "rights")["writers"]
+def test_only_who_has_the_capability_writes(found: Found, subject: Subject) -> None:
+    writers = result_of(found, "rights", subject)["writers"]
     for name in ("root", "root of a user namespace, its own network", "nobody, opened by root"):
         assert writers.pop(name) == "written", name
     # Not even the file's own mode lets it: no errno of ours.
@@ -83,79 +95,88 @@ def test_only_who_has_the_capability_writes(found: dict[str, boot.Outcome]) -> N
         assert answer == ("open 1" if name.startswith("root without") else "open 13"), name
 
 
-def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "rights")["container"] == {
-        "at first": ["initial", "250"],
-        "told not to follow": ["none", "150"],
-        "with its own": ["own", "250"],
+def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: Found, subject: Subject) -> None:
+    name, default, first, second = subject.knob
+    spec = ALGORITHMS[subject.cca].param(name)
+    assert result_of(found, "rights", subject)["container"] == {
+        "at first": ["initial", f"{first}"],
+        "told not to follow": ["none", f"{default}"],
+        "with its own": ["own", f"{first}"],
         "its own table": True,
         "the initial one's": True,
-        "cleared, own parameters": ["initial", "300"],
-        "initial parameters": "cwnd_gain_pct 250 100 150 1000 pct",
+        "cleared, own parameters": ["initial", f"{second}"],
+        "initial parameters": f"{name} {first} {spec.minimum} {spec.default} {spec.maximum} {spec.unit}",
     }
 
 
-def test_unloading_under_a_flow_is_refused_and_loading_anew_begins_anew(found: dict[str, boot.Outcome]) -> None:
-    result = result_of(found, "reload")
-    assert result["rmmod tcp_gr while a flow runs"] == "rmmod: ERROR: Module tcp_gr is in use"
+def test_unloading_under_a_flow_is_refused_and_loading_anew_begins_anew(found: Found, subject: Subject) -> None:
+    result = result_of(found, "reload", subject)
+    assert result["rmmod while a flow runs"] == f"rmmod: ERROR: Module {subject.module} is in use"
     assert "Module ccatune is in use" in result["rmmod ccatune while a flow runs"]
     assert result["another instance"]
     assert result["generation, table, serial"] == ["0", "none", "0"]
     assert result["bytes after it"] >= 3_000_000
 
 
-def test_a_socket_may_change_over_and_disconnect_at_any_time(found: dict[str, boot.Outcome]) -> None:
-    changed = result_of(found, "life")["changed over"]
+def test_a_socket_may_change_over_and_disconnect_at_any_time(found: Found, subject: Subject) -> None:
+    changed = result_of(found, "life", subject)["changed over"]
     assert changed == {"lost": 0, "lines": 2, "disconnected": {}, "epoch anew": "0"}
 
 
-def test_flows_that_nobody_accepts_end_with_their_listener(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "life")["queued"] == [20, 0]
+def test_flows_that_nobody_accepts_end_with_their_listener(found: Found, subject: Subject) -> None:
+    assert result_of(found, "life", subject)["queued"] == [20, 0]
 
 
-def test_a_socket_beyond_the_limit_is_plain_and_may_ask_again(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "life")["beyond the limit"] == {"name": "gr-plain", "again": True, "fallbacks": 1}
+def test_a_socket_beyond_the_limit_is_plain_and_may_ask_again(found: Found, subject: Subject) -> None:
+    assert result_of(found, "life", subject)["beyond the limit"] == {
+        "name": f"{subject.cca}-plain",
+        "again": True,
+        "fallbacks": 1,
+    }
 
 
-def test_a_connection_put_there_by_repair_begins_its_epoch_then(found: dict[str, boot.Outcome]) -> None:
-    repaired = result_of(found, "life")["repaired"]
+def test_a_connection_put_there_by_repair_begins_its_epoch_then(found: Found, subject: Subject) -> None:
+    repaired = result_of(found, "life", subject)["repaired"]
     assert repaired == {"received": "once", "epoch": "0", "machine is up for 30 s": "True"}
 
 
-def test_a_path_mtu_that_shrinks_is_no_timeout_and_replays(found: dict[str, boot.Outcome], tmp_path: Path) -> None:
-    seen = result_of(found, "life")["smaller mtu"]
+def test_a_path_mtu_that_shrinks_is_no_timeout_and_replays(found: Found, subject: Subject, tmp_path: Path) -> None:
+    seen = result_of(found, "life", subject)["smaller mtu"]
     assert seen["mss"][0] > 1000 > seen["mss"][1], seen
     assert seen["timeouts"] == 0
-    recording = found["folder"].result / "smaller-mtu.recording"
+    recording = found["folder"].result / f"smaller-mtu-{subject.cca}.recording"
     assert replay(compile_replayer(tmp_path), recording, folder=tmp_path)["differing"] == 0
 
 
-def test_namespaces_that_end_with_flows_and_tables_leave_nothing(found: dict[str, boot.Outcome]) -> None:
-    seen = result_of(found, "life")["namespaces"]
+def test_namespaces_that_end_with_flows_and_tables_leave_nothing(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "life", subject)["namespaces"]
     assert seen["flows"] == "0"
     # Ended by their own SIGKILL, not by an exception before it.
     assert set(seen["ended"]) == {9}
 
 
-def test_flows_shows_no_line_of_another_socket(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "life")["strange lines"] == 0
+def test_flows_shows_no_line_of_another_socket(found: Found, subject: Subject) -> None:
+    assert result_of(found, "life", subject)["strange lines"] == 0
 
 
-def test_a_connection_that_its_peer_reset_has_no_line(found: dict[str, boot.Outcome]) -> None:
-    assert result_of(found, "life")["reset by its peer"] == {"before": True, "behind": False}
+def test_a_connection_that_its_peer_reset_has_no_line(found: Found, subject: Subject) -> None:
+    assert result_of(found, "life", subject)["reset by its peer"] == {"before": True, "behind": False}
 
 
-def test_each_flow_is_on_the_row_that_its_throughput_asks_for(found: dict[str, boot.Outcome]) -> None:
-    looks = [look for look in result_of(found, "follow")["rows"] if look["state"] != "-"]
+def test_each_flow_is_on_the_row_that_its_throughput_asks_for(found: Found, subject: Subject) -> None:
+    looks = [look for look in result_of(found, "follow", subject)["rows"] if look["state"] != "-"]
     assert len(looks) > 12
     for look in looks:
-        assert look["state"] == min(look["measured_bytes_per_s"] // LEVEL_BYTES_PER_S, N_LEVELS - 1), look
-        assert look["bandwidth_window_us"] == 20_000 + look["state"] * 2 + look["class"], look
+        level, second = divmod(look["state"], subject.second_levels)
+        assert level == min(look["measured_bytes_per_s"] // LEVEL_BYTES_PER_S, N_LEVELS - 1), look
+        # The minimum RTT is a little less now than when the row was looked up, or the same.
+        assert not subject.second_axis or second >= subject.second_axis[0].level(look["min_rtt_us"]) > 0, look
+        assert look["marker"] == 20 * subject.unit + look["state"] * 2 + look["class"], look
         assert look["class"] == look["priority"] - 1, look
 
 
-def test_rows_follow_the_links_rate(found: dict[str, boot.Outcome]) -> None:
-    looks = [look for look in result_of(found, "follow")["rows"] if look["state"] != "-"]
+def test_rows_follow_the_links_rate(found: Found, subject: Subject) -> None:
+    looks = [look for look in result_of(found, "follow", subject)["rows"] if look["state"] != "-"]
     measured: dict[int, list[float]] = {16: [], 4: [], 10: []}
     for look in looks:
         measured[look["rate_mbit"]].append(look["measured_bytes_per_s"] * 8e-6)
@@ -167,18 +188,18 @@ def test_rows_follow_the_links_rate(found: dict[str, boot.Outcome]) -> None:
 
 
 def test_a_table_moved_under_fifty_flows_is_taken_at_their_next_epoch_and_none_stalls(
-    found: dict[str, boot.Outcome],
+    found: Found, subject: Subject
 ) -> None:
-    many = result_of(found, "follow")["many"]
+    many = result_of(found, "follow", subject)["many"]
     assert len(many["taken_s"]) == 50
     assert many["epochs_too_late"] == {}
     acked = {flow["local"]: flow["bytes_acked"] for flow in many["before"]}
     assert all(flow["bytes_acked"] > acked[flow["local"]] for flow in many["after"])
-    assert {flow["bandwidth_window_us"] for flow in many["cleared"]} == {100_000}
+    assert {flow["marker"] for flow in many["cleared"]} == {subject.default_marker}
 
 
-def test_the_hold_back_share_stays_on_its_own(found: dict[str, boot.Outcome]) -> None:
-    many = result_of(found, "follow")["many"]
+def test_the_hold_back_share_stays_on_its_own(found: Found, subject: Subject) -> None:
+    many = result_of(found, "follow", subject)["many"]
     before = {flow["local"]: flow["group"] for flow in many["before"]}
     groups = Counter(before.values())
     # 300 of 1000: 15 of 50 on average, and outside of 4 to 28 once in 10,000 runs.
@@ -187,12 +208,12 @@ def test_the_hold_back_share_stays_on_its_own(found: dict[str, boot.Outcome]) ->
     for flow in many["after"]:
         assert flow["group"] == before[flow["local"]], flow
         held_back = flow["group"] == "held_back"
-        assert (flow["bandwidth_window_us"] == 100_000) == held_back, flow
+        assert (flow["marker"] == subject.default_marker) == held_back, flow
     assert {row["group"] for row in many["rows"]} == {"ensemble", "held_back"}
 
 
-def test_a_storm_of_writes_damages_nothing_and_leaks_nothing(found: dict[str, boot.Outcome]) -> None:
-    result = result_of(found, "storm")
+def test_a_storm_of_writes_damages_nothing_and_leaks_nothing(found: Found, subject: Subject) -> None:
+    result = result_of(found, "storm", subject)
     assert result["statuses"] == [0] * 6
     assert result["tables_nobody_wrote"] == 0
     assert result["good_table_afterwards"]
@@ -206,16 +227,18 @@ def test_a_storm_of_writes_damages_nothing_and_leaks_nothing(found: dict[str, bo
     assert grown < 256 * 1024 + (0 if LONG else 512 * 1024), (grown, result["before"], result["after"])
 
 
-@pytest.mark.parametrize("cca", ["gr", "reno"])
+@pytest.mark.parametrize("cca", [*SUBJECTS, "reno"])
 def test_a_recording_of_the_kernels_events_replays_to_the_same_decisions(
-    found: dict[str, boot.Outcome], cca: str, tmp_path: Path
+    found: Found, cca: str, tmp_path: Path
 ) -> None:
-    result_of(found, "record")
+    result_of(found, "record", next(s for s in SUBJECTS.values() if cca in (s.cca, *s.recorded_beside)))
     recording = found["folder"].result / f"{cca}.recording"
     seen = replay(compile_replayer(tmp_path), recording, folder=tmp_path)
     assert seen["differing"] == 0
     assert seen["replayed"] >= (10_000 if LONG else 2_000)
     happened = ["slow_start", "recovery_entered", "timeout", "idle_restart"]
-    happened += ["undo_event", "looked_up", "raised"] if cca == "gr" else ["undo", "ssthresh", "grow"]
+    happened += ["undo_event", "looked_up", "raised"] if cca in SUBJECTS else []
+    happened += [] if cca == "gr" else ["undo", "ssthresh", "grow"]
+    happened += ["lowered"] if cca == "roccet" else []
     assert {name: seen[name] for name in happened if not seen[name]} == {}
-    assert cca == "reno" or seen["tables"] == 2
+    assert cca not in SUBJECTS or seen["tables"] == 2

@@ -1,28 +1,66 @@
 // SPDX-License-Identifier: MIT
-// ROCCET in the simulator: kmod/core/roccet.h in the host of window mode.
+// ROCCET in the simulator: the flow of kmod/core/roccet_flow.h, its table if it
+// has one, in the host of window mode.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "algorithms/table.hpp"
 #include "algorithms/window_algorithm.hpp"
-#include "roccet.h"
+#include "roccet_flow.h"
 
 namespace ccatune {
 
 class RoccetCore {
 public:
-    explicit RoccetCore(const roccet_params& params) : params_(params) {}
+    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    RoccetCore(const roccet_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
+               std::uint32_t hash)
+        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
 
-    void start(const cca_start& start) { roccet_init(&state_, &params_, &start); }
-    void on_ack(const cca_ack& ack, cca_window* window) { roccet_on_ack(&state_, &params_, &ack, window); }
-    void grow(cca_window* window, std::uint32_t acked_pkts) { roccet_grow(&state_, &params_, window, acked_pkts); }
-    std::uint32_t ssthresh(cca_window* window) { return roccet_ssthresh(&state_, &params_, window); }
-    std::uint32_t undo(const cca_window* window) { return roccet_undo(&state_, window); }
-    void on_event(const cca_event& event) { roccet_on_event(&state_, &event); }
+    void start(const cca_start& start) { roccet_flow_init(&flow_, &defaults_, &start, delay_class_, hash_); }
+
+    void on_ack(const cca_ack& ack, cca_window* window) {
+        roccet_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, window);
+        if (flow_.ens.turn != ENS_WAITED) [[unlikely]]
+            turns_.push_back({ack.now_us, flow_.ens.clock.measured_bytes_per_s, flow_.ens.clock.epoch,
+                              flow_.ens.clock.state, flow_.ens.turn});
+    }
+
+    void grow(cca_window* window, std::uint32_t acked_pkts) { roccet_flow_grow(&flow_, window, acked_pkts); }
+    std::uint32_t ssthresh(cca_window* window) { return roccet_flow_ssthresh(&flow_, window); }
+    std::uint32_t undo(const cca_window* window) { return roccet_flow_undo(&flow_, window); }
+    void on_event(const cca_event& event) { roccet_flow_on_event(&flow_, &event); }
+
+    const roccet_flow& flow() const { return flow_; }
+    const std::vector<EpochTurn>& turns() const { return turns_; }
 
 private:
-    roccet_state state_{};
-    roccet_params params_;
+    roccet_flow flow_{};
+    roccet_params defaults_;
+    std::shared_ptr<const Table> table_;
+    std::uint8_t delay_class_;
+    std::uint32_t hash_;
+    std::vector<EpochTurn> turns_;
 };
 
-using RoccetAlgorithm = WindowAlgorithm<RoccetCore>;
+class RoccetAlgorithm final : public WindowAlgorithm<RoccetCore> {
+public:
+    using WindowAlgorithm<RoccetCore>::WindowAlgorithm;
+
+    const std::vector<EpochTurn>& turns() const override { return core().turns(); }
+
+    // All but the samples in the middle of the clock's window, which are most of it.
+    void fetch_ahead() const override {
+        const cca_rate_window& acked = core().flow().ens.clock.acked;
+        fetch(this, kMostStateBytes);
+        fetch(&acked.newest_us, sizeof(*this) - (reinterpret_cast<const char*>(&acked.newest_us) -
+                                                 reinterpret_cast<const char*>(this)));
+        __builtin_prefetch(&acked.sample[acked.oldest % CCA_RATE_SAMPLES]);
+        __builtin_prefetch(&acked.sample[acked.next % CCA_RATE_SAMPLES], 1);
+    }
+};
 
 }  // namespace ccatune

@@ -51,7 +51,8 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     if (flow.cca == "cubic")
         return std::make_unique<CubicAlgorithm>(CubicCore(params_of<cubic_params>(flow.cca, flow.params)));
     if (flow.cca == "roccet")
-        return std::make_unique<RoccetAlgorithm>(RoccetCore(params_of<roccet_params>(flow.cca, flow.params)));
+        return std::make_unique<RoccetAlgorithm>(RoccetCore(params_of<roccet_params>(flow.cca, flow.params),
+                                                            flow.table, flow.delay_class, hash));
     if (flow.cca == "bbr")
         return std::make_unique<Bbr1Algorithm>(params_of<bbr1_params>(flow.cca, flow.params), mix(hash));
     if (flow.cca == "bbr3")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/recording.h, kmod/core/gr_recording.h: what is put into a record comes out of it again. */
+/* kmod/core/recording.h, gr_recording.h, roccet_recording.h: what is put into a record comes out of it again. */
 #include <stdlib.h>
 
 #include "../replay/replay.h"

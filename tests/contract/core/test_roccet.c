@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kmod/core/roccet.h: LAUNCH, ORBITER and what stands between them and CUBIC. Losses: test_roccet_loss.c. */
-#include "roccet_flow.h"
+#include "roccet_host.h"
 
 #define W_MAX 77u	/* of a loss before */
 
@@ -28,7 +28,7 @@ static void launch_ends_slow_start_when_both_conditions_hold(void)
 	};
 
 	FOR_ROWS(struct launch_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, 101, NO_SSTHRESH);
 		f.p.ack_sense = c->sense;
@@ -52,7 +52,7 @@ static void a_later_slow_start_ends_by_an_event_of_cubics(void)
 	};
 
 	FOR_ROWS(struct later_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, c->cwnd_pkts, NO_SSTHRESH);
 		f.p.fast_convergence = c->fast;
@@ -69,7 +69,7 @@ static void a_later_slow_start_ends_by_an_event_of_cubics(void)
 /* With round trips of 30 ms the first that ends behind 100 ms is the fourth. */
 static void launch_looks_behind_100_ms_at_whole_round_trips(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 1000, NO_SSTHRESH);
@@ -90,7 +90,7 @@ static void launch_looks_behind_100_ms_at_whole_round_trips(void)
 static void slow_start_is_left_soon_behind_twice_the_round_trip(void)
 {
 	static const struct link_of deep = { 240, 30 * MS, 1, ~0u };
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 10, NO_SSTHRESH);
 	run_link(&f, &deep, SECOND);
@@ -105,7 +105,7 @@ static void without_a_queue_it_grows_as_cubic_does(void)
 	struct cca_window w = { 10, 300, 0 };
 	struct cubic_params params;
 	struct cubic_state cubic;
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i, dice = 1;
 
 	open_flow(&f, 10, 300);
@@ -150,7 +150,7 @@ static void orbiter_fires_when_both_conditions_hold(void)
 	};
 
 	FOR_ROWS(struct orbit_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, 100, 50);
 		f.p.ack_sense = c->sense;
@@ -166,7 +166,7 @@ static void orbiter_fires_when_both_conditions_hold(void)
 
 static void both_bounds_are_parameters(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	f.p.srrtt_bound_pct = 150;
@@ -183,7 +183,7 @@ static void both_bounds_are_parameters(void)
 
 static void orbiter_looks_every_5_smoothed_round_trips(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	set_measured(&f, 300, 500, 0);
@@ -206,7 +206,7 @@ static void an_event_leaves_beta_and_only_raises_w_max(void)
 	};
 
 	FOR_ROWS(struct event_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, c->cwnd_pkts, 1);
 		f.p.beta_permille = c->beta;
@@ -226,7 +226,7 @@ static void an_event_leaves_beta_and_only_raises_w_max(void)
 /* For 100 ms the window stays and nothing is looked at, whatever is measured. */
 static void the_drain_lasts_100_ms(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 100, 50);
@@ -251,7 +251,7 @@ static void the_drain_lasts_100_ms(void)
 
 static void the_drain_may_be_none(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	f.p.drain_us = 0;
@@ -271,7 +271,7 @@ static void round_trips_stay_near_the_bound(void)
 	};
 
 	FOR_ROWS(struct link_of, links) {
-		struct roccet_flow f;
+		struct roccet_host f;
 		u32 i, most_us = 0, least_us = ~0u;
 
 		open_flow(&f, 10, NO_SSTHRESH);
@@ -294,7 +294,7 @@ static void round_trips_stay_near_the_bound(void)
 static void a_frozen_window_is_left(void)
 {
 	static const struct link_of bounded = { 240, 30 * MS, 2, 400 };
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 800, 700);
 	f.s.launched = true;
@@ -317,7 +317,7 @@ static void a_frozen_window_is_left(void)
 static void a_link_that_slows_down_is_answered_by_several_events(void)
 {
 	static const struct link_of fast = { 240, 30 * MS, 2, ~0u }, slow = { 480, 30 * MS, 2, ~0u };
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 events;
 
 	open_flow(&f, 10, NO_SSTHRESH);

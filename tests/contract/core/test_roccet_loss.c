@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* kmod/core/roccet.h: losses, in slow start and behind it, timeouts, undo, silence. */
-#include "roccet_flow.h"
+#include "roccet_host.h"
 
 /* ACKs of a recovery, some of which tell of more losses. */
-static void take_recovery(struct roccet_flow *f, u32 acked_pkts, u32 lost_pkts)
+static void take_recovery(struct roccet_host *f, u32 acked_pkts, u32 lost_pkts)
 {
 	f->ack.lost_pkts = lost_pkts;
 	take_ack(f, MS, acked_pkts, 50 * MS);
@@ -16,7 +16,7 @@ static void a_loss_in_slow_start_is_ignored(void)
 	u32 i;
 
 	for (i = 0; i < CCA_COUNT_OF(thresholds); i++) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		row = (int)i + 1;
 		open_flow(&f, 100, thresholds[i]);
@@ -39,7 +39,7 @@ static void a_loss_in_slow_start_is_ignored(void)
 /* "... or falsely detected by a retransmission timeout". The host's window is 1 all the same. */
 static void a_timeout_in_slow_start_is_ignored(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, NO_SSTHRESH);
 	take_ack(&f, MS, 1, 50 * MS);
@@ -72,7 +72,7 @@ static void a_slow_start_that_loses_much_ends(void)
 	};
 
 	FOR_ROWS(struct heavy_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, 100, NO_SSTHRESH);
 		f.s.launched = c->launched;
@@ -90,7 +90,7 @@ static void a_slow_start_that_loses_much_ends(void)
 /* A recovery that another one follows at once: no ACK comes between. */
 static void a_recovery_behind_one_that_lost_much_is_answered(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, NO_SSTHRESH);
 	begin_recovery(&f);
@@ -123,7 +123,7 @@ static void what_a_timeout_or_an_undo_ends_shows_no_congestion(void)
 	u32 i;
 
 	for (i = 0; i < CCA_COUNT_OF(kinds); i++) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		row = (int)i + 1;
 		open_flow(&f, 100, NO_SSTHRESH);
@@ -148,7 +148,7 @@ static void a_loss_behind_slow_start_is_cubics(void)
 	for (i = 0; i < CCA_COUNT_OF(cases); i++) {
 		struct cubic_params params;
 		struct cubic_state cubic;
-		struct roccet_flow f;
+		struct roccet_host f;
 		struct cca_window w;
 
 		row = (int)i + 1;
@@ -169,7 +169,7 @@ static void a_loss_behind_slow_start_is_cubics(void)
 
 static void a_timeout_behind_slow_start_is_cubics(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	take_ack(&f, MS, 1, 50 * MS);
@@ -188,7 +188,7 @@ static void a_timeout_behind_slow_start_is_cubics(void)
 /* Section XI: "ignore loss as a CE generally". */
 static void losses_may_be_ignored_everywhere(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	f.p.ignore_loss = 1;
@@ -220,7 +220,7 @@ static void losses_may_be_ignored_everywhere(void)
 /* The host has the window: it is neither looked at nor changed, and counting begins anew. */
 static void in_recovery_nothing_is_looked_at(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 100, 50);
@@ -242,7 +242,7 @@ static void in_recovery_nothing_is_looked_at(void)
 /* One loss may follow the other without end: the threshold, the host's target, is what is reduced. */
 static void in_a_recovery_whose_loss_is_ignored_it_looks_on(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i, recoveries;
 
 	open_flow(&f, 100, 50);
@@ -270,7 +270,7 @@ static void in_a_recovery_whose_loss_is_ignored_it_looks_on(void)
 /* Slow start, too, ends there, and its threshold does not come back. */
 static void in_an_ignored_recovery_of_slow_start_launch_may_end_it(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 100, NO_SSTHRESH);
@@ -298,7 +298,7 @@ static void behind_silence_counting_begins_anew(void)
 	u32 i;
 
 	for (i = 0; i < CCA_COUNT_OF(kinds); i++) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		row = (int)i + 1;
 		open_flow(&f, 100, 50);
@@ -316,7 +316,7 @@ static void behind_silence_counting_begins_anew(void)
 
 static void the_largest_numbers_stay_within_their_bounds(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, CCA_MAX_PKTS, 0);

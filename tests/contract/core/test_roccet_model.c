@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* kmod/core/roccet_model.h: srRTT by its equation, jitter, ACKs beside windows. */
-#include "roccet_flow.h"
+#include "roccet_host.h"
 
 /* Equation 2 in floating point, over the smoothed RTT of RFC 6298. */
 struct exact { double srtt, min, srrtt; };
@@ -23,7 +23,7 @@ static void srrtt_follows_equation_2(void)
 
 	FOR_ROWS(struct srrtt_case, cases) {
 		struct exact e = { 0, 0, 0 };
-		struct roccet_flow f;
+		struct roccet_host f;
 		double error;
 		u32 i;
 
@@ -43,7 +43,7 @@ static void srrtt_follows_equation_2(void)
 
 static void the_share_is_bounded(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 10, NO_SSTHRESH);
@@ -59,7 +59,7 @@ static void the_share_is_bounded(void)
 static void the_minimum_is_the_least_sample(void)
 {
 	struct cca_start start = { SECOND, 40 * MS, 10, 0, 1448 };
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 10, NO_SSTHRESH);
 	roccet_sample_rtt(&f.s, &f.p, 0, 0);
@@ -78,7 +78,7 @@ static void the_minimum_is_the_least_sample(void)
 /* Section XI: an EWMA of the minimum and the current RTT, every ten seconds. */
 static void a_minimum_moves_only_where_it_is_asked_to_and_old(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 10, NO_SSTHRESH);
@@ -104,7 +104,7 @@ static void a_minimum_moves_only_where_it_is_asked_to_and_old(void)
 /* RFC 3550: the mean difference of samples that follow each other. */
 static void jitter_is_of_samples_that_follow_each_other(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 10, NO_SSTHRESH);
@@ -137,7 +137,7 @@ static void the_bound_is_reached_and_jitter_raises_orbiters(void)
 	};
 
 	FOR_ROWS(struct bound_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, 10, NO_SSTHRESH);
 		f.p.srrtt_bound_pct = c->bound_pct;
@@ -152,7 +152,7 @@ static void the_bound_is_reached_and_jitter_raises_orbiters(void)
 /* --- ACKs and windows ------------------------------------------------------------ */
 
 /* A window's ACKs over its round trip, a few packets to an ACK. */
-static void count_round(struct roccet_flow *f, u32 cwnd_pkts, u32 pkts_per_ack, u32 rtt_us)
+static void count_round(struct roccet_host *f, u32 cwnd_pkts, u32 pkts_per_ack, u32 rtt_us)
 {
 	u32 acks = cwnd_pkts / pkts_per_ack, i;
 
@@ -170,7 +170,7 @@ static void windows_are_summed_once_a_round_trip_however_acks_are_stretched(void
 	u32 i;
 
 	for (i = 0; i < CCA_COUNT_OF(pkts_per_ack); i++) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		row = (int)i + 1;
 		open_flow(&f, 40, NO_SSTHRESH);
@@ -191,7 +191,7 @@ static void windows_are_summed_once_a_round_trip_however_acks_are_stretched(void
 /* Twice the round trip: half of the ACKs that the windows were to bring ... */
 static void a_queue_holds_acks_back(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	f.s.min_rtt_us = 50 * MS;
@@ -214,7 +214,7 @@ static void a_queue_holds_acks_back(void)
 
 static void a_round_trip_that_waited_for_its_ack_counts_as_more(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 
 	open_flow(&f, 100, 50);
 	f.s.min_rtt_us = 50 * MS;
@@ -255,7 +255,7 @@ static void the_senses_differ_in_which_side_counts(void)
 	};
 
 	FOR_ROWS(struct sense_case, cases) {
-		struct roccet_flow f;
+		struct roccet_host f;
 
 		open_flow(&f, 10, NO_SSTHRESH);
 		f.p.ack_sense = c->sense;
@@ -268,7 +268,7 @@ static void the_senses_differ_in_which_side_counts(void)
 
 static void sums_stop_at_their_bound(void)
 {
-	struct roccet_flow f;
+	struct roccet_host f;
 	u32 i;
 
 	open_flow(&f, 0xffffffffu, 50);

@@ -3,6 +3,7 @@
  * CUBIC, ROCCET, BBRv1 and BBRv3 for flow_target.c: each takes every event that GR
  * takes, and must keep its window and its rate within their bounds. ROCCET and BBR
  * have a second flow in memory that held other things, which must decide the same.
+ * ROCCET has tables of its own, with two axes, which come and go with GR's.
  */
 #ifndef TESTS_BASE_FLOWS_H
 #define TESTS_BASE_FLOWS_H
@@ -11,9 +12,17 @@
 #include "bbr3.h"
 #include "cubic.h"
 #include "fuzz.h"
-#include "roccet.h"
+#include "roccet_flow.h"
 
-static struct counter base_counters[] = { { "roccet_launches", 0 }, { "roccet_events", 0 } };
+#define BASE_TABLES 2u
+#define BASE_COLUMNS 4u			/* ROCCET's first parameters, which are the tuned ones */
+
+static struct counter base_counters[] = {
+	{ "roccet_launches", 0 }, { "roccet_events", 0 }, { "roccet_rows", 0 },
+};
+
+static struct ens_table base_tables[BASE_TABLES];
+static u32 base_values[BASE_TABLES][4 * 3 * 2 * BASE_COLUMNS];
 
 struct base_flows {
 	struct cubic_params cubic_params;
@@ -25,9 +34,58 @@ struct base_flows {
 	struct cca_window window;
 	struct cca_decision d1, d3;
 	struct roccet_params roccet_params;
-	struct roccet_state roccet, roccet_twin;
+	struct roccet_flow roccet, roccet_twin;
 	struct cca_window roccet_window, roccet_twin_window;
+	const struct ens_table *table;	/* of ROCCET; NULL: none */
+	u32 states;			/* of the table that the last turn saw; 0: none */
 };
+
+/* Throughput levels by minimum RTTs; values from all over their ranges. */
+static void base_make_table(struct ens_table *t, u32 *values, u32 epoch_ms)
+{
+	u32 i;
+
+	memset(t, 0, sizeof(*t));
+	t->id = CCA_ID_roccet;
+	t->epoch_ms = epoch_ms;
+	t->estimate_ms = 1 + epoch_ms / 4;
+	t->epsilon_pct = 25;
+	t->hold_back_permille = 200;
+	t->n_axes = 2;
+	t->axis[0].step = 100000;
+	t->axis[0].count = 4;
+	t->axis[1].step = 5000;
+	t->axis[1].count = 3;
+	t->axis[1].per_octave = 1;
+	t->axis[1].scale = ENS_LOG;
+	t->n_classes = 2;
+	t->classes[0].percentile = t->classes[1].percentile = 95;
+	t->classes[0].queueing_delay_us = 20000;
+	t->classes[1].queueing_delay_us = 90000;
+	t->n_columns = BASE_COLUMNS;
+	for (i = 0; i < BASE_COLUMNS; i++)
+		t->column[i] = i;
+	for (i = 0; i < ens_rows(t) * BASE_COLUMNS; i++) {
+		const struct cca_param_spec *spec = cca_param_at(CCA_ID_roccet, i % BASE_COLUMNS);
+
+		values[i] = spec->min + i * 2654435761u % (spec->max - spec->min + 1);
+	}
+	t->values = values;
+}
+
+static void base_make_tables(void)
+{
+	u32 i;
+
+	for (i = 0; i < BASE_TABLES; i++)
+		base_make_table(&base_tables[i], base_values[i], 1 + 900 * i);
+}
+
+static void base_change_table(struct base_flows *b, u32 which, u64 generation)
+{
+	b->table = generation ? &base_tables[which % BASE_TABLES] : NULL;
+	base_tables[which % BASE_TABLES].generation = generation;
+}
 
 /* A parameter at an end of its range, by the bits of flags; else its default. */
 static void base_params(void *params, u32 id, u32 flags)
@@ -45,8 +103,16 @@ static void base_params(void *params, u32 id, u32 flags)
 
 static void base_check_roccet(const struct base_flows *b)
 {
-	const struct roccet_state *s = &b->roccet;
+	const struct roccet_state *s = &b->roccet.roccet;
+	const struct ens_clock *c = &b->roccet.ens.clock;
+	u32 i;
 
+	for (i = 0; cca_param_at(CCA_ID_roccet, i); i++) {
+		PROPERTY(cca_param_get(&b->roccet.params, i) >= cca_param_at(CCA_ID_roccet, i)->min);
+		PROPERTY(cca_param_get(&b->roccet.params, i) <= cca_param_at(CCA_ID_roccet, i)->max);
+	}
+	PROPERTY(c->state == ENS_NO_STATE || c->state < b->states);
+	PROPERTY(c->within_low <= c->within_high && c->within_high <= c->samples);
 	PROPERTY(b->roccet_window.cwnd_pkts <= CCA_MAX_PKTS);
 	PROPERTY(b->roccet_window.cwnd_pkts == b->roccet_twin_window.cwnd_pkts);
 	PROPERTY(b->roccet_window.ssthresh_pkts == b->roccet_twin_window.ssthresh_pkts);
@@ -97,8 +163,8 @@ static void base_open(struct base_flows *b, const struct cca_start *start, u32 f
 	b->window.ssthresh_pkts = 0x7fffffffu;
 	b->window.credit_pkts = 0;
 	memset(&b->roccet_twin, 0x5a, sizeof(b->roccet_twin));
-	roccet_init(&b->roccet, &b->roccet_params, start);
-	roccet_init(&b->roccet_twin, &b->roccet_params, start);
+	roccet_flow_init(&b->roccet, &b->roccet_params, start, (u8)(flags % 9), flags * 16777619u);
+	roccet_flow_init(&b->roccet_twin, &b->roccet_params, start, (u8)(flags % 9), flags * 16777619u);
 	b->roccet_window = b->window;
 	b->roccet_twin_window = b->window;
 	bbr1_init(&b->bbr1, &b->bbr1_params, start, flags, &b->d1);
@@ -109,21 +175,23 @@ static void base_open(struct base_flows *b, const struct cca_start *start, u32 f
 }
 
 /* Window mode: what one ACK does. A host in recovery has the window itself. */
-static void roccet_send_ack(struct roccet_state *s, const struct roccet_params *p,
-			    struct cca_window *w, const struct cca_ack *ack)
+static void roccet_send_ack(struct roccet_flow *f, const struct base_flows *b, struct cca_window *w,
+			    const struct cca_ack *ack)
 {
+	struct roccet_state *s = &f->roccet;
 	struct cca_window before = *w;
 	u32 launches = s->launches, events = s->events;
 
 	if (ack->lost_pkts) {
-		w->ssthresh_pkts = roccet_ssthresh(s, p, w);
+		w->ssthresh_pkts = roccet_flow_ssthresh(f, w);
 		PROPERTY(w->cwnd_pkts == before.cwnd_pkts && w->ssthresh_pkts >= CUBIC_MIN_CWND_PKTS);
 		w->cwnd_pkts = cca_min_u32(w->cwnd_pkts, w->ssthresh_pkts);
 		before = *w;
 	}
-	roccet_on_ack(s, p, ack, w);
+	roccet_flow_on_ack(f, &b->roccet_params, b->table, ack, w);
 	base_counters[0].count += s->launches - launches;
 	base_counters[1].count += s->events - events;
+	base_counters[2].count += f->ens.turn == ENS_LOOKED_UP && !f->ens.held_back;
 	PROPERTY(w->cwnd_pkts <= cca_max_u32(before.cwnd_pkts, CUBIC_MIN_CWND_PKTS));
 	if (s->in_recovery) {
 		PROPERTY(w->cwnd_pkts == before.cwnd_pkts);
@@ -132,7 +200,7 @@ static void roccet_send_ack(struct roccet_state *s, const struct roccet_params *
 		return;
 	}
 	before = *w;
-	roccet_grow(s, p, w, ack->acked_pkts);
+	roccet_flow_grow(f, w, ack->acked_pkts);
 	PROPERTY(w->cwnd_pkts >= before.cwnd_pkts);
 	PROPERTY(!s->drains || w->cwnd_pkts == before.cwnd_pkts);
 }
@@ -161,8 +229,10 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 		base_lose(b, ack);
 	cubic_on_ack(&b->cubic, &b->cubic_params, ack, &b->window);
 	cubic_grow(&b->cubic, &b->cubic_params, &b->window, ack->acked_pkts);
-	roccet_send_ack(&b->roccet, &b->roccet_params, &b->roccet_window, ack);
-	roccet_send_ack(&b->roccet_twin, &b->roccet_params, &b->roccet_twin_window, ack);
+	roccet_send_ack(&b->roccet, b, &b->roccet_window, ack);
+	roccet_send_ack(&b->roccet_twin, b, &b->roccet_twin_window, ack);
+	if (b->roccet.ens.turn != ENS_WAITED)
+		b->states = b->table ? ens_states(b->table) : 0;
 	bbr1_on_ack(&b->bbr1, &b->bbr1_params, ack, &b->d1);
 	bbr1_on_ack(&b->bbr1_twin, &b->bbr1_params, ack, &other);
 	PROPERTY(other.cwnd_pkts == b->d1.cwnd_pkts);
@@ -174,14 +244,14 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 	base_check(b);
 }
 
-static void roccet_send_event(struct roccet_state *s, struct cca_window *w,
+static void roccet_send_event(struct roccet_flow *f, struct cca_window *w,
 			      const struct cca_event *ev)
 {
 	if (ev->kind == CCA_UNDO)
-		w->cwnd_pkts = cca_min_u32(roccet_undo(s, w), CCA_MAX_PKTS);
+		w->cwnd_pkts = cca_min_u32(roccet_flow_undo(f, w), CCA_MAX_PKTS);
 	else if (ev->kind == CCA_TIMEOUT)
 		w->cwnd_pkts = 1;
-	roccet_on_event(s, ev);
+	roccet_flow_on_event(f, ev);
 }
 
 static void base_send_event(struct base_flows *b, const struct cca_event *ev)

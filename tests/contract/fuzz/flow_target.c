@@ -58,6 +58,7 @@ static void make_tables(void)
 {
 	u32 i;
 
+	base_make_tables();
 	for (i = 0; i < TABLES; i++) {
 		struct made_text made = make_text(i, CCA_ID_gr, 8, 0);
 		struct ens_parser parser;
@@ -297,10 +298,12 @@ static void change_table(struct run *r, struct program *p)
 
 	if (which >= TABLES) {
 		r->table = NULL;
+		base_change_table(&r->base, which, 0);
 		return;
 	}
 	tables[which].generation = ++r->generation;	/* a host counts the tables it takes */
 	r->table = &tables[which];
+	base_change_table(&r->base, which, r->generation);
 	counters[TABLES_TAKEN].count++;
 }
 

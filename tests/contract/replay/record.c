@@ -14,9 +14,10 @@ struct maker {
 	u64 dice;
 	struct rec_header header;
 	struct ens_table table;
-	u32 values[2 * 4 * 3];
+	u32 values[2 * 4 * 3 * 3];
 	struct replay_params params;
 	struct gr_flow gr[FLOWS];
+	struct roccet_flow roccet[FLOWS];
 	struct reno_state reno[FLOWS];
 	struct cca_window window[FLOWS];
 	u64 now_us;
@@ -36,14 +37,32 @@ static void put(struct maker *m, struct rec_record *r)
 	m->header.records++;
 }
 
+static const struct gr_params *gr_defaults(const struct maker *m)
+{
+	return (const struct gr_params *)(const void *)m->params.value;
+}
+
+static const struct roccet_params *roccet_defaults(const struct maker *m)
+{
+	return (const struct roccet_params *)(const void *)m->params.value;
+}
+
+/* Somewhere in the lower part of its range. */
+static u32 any_value(struct maker *m, u32 column)
+{
+	const struct cca_param_spec *spec = cca_param_at(m->header.id, column);
+
+	return spec->min + roll(m, cca_min_u32(spec->max - spec->min, 50000) + 1);
+}
+
 static void tell_table(struct maker *m)
 {
 	struct rec_record r;
 	u32 i;
 
 	m->table.generation++;
-	for (i = 0; i < 24; i++)
-		m->values[i] = i % 3 == 0 ? 2000 + roll(m, 90000) : 1000 + roll(m, 50000);
+	for (i = 0; i < ens_rows(&m->table) * 3; i++)
+		m->values[i] = any_value(m, i % 3);
 	for (i = 0; i < rec_table_records(&m->table); i++) {
 		rec_init(&r, REC_TABLE, 0, 0);
 		rec_put_table(&r, &m->table, i);
@@ -56,9 +75,9 @@ static void tell_params(struct maker *m)
 	struct rec_record r;
 
 	m->params.version++;
-	m->params.params.cwnd_gain_pct = 100 + roll(m, 200);
+	m->params.value[3] = any_value(m, 3);
 	rec_init(&r, REC_PARAMS, 0, 0);
-	rec_put_params(&r, &m->params.params, CCA_ID_gr, m->params.version);
+	rec_put_params(&r, m->params.value, m->header.id, m->params.version);
 	put(m, &r);
 }
 
@@ -71,9 +90,13 @@ static void make_table(struct maker *m)
 	t->estimate_ms = 50;
 	t->epsilon_pct = 25;
 	t->hold_back_permille = 200;
-	t->n_axes = 1;
+	t->n_axes = m->header.id == CCA_ID_roccet ? 2 : 1;
 	t->axis[0].step = 500000;
 	t->axis[0].count = 4;
+	t->axis[1].step = 20000;
+	t->axis[1].count = 3;
+	t->axis[1].per_octave = 1;
+	t->axis[1].scale = ENS_LOG;
 	t->n_classes = 2;
 	t->classes[0].percentile = t->classes[1].percentile = 95;
 	t->classes[0].queueing_delay_us = 20000;
@@ -94,16 +117,22 @@ static void start_flow(struct maker *m, u32 i)
 	if (m->header.id == CCA_ID_gr) {
 		u32 hash = roll(m, 1u << 31);
 
-		gr_flow_init(&m->gr[i], &m->params.params, &start, 1, hash, &d);
+		gr_flow_init(&m->gr[i], gr_defaults(m), &start, 1, hash, &d);
 		rec_put_start(&r, &start, 1, hash, m->params.version);
 		gr_put_outcome(&r, &m->gr[i], &d);
+	} else if (m->header.id == CCA_ID_roccet) {
+		u32 hash = roll(m, 1u << 31);
+
+		roccet_flow_init(&m->roccet[i], roccet_defaults(m), &start, 1, hash);
+		rec_put_start(&r, &start, 1, hash, m->params.version);
+		roccet_put_outcome(&r, &m->roccet[i]);
 	} else {
 		reno_init(&m->reno[i]);
-		m->window[i].cwnd_pkts = 10;
-		m->window[i].ssthresh_pkts = 64;
-		m->window[i].credit_pkts = 0;
 		rec_put_start(&r, &start, 0, 0, 0);
 	}
+	m->window[i].cwnd_pkts = 10;
+	m->window[i].ssthresh_pkts = 64;
+	m->window[i].credit_pkts = 0;
 	put(m, &r);
 }
 
@@ -111,7 +140,7 @@ static void make_ack(struct maker *m, u32 i, struct cca_ack *ack)
 {
 	memset(ack, 0, sizeof(*ack));
 	ack->now_us = m->now_us;
-	ack->rtt_us = 40000 + roll(m, 60000);
+	ack->rtt_us = 40000 + roll(m, m->header.id == CCA_ID_roccet ? 150000 : 60000);
 	ack->acked_pkts = 1 + roll(m, 3);
 	ack->lost_pkts = roll(m, 20) ? 0 : 1;
 	ack->inflight_pkts = roll(m, 60);
@@ -137,7 +166,7 @@ static void gr_step(struct maker *m, u32 i)
 	} else {
 		make_ack(m, i, &ack);
 		gr_flow_set_class(f, (u8)roll(m, 2));
-		gr_flow_on_ack(f, &m->params.params, &m->table, &ack, &d);
+		gr_flow_on_ack(f, gr_defaults(m), &m->table, &ack, &d);
 		rec_init(&r, REC_ACK, i + 1, ack.now_us);
 		gr_put_ack(&r, f, &ack, m->table.generation, m->params.version);
 	}
@@ -145,36 +174,98 @@ static void gr_step(struct maker *m, u32 i)
 	put(m, &r);
 }
 
-static void reno_step(struct maker *m, u32 i)
+/* Growth, a threshold or an undo, and what a kernel makes of it. */
+static void ask_step(struct maker *m, u32 i, struct rec_record *r)
+{
+	bool is_reno = m->header.id == CCA_ID_reno;
+	struct cca_window *w = &m->window[i];
+	u32 acked_pkts = 1 + roll(m, 3), result;
+
+	rec_put_window(r, w);
+	if (r->kind == REC_GROW) {
+		r->word[REC_ACKED] = acked_pkts;
+		if (is_reno)
+			reno_grow(&m->reno[i], w, acked_pkts);
+		else
+			roccet_flow_grow(&m->roccet[i], w, acked_pkts);
+		rec_put_window_after(r, w);
+		return;
+	}
+	if (r->kind == REC_SSTHRESH)
+		result = is_reno ? reno_ssthresh(&m->reno[i], w) : roccet_flow_ssthresh(&m->roccet[i], w);
+	else
+		result = is_reno ? reno_undo(&m->reno[i], w) : roccet_flow_undo(&m->roccet[i], w);
+	r->word[REC_RESULT] = result;
+	rec_put_window_after(r, w);
+	w->cwnd_pkts = result;
+	if (r->kind == REC_SSTHRESH)
+		w->ssthresh_pkts = result;
+}
+
+static void tell_step(struct maker *m, u32 i, struct rec_record *r)
+{
+	struct cca_window before = m->window[i];
+	struct roccet_flow *f = &m->roccet[i];
+	struct cca_ack ack;
+
+	make_ack(m, i, &ack);
+	if (m->header.id == CCA_ID_reno) {
+		rec_put_ack(r, &ack);
+		return;
+	}
+	ens_flow_set_class(&f->ens, (u8)roll(m, 2));
+	roccet_flow_on_ack(f, roccet_defaults(m), &m->table, &ack, &m->window[i]);
+	roccet_put_ack(r, f, &ack, m->table.generation, m->params.version);
+	roccet_put_windows(r, &before, &m->window[i]);
+	roccet_put_outcome(r, f);
+}
+
+static void window_step(struct maker *m, u32 i)
 {
 	static const enum rec_kind kinds[] = { REC_GROW, REC_GROW, REC_GROW, REC_GROW, REC_GROW,
 					       REC_TOLD, REC_SSTHRESH, REC_UNDO, REC_EVENT };
 	enum rec_kind kind = kinds[roll(m, 9)];
 	struct cca_event ev = { (enum cca_event_kind)roll(m, 6), m->now_us, 5, 10, MSS };
-	struct cca_window *w = &m->window[i];
 	struct rec_record r;
-	struct cca_ack ack;
 
+	/* ROCCET learns from what it is told, over round trips that nothing interrupts. */
+	if (m->header.id == CCA_ID_roccet && roll(m, 12))
+		kind = roll(m, 2) ? REC_TOLD : REC_GROW;
 	rec_init(&r, kind, i + 1, m->now_us);
 	if (kind == REC_EVENT) {
 		rec_put_event(&r, &ev);
+		if (m->header.id == CCA_ID_roccet) {
+			roccet_flow_on_event(&m->roccet[i], &ev);
+			roccet_put_outcome(&r, &m->roccet[i]);
+		}
 	} else if (kind == REC_TOLD) {
-		make_ack(m, i, &ack);
-		rec_put_ack(&r, &ack);
+		tell_step(m, i, &r);
 	} else {
-		rec_put_window(&r, w);
-		if (kind == REC_GROW)
-			reno_grow(&m->reno[i], w, r.word[REC_ACKED] = 1 + roll(m, 3));
-		else
-			r.word[REC_RESULT] = kind == REC_SSTHRESH ? reno_ssthresh(&m->reno[i], w) :
-								    reno_undo(&m->reno[i], w);
-		rec_put_window_after(&r, w);
-		if (kind == REC_SSTHRESH)
-			w->ssthresh_pkts = w->cwnd_pkts = r.word[REC_RESULT];
-		else if (kind == REC_UNDO)
-			w->cwnd_pkts = r.word[REC_RESULT];
+		ask_step(m, i, &r);
 	}
 	put(m, &r);
+}
+
+static void step(struct maker *m, u32 i)
+{
+	if (m->header.id != CCA_ID_reno && !roll(m, 200))
+		tell_table(m);
+	if (m->header.id != CCA_ID_reno && !roll(m, 200))
+		tell_params(m);
+	m->now_us += roll(m, m->header.id == CCA_ID_roccet ? 8000 : 2000);
+	if (m->header.id == CCA_ID_gr)
+		gr_step(m, i);
+	else
+		window_step(m, i);
+}
+
+static u32 id_of(const char *name)
+{
+	u32 id;
+
+	for (id = CCA_ID_gr; cca_name_of(id) && strcmp(cca_name_of(id), name); id++)
+		;
+	return id;
 }
 
 int main(int argc, char **argv)
@@ -184,7 +275,7 @@ int main(int argc, char **argv)
 
 	if (argc != 5)
 		return 2;
-	m.header.id = strcmp(argv[1], "gr") ? CCA_ID_reno : CCA_ID_gr;
+	m.header.id = id_of(argv[1]);
 	m.dice = strtoull(argv[2], NULL, 10);
 	events = (u32)strtoul(argv[3], NULL, 10);
 	m.file = fopen(argv[4], "wb");
@@ -197,24 +288,15 @@ int main(int argc, char **argv)
 	m.now_us = 1000000;
 	fwrite(&m.header, sizeof(m.header), 1, m.file);
 	make_table(&m);
-	cca_params_init(&m.params.params, CCA_ID_gr);
-	if (m.header.id == CCA_ID_gr) {
+	cca_params_init(m.params.value, m.header.id);
+	if (m.header.id != CCA_ID_reno) {
 		tell_params(&m);
 		tell_table(&m);
 	}
 	for (i = 0; i < FLOWS; i++)
 		start_flow(&m, i);
-	for (i = 0; i < events; i++) {
-		if (m.header.id == CCA_ID_gr && !roll(&m, 200))
-			tell_table(&m);
-		if (m.header.id == CCA_ID_gr && !roll(&m, 200))
-			tell_params(&m);
-		m.now_us += roll(&m, 2000);
-		if (m.header.id == CCA_ID_gr)
-			gr_step(&m, i % FLOWS);
-		else
-			reno_step(&m, i % FLOWS);
-	}
+	for (i = 0; i < events; i++)
+		step(&m, i % FLOWS);
 	rewind(m.file);
 	fwrite(&m.header, sizeof(m.header), 1, m.file);
 	return fclose(m.file) ? 2 : 0;

@@ -46,7 +46,7 @@ static void print_report(const struct replay *r)
 	if (r->differing)
 		printf("first_differing %u\n", r->first_differing);
 	printf("flows %u\ntables %u\nparameter_sets %u\n", r->n_flows, r->n_tables, r->n_params);
-	printf("slow_start %u\n", r->slow_start);
+	printf("slow_start %u\nlowered %u\n", r->slow_start, r->lowered);
 	for (i = REC_START; i <= REC_UNDO; i++)
 		printf("%s %u\n", kind_names[i], r->kinds[i]);
 	for (i = 0; i <= CCA_IDLE_RESTART; i++)

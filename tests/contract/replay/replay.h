@@ -6,145 +6,21 @@
 #ifndef TESTS_REPLAY_H
 #define TESTS_REPLAY_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "gr_recording.h"
-#include "reno.h"
-
-#define REPLAY_MAX_FLOWS 65536u
-#define REPLAY_MAX_TOLD 4096u		/* tables, parameters */
-
-struct replay_flow {
-	u32 number;
-	struct gr_flow gr;
-	struct gr_params defaults;
-	struct reno_state reno;
-};
-
-struct replay_params {
-	u32 version;
-	struct gr_params params;
-};
-
-struct replay {
-	struct rec_header header;
-	const struct rec_record *records;
-	struct replay_flow *flows;
-	struct ens_table *tables;
-	struct replay_params *params;
-	u32 n_flows, n_tables, n_params;
-	/* the report */
-	u32 replayed, differing, first_differing, kinds[REC_UNDO + 1], events[CCA_IDLE_RESTART + 1];
-	u32 turns[ENS_KEPT + 1], slow_start;
-	char problem[160];		/* why it is refused; empty: it is not */
-};
-
-static inline int replay_refuse(struct replay *r, u32 index, const char *why)
-{
-	snprintf(r->problem, sizeof(r->problem), "record %u: %s", index, why);
-	return -1;
-}
-
-/* --- what a recording tells of -------------------------------------------------- */
-
-static inline struct replay_flow *replay_find_flow(struct replay *r, u32 number)
-{
-	u32 i;
-
-	/* The newest are asked for most. */
-	for (i = r->n_flows; i > 0; i--)
-		if (r->flows[i - 1].number == number)
-			return &r->flows[i - 1];
-	return NULL;
-}
-
-static inline struct ens_table *replay_find_table(struct replay *r, u64 generation)
-{
-	u32 i;
-
-	for (i = 0; i < r->n_tables; i++)
-		if (r->tables[i].generation == generation)
-			return &r->tables[i];
-	return NULL;
-}
-
-static inline struct replay_params *replay_find_params(struct replay *r, u32 version)
-{
-	u32 i;
-
-	for (i = 0; i < r->n_params; i++)
-		if (r->params[i].version == version)
-			return &r->params[i];
-	return NULL;
-}
-
-static inline int replay_params(struct replay *r, u32 index, const struct rec_record *rec)
-{
-	struct replay_params *p = replay_find_params(r, rec->params);
-
-	if (!p && r->n_params == REPLAY_MAX_TOLD)
-		return replay_refuse(r, index, "expected fewer parameter sets");
-	if (!p)
-		p = &r->params[r->n_params++];
-	p->version = rec->params;
-	rec_get_params(rec, &p->params, CCA_ID_gr);
-	return 0;
-}
-
-static inline bool replay_is_sound(const struct ens_table *t)
-{
-	u32 i;
-
-	if (!t->n_axes || t->n_axes > ENS_MAX_AXES || !t->n_classes || !t->n_columns ||
-	    t->n_classes > ENS_MAX_CLASSES || t->n_columns > CCA_MAX_PARAMS)
-		return false;
-	for (i = 0; i < t->n_axes; i++)
-		if (!t->axis[i].step || !t->axis[i].count || t->axis[i].count > ENS_MAX_LEVELS)
-			return false;
-	for (i = 0; i < t->n_columns; i++)
-		if (!cca_param_at(CCA_ID_gr, t->column[i]))
-			return false;
-	return true;
-}
-
-static inline int replay_table(struct replay *r, u32 index, const struct rec_record *rec)
-{
-	struct ens_table *t = replay_find_table(r, rec->table);
-
-	if (!t && (rec->flow || r->n_tables == REPLAY_MAX_TOLD))
-		return replay_refuse(r, index, "expected the first part of a table, and not too many");
-	if (!t) {
-		t = &r->tables[r->n_tables++];
-		memset(t, 0, sizeof(*t));
-	}
-	if (rec->kind == REC_TABLE) {
-		rec_get_table(rec, t);
-		return 0;
-	}
-	if (!replay_is_sound(t) || rec->flow < REC_TABLE_RECORDS)
-		return replay_refuse(r, index, "expected a table's values behind a whole table");
-	if (!t->values)
-		t->values = (u32 *)calloc(1, ens_values_bytes(t));
-	rec_get_values(rec, t->values, ens_rows(t) * t->n_columns);
-	return 0;
-}
+#include "replay_told.h"
 
 /* --- GR ------------------------------------------------------------------------- */
 
 static inline int replay_gr_start(struct replay *r, u32 index, const struct rec_record *rec,
 				  struct replay_flow *f, struct rec_record *mine)
 {
-	struct replay_params *p = replay_find_params(r, rec->params);
 	struct cca_decision d;
 	struct cca_start start;
 
-	if (!p)
-		return replay_refuse(r, index, "expected its parameters before a start");
+	if (replay_take_params(r, index, rec, f))
+		return -1;
 	rec_get_start(rec, &start);
-	f->defaults = p->params;
-	gr_flow_init(&f->gr, &f->defaults, &start, rec->delay_class, rec->word[REC_HASH], &d);
+	gr_flow_init(&f->gr, (const struct gr_params *)(const void *)f->defaults, &start,
+		     rec->delay_class, rec->word[REC_HASH], &d);
 	rec_put_start(mine, &start, f->gr.clock.delay_class, f->gr.hash, rec->params);
 	gr_put_outcome(mine, &f->gr, &d);
 	return 0;
@@ -153,21 +29,15 @@ static inline int replay_gr_start(struct replay *r, u32 index, const struct rec_
 static inline int replay_gr_ack(struct replay *r, u32 index, const struct rec_record *rec,
 				struct replay_flow *f, struct rec_record *mine)
 {
-	const struct ens_table *t = NULL;
-	struct replay_params *p;
+	const struct ens_table *t;
 	struct cca_decision d;
 	struct cca_ack ack;
 
-	if (rec->turn != ENS_WAITED) {
-		p = replay_find_params(r, rec->params);
-		t = rec->table ? replay_find_table(r, rec->table) : NULL;
-		if (!p || (rec->table && (!t || !t->values)))
-			return replay_refuse(r, index, "expected its table and parameters before a turn");
-		f->defaults = p->params;
-	}
+	if (replay_take_turn(r, index, rec, f, &t))
+		return -1;
 	rec_get_ack(rec, &ack);
 	gr_flow_set_class(&f->gr, rec->delay_class);
-	gr_flow_on_ack(&f->gr, &f->defaults, t, &ack, &d);
+	gr_flow_on_ack(&f->gr, (const struct gr_params *)(const void *)f->defaults, t, &ack, &d);
 	gr_put_ack(mine, &f->gr, &ack, rec->table, rec->params);
 	gr_put_outcome(mine, &f->gr, &d);
 	r->turns[f->gr.turn]++;
@@ -203,27 +73,34 @@ static inline int replay_gr(struct replay *r, u32 index, const struct rec_record
 	}
 }
 
-/* --- Reno ------------------------------------------------------------------------- */
+/* --- window mode ------------------------------------------------------------------ */
 
-static inline void replay_reno_window(struct replay *r, const struct rec_record *rec,
-				      struct replay_flow *f, struct rec_record *mine)
+/* What the kernel asked: growth, the threshold of an episode, the window behind an undo. */
+static inline void replay_asked(struct replay *r, const struct rec_record *rec,
+				struct replay_flow *f, struct rec_record *mine)
 {
+	bool is_reno = r->header.id == CCA_ID_reno;
+	u32 acked_pkts = rec->word[REC_ACKED], result = 0;
 	struct cca_window before, w;
 
 	rec_get_window(rec, &before);
 	w = before;
-	rec_put_window(mine, &before);
-	mine->word[REC_ACKED] = rec->word[REC_ACKED];
-	if (rec->kind == REC_GROW)
-		reno_grow(&f->reno, &w, rec->word[REC_ACKED]);
+	if (rec->kind == REC_GROW && is_reno)
+		reno_grow(&f->reno, &w, acked_pkts);
+	else if (rec->kind == REC_GROW)
+		roccet_flow_grow(&f->roccet, &w, acked_pkts);
 	else if (rec->kind == REC_SSTHRESH)
-		mine->word[REC_RESULT] = reno_ssthresh(&f->reno, &w);
+		result = is_reno ? reno_ssthresh(&f->reno, &w) : roccet_flow_ssthresh(&f->roccet, &w);
 	else
-		mine->word[REC_RESULT] = reno_undo(&f->reno, &w);
+		result = is_reno ? reno_undo(&f->reno, &w) : roccet_flow_undo(&f->roccet, &w);
+	rec_put_window(mine, &before);
 	rec_put_window_after(mine, &w);
+	mine->word[REC_ACKED] = acked_pkts;
+	mine->word[REC_RESULT] = result;
 	r->slow_start += rec->kind == REC_GROW && before.cwnd_pkts < before.ssthresh_pkts;
 }
 
+/* Reno is told of events only for who reads the recording. */
 static inline int replay_reno(struct replay *r, u32 index, const struct rec_record *rec,
 			      struct replay_flow *f, struct rec_record *mine)
 {
@@ -242,27 +119,94 @@ static inline int replay_reno(struct replay *r, u32 index, const struct rec_reco
 		reno_on_ack(&f->reno, &ack);
 		rec_put_ack(mine, &ack);
 		return 0;
-	case REC_EVENT:			/* a note: the core of window mode is not told */
+	case REC_EVENT:
 		rec_get_event(rec, &ev);
 		rec_put_event(mine, &ev);
-		return 0;
-	case REC_GROW:
-	case REC_SSTHRESH:
-	case REC_UNDO:
-		replay_reno_window(r, rec, f, mine);
 		return 0;
 	default:
 		return replay_refuse(r, index, "expected a kind of window mode");
 	}
 }
 
+static inline int replay_roccet_start(struct replay *r, u32 index, const struct rec_record *rec,
+				      struct replay_flow *f, struct rec_record *mine)
+{
+	struct cca_start start;
+
+	if (replay_take_params(r, index, rec, f))
+		return -1;
+	rec_get_start(rec, &start);
+	roccet_flow_init(&f->roccet, (const struct roccet_params *)(const void *)f->defaults, &start,
+			 rec->delay_class, rec->word[REC_HASH]);
+	rec_put_start(mine, &start, f->roccet.ens.clock.delay_class, f->roccet.ens.hash, rec->params);
+	return 0;
+}
+
+static inline int replay_roccet_ack(struct replay *r, u32 index, const struct rec_record *rec,
+				    struct replay_flow *f, struct rec_record *mine)
+{
+	const struct ens_table *t;
+	struct cca_window before, w;
+	struct cca_ack ack;
+
+	if (replay_take_turn(r, index, rec, f, &t))
+		return -1;
+	roccet_get_ack(rec, &ack, &before);
+	w = before;
+	ens_flow_set_class(&f->roccet.ens, rec->delay_class);
+	roccet_flow_on_ack(&f->roccet, (const struct roccet_params *)(const void *)f->defaults, t,
+			   &ack, &w);
+	roccet_put_ack(mine, &f->roccet, &ack, rec->table, rec->params);
+	roccet_put_windows(mine, &before, &w);
+	r->turns[f->roccet.ens.turn]++;
+	r->lowered += w.cwnd_pkts < before.cwnd_pkts;
+	return 0;
+}
+
+static inline int replay_roccet(struct replay *r, u32 index, const struct rec_record *rec,
+				struct replay_flow *f, struct rec_record *mine)
+{
+	struct cca_event ev;
+	int err = 0;
+
+	switch (rec->kind) {
+	case REC_START:
+		err = replay_roccet_start(r, index, rec, f, mine);
+		break;
+	case REC_TOLD:
+		err = replay_roccet_ack(r, index, rec, f, mine);
+		break;
+	case REC_EVENT:
+		rec_get_event(rec, &ev);
+		roccet_flow_on_event(&f->roccet, &ev);
+		rec_put_event(mine, &ev);
+		break;
+	default:
+		return replay_refuse(r, index, "expected a kind of window mode");
+	}
+	roccet_put_outcome(mine, &f->roccet);
+	return err;
+}
+
 /* --- the whole ---------------------------------------------------------------------- */
+
+static inline int replay_flow(struct replay *r, u32 index, const struct rec_record *rec,
+			      struct replay_flow *f, struct rec_record *mine)
+{
+	if (r->header.id == CCA_ID_gr)
+		return replay_gr(r, index, rec, f, mine);
+	if (rec->kind == REC_GROW || rec->kind == REC_SSTHRESH || rec->kind == REC_UNDO) {
+		replay_asked(r, rec, f, mine);
+		return 0;
+	}
+	return r->header.id == CCA_ID_reno ? replay_reno(r, index, rec, f, mine) :
+					     replay_roccet(r, index, rec, f, mine);
+}
 
 static inline int replay_event(struct replay *r, u32 index, const struct rec_record *rec)
 {
 	struct replay_flow *f = replay_find_flow(r, rec->flow);
 	struct rec_record mine;
-	int err;
 
 	if (!f != (rec->kind == REC_START) || r->n_flows == REPLAY_MAX_FLOWS)
 		return replay_refuse(r, index, "expected a flow's start first, once, and not too many");
@@ -273,10 +217,8 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 		f->number = rec->flow;
 	}
 	rec_init(&mine, (enum rec_kind)rec->kind, rec->flow, rec->now_us);
-	err = r->header.id == CCA_ID_gr ? replay_gr(r, index, rec, f, &mine) :
-					  replay_reno(r, index, rec, f, &mine);
-	if (err)
-		return err;
+	if (replay_flow(r, index, rec, f, &mine))
+		return -1;
 	rec_finish(&mine);
 	r->events[rec->event] += rec->kind == REC_EVENT;
 	r->replayed++;
@@ -310,8 +252,8 @@ static inline int replay_open(struct replay *r, const void *bytes, size_t len)
 	if (h->magic != REC_MAGIC || h->version != REC_VERSION || h->header_bytes != sizeof(*h) ||
 	    h->record_bytes != sizeof(struct rec_record))
 		return replay_refuse(r, 0, "expected the header of a recording of this version");
-	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno)
-		return replay_refuse(r, 0, "expected a recording of gr or reno");
+	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet)
+		return replay_refuse(r, 0, "expected a recording of gr, reno or roccet");
 	if (h->lost)
 		return replay_refuse(r, h->records, "events were lost: it is not whole");
 	if (len - sizeof(*h) != (size_t)h->records * sizeof(struct rec_record))

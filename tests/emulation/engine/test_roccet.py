@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from emulation import FlowSpec, LinkSpec, QoS, ReceiverSpec, Scenario, simulate
 from emulation.path import RateStep
 from emulation.scenario import Cca
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import run
 
 RATE_MBPS = 50.0
@@ -210,3 +211,43 @@ def test_the_same_scenario_gives_the_same_run_and_a_file_arrives_whole() -> None
     first, second = (run(flow, link=lossy, duration_s=60, seed=9) for _ in range(2))
     assert first.flows[0].complete_s is not None
     assert (first.packets, first.sent, first.dropped) == (second.packets, second.sent, second.dropped)
+
+
+def table(*, hold_back_permille: int = 0) -> str:
+    """Throughput in steps of 5 Mbit/s by minimum RTT below and from 20 ms: from there on the bound is very large."""
+    bounds_pct = (20, 900)
+    ensemble = Ensemble(
+        cca="roccet",
+        epoch_ms=2000,
+        estimate_ms=250,
+        epsilon_pct=0,
+        classes=(DelayClass(95, 100_000),),
+        axes=(Axis("throughput_bytes_per_s", "linear", 625_000, 4), Axis("min_rtt_us", "linear", 20_000, 2)),
+        columns=("srrtt_bound_pct",),
+        rows=tuple((bound,) for _ in range(4) for bound in bounds_pct),
+        provenance={},
+    )
+    return table_text(ensemble, Deployment("local", "test", 1, hold_back_permille))
+
+
+def with_table(rtt_ms: float, **flow: Any) -> QoS:
+    """A flow over 12 Mbit/s and ten BDP, measured behind its slow start."""
+    path = LinkSpec(rate_mbps=12, rtt_ms=rtt_ms, buffer_pkts=round(10 * rtt_ms))
+    spec = FlowSpec(cca="roccet", **flow)
+    return simulate(Scenario(link=path, flows=(spec,), duration_s=30, warmup_s=5))
+
+
+def test_a_flow_is_on_the_row_of_its_throughput_and_minimum_rtt() -> None:
+    for rtt_ms, second in ((10, 0), (40, 1)):
+        turns = with_table(rtt_ms, ensemble_text=table()).flows[0].turns
+        assert [turn.epoch for turn in turns] == list(range(1, len(turns) + 1))
+        for turn in turns[1:]:
+            assert turn.state == min(turn.measured_bytes_per_s // 625_000, 3) * 2 + second
+
+
+def test_the_row_decides_and_a_flow_that_is_held_back_goes_without() -> None:
+    plain = with_table(40).mean_queueing_delay_ms
+    assert with_table(40, ensemble_text=table()).mean_queueing_delay_ms > 2 * plain
+    assert with_table(40, ensemble_text=table(hold_back_permille=1000)).mean_queueing_delay_ms == plain
+    # On the shorter path the same table has a bound below the default's.
+    assert with_table(10, ensemble_text=table()).mean_queueing_delay_ms < with_table(10).mean_queueing_delay_ms

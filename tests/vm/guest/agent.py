@@ -28,13 +28,13 @@ def ccatune(job: dict[str, Any], *words: str) -> list[str]:
 
 def agent_words(job: dict[str, Any]) -> list[str]:
     """The agent, with a short interval."""
-    words = ("agent", "--registry", URL, "--cca", "gr", "--state-dir", str(STATE), "--interval", "0.2", "--json")
+    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", str(STATE), "--interval", "0.2", "--json")
     return ccatune(job, *words)
 
 
 def state() -> dict[str, Any]:
     """What the agent last stored."""
-    path = STATE / "gr" / "state"
+    path = STATE / tree.CCA / "state"
     return json.loads(path.read_text().split("\n", 1)[1]) if path.exists() else {}
 
 
@@ -46,8 +46,8 @@ def wait_for_state(name: str, timeout_s: float = 30) -> None:
 @contextlib.contextmanager
 def registry(job: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """A new registry that answers."""
-    ready = Path("/tmp/registry-ready")
-    serve = ccatune(job, "serve", "--database", "sqlite:////tmp/registry.db", "--ready-file", str(ready))
+    ready = Path(f"/tmp/registry-ready-{tree.CCA}")
+    serve = ccatune(job, "serve", "--database", f"sqlite:////tmp/registry-{tree.CCA}.db", "--ready-file", str(ready))
     with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
         inside.wait_for(ready.exists, timeout_s=90, what="the registry")
         yield started
@@ -61,7 +61,7 @@ def publish(file: str) -> None:
     body = (inside.SHARE / file).read_bytes()
     answer("POST", "/v1/ensembles", body)
     move = {"digest": json.loads(body)["digest"], "hold_back_permille": 0, "note": ""}
-    answer("PUT", "/v1/channels/gr/champion", json.dumps(move).encode())
+    answer("PUT", f"/v1/channels/{tree.CCA}/champion", json.dumps(move).encode())
 
 
 def answer(method: str, path: str, body: bytes) -> None:
@@ -80,7 +80,7 @@ def answer(method: str, path: str, body: bytes) -> None:
 def wait_for_serial(serial: int, timeout_s: float = 30) -> None:
     """Until the kernel holds it."""
     inside.wait_for(
-        lambda: tree.GR.exists() and tree.status()["serial"] == str(serial),
+        lambda: tree.here().exists() and tree.status()["serial"] == str(serial),
         timeout_s=timeout_s,
         what=f"serial {serial} in force",
     )
@@ -92,10 +92,10 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     with inside.process(*agent_words(job), stdout=subprocess.DEVNULL) as agent:
         wait_for_serial(1, 60)
         wait_for_state("InSync")
-        publish("ensemble-2.json")
+        publish(f"{tree.CCA}-ensemble-2.json")
         wait_for_serial(2)
         wait_for_state("InSync")
-        seen["table of the flow"] = table_of_a_flow()
+        seen["table of the flow"] = table_of_a_flow(job)
         tree.must("ensemble", job["tables"]["by_hand"])
         wait_for_state("Degraded")
         seen["by hand stays"] = tree.read("ensemble") == job["tables"]["by_hand"]
@@ -119,13 +119,13 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-def table_of_a_flow() -> list[str]:
+def table_of_a_flow(job: dict[str, Any]) -> list[str]:
     """Values that a flow took."""
     shaped = inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20)
     with shaped, inside.receiver():
-        with inside.sending("--cca", "gr", "--seconds", "30"):
+        with inside.sending("--cca", tree.CCA, "--seconds", "30"):
             inside.wait_for(lambda: any(flow["state"] != "-" for flow in tree.flows()), timeout_s=10, what="a row")
-            values = [flow["bandwidth_window_us"] for flow in tree.flows()]
+            values = [flow[job["marker"]] for flow in tree.flows()]
         # Without its path the socket would outlive this by minutes, and hold the module.
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flow's end")
     return values
@@ -147,7 +147,7 @@ def read_beforehand(job: dict[str, Any]) -> None:
     While a file is on its way from the host the guest's own clock skips what it would idle, tick by tick: on a busy
     machine the agent's start then takes seconds that no disk took (docs/decisions/0012).
     """
-    words = ("agent", "--registry", URL, "--cca", "gr", "--state-dir", "/tmp/nothing", "--dry-run", "--once")
+    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--dry-run", "--once")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run(ccatune(job, *words), env=environment, capture_output=True, check=False, timeout=120)
 
@@ -167,7 +167,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it; the state folder is left in the shared folder for a guest booted later."""
     shutil.rmtree(STATE, ignore_errors=True)
     with registry(job) as serving:
-        publish("ensemble-1.json")
+        publish(f"{tree.CCA}-ensemble-1.json")
         seen = with_the_registry(job)
         serving.kill()
     seen["gone"] = without_the_registry(job)

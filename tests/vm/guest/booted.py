@@ -13,7 +13,7 @@ import tree
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Seconds from the agent's start to the table in force."""
-    shutil.copytree(inside.SHARE / "state", agent.STATE)
+    shutil.copytree(inside.SHARE / "state", agent.STATE, dirs_exist_ok=True)
     agent.STATE.chmod(0o755)
     before = tree.status()["table"]
     seconds = agent.started_anew(job, serial=2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Throughput of one bulk flow on an unlimited veth: GR and the kernel's cubic, in turn.
+"""Throughput of one bulk flow on an unlimited veth: our algorithms and the kernel's cubic, in turn.
 
 What limits is the processor, so this belongs into a guest with a clock of its own, where a rate is bytes by
 instructions. By the machine's clock the rates of one algorithm differ by a third from round to round.
@@ -14,7 +14,7 @@ import inside
 
 def main(job: dict[str, Any]) -> dict[str, list[float]]:
     """Mbit/s of each, round by round."""
-    found: dict[str, list[float]] = {"gr": [], "cubic": []}
+    found: dict[str, list[float]] = {cca: [] for cca in (*job["subjects"], "cubic")}
     with inside.chain(), inside.receiver():
         for _ in range(job["bulk_rounds"]):
             for cca, rates in found.items():

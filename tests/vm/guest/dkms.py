@@ -48,11 +48,13 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     seen["built"] = dkms("status", name).strip()
     dkms("install", name, "-k", release)
     seen["installed"] = dkms("status", name).strip()
-    inside.run("modprobe", "tcp_gr")
-    seen["tree"] = tree.GR.exists()
-    seen["from"] = inside.run("modinfo", "-n", "tcp_gr").strip()
-    inside.run("rmmod", "tcp_gr")
-    inside.run("rmmod", "ccatune")
+    modules = [subject["module"] for subject in job["subjects"].values()]
+    for module in modules:
+        inside.run("modprobe", module)
+    seen["trees"] = sorted(path.name for path in tree.PLACE.iterdir())
+    seen["from"] = [inside.run("modinfo", "-n", module).strip() for module in modules]
+    for module in (*modules, "ccatune"):
+        inside.run("rmmod", module)
     dkms("remove", name, "--all")
     seen["removed"] = dkms("status", name).strip()
     seen["left"] = sorted(path.name for path in Path(f"/lib/modules/{release}/updates").rglob("*.ko*"))

@@ -15,13 +15,13 @@ import inside
 import tree
 
 
-def settings() -> dict[str, Any]:
+def settings(job: dict[str, Any]) -> dict[str, Any]:
     """Everything that may change."""
     root = Path("/proc/sys/net/ipv4")
     names = ("tcp_congestion_control", "tcp_allowed_congestion_control", "tcp_available_congestion_control")
     loaded = [line.split()[0] for line in Path("/proc/modules").read_text().splitlines()]
     found: dict[str, Any] = {name: (root / name).read_text().split() for name in names}
-    found["modules"] = sorted(name for name in loaded if "ccatune" in name or name == "tcp_gr")
+    found["modules"] = sorted(name for name in loaded if "ccatune" in name or name == job["module"])
     return found
 
 
@@ -61,34 +61,34 @@ def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:
 
 def with_the_modules_installed(job: dict[str, Any], seen: dict[str, Any]) -> None:
     """As an ordinary user, enabled, with a flow on it, disabled."""
-    seen["nobody"] = as_nobody(job, "enable", "gr")
-    seen["after nobody"] = settings()
-    seen["enable"] = command(job, "enable", "gr")
-    seen["enabled"] = settings()
-    seen["enable again"] = command(job, "enable", "gr")
+    seen["nobody"] = as_nobody(job, "enable", job["cca"])
+    seen["after nobody"] = settings(job)
+    seen["enable"] = command(job, "enable", job["cca"])
+    seen["enabled"] = settings(job)
+    seen["enable again"] = command(job, "enable", job["cca"])
     with inside.chain(), inside.receiver(), inside.sending("--seconds", "60"):
         inside.wait_for(tree.flows, timeout_s=10, what="a flow by default")
         seen["disable with a flow"] = command(job, "disable", "--json")
-        seen["disabled with a flow"] = settings()
+        seen["disabled with a flow"] = settings(job)
         seen["flows"] = len(tree.flows())
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     # The namespaces made meanwhile hold it too, and end when the kernel comes to it.
-    held = Path("/sys/module/tcp_gr/refcnt")
+    held = Path(f"/sys/module/{job['module']}/refcnt")
     inside.wait_for(lambda: held.read_text().strip() == "0", timeout_s=120, what="the namespaces' end")
     seen["disable"] = command(job, "disable")
-    seen["disabled"] = settings()
+    seen["disabled"] = settings(job)
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Before; without the modules; with them."""
     tree.unload_modules(job)
-    seen: dict[str, Any] = {"before": settings()}
-    seen["without the module"] = command(job, "enable", "gr")
-    seen["after that"] = settings()
+    seen: dict[str, Any] = {"before": settings(job)}
+    seen["without the module"] = command(job, "enable", job["cca"])
+    seen["after that"] = settings(job)
     # Ours alone in the place of the kernel's own: depmod over those takes minutes under software emulation.
     release = job["release"]
     place = Path("/tmp/installed/lib/modules") / release
-    (place / "updates").mkdir(parents=True)
+    (place / "updates").mkdir(parents=True, exist_ok=True)
     for path in job["modules"]:
         (place / "updates" / Path(path).name).write_bytes(Path(path).read_bytes())
     inside.run("depmod", "-b", "/tmp/installed", release)

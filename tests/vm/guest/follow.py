@@ -17,15 +17,15 @@ FIELDS = (
     "epoch",
     "turn",
     "measured_bytes_per_s",
-    "bandwidth_window_us",
-    "delay_threshold_us",
     "bytes_acked",
+    "min_rtt_us",
 )
 
 
-def pick(flow: dict[str, str]) -> dict[str, Any]:
-    """The fields that tests look at, numbers as such."""
-    return {name: int(flow[name]) if flow[name].isdigit() else flow[name] for name in FIELDS}
+def pick(flow: dict[str, str], job: dict[str, Any]) -> dict[str, Any]:
+    """The fields that tests look at, numbers as such; `marker` is what tells rows apart."""
+    found = {name: int(flow[name]) if flow[name].isdigit() else flow[name] for name in FIELDS}
+    return {**found, "marker": int(flow[job["marker"]])}
 
 
 def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
@@ -38,14 +38,14 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
     with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
         for priority in (1, 2):
             inside.shape(rate="16mbit", queue_bytes=200_000)
-            with inside.sending("--cca", "gr", "--seconds", "60", "--priority", str(priority)):
+            with inside.sending("--cca", job["cca"], "--seconds", "60", "--priority", str(priority)):
                 inside.wait_for(tree.flows, timeout_s=10, what="a flow")
                 for rate_mbit in (16, 4, 10):
                     inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
                     end_s = time.monotonic() + job["phase_s"]
                     epoch = -1
                     while time.monotonic() < end_s:
-                        flow = pick(tree.flows()[0])
+                        flow = pick(tree.flows()[0], job)
                         if flow["epoch"] != epoch:
                             epoch = flow["epoch"]
                             seen.append({"rate_mbit": rate_mbit, "priority": priority, **flow})
@@ -54,32 +54,32 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
     return seen
 
 
-def has_taken_the_moved_table(flow: dict[str, Any]) -> bool:
-    """Its values are from 50 ms on; held back, a flow has none of any table."""
-    return flow["bandwidth_window_us"] >= 50_000 or flow["group"] == "held_back"
+def has_taken_the_moved_table(flow: dict[str, Any], job: dict[str, Any]) -> bool:
+    """By its values; held back, a flow has none of any table."""
+    return flow["marker"] >= job["moved_from"] or flow["group"] == "held_back"
 
 
-def is_late(flow: dict[str, Any], epochs: dict[str, int]) -> bool:
+def is_late(flow: dict[str, Any], epochs: dict[str, int], job: dict[str, Any]) -> bool:
     """On the old table in an epoch that began behind the move.
 
     Judged by the epochs in which it is seen without the new table, not by the first in which it is seen with it:
     between two looks of a guest that its host lets wait, several epochs may pass.
     """
-    return not has_taken_the_moved_table(flow) and flow["epoch"] > epochs[flow["local"]]
+    return not has_taken_the_moved_table(flow, job) and flow["epoch"] > epochs[flow["local"]]
 
 
-def late_for_long(flows: list[dict[str, Any]], epochs: dict[str, int]) -> dict[str, int]:
+def late_for_long(flows: list[dict[str, Any]], epochs: dict[str, int], job: dict[str, Any]) -> dict[str, int]:
     """The epochs by which flows are late, of those that still are a little later in the same epoch.
 
     Lines are read without a lock, so that one may show the new epoch beside the values of the old one.
     """
-    late = {flow["local"]: flow["epoch"] for flow in flows if is_late(flow, epochs)}
+    late = {flow["local"]: flow["epoch"] for flow in flows if is_late(flow, epochs, job)}
     time.sleep(0.1)
-    again = [pick(flow) for flow in tree.flows()]
+    again = [pick(flow, job) for flow in tree.flows()]
     return {
         flow["local"]: flow["epoch"] - epochs[flow["local"]]
         for flow in again
-        if is_late(flow, epochs) and late.get(flow["local"]) == flow["epoch"]
+        if is_late(flow, epochs, job) and late.get(flow["local"]) == flow["epoch"]
     }
 
 
@@ -87,28 +87,28 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     """50 flows, some of them held back, while the table is replaced; and again while it is cleared."""
     tree.must("ensemble", job["tables"]["held_back"])
     with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
-        with inside.sending("--cca", "gr", "--seconds", "100", "--flows", "50", "--sample", "1000"):
+        with inside.sending("--cca", job["cca"], "--seconds", "100", "--flows", "50", "--sample", "1000"):
             inside.wait_for(lambda: len(tree.flows()) == 50, timeout_s=20, what="50 flows")
             inside.wait_for(
                 lambda: all(flow["state"] != "-" for flow in tree.flows()), timeout_s=60, what="a row for each"
             )
-            before = [pick(flow) for flow in tree.flows()]
+            before = [pick(flow, job) for flow in tree.flows()]
             moved_s = time.monotonic()
             tree.must("ensemble", job["tables"]["moved"])
             taken_s: dict[str, float] = {}
             # An epoch that is running now began before the move, or has taken the new table already.
-            epochs = {flow["local"]: flow["epoch"] for flow in map(pick, tree.flows())}
+            epochs = {flow["local"]: flow["epoch"] for flow in (pick(line, job) for line in tree.flows())}
             late: dict[str, int] = {}
             while len(taken_s) < 50 and time.monotonic() < moved_s + 20:
-                flows = [pick(flow) for flow in tree.flows()]
+                flows = [pick(flow, job) for flow in tree.flows()]
                 for flow in flows:
-                    if has_taken_the_moved_table(flow):
+                    if has_taken_the_moved_table(flow, job):
                         taken_s.setdefault(flow["local"], time.monotonic() - moved_s)
-                if any(is_late(flow, epochs) for flow in flows):
-                    late |= late_for_long(flows, epochs)
+                if any(is_late(flow, epochs, job) for flow in flows):
+                    late |= late_for_long(flows, epochs, job)
                 time.sleep(0.02)
             time.sleep(1.5)
-            after = [pick(flow) for flow in tree.flows()]
+            after = [pick(flow, job) for flow in tree.flows()]
             status, rows = tree.status(), tree.rows()
             tree.must("ensemble", "clear\n")
             inside.wait_for(
@@ -116,7 +116,7 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
                 timeout_s=20,
                 what="no rows behind the clear",
             )
-            cleared = [pick(flow) for flow in tree.flows()]
+            cleared = [pick(flow, job) for flow in tree.flows()]
         inside.wait_for(lambda: not tree.flows(), timeout_s=20, what="the flows' end")
     return {
         "before": before,

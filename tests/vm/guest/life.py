@@ -11,7 +11,6 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import inside
@@ -20,6 +19,7 @@ import tree
 _RECORD = struct.Struct("<8BIIQQ24I")
 _HEADER_BYTES = 32
 _EVENT, _TIMEOUT, _MSS_WORD = 6, 2, 8
+_WITH_MSS = (4, 5, 6, 7)  # starts, ACKs, events, ACKs of window mode
 _TCP_REPAIR, _TCP_REPAIR_QUEUE, _TCP_QUEUE_SEQ = 19, 20, 21
 _NEWUSER, _NEWNET = 0x10000000, 0x40000000
 _BYTES = b"\0" * 16384
@@ -31,17 +31,17 @@ def choose(connection: socket.socket, name: str) -> None:
 
 
 @contextlib.contextmanager
-def listening(*, backlog: int = 64, cca: str = "gr") -> Iterator[socket.socket]:
-    """A listener on loopback whose connections inherit the algorithm."""
+def listening(*, backlog: int = 64, cca: str = "") -> Iterator[socket.socket]:
+    """A listener on loopback whose connections inherit the algorithm, by default the one that was chosen."""
     with socket.create_server(("127.0.0.1", 0), backlog=backlog) as listener:
-        choose(listener, cca)
+        choose(listener, cca or tree.CCA)
         yield listener
 
 
-def connected(listener: socket.socket, cca: str = "gr") -> socket.socket:
+def connected(listener: socket.socket, cca: str = "") -> socket.socket:
     """A client of it."""
     client = socket.socket()
-    choose(client, cca)
+    choose(client, cca or tree.CCA)
     client.connect(listener.getsockname())
     return client
 
@@ -60,7 +60,8 @@ def flow_of(connection: socket.socket) -> dict[str, str]:
 
 def change_over(job: dict[str, Any]) -> dict[str, Any]:
     """One connection under every algorithm in turn while it sends; each byte has to arrive."""
-    names = ("gr", "cubic", "ccatune_reno", "gr", "reno")
+    other = next(cca for cca in job["subjects"] if cca != tree.CCA)
+    names = (tree.CCA, "cubic", "ccatune_reno", tree.CCA, "reno", other)
     with listening() as listener:
         client = connected(listener)
         server = listener.accept()[0]
@@ -69,7 +70,7 @@ def change_over(job: dict[str, Any]) -> dict[str, Any]:
             choose(client, names[number % len(names)])
             sent += client.send(_BYTES)
             received += len(server.recv(1 << 20))
-        choose(client, "gr")
+        choose(client, tree.CCA)
         lines = len(tree.flows())
         while received < sent:
             received += len(server.recv(1 << 20))
@@ -117,7 +118,7 @@ def queued(count: int) -> list[int]:
 
 
 def beyond_the_limit() -> dict[str, Any]:
-    """Sockets for which there is no place are gr-plain; one that asks again, when there is, gets one."""
+    """Sockets for which there is no place are plain; one that asks again, when there is, gets one."""
     before = int(tree.status()["allocation_fallbacks"])
     tree.must("settings", "max_flows 1\n")
     try:
@@ -127,7 +128,7 @@ def beyond_the_limit() -> dict[str, Any]:
             two.send(_BYTES)
             one.close()
             inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the first one's end")
-            choose(two, "gr")
+            choose(two, tree.CCA)
             seen = {"name": name, "again": bool(flow_of(two))}
             close_at_once(two)
     finally:
@@ -144,7 +145,7 @@ def repaired() -> dict[str, str]:
         end.bind(("127.0.0.1", 0))
     names = [end.getsockname() for end in ends]
     for end, sequences, other in zip(ends, ((1000, 2000), (2000, 1000)), reversed(names), strict=True):
-        choose(end, "gr")
+        choose(end, tree.CCA)
         # The queue to send is number 2, the one to receive number 1.
         for queue, sequence in zip((2, 1), sequences, strict=True):
             end.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR_QUEUE, queue)
@@ -167,13 +168,15 @@ def records(data: bytes) -> list[tuple[int, ...]]:
     return [_RECORD.unpack_from(body, at) for at in range(0, len(body) - _RECORD.size + 1, _RECORD.size)]
 
 
-def smaller_mtu() -> dict[str, Any]:
-    """The path's MTU shrinks under a flow in cruise: it sends on, in smaller packets, and no timeout was seen."""
+def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
+    """The path's MTU shrinks under a flow behind slow start: it sends on in smaller packets; no timeout was seen."""
     with inside.chain(rate="20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
         tree.must("recording", "start 60000\n")
-        with inside.sending("--cca", "gr", "--seconds", "60", "--sample", "1000"):
+        with inside.sending("--cca", tree.CCA, "--seconds", "60", "--sample", "1000"):
             inside.wait_for(
-                lambda: any(flow["mode"] == "cruise" for flow in tree.flows()), timeout_s=20, what="a flow in cruise"
+                lambda: any(flow["mode"] in job["steady_modes"] for flow in tree.flows()),
+                timeout_s=20,
+                what="a flow behind slow start",
             )
             inside.run(*inside.within("router", "ip", "link", "set", "ccat2", "mtu", "1000"))
             acked = int(tree.flows()[0]["bytes_acked"])
@@ -181,11 +184,11 @@ def smaller_mtu() -> dict[str, Any]:
                 lambda: int(tree.flows()[0]["bytes_acked"]) > acked + 500_000, timeout_s=20, what="the flow going on"
             )
         tree.must("recording", "stop\n")
-    data = (tree.GR / "recording").read_bytes()
-    (inside.SHARE / "smaller-mtu.recording").write_bytes(data)
+    data = (tree.here() / "recording").read_bytes()
+    (inside.SHARE / f"smaller-mtu-{tree.CCA}.recording").write_bytes(data)
     found = records(data)
     tree.must("recording", "clear\n")
-    sizes = [record[12 + _MSS_WORD] for record in found if record[12 + _MSS_WORD]]
+    sizes = [record[12 + _MSS_WORD] for record in found if record[0] in _WITH_MSS]
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     return {
         "timeouts": sum(record[0] == _EVENT and record[1] == _TIMEOUT for record in found),
@@ -198,7 +201,7 @@ def live_in_a_namespace(text: str) -> None:
     if ctypes.CDLL(None, use_errno=True).unshare(_NEWNET):
         raise OSError(ctypes.get_errno(), "unshare")
     inside.run("ip", "link", "set", "lo", "up")
-    here = Path("/proc/thread-self/net/ccatune/gr")
+    here = tree.OWN_PLACE / tree.CCA
     with listening() as listener:
         for _ in range(3):
             clients = [connected(listener) for _ in range(8)]
@@ -251,7 +254,7 @@ def churn(job: dict[str, Any]) -> int:
         while time.monotonic() < end_s:
             for flow in tree.flows():
                 good = flow["local"].startswith("127.0.0.1:") and flow["remote"].startswith("127.0.0.1:")
-                strange += not (good and flow["mode"] in {"slow_start", "cruise", "drain"})
+                strange += not (good and flow["mode"] in job["modes"])
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -265,7 +268,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "reset by its peer": reset_by_its_peer(),
         "queued": queued(20),
         "beyond the limit": beyond_the_limit(),
-        "smaller mtu": smaller_mtu(),
+        "smaller mtu": smaller_mtu(job),
         "namespaces": namespaces(job),
         "strange lines": churn(job),
         "repaired": repaired(),

@@ -118,9 +118,9 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
 
 
 def main(job: dict[str, Any]) -> dict[str, int]:
-    """GR under a table, then Reno."""
+    """The subject under a table, then what has none."""
     with inside.chain(), inside.receiver():
-        return {
-            "gr": record("gr", tree.GR, job, table=True),
-            "reno": record("ccatune_reno", tree.GR.parent / "reno", job, table=False),
-        }
+        found = {job["cca"]: record(job["cca"], tree.here(), job, table=True)}
+        for cca in job["recorded_beside"]:
+            found[cca] = record(f"ccatune_{cca}", tree.PLACE / cca, job, table=False)
+        return found

@@ -15,9 +15,9 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     tree.must("ensemble", job["tables"]["first"])
     first = tree.status()
     with inside.chain(), inside.receiver():
-        with inside.sending("--cca", "gr", "--seconds", "30") as sender:
+        with inside.sending("--cca", job["cca"], "--seconds", "30") as sender:
             inside.wait_for(tree.flows, timeout_s=10, what="a flow")
-            seen["rmmod tcp_gr while a flow runs"] = tree.rmmod("tcp_gr")
+            seen["rmmod while a flow runs"] = tree.rmmod(job["module"])
             seen["rmmod ccatune while a flow runs"] = tree.rmmod("ccatune")
             before = int(tree.flows()[0]["bytes_acked"])
             inside.wait_for(
@@ -26,7 +26,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
             sender.kill()
         inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
         # A connection with every file of the tree open while it goes: the module may not go under its readers.
-        with (tree.GR / "status").open() as status:
+        with (tree.here() / "status").open() as status:
             status.read(1)
             tree.unload_modules(job)
             try:
@@ -40,6 +40,6 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         again = tree.status()
         seen["another instance"] = again["instance"] != first["instance"]
         seen["generation, table, serial"] = [again["generation"], again["table"], again["serial"]]
-        done = inside.ends(inside.send("--cca", "gr", "--bytes", "3000000", "--seconds", "20"))
+        done = inside.ends(inside.send("--cca", job["cca"], "--bytes", "3000000", "--seconds", "20"))
         seen["bytes after it"] = done[0]["acked_bytes"]
     return seen

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import inside
@@ -39,23 +38,24 @@ else:
 
 def attempt(name: str, text: str, *prefix: str, unshared: str = "") -> str:
     """Try to write as somebody else, in new namespaces or not; says where it failed and with which errno."""
-    place = tree.GR if unshared != _ITS_OWN_NETWORK else Path("/proc/thread-self/net/ccatune/gr")
+    place = tree.here() if unshared != _ITS_OWN_NETWORK else tree.OWN_PLACE / tree.CCA
     command = [*prefix, *inside.PYTHON, "-c", _TRY, str(place / name), text, *([unshared] if unshared else [])]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout.strip() or done.stderr.strip()
 
 
-def writers() -> dict[str, str]:
+def writers(job: dict[str, Any]) -> dict[str, str]:
     """Each kind of writer and how it fared."""
+    parameter = f"{job['knob']['name']} {job['knob']['first']}\n"
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
     powerless = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
     return {
         "root": attempt("ensemble", "clear\n"),
         "nobody": attempt("ensemble", "clear\n", *nobody),
-        "nobody, parameters": attempt("parameters", "cwnd_gain_pct 200\n", *nobody),
+        "nobody, parameters": attempt("parameters", parameter, *nobody),
         "nobody, settings": attempt("settings", "default_class 1\n", *nobody),
         "root without CAP_NET_ADMIN": attempt("ensemble", "clear\n", *powerless),
-        "root without CAP_NET_ADMIN, parameters": attempt("parameters", "cwnd_gain_pct 200\n", *powerless),
+        "root without CAP_NET_ADMIN, parameters": attempt("parameters", parameter, *powerless),
         "root without CAP_NET_ADMIN, settings": attempt("settings", "default_class 1\n", *powerless),
         "root of a user namespace, initial network": attempt(
             "ensemble", "clear\n", *nobody, unshared="the initial one"
@@ -73,7 +73,7 @@ def handed_over(mode: int) -> str:
     if not child:
         if mode == os.O_RDONLY:
             os.setresuid(65534, 65534, 65534)
-        socket.send_fds(theirs, [b"."], [os.open(tree.GR / "ensemble", mode)])
+        socket.send_fds(theirs, [b"."], [os.open(tree.here() / "ensemble", mode)])
         os._exit(0)
     descriptor = socket.recv_fds(ours, 1, 1)[1][0]
     os.waitpid(child, 0)
@@ -99,24 +99,26 @@ def in_namespace(name: str, script: str) -> str:
 def container(job: dict[str, Any]) -> dict[str, Any]:
     """A namespace follows the initial table, keeps one of its own, or does neither."""
     seen: dict[str, Any] = {}
+    knob = job["knob"]
     tree.must("ensemble", job["tables"]["first"])
-    tree.must("parameters", "cwnd_gain_pct 250\n")
+    tree.must("parameters", f"{knob['name']} {knob['first']}\n")
     inside.run("ip", "netns", "add", "box")
     (inside.SHARE / "box-table").write_text(job["tables"]["second"])
     try:
-        gr = str(tree.GR)
-        table = f"sed -n 's/^table //p' {gr}/status"
-        gain = f"sed -n 's/^cwnd_gain_pct \\([0-9]*\\).*/\\1/p' {gr}/parameters"
-        seen["at first"] = in_namespace("box", f"{table}; {gain}").split()
-        in_namespace("box", f"echo follow_initial 0 >{gr}/settings")
-        seen["told not to follow"] = in_namespace("box", f"{table}; {gain}").split()
-        in_namespace("box", f"echo follow_initial 1 >{gr}/settings; cat {inside.SHARE}/box-table >{gr}/ensemble")
-        seen["with its own"] = in_namespace("box", f"{table}; {gain}").split()
-        seen["its own table"] = in_namespace("box", f"cat {gr}/ensemble") == job["tables"]["second"]
+        here = str(tree.here())
+        table = f"sed -n 's/^table //p' {here}/status"
+        value = f"sed -n 's/^{knob['name']} \\([0-9]*\\).*/\\1/p' {here}/parameters"
+        seen["at first"] = in_namespace("box", f"{table}; {value}").split()
+        in_namespace("box", f"echo follow_initial 0 >{here}/settings")
+        seen["told not to follow"] = in_namespace("box", f"{table}; {value}").split()
+        in_namespace("box", f"echo follow_initial 1 >{here}/settings; cat {inside.SHARE}/box-table >{here}/ensemble")
+        seen["with its own"] = in_namespace("box", f"{table}; {value}").split()
+        seen["its own table"] = in_namespace("box", f"cat {here}/ensemble") == job["tables"]["second"]
         seen["the initial one's"] = tree.read("ensemble") == job["tables"]["first"]
-        in_namespace("box", f"echo cwnd_gain_pct 300 >{gr}/parameters; echo clear >{gr}/ensemble")
-        seen["cleared, own parameters"] = in_namespace("box", f"{table}; {gain}").split()
-        seen["initial parameters"] = next(line for line in tree.read("parameters").splitlines() if "cwnd_gain" in line)
+        own = f"{knob['name']} {knob['second']}"
+        in_namespace("box", f"echo {own} >{here}/parameters; echo clear >{here}/ensemble")
+        seen["cleared, own parameters"] = in_namespace("box", f"{table}; {value}").split()
+        seen["initial parameters"] = next(line for line in tree.read("parameters").splitlines() if knob["name"] in line)
     finally:
         inside.run("ip", "netns", "del", "box", check=False)
     tree.must("ensemble", "clear\n")
@@ -126,5 +128,5 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
-    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(Path(tree.GR).iterdir())}
-    return {"modes": modes, "writers": writers(), "container": container(job)}
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(tree.here().iterdir())}
+    return {"modes": modes, "writers": writers(job), "container": container(job)}

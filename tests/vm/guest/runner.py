@@ -2,8 +2,9 @@
 """Runs programs in the guest, one after the other: python -I -S runner.py FOLDER_OF_THE_REPOSITORY NAME...
 
 Each name is a file beside this one with a function `main(job) -> result`; `job` is `job.json` of the shared
-folder. Result, duration and what the kernel logged meanwhile go to `NAME.json` there, and so does the traceback of
-a program that failed. The modules are loaded before each program if they are not.
+folder. NAME:CCA runs it for a subject of the job, whose words are then the job's own. Result, duration and what the
+kernel logged meanwhile go to `NAME.json` there (`NAME-CCA.json`), and so does the traceback of a program that failed.
+The modules are loaded before each program if they are not.
 """
 
 from __future__ import annotations
@@ -52,16 +53,18 @@ def main() -> None:
     kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     os.lseek(kmsg, 0, os.SEEK_END)
     for name in sys.argv[2:]:
+        program, _, cca = name.partition(":")
         start_s = time.monotonic()
         outcome: dict[str, object] = {}
         try:
             tree.load_modules(job)
-            outcome["result"] = importlib.import_module(name).main(job)
+            tree.choose(cca or tree.CCA)
+            outcome["result"] = importlib.import_module(program).main({**job, **job["subjects"][tree.CCA]})
         except BaseException:  # whatever it was, the host is to see it
             outcome["error"] = traceback.format_exc()
         outcome["seconds"] = round(time.monotonic() - start_s, 1)
         outcome["kernel_log"] = logged_since(kmsg)
-        (inside.SHARE / f"{name}.json").write_text(json.dumps(outcome))
+        (inside.SHARE / f"{name.replace(':', '-')}.json").write_text(json.dumps(outcome))
 
 
 main()

@@ -129,7 +129,7 @@ def write_storm(seed: int, count: int, sources: dict[str, list[str]], folder: Pa
 
 def storm(job: dict[str, Any], *, seed: int, count: int) -> dict[str, Any]:
     """Writers and readers in both namespaces at once."""
-    folder = Path("/proc/thread-self/net/ccatune/gr")
+    folder = tree.OWN_PLACE / tree.CCA
     sources = {
         **dict.fromkeys(FILES, job["storm_tables"]),
         "parameters": [job["default_parameters"]],
@@ -164,7 +164,7 @@ def storm(job: dict[str, Any], *, seed: int, count: int) -> dict[str, Any]:
 
 def reset(job: dict[str, Any]) -> None:
     """Both namespaces as they were."""
-    script = f"echo clear >{tree.GR}/ensemble; echo stop >{tree.GR}/recording; echo clear >{tree.GR}/recording; true"
+    script = f"cd {tree.here()}; echo clear >ensemble; echo stop >recording; echo clear >recording; true"
     for namespace in ("", "box"):
         inside.run(*inside.within(namespace, "sh", "-c", script))
     tree.must("settings", job["default_settings"])

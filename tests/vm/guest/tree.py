@@ -10,7 +10,21 @@ from typing import Any
 
 import inside
 
-GR = Path("/proc/net/ccatune/gr")
+PLACE = Path("/proc/net/ccatune")
+# Of the caller's own network namespace, also in a thread or child that has joined another one.
+OWN_PLACE = Path("/proc/thread-self/net/ccatune")
+CCA = "gr"
+
+
+def choose(cca: str) -> None:
+    """Whose files the functions below use."""
+    global CCA  # noqa: PLW0603 - programs run one after the other
+    CCA = cca
+
+
+def here() -> Path:
+    """The folder of the algorithm that was chosen."""
+    return PLACE / CCA
 
 
 def load_modules(job: dict[str, Any]) -> None:
@@ -34,15 +48,15 @@ def rmmod(name: str) -> str:
     return "" if done.returncode == 0 else done.stderr.strip()
 
 
-def read(name: str, folder: Path = GR) -> str:
+def read(name: str, folder: Path | None = None) -> str:
     """A whole file."""
-    return (folder / name).read_text()
+    return ((folder or here()) / name).read_text()
 
 
-def write(name: str, *parts: str, folder: Path = GR) -> int:
+def write(name: str, *parts: str, folder: Path | None = None) -> int:
     """Write parts through one open file; return 0 or the errno of the first call that failed."""
     try:
-        descriptor = os.open(folder / name, os.O_WRONLY)
+        descriptor = os.open((folder or here()) / name, os.O_WRONLY)
     except OSError as error:
         return error.errno or -1
     result = 0
@@ -60,26 +74,26 @@ def write(name: str, *parts: str, folder: Path = GR) -> int:
     return result
 
 
-def must(name: str, text: str, folder: Path = GR) -> None:
+def must(name: str, text: str, folder: Path | None = None) -> None:
     """Write, and raise where the kernel refuses."""
     number = write(name, text, folder=folder)
     if number:
-        raise OSError(number, f"{folder / name}: {errno.errorcode.get(number)}")
+        raise OSError(number, f"{(folder or here()) / name}: {errno.errorcode.get(number)}")
 
 
-def status(folder: Path = GR) -> dict[str, str]:
+def status(folder: Path | None = None) -> dict[str, str]:
     """The lines of one name and one value."""
     pairs = (line.partition(" ") for line in read("status", folder).splitlines())
     return {name: value for name, _, value in pairs if name not in {"row", "delay"}}
 
 
-def rows(folder: Path = GR, kind: str = "row") -> list[dict[str, str]]:
+def rows(folder: Path | None = None, kind: str = "row") -> list[dict[str, str]]:
     """The `row` or `delay` lines of status."""
     lines = (line.split() for line in read("status", folder).splitlines())
     return [dict(word.split("=", 1) for word in words[1:]) for words in lines if words and words[0] == kind]
 
 
-def flows(folder: Path = GR) -> list[dict[str, str]]:
+def flows(folder: Path | None = None) -> list[dict[str, str]]:
     """A dictionary a flow, with `local` and `remote`."""
     found = []
     for line in read("flows", folder).splitlines():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ROCCET ACK by ACK, for tests: what a host does, and a link with a queue that never overflows. */
-#ifndef TESTS_ROCCET_FLOW_H
-#define TESTS_ROCCET_FLOW_H
+#ifndef TESTS_ROCCET_HOST_H
+#define TESTS_ROCCET_HOST_H
 
 #include "roccet.h"
 
@@ -12,7 +12,7 @@
 #define SECOND 1000000u
 #define ONE_Q16 65536u
 
-struct roccet_flow {
+struct roccet_host {
 	struct roccet_state s;
 	struct roccet_params p;
 	struct cca_window w;
@@ -20,7 +20,7 @@ struct roccet_flow {
 };
 
 /* The state holds garbage before: roccet_init must not leave any of it to be read. */
-static inline void open_flow(struct roccet_flow *f, u32 cwnd_pkts, u32 ssthresh_pkts)
+static inline void open_flow(struct roccet_host *f, u32 cwnd_pkts, u32 ssthresh_pkts)
 {
 	struct cca_start start = { SECOND, 0, cwnd_pkts, 0, 1448 };
 
@@ -36,7 +36,7 @@ static inline void open_flow(struct roccet_flow *f, u32 cwnd_pkts, u32 ssthresh_
 	f->ack.cwnd_limited = true;
 }
 
-static inline void take_ack(struct roccet_flow *f, u32 gap_us, u32 pkts, u32 rtt_us)
+static inline void take_ack(struct roccet_host *f, u32 gap_us, u32 pkts, u32 rtt_us)
 {
 	f->ack.now_us += gap_us;
 	f->ack.rtt_us = rtt_us;
@@ -56,12 +56,12 @@ static inline void take_ack(struct roccet_flow *f, u32 gap_us, u32 pkts, u32 rtt
  */
 struct link_of { u32 gap_us, rtt_us, pkts_per_ack, most_pkts; };
 
-static inline u32 link_rtt_us(const struct roccet_flow *f, const struct link_of *l)
+static inline u32 link_rtt_us(const struct roccet_host *f, const struct link_of *l)
 {
 	return cca_max_u32(cca_min_u32(f->w.cwnd_pkts, l->most_pkts) * l->gap_us, l->rtt_us);
 }
 
-static inline void run_link(struct roccet_flow *f, const struct link_of *l, u64 time_us)
+static inline void run_link(struct roccet_host *f, const struct link_of *l, u64 time_us)
 {
 	u64 end_us = f->ack.now_us + time_us;
 
@@ -75,7 +75,7 @@ static inline void run_link(struct roccet_flow *f, const struct link_of *l, u64 
 	}
 }
 
-static inline void take_event(struct roccet_flow *f, enum cca_event_kind kind, u32 gap_us)
+static inline void take_event(struct roccet_host *f, enum cca_event_kind kind, u32 gap_us)
 {
 	struct cca_event ev = { kind, f->ack.now_us + gap_us, 0, f->w.cwnd_pkts, 1448 };
 
@@ -84,19 +84,19 @@ static inline void take_event(struct roccet_flow *f, enum cca_event_kind kind, u
 }
 
 /* A host's recovery: asked for the threshold, told, and the window is that behind it. */
-static inline void begin_recovery(struct roccet_flow *f)
+static inline void begin_recovery(struct roccet_host *f)
 {
 	f->w.ssthresh_pkts = roccet_ssthresh(&f->s, &f->p, &f->w);
 	take_event(f, CCA_RECOVERY_ENTERED, 0);
 }
 
-static inline void end_recovery(struct roccet_flow *f)
+static inline void end_recovery(struct roccet_host *f)
 {
 	f->w.cwnd_pkts = f->w.ssthresh_pkts;
 	take_event(f, CCA_RECOVERY_LEFT, 0);
 }
 
-static inline void time_out(struct roccet_flow *f)
+static inline void time_out(struct roccet_host *f)
 {
 	f->w.ssthresh_pkts = roccet_ssthresh(&f->s, &f->p, &f->w);
 	f->w.cwnd_pkts = 1;
@@ -104,7 +104,7 @@ static inline void time_out(struct roccet_flow *f)
 }
 
 /* What LAUNCH and ORBITER look at, set by hand: srRTT in percent, windows and ACKs in packets. */
-static inline void set_measured(struct roccet_flow *f, u32 srrtt_pct, u32 windows_pkts,
+static inline void set_measured(struct roccet_host *f, u32 srrtt_pct, u32 windows_pkts,
 				u32 acked_pkts)
 {
 	f->s.phase = roccet_in_slow_start(&f->s, &f->w) ? ROCCET_LAUNCH : ROCCET_ORBITER;
@@ -116,4 +116,4 @@ static inline void set_measured(struct roccet_flow *f, u32 srrtt_pct, u32 window
 	f->s.acked_q8 = (u64)acked_pkts << 8;
 }
 
-#endif /* TESTS_ROCCET_FLOW_H */
+#endif /* TESTS_ROCCET_HOST_H */

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A flow under ROCCET that follows an ensemble: the algorithm, what a flow has
+ * beside it (ensemble_flow.h), and the parameter set that it is on.
+ *
+ *   axes    throughput level (PQSA eq. 1), minimum RTT (RTT_min of ROCCET 2025, eq. 2)
+ *   delay   an RTT sample above that minimum
+ *
+ * Epoch 0 is the flow's initial slow start. A later one, behind a timeout, is of the
+ * epoch that it falls into.
+ */
+#ifndef CCA_ROCCET_FLOW_H
+#define CCA_ROCCET_FLOW_H
+
+#include "ensemble_flow.h"
+#include "roccet.h"
+
+struct roccet_flow {
+	struct roccet_state roccet;
+	struct ens_flow ens;
+	struct roccet_params params;	/* in force */
+};
+
+/* Queueing delay that an RTT sample shows; 0 without one. */
+CCA_FN u32 roccet_queueing_delay_us(const struct roccet_state *s, u32 rtt_us)
+{
+	return rtt_us > s->min_rtt_us && s->min_rtt_us ? rtt_us - s->min_rtt_us : 0;
+}
+
+CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *defaults,
+			     const struct cca_start *start, u8 delay_class, u32 hash)
+{
+	f->params = *defaults;
+	ens_flow_init(&f->ens, start, delay_class, hash);
+	roccet_init(&f->roccet, &f->params, start);
+}
+
+/*
+ * table: the one in force, NULL for none. defaults: the host's parameters now, for what
+ * no ensemble covers. Both are read at the end of an epoch only.
+ */
+CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params *defaults,
+			       const struct ens_table *table, const struct cca_ack *ack,
+			       struct cca_window *w)
+{
+	u32 delay_us;
+
+	roccet_on_ack(&f->roccet, &f->params, ack, w);
+	delay_us = roccet_queueing_delay_us(&f->roccet, ack->rtt_us);
+	if (!ens_flow_on_ack(&f->ens, ack, delay_us, !f->roccet.launched))
+		return;
+	f->params = *defaults;
+	ens_flow_turn(&f->ens, table, ack->now_us, f->roccet.min_rtt_us, &f->params);
+}
+
+CCA_FN void roccet_flow_grow(struct roccet_flow *f, struct cca_window *w, u32 acked_pkts)
+{
+	roccet_grow(&f->roccet, &f->params, w, acked_pkts);
+}
+
+CCA_FN u32 roccet_flow_ssthresh(struct roccet_flow *f, struct cca_window *w)
+{
+	return roccet_ssthresh(&f->roccet, &f->params, w);
+}
+
+CCA_FN u32 roccet_flow_undo(struct roccet_flow *f, const struct cca_window *w)
+{
+	return roccet_undo(&f->roccet, w);
+}
+
+CCA_FN void roccet_flow_on_event(struct roccet_flow *f, const struct cca_event *ev)
+{
+	ens_flow_on_event(&f->ens, ev);
+	roccet_on_event(&f->roccet, ev);
+}
+
+#endif /* CCA_ROCCET_FLOW_H */

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What a flow under ROCCET puts into a record beside its input: what it stands on
+ * behind it. An ACK's record has the window before and after; the two words of the
+ * sampled packet, which no host of window mode knows, are the window's there.
+ */
+#ifndef CCA_ROCCET_RECORDING_H
+#define CCA_ROCCET_RECORDING_H
+
+#include "recording.h"
+#include "roccet_flow.h"
+
+CCA_FN void roccet_put_outcome(struct rec_record *r, const struct roccet_flow *f)
+{
+	r->mode = f->roccet.phase;
+	r->turn = f->ens.turn;
+	r->held_back = f->ens.held_back;
+	r->word[REC_RESULT] = f->roccet.srrtt_q16;
+	r->word[REC_STATE] = f->ens.clock.state;
+	r->word[REC_EPOCH] = f->ens.clock.epoch;
+	r->word[REC_SET_OUT] = rec_set_sum(&f->params, CCA_ID_roccet);
+}
+
+/*
+ * An ACK and what came of it. table and params are read at a turn alone, and
+ * named there: the generation of the table (0: none), the parameters' version.
+ */
+CCA_FN void roccet_put_ack(struct rec_record *r, const struct roccet_flow *f,
+			   const struct cca_ack *ack, u64 table, u32 params)
+{
+	rec_put_ack(r, ack);
+	r->delay_class = f->ens.clock.delay_class;
+	if (f->ens.turn == ENS_WAITED)
+		return;
+	r->table = table;
+	r->params = params;
+}
+
+CCA_FN void roccet_put_windows(struct rec_record *r, const struct cca_window *before,
+			       const struct cca_window *after)
+{
+	rec_put_window(r, before);
+	rec_put_window_after(r, after);
+}
+
+CCA_FN void roccet_get_ack(const struct rec_record *r, struct cca_ack *ack, struct cca_window *w)
+{
+	rec_get_ack(r, ack);
+	rec_get_window(r, w);
+	ack->tx_inflight_pkts = 0;
+	ack->lost_since_pkts = 0;
+}
+
+#endif /* CCA_ROCCET_RECORDING_H */

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""The modules that the guest's programs are run for, and where they differ for who tests them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kmod.ensemble import Axis
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A module and its algorithm.
+
+    columns: of the tables written here. The first tells rows apart: base * unit + the row's number; cells are the
+    others, by class. too_small: a cell's text, and one below its range. knob: a parameter that no table covers, with
+    its default and two other values; other_knob likewise.
+    """
+
+    cca: str
+    module: str
+    columns: tuple[str, ...]
+    unit: int
+    default_marker: int
+    cells: tuple[tuple[int, ...], ...]
+    too_small: tuple[str, str]
+    knob: tuple[str, int, int, int]
+    other_knob: str
+    modes: tuple[str, ...]
+    steady_modes: tuple[str, ...]
+    second_axis: tuple[Axis, ...] = ()
+    recorded_beside: tuple[str, ...] = ()
+
+    @property
+    def marker(self) -> str:
+        """The column that tells rows apart."""
+        return self.columns[0]
+
+    @property
+    def second_levels(self) -> int:
+        """Levels of the second axis; 1 without."""
+        return self.second_axis[0].count if self.second_axis else 1
+
+
+GR = Subject(
+    cca="gr",
+    module="tcp_gr",
+    columns=("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us"),
+    unit=1000,
+    default_marker=100_000,
+    cells=((5_000, 25_000), (5_000, 50_000)),
+    too_small=(" 5000 ", " 499 "),
+    knob=("cwnd_gain_pct", 150, 250, 300),
+    other_knob="loss_hold_permille",
+    modes=("slow_start", "cruise", "drain"),
+    steady_modes=("cruise",),
+    recorded_beside=("reno",),
+)
+ROCCET = Subject(
+    cca="roccet",
+    module="tcp_roccet",
+    columns=("srrtt_bound_pct", "alpha_permille", "beta_permille"),
+    unit=10,
+    default_marker=100,
+    cells=((125, 700), (125, 800)),
+    too_small=(" 125 ", " 0 "),
+    knob=("c_permille", 400, 500, 600),
+    other_knob="drain_us",
+    modes=("waiting", "launch", "orbiter", "drain", "recovery"),
+    steady_modes=("orbiter", "drain"),
+    second_axis=(Axis("min_rtt_us", "log", 10_000, 3, 1),),
+)
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET)}
