@@ -19,7 +19,7 @@
 #include "bbr1.h"
 #include "bbr3.h"
 #include "cubic.h"
-#include "rtcp_cap.h"
+#include "rtcp_flows.h"
 
 /* --- CUBIC ------------------------------------------------------------------------------ */
 

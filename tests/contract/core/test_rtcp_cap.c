@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rtcp_cap.h: caps, probes, lifting, and flows that share a client. */
+/* rtcp_cap.h and rtcp_flows.h: caps, probes, lifting, and flows that share a client. */
 #include "rtcp_limiter.h"
 
 static struct limited l;
