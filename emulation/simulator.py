@@ -58,7 +58,7 @@ __all__ = [
 
 Progress = Callable[[int], None]
 _TURNS = ("waited", "looked_up", "raised", "kept")
-_LIMITS = ("unknown", "limited", "cleared")  # enum rtcp_class
+_LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
 BYTES_PER_S = 125_000  # of one Mbit/s
 
@@ -113,7 +113,7 @@ class _Jobs:
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
-            self.receiver(flow.receiver),
+            self.receiver(flow.receiver), flow.after,
         )  # fmt: skip
 
     def receiver(self, receiver: ReceiverSpec) -> Any:
@@ -178,6 +178,7 @@ class _Jobs:
             sample_s=sample_s,
             seed=scenario.seed,
             audit=audit,
+            keep_s=scenario.client_keep_s,
         )
 
 

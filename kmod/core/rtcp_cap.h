@@ -61,6 +61,7 @@ struct rtcp_flow {
 	u8 phase;		/* enum rtcp_phase */
 	u8 changes, heavies;	/* of the client, that this flow has seen */
 	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
+	u8 spared;		/* losses that it should have had, since its last one; rtcp_flows.h */
 	bool active;		/* counts in the client's flows */
 	bool sharing;		/* and in g */
 	bool policer_reset;	/* BBRv1's own detector was */
@@ -88,10 +89,10 @@ CCA_FN u64 rtcp_flow_bdp(const struct rtcp_flow *f, const struct rtcp_client *c)
 	return rtcp_carried_us(rtcp_share_bytes_per_s(c), rtcp_flow_round_us(f));
 }
 
-/* Equation 21: whether tokens are left beyond what is on its way to take them. */
+/* Equation 21: whether tokens are left beyond what is on its way to take them, of any flow. */
 CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
-	u64 inflight_bytes = (u64)cca_min_u32(f->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
+	u64 inflight_bytes = (u64)cca_min_u32(c->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
 
 	return rtcp_tokens(c) > cca_max_u64(rtcp_flow_bdp(f, c), inflight_bytes);
 }

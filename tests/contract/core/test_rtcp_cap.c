@@ -91,7 +91,7 @@ static void test_tokens_beyond_a_bdp_lift_the_cap(void)
 	l.c.lack_bytes -= 20;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
 	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
-	f.inflight_pkts = 18;
+	l.c.inflight_pkts = 18;
 	CHECK(rtcp_cap_pkts(&f, &l.c, &l.p) != RTCP_NO_CAP_PKTS);
 }
 
