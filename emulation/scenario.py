@@ -166,7 +166,10 @@ class Scenario(Frozen):
     warmup_s: float = Field(0.0, ge=0)
     window_s: float | None = Field(None, ge=1e-3)
     client_keep_s: float = Field(
-        600.0, ge=0, le=86400, description="what R-TCP knows of a client outlives its connections by this; 0: not at all"
+        600.0,
+        ge=0,
+        le=86400,
+        description="what R-TCP knows of a client outlives its connections by this; 0: not at all",
     )
     seed: int = Field(0, ge=0, lt=2**64)
 

@@ -29,8 +29,10 @@ from emulation.path import (
     Policer,
     QueuedLink,
     RandomLoss,
+    RateStep,
     Reorder,
     Shaper,
+    SteppedPolicer,
 )
 from emulation.qos import (
     Delays,
@@ -141,12 +143,17 @@ class _Jobs:
             codel_ms=None if codel is None else (codel.target_ms, codel.interval_ms),
         )
 
+    def policer(self, element: Policer | SteppedPolicer) -> Any:
+        steps = (RateStep(at_s=0, rate_mbps=element.rate_mbps),) if isinstance(element, Policer) else element.steps
+        (_, first), *changes = [(step.at_s, step.rate_mbps * BYTES_PER_S) for step in steps]
+        return _engine.Policer(first, element.bucket_bytes, element.per == "flow", changes)
+
     def element(self, element: PathElement) -> Any:
         match element:
             case AccessLink():
                 return self.link(element, queue=element)
-            case Policer():
-                return _engine.Policer(element.rate_mbps * BYTES_PER_S, element.bucket_bytes, element.per == "flow")
+            case Policer() | SteppedPolicer():
+                return self.policer(element)
             case Shaper():
                 rate_bytes_per_s, per_flow = element.rate_mbps * BYTES_PER_S, element.per == "flow"
                 return _engine.Shaper(rate_bytes_per_s, element.bucket_bytes, per_flow, element.queue_bytes)

@@ -21,7 +21,7 @@
  * SPLIT. Its flows are free then, and go on with clients of their own (rtcp_flow_moves())
  * where the host has some; what comes later gets one from the start.
  *
- * p is that of the last packets, each with a weight of 1/8, so that what was dropped before
+ * p is that of the last packets of all, each with a weight of 1/8, so that what was dropped before
  * counts for no more than 8 packets behind it: a flow that ends as the bucket runs empty is
  * not spared. A p that a single loss gives counts for nothing: that is a probe's, and hits the
  * flow that probes. Losses of timeouts, which are told late, do not count.
