@@ -16,6 +16,7 @@ from emulation.path import (
     RateStep,
     Reorder,
     Shaper,
+    SteppedPolicer,
 )
 from emulation.qos import (
     Delays,
@@ -67,6 +68,7 @@ __all__ = [
     "Reorder",
     "Scenario",
     "Shaper",
+    "SteppedPolicer",
     "TraceError",
     "Transfer",
     "TransferQoS",

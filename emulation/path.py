@@ -3,6 +3,7 @@
 
     access            a link of its own rate and queue
     policer, shaper   a token bucket: drops what does not conform, or queues it
+    stepped_policer   a policer whose rate changes at times
     loss              each packet with the same probability
     gilbert_elliott   loss by the state of a channel, in bursts
     jitter, reorder   packets held for a time
@@ -35,6 +36,7 @@ __all__ = [
     "RateStep",
     "Reorder",
     "Shaper",
+    "SteppedPolicer",
 ]
 
 RateMbps = Annotated[float, Field(ge=1e-3, le=1e5)]
@@ -53,6 +55,12 @@ class RateStep(Frozen):
 
     at_s: float = Field(ge=0, le=86400, description="from the start of the run")
     rate_mbps: float = Field(ge=0, le=1e5)
+
+
+def _check_times(steps: tuple[RateStep, ...]) -> None:
+    times_s = [step.at_s for step in steps]
+    if steps and (times_s[0] != 0 or any(later - at < 1e-9 for at, later in pairwise(times_s))):
+        raise ValueError(f"expected steps at 0 and then ascending at_s, got {times_s}")
 
 
 class Codel(Frozen):
@@ -77,9 +85,7 @@ class LinkRate(Frozen):
         given = [name for name, is_given in kinds.items() if is_given]
         if len(given) != 1:
             raise ValueError(f"expected either a trace or rate_mbps or steps, got {' and '.join(given) or 'none'}")
-        times_s = [step.at_s for step in self.steps]
-        if self.steps and (times_s[0] != 0 or any(later - at < 1e-9 for at, later in pairwise(times_s))):
-            raise ValueError(f"expected steps at 0 and then ascending at_s, got {times_s}")
+        _check_times(self.steps)
         if self.steps and self.steps[-1].rate_mbps == 0:
             raise ValueError("expected a rate above 0 in the last of the steps, got 0")
         return self
@@ -106,6 +112,22 @@ class Policer(Frozen):
     rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
     bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
     per: BucketOwner = Field("client", description="a bucket for all flows of a client, or one for each flow")
+
+
+class SteppedPolicer(Frozen):
+    """A policer whose rate changes at times, as where a quota is used up or begins anew; its tokens stay."""
+
+    kind: Literal["stepped_policer"] = "stepped_policer"
+    steps: tuple[RateStep, ...] = Field(min_length=1, description="R by time; the last one stays")
+    bucket_bytes: int = Field(ge=1500, lt=2**32, description="B: what the bucket holds")
+    per: BucketOwner = Field("client", description="a bucket for all flows of a client, or one for each flow")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> SteppedPolicer:
+        _check_times(self.steps)
+        if min(step.rate_mbps for step in self.steps) < 1e-3:
+            raise ValueError("expected steps to a rate_mbps of at least 0.001 each")
+        return self
 
 
 class Shaper(Frozen):
@@ -178,11 +200,12 @@ class Reorder(Frozen):
 
 
 PathElement = Annotated[
-    AccessLink | Policer | Shaper | RandomLoss | GilbertElliott | Jitter | Clock | Reorder, Field(discriminator="kind")
+    AccessLink | Policer | SteppedPolicer | Shaper | RandomLoss | GilbertElliott | Jitter | Clock | Reorder,
+    Field(discriminator="kind"),
 ]
 ELEMENTS: dict[str, type[Frozen]] = {
     kind.model_fields["kind"].default: kind
-    for kind in (AccessLink, Policer, Shaper, RandomLoss, GilbertElliott, Jitter, Clock, Reorder)
+    for kind in (AccessLink, Policer, SteppedPolicer, Shaper, RandomLoss, GilbertElliott, Jitter, Clock, Reorder)
 }
 
 

@@ -86,13 +86,17 @@ class FlowSpec(Frozen):
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
     ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr and roccet")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
-    start_s: float = Field(0.0, ge=0, le=86400)
+    start_s: float = Field(0.0, ge=0, le=86400, description="of the run, or behind the end of the flow `after`")
+    after: int | None = Field(None, ge=0, description="starts when all of that flow, one before this, is acknowledged")
     stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
     size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
     receiver: ReceiverSpec = Field(ReceiverSpec(), description="how its other end acknowledges, and its window")
     client: str = Field(
-        "client", min_length=1, max_length=64, description="whom it goes to; the flows of a client share its bucket"
+        "client",
+        min_length=1,
+        max_length=64,
+        description="whom it goes to; the flows of a client share its bucket, and what R-TCP knows of it",
     )
 
     @model_validator(mode="after")
@@ -102,6 +106,8 @@ class FlowSpec(Frozen):
             raise ValueError(f"expected an ensemble only for {' and '.join(WITH_ENSEMBLE)}, which take one")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("expected stop_s behind start_s")
+        if self.stop_s is not None and self.after is not None:
+            raise ValueError("expected no stop_s beside after: when such a flow starts is not known before the run")
         return self
 
     @model_validator(mode="after")
@@ -161,10 +167,29 @@ class Scenario(Frozen):
     duration_s: float = Field(30.0, gt=0, le=86400, description="of the whole run, warm-up included")
     warmup_s: float = Field(0.0, ge=0)
     window_s: float | None = Field(None, ge=1e-3)
+    client_keep_s: float = Field(
+        600.0,
+        ge=0,
+        le=86400,
+        description="what R-TCP knows of a client outlives its connections by this; 0: not at all",
+    )
     seed: int = Field(0, ge=0, lt=2**64)
 
     @model_validator(mode="after")
     def _measures_something(self) -> Scenario:
         if self.warmup_s >= self.duration_s:
             raise ValueError("expected warmup_s below duration_s")
+        return self
+
+    @model_validator(mode="after")
+    def _follows_what_ends(self) -> Scenario:
+        for number, flow in enumerate(self.flows):
+            if flow.after is None:
+                continue
+            if flow.after >= number:
+                raise ValueError(f"expected flows.{number}.after of a flow before it (flows count from 0), "
+                                 f"got {flow.after}")  # fmt: skip
+            if not self.flows[flow.after].plan:
+                raise ValueError(f"expected flows.{flow.after} with size_bytes or transfers, which flows.{number} "
+                                 f"waits for, got data without end")  # fmt: skip
         return self

@@ -29,8 +29,10 @@ from emulation.path import (
     Policer,
     QueuedLink,
     RandomLoss,
+    RateStep,
     Reorder,
     Shaper,
+    SteppedPolicer,
 )
 from emulation.qos import (
     Delays,
@@ -58,7 +60,7 @@ __all__ = [
 
 Progress = Callable[[int], None]
 _TURNS = ("waited", "looked_up", "raised", "kept")
-_LIMITS = ("unknown", "limited", "cleared")  # enum rtcp_class
+_LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
 BYTES_PER_S = 125_000  # of one Mbit/s
 
@@ -113,7 +115,7 @@ class _Jobs:
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
-            self.receiver(flow.receiver),
+            self.receiver(flow.receiver), flow.after,
         )  # fmt: skip
 
     def receiver(self, receiver: ReceiverSpec) -> Any:
@@ -141,12 +143,17 @@ class _Jobs:
             codel_ms=None if codel is None else (codel.target_ms, codel.interval_ms),
         )
 
+    def policer(self, element: Policer | SteppedPolicer) -> Any:
+        steps = (RateStep(at_s=0, rate_mbps=element.rate_mbps),) if isinstance(element, Policer) else element.steps
+        (_, first), *changes = [(step.at_s, step.rate_mbps * BYTES_PER_S) for step in steps]
+        return _engine.Policer(first, element.bucket_bytes, element.per == "flow", changes)
+
     def element(self, element: PathElement) -> Any:
         match element:
             case AccessLink():
                 return self.link(element, queue=element)
-            case Policer():
-                return _engine.Policer(element.rate_mbps * BYTES_PER_S, element.bucket_bytes, element.per == "flow")
+            case Policer() | SteppedPolicer():
+                return self.policer(element)
             case Shaper():
                 rate_bytes_per_s, per_flow = element.rate_mbps * BYTES_PER_S, element.per == "flow"
                 return _engine.Shaper(rate_bytes_per_s, element.bucket_bytes, per_flow, element.queue_bytes)
@@ -178,6 +185,7 @@ class _Jobs:
             sample_s=sample_s,
             seed=scenario.seed,
             audit=audit,
+            keep_s=scenario.client_keep_s,
         )
 
 

@@ -62,6 +62,8 @@ Side = Literal["real", "simulated"]
 
 # Another figure, or another way to count one, is another format.
 FORMAT = 1
+# Fields that came to scenarios since runs are kept, as they are where nothing is said.
+LATER = (("client_keep_s", 600.0), ("after", None))
 SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
@@ -172,12 +174,19 @@ def _plain(value: object) -> object:
     raise TypeError(f"expected a trace's times or JSON data in a scenario, got {type(value).__name__}")
 
 
+def _without_later(value: object) -> object:
+    # What scenarios can say since runs are kept: where it is not said, they keep their names.
+    if isinstance(value, dict):
+        return {name: _without_later(part) for name, part in value.items() if (name, part) not in LATER}
+    return [_without_later(part) for part in value] if isinstance(value, list | tuple) else value
+
+
 def _scenario_text(scenario: Scenario) -> str:
     content = scenario.model_dump(exclude={"name", "seed"})
     if content["link"]["trace"] is not None:
         del content["link"]["trace"]["name"]
     values = [flow.values() for flow in scenario.flows]
-    return json.dumps([content, values], default=_plain, sort_keys=True)
+    return json.dumps([_without_later(content), values], default=_plain, sort_keys=True)
 
 
 @cache

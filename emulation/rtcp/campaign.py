@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns.
+"""Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns of
+objects, clients with several connections, a limit that is lifted (clients.py has the latter ones).
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
     unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
@@ -12,6 +13,10 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     triggered             1: detection began (equation 2)
     ever_limited, limited 1: classified at any time, and at the end
     bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
+    speed_mbps, regained_s    of a limit that is lifted
+
+Of several connections one after the other it is the second's row, of several at a time one of all together: segments of
+all of them, and the last that any of them knew of their limiter.
 
 A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
 the recorded traces that are evenly spread over their time; a trace that ends begins anew.
@@ -28,7 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.path import GilbertElliott, Jitter, Policer
-from emulation.qos import QoS
+from emulation.qos import LimitEstimate, QoS
+from emulation.rtcp import clients
 from emulation.rtcp.settings import Limited, RtcpSettings
 from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate_many
@@ -39,17 +45,17 @@ __all__ = [
     "summary_of",
 ]  # fmt: skip
 
-Kind = Literal["files", "detection", "map", "patterns"]
+Kind = Literal["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]
 Values = NDArray[np.float64]
 
-KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns")
+KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns", "second", "concurrent", "lifted")
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
 DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Table 8 has these two
 EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
 WIRE = 1500 / MSS_BYTES
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
-    "rate_mbps",
+    "rate_mbps", "speed_mbps", "regained_s",
 )  # fmt: skip
 
 
@@ -100,7 +106,20 @@ def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part
         for bucket in settings.map.buckets_bytes for rate in settings.map.rates_mbps
     ]  # fmt: skip
     patterns = [Part("patterns", name, cca, "objects") for name in settings.patterns for cca in PAIRS.values()]
-    return [part for part in [*files, *detection, *grid, *patterns] if part.kind in kinds]
+    parts = [*files, *detection, *grid, *patterns, *_client_parts(settings)]
+    return [part for part in parts if part.kind in kinds]
+
+
+def _client_parts(settings: RtcpSettings) -> list[Part]:
+    pairs = [cca for pair in PAIRS.items() for cca in pair]
+    second = [Part("second", settings.second.limited, cca, str(size)) for cca in pairs for size in settings.sizes_bytes]
+    second += [
+        Part("second", settings.second.limited, cca, f"{size}{clients.APART}")
+        for cca in PAIRS.values() for size in settings.sizes_bytes
+    ]  # fmt: skip
+    concurrent = [Part("concurrent", name, cca, "objects") for name in settings.concurrent for cca in pairs]
+    lifted = [Part("lifted", "limit", cca, f"{100 * loss:g}") for cca in pairs for loss in settings.lifted.losses]
+    return [*second, *concurrent, *lifted]
 
 
 def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = ()) -> list[Scenario]:
@@ -109,6 +128,8 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
         return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "patterns":
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
+    if part.kind in {"second", "concurrent", "lifted"}:
+        return [_of_client(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
     if part.value == "limited":
@@ -121,7 +142,8 @@ def run_part(
 ) -> dict[str, list[float | None]]:
     """COLUMNS of a part, a value a run, as JSON data."""
     scenarios = scenarios_of(settings, part, recordings)
-    rows = [_row(s, qos) for s, qos in zip(scenarios, simulate_many(scenarios, threads=threads), strict=True)]
+    results = zip(scenarios, simulate_many(scenarios, threads=threads), strict=True)
+    rows = [_row(settings, part, scenario, qos) for scenario, qos in results]
     return {name: [row[name] for row in rows] for name in COLUMNS}
 
 
@@ -158,6 +180,18 @@ def _pattern(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
     idle_s = sum(transfer.gap_s * transfer.count for transfer in pattern.transfers)
     most_s = 4 * size * 8e-6 / place.rate_mbps + idle_s + 30
     return Scenario(name=part.name, link=_at(settings, place), flows=(flow,), duration_s=most_s, seed=seed)
+
+
+def _of_client(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    if part.kind == "lifted":
+        scenario = clients.lifted(settings, part.cca, part.value, seed=seed)
+    elif part.kind == "second":
+        link = _at(settings, settings.limited[part.place])
+        scenario = clients.second(settings, link, part.cca, part.value, seed=seed)
+    else:
+        link = _at(settings, settings.limited[settings.concurrent[part.place].limited])
+        scenario = clients.concurrent(settings, link, part.cca, part.place, seed=seed)
+    return scenario.model_copy(update={"name": part.name})
 
 
 def _of_map(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
@@ -199,23 +233,39 @@ def _place_of(recordings: Sequence[Recording], *, share: float) -> tuple[Recordi
 # --- what came out ---------------------------------------------------------------------------------------------------
 
 
-def _row(scenario: Scenario, qos: QoS) -> dict[str, float | None]:
-    flow, spec = qos.flows[0], scenario.flows[0]
-    found = [limit for limit in flow.limits if limit.kind != "unknown"]
+def _known(limits: Sequence[LimitEstimate]) -> list[LimitEstimate]:
+    """In the order of time, without the beginnings of detection."""
+    return sorted((limit for limit in limits if limit.kind != "unknown"), key=lambda limit: limit.at_ms)
+
+
+def _goodput_mbps(scenario: Scenario, qos: QoS) -> float:
+    """Of the last connection; a file's counts from its own start."""
+    flow, spec = qos.flows[-1], scenario.flows[-1]
+    if spec.size_bytes is None:
+        return flow.goodput_mbps
+    start_s = flow.transfers[0].start_s if flow.transfers else 0.0
+    return spec.size_bytes * 8e-6 / ((flow.complete_s or scenario.duration_s) - start_s)
+
+
+def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> dict[str, float | None]:
+    together = part.kind == "concurrent"
+    flows = qos.flows if together else qos.flows[-1:]
+    limits = [limit for flow in flows for limit in flow.limits]
+    found = _known(limits)
     last = found[-1] if found else None
-    goodput_mbps = flow.goodput_mbps
-    if spec.size_bytes is not None:
-        goodput_mbps = spec.size_bytes * 8e-6 / (flow.complete_s or scenario.duration_s)
+    lifted = clients.regained(settings.lifted, qos) if part.kind == "lifted" else dict.fromkeys(COLUMNS[-2:])
     return {
-        "retransmission_rate": flow.retransmission_rate,
-        "goodput_mbps": goodput_mbps,
-        "complete": float(not spec.plan or flow.complete_s is not None),
-        "triggered": float(bool(flow.limits)),
+        "retransmission_rate": qos.retransmission_rate if together else flows[-1].retransmission_rate,
+        "goodput_mbps": qos.goodput_mbps if together else _goodput_mbps(scenario, qos),
+        "complete": float(all(not s.plan or f.complete_s is not None
+                              for s, f in zip(scenario.flows, qos.flows, strict=True))),
+        "triggered": float(bool(limits)),
         "ever_limited": float(bool(found)),
         "limited": float(last is not None and last.kind == "limited"),
         "bucket_bytes": None if last is None else last.bucket_bytes * WIRE,
         "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
-    }
+        **lifted,
+    }  # fmt: skip
 
 
 def summary_of(results: Results) -> list[dict[str, Any]]:

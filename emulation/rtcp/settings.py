@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `ccatune report rtcp` runs: operators with and without a limit, files, downloads, patterns; checked."""
+"""What `ccatune report rtcp` runs: operators with and without a limit, files, downloads, patterns, clients; checked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from pydantic import Field, model_validator
 
 from emulation.figures import LEAST_SEEDS, Seeds
 from emulation.files import read_settings
-from emulation.path import Frozen, Policer
+from emulation.path import Frozen, Policer, RateStep, SteppedPolicer
 from emulation.scenario import MSS_BYTES, Transfer
 
-__all__ = ["Burst", "Limited", "Map", "Pattern", "RtcpSettings", "Unlimited", "load_settings"]
+__all__ = [
+    "Burst", "Connection", "Connections", "Lifted", "Limited", "Map", "Pattern", "RtcpSettings", "Second", "Unlimited",
+    "load_settings",
+]  # fmt: skip
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
 Milliseconds = Annotated[float, Field(gt=0, le=10_000)]
@@ -72,6 +75,45 @@ class Pattern(Frozen):
     transfers: tuple[Transfer, ...] = Field(min_length=1)
 
 
+class Second(Frozen):
+    """Two connections to one client behind a limited operator, one after the other."""
+
+    limited: str
+    idle_s: float = Field(ge=0, le=3600, description="from the last ACK of the first to the second's start")
+
+
+class Connection(Frozen):
+    """Data objects on one of several connections."""
+
+    start_s: float = Field(0.0, ge=0, le=3600)
+    transfers: tuple[Transfer, ...] = Field(min_length=1)
+
+
+class Connections(Frozen):
+    """Connections at a time to one client behind a limited operator."""
+
+    limited: str
+    flows: tuple[Connection, ...] = Field(min_length=2)
+
+
+class Lifted(Frozen):
+    """A policer whose rate is raised while data flow; without and with random loss."""
+
+    from_mbps: Megabits
+    to_mbps: Megabits
+    at_s: float = Field(gt=0, le=3600)
+    bucket_bytes: Bytes
+    rtt_ms: Milliseconds
+    access_mbps: Megabits
+    losses: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = Field(min_length=1)
+
+    @property
+    def policer(self) -> SteppedPolicer:
+        """Its element of the path."""
+        steps = (RateStep(at_s=0, rate_mbps=self.from_mbps), RateStep(at_s=self.at_s, rate_mbps=self.to_mbps))
+        return SteppedPolicer(steps=steps, bucket_bytes=self.bucket_bytes)
+
+
 class RtcpSettings(Frozen):
     """All of it; configs/reports/rtcp.yaml says what is the paper's and what ours."""
 
@@ -88,15 +130,19 @@ class RtcpSettings(Frozen):
     burst: Burst
     map: Map
     patterns: dict[Name, Pattern] = Field(min_length=1)
+    second: Second
+    concurrent: dict[Name, Connections] = Field(min_length=1)
+    lifted: Lifted
 
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:
         if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
             raise ValueError(f"expected sizes_bytes ascending, each once, got {list(self.sizes_bytes)}")
-        for name, pattern in self.patterns.items():
-            if pattern.limited not in self.limited:
-                raise ValueError(f"expected patterns.{name}.limited among {', '.join(self.limited)}, "
-                                 f"got {pattern.limited}")  # fmt: skip
+        named = {f"patterns.{name}": pattern.limited for name, pattern in self.patterns.items()}
+        named |= {f"concurrent.{name}": connections.limited for name, connections in self.concurrent.items()}
+        for where, limited in {**named, "second": self.second.limited}.items():
+            if limited not in self.limited:
+                raise ValueError(f"expected {where}.limited among {', '.join(self.limited)}, got {limited}")
         return self
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's figures as text: files by operator, and the map of buckets that were found."""
+"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from emulation.rtcp.campaign import PAIRS, Part, Results
-from emulation.rtcp.statements import NAMES, errors, rate
+from emulation.rtcp.statements import NAMES, concurrent_rate, errors, rate, second
 
-__all__ = ["files_table", "map_table"]
+__all__ = ["concurrent_table", "files_table", "map_table", "second_table"]
 
 
 def files_table(results: Results) -> list[str]:
@@ -34,6 +34,32 @@ def map_table(results: Results) -> list[str]:
     for mbps in grid.rates_mbps:
         cells = [_error(results, Part("map", f"{bucket}", "rtcp_bbr", f"{mbps:g}")) for bucket in grid.buckets_bytes]
         lines.append(_row(f"{mbps:g}", *cells))
+    return lines
+
+
+def second_table(results: Results) -> list[str]:
+    """Lines of Markdown: mean retransmission rates of the second connection in percent: plain > R-TCP > stateful."""
+    settings = results.settings
+    first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
+    lines = [_row("algorithm", f"{first} MB", *others), _row(*["---"] * (1 + len(settings.sizes_bytes)))]
+    for plain, capped in PAIRS.items():
+        cells = [
+            " > ".join(f"{100 * values.mean():.1f}" for values in (
+                second(results, plain, size), second(results, capped, size, apart=True), second(results, capped, size)))
+            for size in settings.sizes_bytes
+        ]  # fmt: skip
+        lines.append(_row(NAMES[plain], *cells))
+    return lines
+
+
+def concurrent_table(results: Results) -> list[str]:
+    """Lines of Markdown: mean retransmission rates of all connections in percent, plain > R-TCP."""
+    patterns = list(results.settings.concurrent)
+    lines = [_row("algorithm", *patterns), _row(*["---"] * (1 + len(patterns)))]
+    for pair in PAIRS.items():
+        cells = [" > ".join(f"{100 * concurrent_rate(results, place, cca).mean():.1f}" for cca in pair)
+                 for place in patterns]  # fmt: skip
+        lines.append(_row(NAMES[pair[0]], *cells))
     return lines
 
 

@@ -11,7 +11,9 @@
  * events behind R-TCP, and runs at its own defaults unless the host says otherwise.
  *
  * The client is the host's: one for each connection, or shared by the flows to it, under the
- * host's lock. It has to outlive its flows, each of which leaves with rtcp_flow_rests().
+ * host's lock. It has to outlive its flows, each of which leaves with rtcp_flow_leaves()
+ * (rtcp_flows.h). A window that a host has chosen by itself, at the start or behind silence, it
+ * takes to rtcp_cubic_bound().
  */
 #ifndef CCA_RTCP_H
 #define CCA_RTCP_H
@@ -19,7 +21,7 @@
 #include "bbr1.h"
 #include "bbr3.h"
 #include "cubic.h"
-#include "rtcp_cap.h"
+#include "rtcp_flows.h"
 
 /* --- CUBIC ------------------------------------------------------------------------------ */
 
@@ -105,7 +107,7 @@ struct rtcp_bbr1_state {
 /* Section 4.4. Off for the rest of the flow, even if the limit proves to be none. */
 CCA_FN void rtcp_bbr1_police(struct rtcp_bbr1_state *s, const struct rtcp_client *c)
 {
-	if (c->kind != RTCP_UNKNOWN && !s->base.lt.off)
+	if ((c->kind == RTCP_LIMITED || c->kind == RTCP_CLEARED) && !s->base.lt.off)
 		bbr1_use_long_term(&s->base, false);
 	else if (c->reduced && !s->flow.policer_reset && !s->base.lt.off)
 		bbr1_use_long_term(&s->base, true);

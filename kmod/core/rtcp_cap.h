@@ -61,6 +61,7 @@ struct rtcp_flow {
 	u8 phase;		/* enum rtcp_phase */
 	u8 changes, heavies;	/* of the client, that this flow has seen */
 	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
+	u8 spared;		/* losses that it should have had, since its last one; rtcp_flows.h */
 	bool active;		/* counts in the client's flows */
 	bool sharing;		/* and in g */
 	bool policer_reset;	/* BBRv1's own detector was */
@@ -88,10 +89,10 @@ CCA_FN u64 rtcp_flow_bdp(const struct rtcp_flow *f, const struct rtcp_client *c)
 	return rtcp_carried_us(rtcp_share_bytes_per_s(c), rtcp_flow_round_us(f));
 }
 
-/* Equation 21: whether tokens are left beyond what is on its way to take them. */
+/* Equation 21: whether tokens are left beyond what is on its way to take them, of any flow. */
 CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
-	u64 inflight_bytes = (u64)cca_min_u32(f->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
+	u64 inflight_bytes = (u64)cca_min_u32(c->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
 
 	return rtcp_tokens(c) > cca_max_u64(rtcp_flow_bdp(f, c), inflight_bytes);
 }
@@ -233,92 +234,6 @@ CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client 
 	if (f->phase != RTCP_PROBING)
 		return rate;
 	return cca_div(rate * (1000 + cca_min_u32(p->probe_gain_permille, 1u << 16)), 1000);
-}
-
-/* --- entry points ----------------------------------------------------------------------------- */
-
-CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
-			   const struct cca_start *start)
-{
-	__builtin_memset(f, 0, sizeof(*f));
-	f->srtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
-	f->changes = c->changes;
-	f->heavies = c->heavies;
-}
-
-/*
- * The application has data, after it had none (section 4.4). Of a client's flows the first one
- * begins a transfer; a flow that never rested has been the only one all the time, or is not.
- */
-CCA_FN void rtcp_flow_starts(struct rtcp_flow *f, struct rtcp_client *c, u64 now_us)
-{
-	if (!f->active && c->flows < 0xffffu) {
-		f->active = true;
-		c->flows++;
-	}
-	if (c->flows <= 1)
-		rtcp_client_on_transfer(c, now_us);
-	f->met = 0;
-	if (f->phase != RTCP_FREE)
-		rtcp_enter(f, c, RTCP_CAPPED);
-}
-
-/* Equation 22: u + v of a flow, in bytes; from a host whose client has several flows. */
-CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 unsent_inflight_bytes)
-{
-	u32 others = c->sharing - (f->sharing ? 1u : 0u);
-	u64 share_bytes = rtcp_carried_us(c->bytes_per_s / (others + 1), rtcp_flow_round_us(f));
-	bool weighs = f->active && unsent_inflight_bytes >= share_bytes;
-
-	f->sharing = weighs && others < 0xffffu;
-	c->sharing = (u16)(others + (f->sharing ? 1u : 0u));
-}
-
-/* The application has no data, or the connection ends: it counts no more. */
-CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
-{
-	if (f->sharing && c->sharing)
-		c->sharing--;
-	if (f->active && c->flows)
-		c->flows--;
-	f->sharing = false;
-	f->active = false;
-}
-
-CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct rtcp_params *p,
-			const struct cca_ack *ack)
-{
-	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
-
-	/* RFC 6298's weight of 1/8. Overflow: 7 x 2^26. */
-	if (rtt_us)
-		f->srtt_us = f->srtt_us ? (f->srtt_us * 7 + rtt_us + 4) / 8 : rtt_us;
-	f->inflight_pkts = ack->inflight_pkts;
-	rtcp_client_on_ack(c, p, ack);
-	rtcp_flow_step(f, c, p, ack->lost_pkts != 0);
-}
-
-CCA_FN void rtcp_on_event(struct rtcp_flow *f, struct rtcp_client *c, const struct rtcp_params *p,
-			  const struct cca_event *ev)
-{
-	u32 gone_pkts = f->inflight_pkts > ev->inflight_pkts ?
-		f->inflight_pkts - ev->inflight_pkts : 0;
-
-	f->inflight_pkts = ev->inflight_pkts;
-	switch (ev->kind) {
-	case CCA_TIMEOUT:
-		rtcp_client_on_timeout(c, p, ev->now_us, gone_pkts);
-		break;
-	case CCA_UNDO:
-		rtcp_client_on_undo(c);
-		break;
-	case CCA_TRANSFER_STARTED:
-	case CCA_IDLE_RESTART:
-		rtcp_flow_starts(f, c, ev->now_us);
-		break;
-	default:
-		break;
-	}
 }
 
 #endif /* CCA_RTCP_CAP_H */

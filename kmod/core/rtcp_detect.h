@@ -16,8 +16,8 @@
  *   tokens     e = min(e + R dt, B) - what was acknowledged                  (18 to 20)
  *
  * This state is a client's: all its flows tell it of their ACKs, as if they were one
- * (section 4.4). It is passed in, and the shell holds its lock. A host without a table of
- * clients gives each connection one of its own.
+ * (section 4.4; rtcp_flows.h). It is passed in, and the shell holds its lock. A host without
+ * a table of clients (rtcp_clients.h) gives each connection one of its own.
  *
  * CHOICES, where the paper is silent:
  *   unchanged     {B, R} is unchanged over a time w while its line C, at the present, is
@@ -61,6 +61,7 @@ enum rtcp_class {
 	RTCP_UNKNOWN,
 	RTCP_LIMITED,
 	RTCP_CLEARED,		/* it was none, or is no more: not looked for again */
+	RTCP_SPLIT,		/* its flows are behind several ones: nothing is shared */
 };
 
 struct rtcp_client {
@@ -84,10 +85,12 @@ struct rtcp_client {
 	u32 lost_pkts, delivered_pkts;	/* since then */
 	u32 min_rtt_us;		/* 0: unknown */
 	u32 min_rtt_at_s;	/* of clock_us */
+	u32 inflight_pkts;	/* of all its flows */
 	u16 flows;		/* with data; section 4.4 */
 	u16 sharing;		/* of them, with enough of it: g, equation 22 */
 	u16 theta_permille;	/* fixed at the trigger */
 	u16 mss_bytes;
+	u16 recent_loss_q16;	/* share, while several flows have data */
 	u8 kind;		/* enum rtcp_class */
 	u8 changes;		/* of a classified limiter, ... */
 	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
@@ -362,7 +365,7 @@ CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *
 	bool goes_on;
 	u64 q20s;
 
-	if (c->kind == RTCP_CLEARED)
+	if (c->kind >= RTCP_CLEARED)
 		return;
 	goes_on = rtcp_advance(c, ack->now_us);
 	rtcp_note_rtt(c, ack->rtt_us);
@@ -391,7 +394,7 @@ CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *
 CCA_FN void rtcp_client_on_timeout(struct rtcp_client *c, const struct rtcp_params *p,
 				   u64 now_us, u32 lost_pkts)
 {
-	if (c->kind == RTCP_CLEARED || !rtcp_advance(c, now_us))
+	if (c->kind >= RTCP_CLEARED || !rtcp_advance(c, now_us))
 		return;
 	if (rtcp_count_losses(c, p, 0, cca_min_u32(lost_pkts, CCA_MAX_PKTS)))
 		rtcp_trigger(c, p);
@@ -405,7 +408,7 @@ CCA_FN void rtcp_client_on_undo(struct rtcp_client *c)
 /* The application has data again, behind none; no other flow of the client has. */
 CCA_FN void rtcp_client_on_transfer(struct rtcp_client *c, u64 now_us)
 {
-	if (c->kind == RTCP_CLEARED)
+	if (c->kind >= RTCP_CLEARED)
 		return;
 	rtcp_advance(c, now_us);
 	rtcp_begin_transfer(c);

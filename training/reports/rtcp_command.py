@@ -19,19 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["rtcp"]
 
-NOTES = (
-    "* unvalidated: no kernel here has BBRv3",
-    "not run: a second connection (SR-TCP), concurrent flows; a connection knows its own limiter alone here",
-)
+NOTES = ("* unvalidated: no kernel here has BBRv3",)
 WIDTH = 118
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yaml"
 
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
-@click.option("--only", "kinds", multiple=True, type=click.Choice(["files", "detection", "map", "patterns"]),
+@click.option("--only", "kinds", multiple=True,
+              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]),
               help="This alone; may be given again  [all]")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file and pattern  [the config's]")
+@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file, pattern and lift  [the config's]")
 @click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
               help="Of links without a limit: files, folders, archives")  # fmt: skip
@@ -48,7 +46,7 @@ def rtcp(
     *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of R-TCP's statements on itself, beside our figure: files, detection, several transfers.
+    """Each of R-TCP's statements on itself, beside our figure: files, detection, several transfers and connections.
 
     A figure is a mean with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is unvalidated: no
     kernel here has it. docs/rtcp.md says where ours differs and why. All of it takes long: --only, --seeds and --runs
@@ -123,9 +121,11 @@ def _key(content: dict[str, Any]) -> str:
 
 
 def _tables(results: Results) -> list[str]:
-    from emulation.rtcp import files_table, map_table
+    from emulation.rtcp import concurrent_table, files_table, map_table, second_table
 
-    tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (("files", files_table), ("map", map_table))
+    tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (
+        ("files", files_table), ("map", map_table), ("second", second_table), ("concurrent", concurrent_table),
+    )  # fmt: skip
     lines = [line for kind, table in tables if results.has(kind) for line in ["", *table(results)]]
     return lines[1:]
 
@@ -133,7 +133,7 @@ def _tables(results: Results) -> list[str]:
 def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
     agreeing = sum(row["agrees"] for row in rows)
     traces = f"; traces {'recorded' if results.recorded else 'made'}" if results.has("detection") else ""
-    return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file and pattern, "
+    return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file, pattern and lift, "
             f"{results.settings.runs} runs of each cell of detection{traces}"]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ struct LimitEstimate {
 struct HostView {
     std::uint32_t sent_pkts = 0;  // of the connection so far
     bool advanced = false;        // the ACK that is told now acknowledged cumulatively
+    std::uint32_t waiting_pkts = 0;  // unsent, and sent and not acknowledged by number; UINT32_MAX: without end
 };
 
 class Algorithm {
@@ -42,6 +43,8 @@ public:
     virtual void on_loss(const cca_loss&) {}
     virtual void on_ack(const cca_ack& ack) = 0;
     virtual void on_event(const cca_event& event) = 0;
+    // The connection ends: all that it ever had to send is acknowledged.
+    virtual void on_end() {}
     // Window mode (RFC 2861): sends again after so many timeouts' time of silence, ...
     virtual void on_idle(std::uint32_t) {}
     // ... or has used no more than this of its window for one timeout's time, for lack of data.

@@ -1,40 +1,101 @@
 // SPDX-License-Identifier: MIT
 // R-TCP in the simulator: kmod/core/rtcp.h over CUBIC and both versions of BBR.
-// Each connection has a client of its own: what R-TCP knows is not shared.
+//
+// A run has a table of clients (kmod/core/rtcp_clients.h), from which connections to the same client have what is known
+// of its limiter, at a time and one after the other. A connection that the table has no entry for, and one of a client
+// whose flows contradict each other, has a client of its own.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
 #include "algorithms/window_algorithm.hpp"
+#include "common/packet.hpp"
+#include "common/time.hpp"
 #include "rtcp.h"
+#include "rtcp_clients.h"
 
 namespace ccatune {
 
-// The client, and what became of its limiter over time.
+// The clients of a run. Its flows hold it; all are on one thread.
+class RtcpClients {
+public:
+    // keep: how long an entry outlives its connections.
+    RtcpClients(std::size_t clients, Duration keep) : entries_(sets_for(clients) * RTCP_WAYS) {
+        rtcp_clients_init(&table_, entries_.data(), sets_for(clients), kSeed, static_cast<std::uint64_t>(keep.us()));
+    }
+    RtcpClients(const RtcpClients&) = delete;  // flows point into it
+    RtcpClients& operator=(const RtcpClients&) = delete;
+
+    // Null: none for this connection.
+    rtcp_entry* join(std::uint32_t client, std::uint64_t now_us) {
+        const rtcp_key key = rtcp_key_of_ipv4(kFirstAddress + client);
+        return rtcp_clients_join(&table_, &key, now_us);
+    }
+
+private:
+    static constexpr std::uint64_t kSeed = 0x6363617475;
+    static constexpr std::uint32_t kFirstAddress = 10u << 24;  // 10.0.0.0
+
+    // As many as there are clients: a set is full where nine of them meet in it, once in a million.
+    static std::uint32_t sets_for(std::size_t clients) {
+        std::uint32_t sets = 1;
+        while (sets < clients && sets < RTCP_MOST_SETS) sets *= 2;
+        return sets;
+    }
+
+    std::vector<rtcp_entry> entries_;
+    rtcp_clients table_{};
+};
+
+// The client of a flow, and what became of its limiter over time, as far as the flow saw.
 class RtcpClient {
 public:
+    RtcpClient(std::shared_ptr<RtcpClients> clients, std::uint32_t number)
+        : clients_(std::move(clients)), number_(number) {}
+
     void start(std::uint64_t now_us) {
-        rtcp_client_init(&client_, now_us);
+        entry_ = clients_ ? clients_->join(number_, now_us) : nullptr;
+        if (!entry_) rtcp_client_init(&own_, now_us);
         limits_.clear();
         estimating_ = false;
     }
 
-    // After an event: notes when detection begins, another class, and B or R that moved by more than a 256th.
-    void note(std::uint64_t now_us) {
-        const LimitEstimate now{now_us, client_.bucket_bytes, client_.bytes_per_s, client_.kind};
-        const bool begins = client_.fit.count && !estimating_;
-        estimating_ = client_.fit.count != 0;
+    // Ahead of an ACK: what the flow has still to get acknowledged.
+    void weigh(rtcp_flow* flow, std::uint32_t waiting_pkts) {
+        rtcp_flow_weigh(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
+    }
+
+    // Behind an event: leaves a client that is split; notes when detection begins, another class, and B or R that moved
+    // by more than a 256th.
+    void note(rtcp_flow* flow, std::uint64_t now_us) {
+        if (get()->kind == RTCP_SPLIT && entry_) [[unlikely]]
+            move(flow, now_us);
+        const rtcp_client& client = *get();
+        const LimitEstimate now{now_us, client.bucket_bytes, client.bytes_per_s, client.kind};
+        const bool begins = client.fit.count && !estimating_;
+        estimating_ = client.fit.count != 0;
         if (now.kind == RTCP_UNKNOWN && !begins) [[likely]]
             return;
         if (!begins && !limits_.empty() && limits_.back().kind == now.kind && is_near(limits_.back(), now)) return;
         limits_.push_back(now);
     }
 
-    rtcp_client* get() { return &client_; }
-    const rtcp_client* get() const { return &client_; }
+    // The connection ends: a late event finds it with a client of its own.
+    void end(rtcp_flow* flow) {
+        if (!entry_) return rtcp_flow_leaves(flow, &own_);
+        rtcp_flow_leaves(flow, &entry_->client);
+        rtcp_client_init(&own_, entry_->client.last_us);
+        rtcp_clients_leave(std::exchange(entry_, nullptr));
+    }
+
+    rtcp_client* get() { return entry_ ? &entry_->client : &own_; }
+    const rtcp_client* get() const { return entry_ ? &entry_->client : &own_; }
     const std::vector<LimitEstimate>& limits() const { return limits_; }
 
 private:
@@ -43,26 +104,38 @@ private:
         return is_near(a.bucket_bytes, b.bucket_bytes) && is_near(a.bytes_per_s, b.bytes_per_s);
     }
 
-    rtcp_client client_{};
+    [[gnu::noinline, gnu::cold]] void move(rtcp_flow* flow, std::uint64_t now_us) {
+        limits_.push_back({now_us, 0, 0, RTCP_SPLIT});
+        rtcp_flow_moves(flow, &entry_->client, &own_, now_us);
+        rtcp_clients_leave(std::exchange(entry_, nullptr));
+    }
+
+    rtcp_client own_{};
+    rtcp_entry* entry_ = nullptr;
+    std::shared_ptr<RtcpClients> clients_;
+    std::uint32_t number_;
     std::vector<LimitEstimate> limits_;
     bool estimating_ = false;
 };
 
 class RtcpCubicCore {
 public:
-    explicit RtcpCubicCore(const rtcp_params& params) {
+    RtcpCubicCore(const rtcp_params& params, RtcpClient client) : client_(std::move(client)) {
         rtcp_cubic_params_init(&params_);
         params_.rtcp = params;
     }
 
-    void start(const cca_start& start) {
+    void start(const cca_start& start, cca_window* window) {
         client_.start(start.now_us);
         rtcp_cubic_init(&state_, &params_, client_.get(), &start);
+        rtcp_cubic_bound(&state_, &params_, client_.get(), window);
     }
+    void weigh(std::uint32_t waiting_pkts) { client_.weigh(&state_.flow, waiting_pkts); }
     void on_ack(const cca_ack& ack, cca_window* window) {
         rtcp_cubic_on_ack(&state_, &params_, client_.get(), &ack, window);
-        client_.note(ack.now_us);
+        client_.note(&state_.flow, ack.now_us);
     }
+    void end() { client_.end(&state_.flow); }
     void grow(cca_window* window, std::uint32_t acked_pkts) {
         rtcp_cubic_grow(&state_, &params_, client_.get(), window, acked_pkts);
     }
@@ -89,7 +162,8 @@ public:
 
 class RtcpBbr1Algorithm final : public Algorithm {
 public:
-    RtcpBbr1Algorithm(const rtcp_params& params, std::uint32_t hash) : hash_(hash) {
+    RtcpBbr1Algorithm(const rtcp_params& params, std::uint32_t hash, RtcpClient client)
+        : client_(std::move(client)), hash_(hash) {
         rtcp_bbr1_params_init(&params_);
         params_.rtcp = params;
     }
@@ -99,10 +173,12 @@ public:
         rtcp_bbr1_init(&state_, &params_, client_.get(), &start, hash_, &decision_);
     }
     void on_ack(const cca_ack& ack) override {
+        client_.weigh(&state_.flow, host.waiting_pkts);
         rtcp_bbr1_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
-        client_.note(ack.now_us);
+        client_.note(&state_.flow, ack.now_us);
     }
+    void on_end() override { client_.end(&state_.flow); }
     void on_event(const cca_event& event) override {
         rtcp_bbr1_on_event(&state_, &params_, client_.get(), &event, &decision_);
     }
@@ -121,7 +197,8 @@ private:
 
 class RtcpBbr3Algorithm final : public Algorithm {
 public:
-    RtcpBbr3Algorithm(const rtcp_params& params, std::uint32_t hash) : hash_(hash) {
+    RtcpBbr3Algorithm(const rtcp_params& params, std::uint32_t hash, RtcpClient client)
+        : client_(std::move(client)), hash_(hash) {
         rtcp_bbr3_params_init(&params_);
         params_.rtcp = params;
     }
@@ -132,9 +209,11 @@ public:
     }
     void on_loss(const cca_loss& loss) override { rtcp_bbr3_on_loss(&state_, &params_, &loss); }
     void on_ack(const cca_ack& ack) override {
+        client_.weigh(&state_.flow, host.waiting_pkts);
         rtcp_bbr3_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
-        client_.note(ack.now_us);
+        client_.note(&state_.flow, ack.now_us);
     }
+    void on_end() override { client_.end(&state_.flow); }
     void on_event(const cca_event& event) override {
         rtcp_bbr3_on_event(&state_, &params_, client_.get(), &event, &decision_);
     }

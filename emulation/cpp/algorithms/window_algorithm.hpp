@@ -2,12 +2,14 @@
 // The host of window mode: what Linux does around an algorithm that only grows
 // and shrinks a window (kmod/core/cca.h). Core brings:
 //
-//   void     start(const cca_start&)
+//   void     start(const cca_start&), or start(const cca_start&, cca_window*) to bound the first window
 //   void     on_ack(const cca_ack&, cca_window*)    told of every ACK
 //   void     grow(cca_window*, acked_pkts)          where the window may grow
 //   u32      ssthresh(cca_window*)                  an episode of losses begins
 //   u32      undo(const cca_window*)                it was spurious
 //   void     on_event(const cca_event&)             told of it, behind what it was asked for it
+//   void     weigh(waiting_pkts)                    where it has it: ahead of on_ack(), HostView::waiting_pkts
+//   void     end()                                  where it has it: the connection ends
 //
 // States of the window:
 //
@@ -37,11 +39,15 @@ public:
     void start(const cca_start& start) final {
         initial_pkts_ = start.cwnd_pkts;
         window_ = {start.cwnd_pkts, CCA_MAX_PKTS, 0};
-        core_.start(start);
+        if constexpr (requires { core_.start(start, &window_); })
+            core_.start(start, &window_);
+        else
+            core_.start(start);
         decide(window_.cwnd_pkts);
     }
 
     void on_ack(const cca_ack& ack) final {
+        if constexpr (requires { core_.weigh(host.waiting_pkts); }) core_.weigh(host.waiting_pkts);
         core_.on_ack(ack, &window_);
         if (state_ == State::reducing) {
             decide(prr_.window(ack, window_.ssthresh_pkts, host.sent_pkts, host.advanced));
@@ -65,6 +71,10 @@ public:
         window_.cwnd_pkts = std::max(window_.cwnd_pkts >> std::min(timeouts, 31u), least_pkts);
         window_.credit_pkts = 0;
         decide(window_.cwnd_pkts);
+    }
+
+    void on_end() final {
+        if constexpr (requires { core_.end(); }) core_.end();
     }
 
     void on_unused(std::uint32_t used_pkts) final {

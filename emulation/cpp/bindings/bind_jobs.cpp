@@ -96,22 +96,25 @@ void bind_jobs(nb::module_& m) {
             "__init__",
             [](FlowJob* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table,
                std::uint8_t delay_class, double start_s, std::optional<double> stop_s,
-               std::vector<Transfer> transfers, std::uint32_t client, const ReceiverConfig& receiver) {
+               std::vector<Transfer> transfers, std::uint32_t client, const ReceiverConfig& receiver,
+               std::optional<std::uint32_t> after) {
                 new (self) FlowJob{std::move(cca), std::move(params), std::move(table), delay_class, start_s,
-                                   stop_s, std::move(transfers), client, receiver};
+                                   stop_s, std::move(transfers), client, receiver, after};
             },
             "cca"_a, "params"_a, "table"_a.none() = nb::none(), "delay_class"_a = 0, "start_s"_a = 0.0,
             "stop_s"_a.none() = nb::none(), "transfers"_a = std::vector<Transfer>{}, "client"_a = 0u,
-            "receiver"_a = ReceiverConfig{},
-            "transfers: none is data without end. client: whose buckets it draws from, numbered from 0.");
+            "receiver"_a = ReceiverConfig{}, "after"_a.none() = nb::none(),
+            "transfers: none is data without end. client: whose buckets it draws from and whose limiter R-TCP knows, "
+            "numbered from 0. after: start_s counts from the end of that flow, one before this.");
     nb::class_<Job>(m, "Job", "One run.")
         .def(
             "__init__",
             [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
                std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
-               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit) {
+               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit, double keep_s) {
                 new (self) Job{};
                 self->flows = std::move(flows);
+                self->keep_s = keep_s;
                 SimulationConfig& c = self->config;
                 c.link = std::move(link);
                 c.before = std::move(before);
@@ -128,7 +131,9 @@ void bind_jobs(nb::module_& m) {
             },
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
             "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
-            "audit: check at every event that all adds up; RuntimeError says what does not.");
+            "keep_s"_a = 0.0,
+            "audit: check at every event that all adds up; RuntimeError says what does not. keep_s: what R-TCP knows "
+            "of a client outlives its connections by so much.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
     m.def("grid", &grid, "jobs"_a, "params"_a, "threads"_a, "progress"_a.none() = nb::none(),

@@ -33,7 +33,17 @@ std::shared_ptr<RateSteps> make_steps(const std::vector<std::pair<double, double
 }
 
 PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow) {
-    return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow};
+    return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow, {}};
+}
+
+// changes: (at_s, bytes_per_s).
+PolicerConfig make_changing(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
+                            const std::vector<std::pair<double, double>>& changes) {
+    PolicerConfig config = make_policer(rate_bytes_per_s, bucket_bytes, per_flow);
+    for (const auto& [at_s, to_bytes_per_s] : changes)
+        config.changes.push_back(
+            {Instant{} + Duration::from_s(at_s), static_cast<std::uint64_t>(std::llround(to_bytes_per_s))});
+    return config;
 }
 
 void bind_links(nb::module_& m) {
@@ -63,7 +73,8 @@ void bind_path(nb::module_& m);
 void bind_path(nb::module_& m) {
     bind_links(m);
     nb::class_<PolicerConfig>(m, "Policer", "A token bucket that drops what does not conform.")
-        .def(nb::new_(&make_policer), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a);
+        .def(nb::new_(&make_changing), "rate_bytes_per_s"_a, "bucket_bytes"_a, "per_flow"_a,
+             "changes"_a = std::vector<std::pair<double, double>>{}, "changes: (at_s, bytes_per_s), ascending.");
     nb::class_<ShaperConfig>(m, "Shaper", "A token bucket that queues what does not conform.")
         .def(nb::new_([](double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow, std::uint64_t queue_bytes) {
                  return ShaperConfig{make_policer(rate_bytes_per_s, bucket_bytes, per_flow), queue_bytes};

@@ -23,6 +23,12 @@ public:
             throw std::invalid_argument("bucket: expected a rate of 1 to 1.25e10 bytes/s and less than 2^32 bytes");
     }
 
+    // From `at` on it fills at another rate. at: as now of take().
+    void set_rate(Instant at, std::uint64_t rate_bytes_per_s) {
+        refill(at);
+        rate_bytes_per_s_ = rate_bytes_per_s;
+    }
+
     // Takes the bytes if they are there. now: never before that of an earlier call.
     bool take(Instant now, std::uint32_t bytes) {
         refill(now);

@@ -39,7 +39,8 @@ std::uint32_t mix(std::uint32_t hash) {
 
 }  // namespace
 
-std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash) {
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash,
+                                          const std::shared_ptr<RtcpClients>& clients) {
     if (flow.cca == "fixed") {
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
         return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
@@ -58,21 +59,28 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     if (flow.cca == "bbr3")
         return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
     if (flow.cca == "rtcp_cubic")
-        return std::make_unique<RtcpCubicAlgorithm>(RtcpCubicCore(params_of<rtcp_params>(flow.cca, flow.params)));
+        return std::make_unique<RtcpCubicAlgorithm>(
+            RtcpCubicCore(params_of<rtcp_params>(flow.cca, flow.params), {clients, flow.client}));
     if (flow.cca == "rtcp_bbr")
-        return std::make_unique<RtcpBbr1Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash));
+        return std::make_unique<RtcpBbr1Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash),
+                                                   RtcpClient{clients, flow.client});
     if (flow.cca == "rtcp_bbr3")
-        return std::make_unique<RtcpBbr3Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash));
+        return std::make_unique<RtcpBbr3Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash),
+                                                   RtcpClient{clients, flow.client});
     throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);
 }
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
     std::vector<FlowConfig> flows;
     auto hash = static_cast<std::uint32_t>(job.config.seed);
-    for (const FlowJob& flow : job.flows)
-        flows.push_back({make_algorithm(flow, hash++), Instant{} + Duration::from_s(flow.start_s),
+    const auto clients = std::make_shared<RtcpClients>(job.flows.size(), Duration::from_s(job.keep_s));
+    for (std::uint32_t id = 0; id < job.flows.size(); ++id) {
+        const FlowJob& flow = job.flows[id];
+        if (flow.after && *flow.after >= id) throw std::invalid_argument("after: expected a flow before this one");
+        flows.push_back({make_algorithm(flow, hash++, clients), Instant{} + Duration::from_s(flow.start_s),
                          flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
-                         flow.client, flow.receiver});
+                         flow.client, flow.receiver, flow.after});
+    }
     return run_simulation(job.config, std::move(flows), &cancel);
 }
 

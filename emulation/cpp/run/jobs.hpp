@@ -25,18 +25,23 @@ struct FlowJob {
     std::vector<Transfer> transfers;
     std::uint32_t client = 0;
     ReceiverConfig receiver;
+    std::optional<std::uint32_t> after;  // start_s counts from the end of that flow, one before this
 };
 
 struct Job {
     SimulationConfig config;
     std::vector<FlowJob> flows;
+    double keep_s = 0;  // what R-TCP knows of a client outlives its connections by so much
 };
+
+class RtcpClients;
 
 // The CCA_ID_ of an algorithm of the core.
 std::uint32_t id_of(const std::string& cca);
 
-// hash: whatever tells one flow from another.
-std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash);
+// hash: whatever tells one flow from another. clients: of the run; none: no flow shares what it knows.
+std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash,
+                                          const std::shared_ptr<RtcpClients>& clients = nullptr);
 
 SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel);
 

@@ -139,7 +139,14 @@ protected:
         report->mss_bytes = kMssBytes;
         report->cwnd_limited = usage_.is_limited(report->cwnd_pkts, algorithm_->is_in_slow_start());
         algorithm_->host.advanced = advanced;
+        algorithm_->host.waiting_pkts = waiting_pkts();
         algorithm_->on_ack(*report);
+    }
+
+    // What there is still to be acknowledged; nothing new is sent any more behind stop().
+    std::uint32_t waiting_pkts() const {
+        if (!running_) return board_.next() - board_.una();
+        return size_pkts_ == kNoNumber ? kNoNumber : size_pkts_ - board_.una();
     }
 
     // --- losses -----------------------------------------------------------------

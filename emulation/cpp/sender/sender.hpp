@@ -68,6 +68,9 @@ public:
 
     void stop() { running_ = false; }
 
+    // All that the application will ever have is acknowledged.
+    void end() { algorithm_->on_end(); }
+
     // Whether there is something to wait for or to send: a timer has to be set.
     bool is_busy() const { return board_.has_outstanding() || may_send_new(); }
 

@@ -107,7 +107,7 @@ FlowResult Accounts::result_of(Flow& flow) const {
     r.goodput_pkts = flow.receiver.in_order() - flow.goodput_base;
     r.sender = counters - flow.sender_base;
     r.all_sent_pkts = counters.sent;
-    r.transfers = flow.application.results();
+    if (flow.started) r.transfers = flow.application.results();
     r.turns = flow.sender.algorithm().turns();
     r.limits = flow.sender.algorithm().limits();
     r.rtt_hist.assign(flow.rtt_hist->counts().begin(), flow.rtt_hist->counts().end());

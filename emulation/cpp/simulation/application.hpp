@@ -46,6 +46,11 @@ public:
         return offered_pkts_;
     }
 
+    // The first transfer begins later than it was taken for: with its connection.
+    void starts(Instant now) {
+        if (!results_.empty()) results_.back().start_s = now.s();
+    }
+
     bool is_busy() const { return busy_; }
     bool is_over() const { return !transfers_.empty() && entry_ == transfers_.size(); }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "algorithms/algorithm.hpp"
@@ -26,7 +27,8 @@ struct alignas(kLineBytes) Flow {
           receiver(config.receiver),
           random(sim.seed, id),
           start(config.start),
-          stop(config.stop) {
+          stop(config.stop),
+          after(config.after) {
         sender.offer_window(receiver.window_pkts());
     }
 
@@ -36,6 +38,7 @@ struct alignas(kLineBytes) Flow {
     FlowResult result;
     Random random;
     Instant start, stop;
+    std::optional<std::uint32_t> after;
     bool started = false;
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;

@@ -59,7 +59,7 @@ public:
         flows_.reserve(flows.size());
         for (std::uint32_t id = 0; id < flows.size(); ++id) {
             flows_.emplace_back(id, std::move(flows[id]), config);
-            heap_.move(source(id, kLife), flows_.back().start);
+            if (!flows_.back().after) heap_.move(source(id, kLife), flows_.back().start);
         }
         if (config.sample_every.ns > 0) heap_.move(kSampler, Instant{} + config.sample_every);
     }
@@ -119,6 +119,7 @@ private:
         heap_.move(source(id, kLife), flow.started && now >= flow.stop ? Instant::never() : flow.stop);
         if (!flow.started) {
             flow.started = true;
+            flow.application.starts(now);
             flow.sender.start(now, config_.rtt + wait_of_probe(now), send);
         } else if (now >= flow.stop) {
             flow.sender.stop();
@@ -131,12 +132,20 @@ private:
     [[gnu::noinline, gnu::cold]] void finish_transfer(Instant now, std::uint32_t id, Flow& flow) {
         if (!flow.application.is_busy()) return;
         const Instant next = flow.application.complete(now);
-        if (flow.application.is_over()) flow.result.complete_s = now.s();
+        if (flow.application.is_over()) end(now, id, flow);
         if (now >= flow.stop || next >= flow.stop) return;
         if (next > now)
             heap_.move(source(id, kLife), next);
         else
             flow.sender.supply(now, flow.application.begin(now), [&](const Packet& p) { enqueue(now, p); });
+    }
+
+    // A connection ends; those that wait for it begin.
+    void end(Instant now, std::uint32_t id, Flow& flow) {
+        flow.result.complete_s = now.s();
+        flow.sender.end();
+        for (std::uint32_t later = id + 1; later < flows_.size(); ++later)
+            if (flows_[later].after == id) heap_.move(source(later, kLife), now + (flows_[later].start - Instant{}));
     }
 
     Duration wait_of_probe(Instant now) const {

@@ -20,6 +20,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
@@ -35,11 +36,12 @@ namespace ccatune {
 
 struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
-    Instant start{};
+    Instant start{};                  // behind the end of the flow `after`, where there is one
     Instant stop = Instant::never();
     std::vector<Transfer> transfers;  // none: data without end
     std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
     ReceiverConfig receiver;
+    std::optional<std::uint32_t> after;  // starts behind the end of that flow, one before this
 };
 
 struct SimulationConfig {

@@ -6,7 +6,7 @@
 #ifndef TESTS_RTCP_LIMITER_H
 #define TESTS_RTCP_LIMITER_H
 
-#include "rtcp_cap.h"
+#include "rtcp_flows.h"
 
 #include "check.h"
 

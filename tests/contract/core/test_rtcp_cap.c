@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* rtcp_cap.h: caps, probes, lifting, and flows that share a client. */
+/* rtcp_cap.h: caps, probes, lifting. */
 #include "rtcp_limiter.h"
 
 static struct limited l;
@@ -91,7 +91,7 @@ static void test_tokens_beyond_a_bdp_lift_the_cap(void)
 	l.c.lack_bytes -= 20;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
 	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
-	f.inflight_pkts = 18;
+	l.c.inflight_pkts = 18;
 	CHECK(rtcp_cap_pkts(&f, &l.c, &l.p) != RTCP_NO_CAP_PKTS);
 }
 
@@ -247,56 +247,6 @@ static void test_srtt_is_smoothed(void)
 	CHECK_EQ(f.srtt_us, 110 * MS);
 }
 
-/* --- several flows of a client: section 4.4, equation 22 ------------------------------------- */
-
-static void test_flows_share_the_rate(void)
-{
-	struct rtcp_flow other;
-
-	open_capped(100 * MS);
-	other = f;
-	rtcp_flow_starts(&f, &l.c, l.ack.now_us);
-	rtcp_flow_starts(&other, &l.c, l.ack.now_us);
-	CHECK_EQ(l.c.flows, 2);
-	rtcp_flow_weigh(&f, &l.c, 25000);
-	CHECK_EQ(l.c.sharing, 1);
-	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 250000);
-	/* With another one a share is 12,500 bytes. */
-	rtcp_flow_weigh(&other, &l.c, 12490);
-	CHECK_EQ(l.c.sharing, 1);
-	rtcp_flow_weigh(&other, &l.c, 12500);
-	rtcp_flow_weigh(&other, &l.c, 12500);
-	CHECK_EQ(l.c.sharing, 2);
-	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 125000);
-	rtcp_flow_rests(&other, &l.c);
-	rtcp_flow_rests(&other, &l.c);
-	CHECK_EQ(l.c.sharing, 1);
-	CHECK_EQ(l.c.flows, 1);
-	rtcp_flow_weigh(&other, &l.c, 1000000);
-	CHECK_EQ(l.c.sharing, 1);
-}
-
-/* The first of a client's flows to have data begins a transfer, the second joins it. */
-static void test_a_transfer_begins_with_the_first_flow(void)
-{
-	struct cca_event ev = { CCA_TRANSFER_STARTED, SECOND, 0, 10, MSS };
-	struct rtcp_flow other;
-
-	open_capped(100 * MS);
-	other = f;
-	ev.now_us = l.ack.now_us;
-	rtcp_on_event(&f, &l.c, &l.p, &ev);
-	flow_ack(100 * MS, 17, 0);
-	CHECK_EQ(l.c.acked_bytes, 17 * MSS);
-	ev.now_us = l.ack.now_us;
-	rtcp_on_event(&other, &l.c, &l.p, &ev);
-	CHECK_EQ(l.c.acked_bytes, 17 * MSS);
-	rtcp_flow_rests(&f, &l.c);
-	ev.kind = CCA_IDLE_RESTART;
-	rtcp_on_event(&other, &l.c, &l.p, &ev);
-	CHECK_EQ(l.c.acked_bytes, 0);
-}
-
 /* What the timeout took for lost: in flight before, less what still is. */
 static void test_events_reach_the_detector(void)
 {
@@ -332,8 +282,6 @@ int main(void)
 	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
 	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
 	RUN(test_srtt_is_smoothed);
-	RUN(test_flows_share_the_rate);
-	RUN(test_a_transfer_begins_with_the_first_flow);
 	RUN(test_events_reach_the_detector);
 	return check_report();
 }

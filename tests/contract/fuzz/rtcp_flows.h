@@ -27,7 +27,7 @@ struct rtcp_flows {
 
 static void rtcp_check_client(const struct rtcp_client *c)
 {
-	PROPERTY(c->kind <= RTCP_CLEARED);
+	PROPERTY(c->kind <= RTCP_SPLIT);
 	PROPERTY(c->flows <= 3 && c->sharing <= 3);
 	PROPERTY(c->fit.count <= RTCP_MAX_CANDIDATES && (!c->fit.count || c->fit.best < c->fit.count));
 	PROPERTY(c->acked_bytes < RTCP_MAX_BYTES && c->min_rtt_us <= CCA_MAX_RTT_US);
@@ -47,6 +47,8 @@ static void rtcp_check(const struct rtcp_flows *r)
 		PROPERTY(d[i]->pacing_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
 	}
 	rtcp_check_client(&a->client);
+	PROPERTY(a->client.inflight_pkts == a->cubic.flow.inflight_pkts + a->bbr1.flow.inflight_pkts +
+					    a->bbr3.flow.inflight_pkts);
 	PROPERTY(a->cubic.flow.phase <= RTCP_LIFTED && a->window.cwnd_pkts <= CCA_MAX_PKTS);
 	PROPERTY(!memcmp(&a->window, &b->window, sizeof(a->window)));
 	PROPERTY(!memcmp(&a->client, &b->client, sizeof(a->client)));

@@ -11,8 +11,20 @@ import pytest
 from pydantic import ValidationError
 
 from emulation import EmulationError, TraceError
-from emulation.path import GilbertElliott, Policer
-from emulation.rtcp import Part, Results, RtcpSettings, files_table, judge, load_settings, map_table, parts_of, run_part
+from emulation.path import GilbertElliott, Policer, SteppedPolicer
+from emulation.rtcp import (
+    Part,
+    Results,
+    RtcpSettings,
+    concurrent_table,
+    files_table,
+    judge,
+    load_settings,
+    map_table,
+    parts_of,
+    run_part,
+    second_table,
+)
 from emulation.rtcp.campaign import COLUMNS, DETECTORS, PAIRS, scenarios_of
 from emulation.rtcp.links import recordings_for
 from emulation.rtcp.plot import draw
@@ -21,6 +33,7 @@ from emulation.traces import Recording, Trace
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 SMALL = {"seeds": 5, "runs": 4, "sizes_bytes": (500_000, 1_000_000, 4_000_000), "download_s": 8}
+CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6  # 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms
 SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
 
 
@@ -57,8 +70,14 @@ def test_the_configuration_holds_what_the_issue_names() -> None:
         ({"sizes_bytes": [2_000_000, 1_000_000]}, "expected sizes_bytes ascending"),
         (
             {"patterns": {"pages": {"limited": "op9", "transfers": [{"size_bytes": 9}]}}},
-            r"among op1, op2, op3, got op9",
+            r"patterns.pages.limited among op1, op2, op3, got op9",
         ),
+        ({"second": {"limited": "op4", "idle_s": 5}}, "second.limited among op1, op2, op3, got op4"),
+        (
+            {"concurrent": {"two": {"limited": "op9", "flows": [{"transfers": [{"size_bytes": 9}]}] * 2}}},
+            r"concurrent.two.limited among op1, op2, op3, got op9",
+        ),
+        ({"concurrent": {"two": {"limited": "op1", "flows": [{"transfers": [{"size_bytes": 9}]}]}}}, "at least 2"),
         ({"limited": {}}, "at least 1 item"),
         ({"unknown": 1}, "Extra inputs"),
     ],
@@ -71,7 +90,7 @@ def test_settings_out_of_range_are_refused(changes: dict[str, object], message: 
 def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = CONFIG.read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
-    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, patterns, got 1"):
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, lifted, got 1"):
         load_settings(tmp_path / "odd.yaml")
     (tmp_path / "deep.yaml").write_text(text.replace("to_bad", "to_worse"), encoding="utf-8")
     with pytest.raises(EmulationError, match=r"deep\.yaml: burst\.to_bad: expected it, got nothing"):
@@ -97,7 +116,7 @@ def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
-    assert len(names) == 126 + 2 * 7 + 64 + 6
+    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS
     assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
 
 
@@ -109,6 +128,26 @@ def test_a_limited_flow_meets_its_operators_policer_first() -> None:
         assert all(isinstance(scenario.link.before[0], Policer) for scenario in scenarios)
     downloads = scenarios_of(settings(), Part("detection", "op1", "rtcp_bbr", "limited"))
     assert [scenario.link.rate_mbps for scenario in downloads] == [50, 20, 100, 50]
+
+
+def test_a_second_connection_follows_the_first_and_may_know_nothing_of_it() -> None:
+    known, apart = (scenarios_of(settings(), Part("second", "op1", "rtcp_bbr", value))[1]
+                    for value in ("4000000", "4000000-apart"))  # fmt: skip
+    assert [(flow.size_bytes, flow.after, flow.start_s) for flow in known.flows] == [
+        (4_000_000, None, 0), (4_000_000, 0, 5),
+    ]  # fmt: skip
+    assert (known.client_keep_s, apart.client_keep_s) == (600, 0)
+    assert known.flows == apart.flows
+
+
+def test_concurrent_connections_are_of_one_client_and_a_limit_is_lifted_while_data_flow() -> None:
+    scenario = scenarios_of(settings(), Part("concurrent", "shorts", "rtcp_cubic", "objects"))[0]
+    assert {flow.client for flow in scenario.flows} == {"client"}
+    assert [len(flow.transfers) for flow in scenario.flows] == [1, 1, 1]
+    assert scenario.link.rtt_ms == 21
+    lift = scenarios_of(settings(), Part("lifted", "limit", "bbr", "2"))[0]
+    assert isinstance(lift.link.before[0], SteppedPolicer)
+    assert (lift.link.loss, lift.warmup_s, lift.duration_s) == (0.02, 20, 30)
 
 
 def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers() -> None:
@@ -154,6 +193,10 @@ def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_p
         sent_again = [results.column(Part("files", "op1", cca, "4000000"), "retransmission_rate").mean()
                       for cca in (plain, capped)]  # fmt: skip
         assert sent_again[1] < sent_again[0]
+    assert rows["6.1-10"]["agrees"]
+    assert rows["6.1-11"]["agrees"]
+    assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
+    assert concurrent_table(results)[0] == "| algorithm | parallel | joined | videos | shorts |"
     draw(results, path=tmp_path / "rtcp.png")
     assert (tmp_path / "rtcp.png").stat().st_size > 10_000
     head, rule, *lines = files_table(results)

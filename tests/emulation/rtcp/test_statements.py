@@ -10,6 +10,7 @@ import pytest
 from emulation.figures import share
 from emulation.rtcp import STATEMENTS, Part, Results, judge, load_settings, parts_of
 from emulation.rtcp.campaign import COLUMNS
+from emulation.rtcp.clients import APART
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 SETTINGS = load_settings(CONFIG).model_copy(update={"seeds": 5, "runs": 1000})
@@ -35,6 +36,15 @@ def row(part: Part) -> dict[str, float]:
         name = part.place if part.kind == "detection" else SETTINGS.patterns[part.place].limited
         cells["bucket_bytes"] = SETTINGS.limited[name].bucket_bytes * 1.05
         cells["rate_mbps"] = SETTINGS.limited[name].rate_mbps * 1.004
+    elif part.kind == "second":
+        known = part.cca in LEFT and not part.value.endswith(APART)
+        cells["retransmission_rate"] = 0.0 if part.value.startswith("500000") else 0.02 if known else 0.2
+    elif part.kind == "concurrent":
+        limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
+        cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
+        cells["bucket_bytes"], cells["rate_mbps"] = limited.bucket_bytes, limited.rate_mbps * 0.99
+    elif part.kind == "lifted":
+        cells["speed_mbps"], cells["regained_s"] = 35.0, 1.5
     elif part.kind == "map":
         cells["bucket_bytes"], cells["rate_mbps"] = float(part.place), float(part.value)
     return cells
@@ -91,11 +101,26 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("map-260000-rtcp-bbr-6 limited", 0.0, "L-1"),
         ("patterns-pages-rtcp-bbr-objects limited", 0.0, "6.2-1"),
         ("patterns-chunks-rtcp-cubic-objects rate_mbps", 2.3, "6.2-1"),
+        ("second-op1-rtcp-cubic-500000 retransmission_rate", 0.01, "6.1-11"),
+        ("second-op1-rtcp-bbr-4000000 goodput_mbps", 0.9, "issue-2"),
+        ("concurrent-videos-rtcp-bbr-objects limited", 0.0, "5.4-1"),
+        ("concurrent-shorts-rtcp-bbr3-objects rate_mbps", 1.2, "5.4-1"),
+        ("concurrent-joined-rtcp-cubic-objects retransmission_rate", 0.11, "6.3-1"),
+        ("lifted-limit-rtcp-bbr-2 speed_mbps", 20.0, "H-1"),
+        ("lifted-limit-rtcp-bbr-0 regained_s", 3.5, "H-2"),
     ],
 )
 def test_each_statement_differs_where_its_figure_does(change: str, value: float, differing: str) -> None:
     found = outcomes(made(**{change: value}))
     assert not found[differing]
+
+
+def test_a_second_connection_is_judged_by_its_best_cell() -> None:
+    worse = {f"second-op1-{cca}-{size} retransmission_rate": 0.1
+             for cca in ("rtcp-cubic", "rtcp-bbr", "rtcp-bbr3") for size in SETTINGS.sizes_bytes[1:]}  # fmt: skip
+    assert not outcomes(made(**worse))["6.1-10"]
+    del worse["second-op1-rtcp-bbr-4000000 retransmission_rate"]
+    assert outcomes(made(**worse))["6.1-10"]
 
 
 def test_what_is_outside_the_map_and_behind_other_operators_is_shown_and_not_judged() -> None:
@@ -116,6 +141,7 @@ def test_statements_on_what_was_not_run_are_left_out() -> None:
     whole = made()
     files = Results(SETTINGS, {part: columns for part, columns in whole.parts.items() if part.kind == "files"})
     assert {row["statement"][:3] for row in judge(files)} == {"4.1", "tal", "6.1"}
+    assert {row["statement"] for row in judge(files)}.isdisjoint({"6.1-10", "6.1-11"})
 
 
 def test_a_share_has_wilsons_interval() -> None:

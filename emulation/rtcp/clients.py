@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Runs of R-TCP with several connections to a client, and with a limit that is lifted.
+
+second       a file, an idle time, and a file of the same size on a connection of its own; what is looked at is the
+             second one. value: the size, "-apart" behind it where nothing is known of the first connection
+concurrent   connections at a time, each with its objects
+lifted       a download behind a policer whose rate rises. value: the random loss, in percent
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emulation.path import Jitter
+from emulation.qos import QoS
+from emulation.rtcp.settings import Lifted, RtcpSettings
+from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
+
+__all__ = ["APART", "concurrent", "lifted", "regained", "second"]
+
+APART = "-apart"
+AFTER_S = 3.0  # behind the lift: from then on the speed is measured, ...
+FOR_S = 10.0  # ... up to this
+WINDOW_S = 0.5
+
+
+def second(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, seed: int) -> Scenario:
+    """Two connections; the second begins idle_s behind the first one's end."""
+    size = int(value.removesuffix(APART))
+    place = settings.limited[settings.second.limited]
+    flow = FlowSpec(cca=cca, size_bytes=size)
+    later = FlowSpec(cca=cca, size_bytes=size, after=0, start_s=settings.second.idle_s)
+    most_s = 2 * (4 * size * 8e-6 / place.rate_mbps + 30) + settings.second.idle_s
+    keep_s = 0.0 if value.endswith(APART) else 600.0
+    return Scenario(link=link, flows=(flow, later), duration_s=most_s, seed=seed, client_keep_s=keep_s)
+
+
+def concurrent(settings: RtcpSettings, link: LinkSpec, cca: Cca, name: str, *, seed: int) -> Scenario:
+    """Connections of that name, with time for all of them."""
+    connections = settings.concurrent[name]
+    flows = tuple(FlowSpec(cca=cca, start_s=flow.start_s, transfers=flow.transfers) for flow in connections.flows)
+    objects = [transfer for flow in connections.flows for transfer in flow.transfers]
+    size = sum(transfer.size_bytes * transfer.count for transfer in objects)
+    idle_s = sum(transfer.gap_s * transfer.count for transfer in objects)
+    start_s = max(flow.start_s for flow in connections.flows)
+    most_s = 4 * size * 8e-6 / settings.limited[connections.limited].rate_mbps + idle_s + start_s + 30
+    return Scenario(link=link, flows=flows, duration_s=most_s, seed=seed)
+
+
+def lifted(settings: RtcpSettings, cca: Cca, value: str, *, seed: int) -> Scenario:
+    """A download without end, measured from the lift on."""
+    lift = settings.lifted
+    link = LinkSpec(
+        rate_mbps=lift.access_mbps,
+        rtt_ms=lift.rtt_ms,
+        buffer_pkts=settings.buffer_pkts,
+        loss=float(value) / 100,
+        before=(lift.policer,),
+        behind=(Jitter(max_ms=settings.jitter_ms),),
+    )
+    flows = (FlowSpec(cca=cca),)
+    end_s = lift.at_s + FOR_S
+    return Scenario(link=link, flows=flows, duration_s=end_s, warmup_s=lift.at_s, window_s=WINDOW_S, seed=seed)
+
+
+def regained(lift: Lifted, qos: QoS) -> dict[str, float | None]:
+    """speed_mbps: throughput from 3 to 10 s behind the lift; regained_s: until half a second has half the new limit."""
+    mbps = qos.windows.delivered_bytes * 8e-6 / WINDOW_S
+    fast = np.flatnonzero(mbps >= lift.to_mbps / 2)
+    return {
+        "speed_mbps": float(mbps[round(AFTER_S / WINDOW_S) :].mean()),
+        "regained_s": float(fast[0] + 1) * WINDOW_S if len(fast) else None,
+    }

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * R-TCP: a table of clients, by address. R-TCP 2026, sections 4.4 (a hash table, an entry a
+ * client, a count of its flows) and 6.1 (SR-TCP: what connection 1 found, connection 2 uses).
+ *
+ *                 rtcp_clients_join()                      rtcp_clients_leave()
+ *   connection ------------------------> connections + 1 -----------------------> - 1
+ *
+ *   connections > 0    the entry stays where it is: flows have its address
+ *   connections = 0    kept for keep_us since its last ACK or event (its age), then as new; while
+ *                      no other client needs its place
+ *   no entry           the host brings a client of the connection's own: the set's places
+ *                      are all in use, or the entry is split (rtcp_flows.h)
+ *
+ * A client is an IPv4 address, or an IPv6 prefix (by default /64: what a subscriber is given).
+ *
+ * Memory is the host's, and bounded by it: 2^n sets of RTCP_WAYS entries, 256 bytes each. An
+ * address has its place in one set; joining looks at that set alone, and takes the place of the
+ * client that has been without connections for longest. Neither lists nor pointers between
+ * entries, no allocation. The hash is seeded by the host, with a number that the world does not
+ * know: who fills a set with addresses of his own costs others of that set their memory.
+ *
+ * Joining and leaving are for the host to lock, as a table; an entry's client then is locked for
+ * itself, so that an ACK touches nothing that clients share.
+ *
+ * CHOICES: CLEARED is for as long as connections last (section 4.4: "for this flow"), and SPLIT for
+ * keep_us from when it was found; then both are looked at anew. keep_us of 0: no connection
+ * knows what an earlier one has found, those at a time share it all the same.
+ */
+#ifndef CCA_RTCP_CLIENTS_H
+#define CCA_RTCP_CLIENTS_H
+
+#include "rtcp_flows.h"
+
+#define RTCP_WAYS 8u
+#define RTCP_MOST_SETS (1u << 24)
+#define RTCP_IPV6_PREFIX_BITS 64u
+#define RTCP_KEEP_US 600000000u		/* 10 minutes */
+
+struct rtcp_key {
+	u64 high, low;		/* IPv6's 128 bits; of IPv4 ::ffff:a.b.c.d */
+};
+
+struct rtcp_entry {
+	struct rtcp_client client;
+	struct rtcp_key key;
+	u32 connections;	/* below 2^32 - 1 */
+	bool used;		/* false: nobody's */
+};
+
+struct rtcp_clients {
+	struct rtcp_entry *entries;	/* RTCP_WAYS times sets */
+	u64 seed;
+	u64 keep_us;
+	u32 sets;		/* a power of two */
+};
+
+RTCP_ASSERT(entry_is_small, sizeof(struct rtcp_entry) <= 256);
+
+/* --- keys --------------------------------------------------------------------------------- */
+
+/* address: in the host's order of bytes, 127.0.0.1 is 0x7f000001. */
+CCA_FN struct rtcp_key rtcp_key_of_ipv4(u32 address)
+{
+	struct rtcp_key key = { 0, 0xffffull << 32 | address };
+
+	return key;
+}
+
+/* address: as on the wire. An IPv4 address within IPv6 is that client, of whatever prefix. */
+CCA_FN struct rtcp_key rtcp_key_of_ipv6(const u8 address[16], u32 prefix_bits)
+{
+	struct rtcp_key key = { 0, 0 };
+	u32 bits = cca_min_u32(prefix_bits, 128), i;
+
+	for (i = 0; i < 8; i++) {
+		key.high = key.high << 8 | address[i];
+		key.low = key.low << 8 | address[8 + i];
+	}
+	if (!key.high && key.low >> 32 == 0xffffu)
+		return key;
+	/* A shift by as many bits as there are is none in C. */
+	if (bits < 64)
+		key.high &= bits ? ~0ull << (64 - bits) : 0;
+	key.low &= bits <= 64 ? 0 : ~0ull << (128 - bits);
+	return key;
+}
+
+CCA_FN bool rtcp_key_is(const struct rtcp_key *a, const struct rtcp_key *b)
+{
+	return a->high == b->high && a->low == b->low;
+}
+
+/* Each bit of 64 changes half of them: the finalizer of MurmurHash3 (Appleby 2011). */
+CCA_FN u64 rtcp_mix(u64 x)
+{
+	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
+	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
+	return x ^ x >> 33;
+}
+
+CCA_FN u32 rtcp_set_of(const struct rtcp_clients *t, const struct rtcp_key *key)
+{
+	u64 hash = rtcp_mix(rtcp_mix(key->high ^ t->seed) ^ key->low ^ (t->seed << 32 | t->seed >> 32));
+
+	return (u32)hash & (t->sets - 1);
+}
+
+/* --- entries ------------------------------------------------------------------------------- */
+
+/* Since its last ACK or event; a clock that stepped back makes it no older. */
+CCA_FN u64 rtcp_entry_age_us(const struct rtcp_entry *e, u64 now_us)
+{
+	return cca_elapsed_us(now_us, e->client.last_us);
+}
+
+/* Whether what it knows is of use to a connection that begins. */
+CCA_FN bool rtcp_entry_is_current(const struct rtcp_clients *t, const struct rtcp_entry *e,
+				  u64 now_us)
+{
+	if (e->connections)
+		return true;
+	return rtcp_entry_age_us(e, now_us) < t->keep_us && e->client.kind != RTCP_CLEARED;
+}
+
+/* The client's own entry, or the place that is the best to give it; none: all are in use. */
+CCA_FN struct rtcp_entry *rtcp_entry_for(const struct rtcp_clients *t, const struct rtcp_key *key,
+					 u64 now_us)
+{
+	struct rtcp_entry *first = t->entries + (u64)rtcp_set_of(t, key) * RTCP_WAYS, *best = 0;
+	u32 i;
+
+	for (i = 0; i < RTCP_WAYS; i++) {
+		struct rtcp_entry *e = first + i;
+
+		if (e->used && rtcp_key_is(&e->key, key))
+			return e;
+		if (e->connections || (best && !best->used))
+			continue;
+		if (!best || !e->used ||
+		    rtcp_entry_age_us(e, now_us) > rtcp_entry_age_us(best, now_us))
+			best = e;
+	}
+	return best;
+}
+
+/* --- entry points --------------------------------------------------------------------------- */
+
+/* False: sets is not a power of two of at most RTCP_MOST_SETS. entries: RTCP_WAYS times sets. */
+CCA_FN bool rtcp_clients_init(struct rtcp_clients *t, struct rtcp_entry *entries, u32 sets,
+			      u64 seed, u64 keep_us)
+{
+	u32 i;
+
+	if (!sets || sets > RTCP_MOST_SETS || (sets & (sets - 1)))
+		return false;
+	t->entries = entries;
+	t->seed = seed;
+	t->keep_us = keep_us;
+	t->sets = sets;
+	for (i = 0; i < sets * RTCP_WAYS; i++) {
+		entries[i].used = false;
+		entries[i].connections = 0;
+	}
+	return true;
+}
+
+/* A connection begins. None: it is to have a client of its own, and does not leave. */
+CCA_FN struct rtcp_entry *rtcp_clients_join(struct rtcp_clients *t, const struct rtcp_key *key,
+					    u64 now_us)
+{
+	struct rtcp_entry *e = rtcp_entry_for(t, key, now_us);
+
+	if (!e || e->connections == 0xffffffffu)
+		return 0;
+	if (!e->used || !rtcp_key_is(&e->key, key) || !rtcp_entry_is_current(t, e, now_us)) {
+		rtcp_client_init(&e->client, now_us);
+		e->key = *key;
+		e->used = true;
+	}
+	if (e->client.kind == RTCP_SPLIT)
+		return 0;
+	e->connections++;
+	return e;
+}
+
+/* It ends, or has moved to a client of its own; behind rtcp_flow_leaves(). */
+CCA_FN void rtcp_clients_leave(struct rtcp_entry *e)
+{
+	if (e->connections)
+		e->connections--;
+}
+
+#endif /* CCA_RTCP_CLIENTS_H */

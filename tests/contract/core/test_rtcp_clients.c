@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/* rtcp_clients.h: a table of clients: keys, places, age. */
+#include "rtcp_clients.h"
+
+#include "check.h"
+
+#define SETS 64u
+#define MINUTE 60000000ull
+
+static struct rtcp_entry entries[SETS * RTCP_WAYS];
+static struct rtcp_clients table;
+
+static void open_table(u32 sets, u64 keep_us)
+{
+	memset(entries, 0xa5, sizeof(entries));
+	CHECK(rtcp_clients_init(&table, entries, sets, 0x1234567890abcdefull, keep_us));
+}
+
+static struct rtcp_entry *join(u32 address, u64 now_us)
+{
+	struct rtcp_key key = rtcp_key_of_ipv4(address);
+
+	return rtcp_clients_join(&table, &key, now_us);
+}
+
+/* --- keys -------------------------------------------------------------------------------- */
+
+static const u8 of_a_prefix[16] = { 0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+
+static const struct prefix_case {
+	u32 bits;
+	u64 high, low;
+} prefixes[] = {
+	{ 0, 0, 0 },
+	{ 1, 0, 0 },
+	{ 3, 0x2000000000000000ull, 0 },
+	{ 32, 0x20010db800000000ull, 0 },
+	{ 56, 0x20010db801020300ull, 0 },
+	{ 63, 0x20010db801020304ull, 0 },
+	{ 64, 0x20010db801020304ull, 0 },
+	{ 65, 0x20010db801020304ull, 0 },
+	{ 69, 0x20010db801020304ull, 0x0000000000000000ull },
+	{ 70, 0x20010db801020304ull, 0x0400000000000000ull },
+	{ 127, 0x20010db801020304ull, 0x05060708090a0b0cull },
+	{ 128, 0x20010db801020304ull, 0x05060708090a0b0cull },
+	{ 129, 0x20010db801020304ull, 0x05060708090a0b0cull },
+};
+
+static void test_a_client_is_a_prefix(void)
+{
+	FOR_ROWS(struct prefix_case, prefixes) {
+		struct rtcp_key key = rtcp_key_of_ipv6(of_a_prefix, c->bits);
+
+		CHECK_EQ(key.high, c->high);
+		CHECK_EQ(key.low, c->low);
+	}
+}
+
+static void test_an_ipv4_address_is_one_client_within_ipv6_too(void)
+{
+	const u8 mapped[16] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1 };
+	struct rtcp_key v4 = rtcp_key_of_ipv4(0xc0000201), other = rtcp_key_of_ipv4(0xc0000202);
+	struct rtcp_key v6 = rtcp_key_of_ipv6(mapped, 64);
+
+	CHECK(rtcp_key_is(&v4, &v6));
+	CHECK(!rtcp_key_is(&v4, &other));
+}
+
+/* 4096 addresses in a row, and /64s in a row, over 64 sets: 64 each, 8 the standard deviation. */
+static void test_neighbours_are_spread_over_the_sets(void)
+{
+	u32 i, counts[2][SETS];
+
+	open_table(SETS, MINUTE);
+	memset(counts, 0, sizeof(counts));
+	for (i = 0; i < 4096; i++) {
+		struct rtcp_key v4 = rtcp_key_of_ipv4(0x0a000000 + i);
+		struct rtcp_key v6 = { 0x20010db800000000ull + i, 0 };
+
+		counts[0][rtcp_set_of(&table, &v4)]++;
+		counts[1][rtcp_set_of(&table, &v6)]++;
+	}
+	for (i = 0; i < SETS; i++) {
+		CHECK(counts[0][i] > 24 && counts[0][i] < 104);
+		CHECK(counts[1][i] > 24 && counts[1][i] < 104);
+	}
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+static void test_sets_are_a_power_of_two(void)
+{
+	static const u32 wrong[] = { 0, 3, 65, RTCP_MOST_SETS * 2, 0xffffffffu };
+
+	for (row = 1; row <= 5; row++)
+		CHECK(!rtcp_clients_init(&table, entries, wrong[row - 1], 1, MINUTE));
+	row = 0;
+}
+
+static void test_connections_of_a_client_have_its_entry(void)
+{
+	struct rtcp_entry *a, *b;
+
+	open_table(SETS, 10 * MINUTE);
+	a = join(1, MINUTE);
+	CHECK(a && a->client.kind == RTCP_UNKNOWN);
+	CHECK_EQ(a->client.last_us, MINUTE);
+	a->client.kind = RTCP_LIMITED;
+	b = join(2, MINUTE);
+	CHECK(b && b != a);
+	CHECK(join(1, 2 * MINUTE) == a);
+	CHECK_EQ(a->connections, 2);
+	CHECK_EQ(a->client.kind, RTCP_LIMITED);
+	rtcp_clients_leave(a);
+	rtcp_clients_leave(a);
+	rtcp_clients_leave(a);
+	CHECK_EQ(a->connections, 0);
+}
+
+/* In one set of eight: the ninth has none; then the one that was left longest ago gives way. */
+static void test_the_oldest_without_connections_gives_way(void)
+{
+	struct rtcp_entry *e[RTCP_WAYS];
+	u32 i;
+
+	open_table(1, 1000 * MINUTE);
+	for (i = 0; i < RTCP_WAYS; i++) {
+		e[i] = join(i, MINUTE);
+		CHECK(e[i]);
+		e[i]->client.kind = RTCP_LIMITED;
+		e[i]->client.last_us = (10 - i) * MINUTE;
+	}
+	CHECK(!join(100, 20 * MINUTE));
+	for (i = 2; i < 6; i++)
+		rtcp_clients_leave(e[i]);
+	CHECK(join(100, 20 * MINUTE) == e[5]);
+	CHECK_EQ(e[5]->client.kind, RTCP_UNKNOWN);
+	CHECK(join(101, 20 * MINUTE) == e[4]);
+	/* It finds its own, however old. */
+	CHECK(join(2, 20 * MINUTE) == e[2]);
+	CHECK_EQ(e[2]->client.kind, RTCP_LIMITED);
+	CHECK(join(102, 20 * MINUTE) == e[3]);
+	CHECK(!join(103, 20 * MINUTE));
+}
+
+/* --- age ------------------------------------------------------------------------------------------ */
+
+static const struct age_case {
+	enum rtcp_class kind;
+	u32 connections;	/* that are left */
+	u64 later_us, keep_us;
+	bool known, joins;
+} ages[] = {
+	{ RTCP_LIMITED, 0, 9 * MINUTE, 10 * MINUTE, true, true },
+	{ RTCP_LIMITED, 0, 10 * MINUTE, 10 * MINUTE, false, true },
+	{ RTCP_LIMITED, 0, 0, 0, false, true },
+	{ RTCP_LIMITED, 1, 90 * MINUTE, 10 * MINUTE, true, true },
+	{ RTCP_LIMITED, 1, 0, 0, true, true },
+	/* For as long as there are connections; then it is looked for anew. */
+	{ RTCP_CLEARED, 1, 1, 10 * MINUTE, true, true },
+	{ RTCP_CLEARED, 0, 1, 10 * MINUTE, false, true },
+	/* Split: each connection has a client of its own, until it is forgotten. */
+	{ RTCP_SPLIT, 1, 90 * MINUTE, 10 * MINUTE, true, false },
+	{ RTCP_SPLIT, 0, 9 * MINUTE, 10 * MINUTE, true, false },
+	{ RTCP_SPLIT, 0, 10 * MINUTE, 10 * MINUTE, false, true },
+};
+
+static void test_what_is_known_has_its_time(void)
+{
+	FOR_ROWS(struct age_case, ages) {
+		struct rtcp_entry *e;
+
+		open_table(1, c->keep_us);
+		e = join(7, 100 * MINUTE);
+		e->client.kind = c->kind;
+		e->connections = c->connections;
+		CHECK_EQ(rtcp_entry_age_us(e, 100 * MINUTE + c->later_us), c->later_us);
+		CHECK(join(7, 100 * MINUTE + c->later_us) == (c->joins ? e : 0));
+		CHECK_EQ(e->client.kind, c->known ? c->kind : RTCP_UNKNOWN);
+		CHECK_EQ(e->connections, c->connections + c->joins);
+	}
+}
+
+/* A clock that steps back makes nothing older. */
+static void test_age_is_never_negative(void)
+{
+	open_table(1, MINUTE);
+	rtcp_clients_leave(join(7, 100 * MINUTE));
+	CHECK_EQ(rtcp_entry_age_us(&entries[0], MINUTE), 0);
+}
+
+int main(void)
+{
+	RUN(test_a_client_is_a_prefix);
+	RUN(test_an_ipv4_address_is_one_client_within_ipv6_too);
+	RUN(test_neighbours_are_spread_over_the_sets);
+	RUN(test_sets_are_a_power_of_two);
+	RUN(test_connections_of_a_client_have_its_entry);
+	RUN(test_the_oldest_without_connections_gives_way);
+	RUN(test_what_is_known_has_its_time);
+	RUN(test_age_is_never_negative);
+	return check_report();
+}
