@@ -75,7 +75,10 @@ def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path,
     assert cca == "gr" or report["lowered"] > 3
 
 
-@pytest.mark.parametrize(("cca", "kind"), [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)])
+@pytest.mark.parametrize(
+    ("cca", "kind"),
+    [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)],
+)
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)
     assert replay_bytes(workshop, data, tmp_path)["differing"] == 1
