@@ -16,7 +16,7 @@ from emulation.qos import QoS
 from emulation.rtcp.settings import Lifted, RtcpSettings
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 
-__all__ = ["APART", "concurrent", "lifted", "regained", "second"]
+__all__ = ["APART", "FOR_S", "concurrent", "lifted", "regained", "second"]
 
 APART = "-apart"
 AFTER_S = 3.0  # behind the lift: from then on the speed is measured, ...

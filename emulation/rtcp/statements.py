@@ -21,7 +21,7 @@ import numpy as np
 
 from emulation.figures import LEAST_SEEDS, Figure, below, quotients, share, within
 from emulation.rtcp.campaign import PAIRS, WIRE, Kind, Part, Results, Values
-from emulation.rtcp.clients import APART
+from emulation.rtcp.clients import APART, FOR_S
 from emulation.scenario import Cca
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
@@ -345,9 +345,19 @@ def lifted_speed(results: Results) -> list[Figure]:
     ]  # fmt: skip
 
 
+def regained_s(results: Results, cca: Cca, loss: float) -> Values:
+    """Seconds, one a seed; a run that does not get there in the time that is looked at counts with all of it."""
+    return np.nan_to_num(lifted(results, cca, loss, "regained_s"), nan=FOR_S)
+
+
 def lifted_in_time(results: Results) -> list[Figure]:
-    return [within(f"R-TCP-BBRv1 {100 * loss:g} % loss", lifted(results, "rtcp_bbr", loss, "regained_s"),
-                   most=MOST_REGAINED_S, unit="s") for loss in results.settings.lifted.losses]  # fmt: skip
+    """R-TCP-BBRv1, and beside it the unmodified version, of which nothing is asked."""
+    figures = []
+    for loss in results.settings.lifted.losses:
+        values = regained_s(results, "rtcp_bbr", loss)
+        figures.append(within(f"R-TCP-BBRv1 {100 * loss:g} % loss", values, most=MOST_REGAINED_S, unit="s"))
+        figures.append(within("BBRv1", regained_s(results, "bbr", loss), unit="s"))
+    return figures
 
 
 STATEMENTS: tuple[Statement, ...] = (
@@ -387,7 +397,7 @@ STATEMENTS: tuple[Statement, ...] = (
     Statement("6.2-1", "patterns", "Found with several objects on a connection, R close (2 % in the X app)",
               "all runs, <= 5 %", patterns),
     Statement("6.1-10", "second", "A second connection, with what the first has found, resends less by up to 88 %",
-              ">= 80 % of the best size and algorithm; of the others none is asked", second_cells),
+              ">= 80 %, the best of them", second_cells),
     Statement("6.1-11", "second", "and nothing of a file that the bucket holds", "< 0.05 %", second_within_the_bucket),
     Statement("issue-2", "second", "at a goodput within 5 % of the unmodified version's; the worst size of each",
               ">= 95 %", second_goodput),
@@ -397,7 +407,8 @@ STATEMENTS: tuple[Statement, ...] = (
               "> 0 %", concurrent_reduction),
     Statement("H-1", "lifted", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
               ">= 80 % of it", lifted_speed),
-    Statement("H-2", "lifted", "Half of the new limit is reached within 3 s", "<= 3 s", lifted_in_time),
+    Statement("H-2", "lifted", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s",
+              lifted_in_time),
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, first_fault, load_scenario
-from emulation.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep
+from emulation.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep, SteppedPolicer
 from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace
 from emulation.traces.synthetic import fit, make
@@ -194,6 +194,39 @@ def test_application_is_a_size_or_transfers() -> None:
         FlowSpec(transfers=(Transfer(size_bytes=1, count=1_000_000), Transfer(size_bytes=1)))
     with pytest.raises(ValidationError, match="less than 2"):
         FlowSpec(transfers=(Transfer(size_bytes=1448 * 2**20, count=2**12),))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[{size_bytes: 9}, {after: 1}]",
+            r"expected flows\.1\.after of a flow before it \(flows count from 0\), got 1",
+        ),
+        ("[{after: 0}]", r"expected flows\.0\.after of a flow before it"),
+        ("[{}, {after: 0}]", r"expected flows\.0 with size_bytes or transfers, which flows\.1 waits for, got data"),
+        ("[{size_bytes: 9}, {after: 0, stop_s: 5}]", r"flows\.1: expected no stop_s beside after"),
+        ("[{size_bytes: 9}, {after: -1}]", r"flows\.1\.after: expected greater than or equal to 0, got -1"),
+    ],
+)
+def test_a_flow_waits_for_one_before_it_that_ends(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 20}\nflows: " + text + "\n")
+    with pytest.raises(EmulationError, match=message):
+        load_scenario(file)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ([(1, 5)], "expected steps at 0 and then ascending"),
+        ([(0, 5), (3, 0)], r"expected steps to a rate_mbps of at least 0\.001 each"),
+        ([], "at least 1 item"),
+    ],
+)
+def test_a_stepped_policer_has_tokens_at_all_times(steps: list[tuple[float, float]], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SteppedPolicer(steps=tuple(RateStep(at_s=at_s, rate_mbps=rate) for at_s, rate in steps), bucket_bytes=15_000)
 
 
 def test_traces_of_elements_count_from_the_file(tmp_path: Path) -> None:

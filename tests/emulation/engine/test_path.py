@@ -30,6 +30,7 @@ from emulation import (
     Reorder,
     Scenario,
     Shaper,
+    SteppedPolicer,
     Transfer,
     simulate,
     simulate_many,
@@ -95,6 +96,19 @@ def test_bucket_is_full_again_after_its_size_over_its_rate() -> None:
         link = LinkSpec(rate_mbps=1000, rtt_ms=5000, before=(Policer(rate_mbps=1, bucket_bytes=15_000),))
         qos = run(fixed(20), fixed(20, start_s=gap_s), link=link, duration_s=gap_s + 0.5)
         assert element(qos, "policer").passed == passed
+
+
+def test_a_policers_rate_changes_at_its_steps_and_its_tokens_stay() -> None:
+    # 15000 bytes at first, 125 a ms up to 120 ms and 500 from then on: 10 + 10 + 40 packets up to 240 ms.
+    steps = (RateStep(at_s=0, rate_mbps=1), RateStep(at_s=0.12, rate_mbps=4))
+    link = LinkSpec(rate_mbps=12, rtt_ms=2000, before=(SteppedPolicer(steps=steps, bucket_bytes=15_000),))
+    paced = run(fixed(400, pacing_bytes_per_s=1_448_000), link=link, duration_s=0.2405)
+    assert element(paced, "stepped_policer").passed == 60
+    # Nothing is sent between 0 and 110 or 120 ms, nor at the step: 10 and 9 packets' tokens came at the rate before.
+    wide = link.model_copy(update={"rate_mbps": 1000.0, "rtt_ms": 5000.0})
+    for gap_s, passed in ((0.1199, 19), (0.1201, 20)):
+        qos = run(fixed(20), fixed(20, start_s=gap_s), link=wide, duration_s=gap_s + 0.001)
+        assert element(qos, "stepped_policer").passed == passed
 
 
 def test_flows_of_a_client_share_a_bucket_and_others_have_their_own() -> None:
@@ -329,6 +343,22 @@ def test_transfers_follow_each_other_behind_their_gaps() -> None:
     assert transfers[0].goodput_mbps == pytest.approx(14_480 * 8e-6 / took_s)
 
 
+def test_a_connection_starts_behind_the_end_of_another() -> None:
+    """Its gap counts from the other's last ACK; one that waits for what never ends has no transfer."""
+    first = fixed(10, transfers=(Transfer(size_bytes=14_480, gap_s=0.5, count=2),), start_s=0.2)
+    second = fixed(10, size_bytes=14_480, after=0, start_s=0.25)
+    third = fixed(10, size_bytes=14_480, after=1)
+    flows = run(first, second, third, duration_s=5).flows
+    took_s = 0.1 + 10 * 0.0006
+    ends_s = 0.2 + 2 * took_s + 0.5
+    assert flows[0].complete_s == pytest.approx(ends_s)
+    assert flows[1].transfers[0].start_s == pytest.approx(ends_s + 0.25)
+    assert flows[1].complete_s == pytest.approx(ends_s + 0.25 + took_s)
+    assert flows[2].transfers[0].start_s == pytest.approx(ends_s + 0.25 + took_s)
+    cut = run(first, second, third, duration_s=0.9).flows
+    assert [flow.transfers for flow in cut[1:]] == [(), ()]
+
+
 def test_transfers_without_gaps_are_one_after_the_other_on_one_connection() -> None:
     qos = run(fixed(10, transfers=(Transfer(size_bytes=14_480, count=50),)), duration_s=20)
     assert qos.flows[0].complete_s == pytest.approx(50 * 0.106)
@@ -372,6 +402,13 @@ ELEMENTS: st.SearchStrategy[PathElement] = st.one_of(
         bucket_bytes=st.integers(1500, 10**5),
         queue_bytes=st.integers(1500, 10**6),
         per=st.sampled_from(["client", "flow"]),
+    ),
+    st.builds(
+        SteppedPolicer,
+        steps=st.lists(st.floats(0.1, 50), min_size=1, max_size=4).map(
+            lambda rates: tuple(RateStep(at_s=0.7 * k, rate_mbps=rate) for k, rate in enumerate(rates))
+        ),
+        bucket_bytes=st.integers(1500, 10**6),
     ),
     st.builds(RandomLoss, share=st.floats(0, 0.2)),
     st.builds(GilbertElliott, to_bad=st.floats(0.001, 0.1), to_good=st.floats(0.1, 1)),

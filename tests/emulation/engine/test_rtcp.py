@@ -5,7 +5,20 @@ from __future__ import annotations
 
 import pytest
 
-from emulation import AccessLink, FlowSpec, Jitter, LimitEstimate, LinkSpec, Policer, QoS, RateStep, Scenario, simulate
+from emulation import (
+    AccessLink,
+    FlowSpec,
+    Jitter,
+    LimitEstimate,
+    LinkSpec,
+    Policer,
+    QoS,
+    RateStep,
+    Scenario,
+    SteppedPolicer,
+    simulate,
+)
+from emulation.path import BucketOwner
 from emulation.scenario import MSS_BYTES, Cca, Transfer
 
 RATE_MBPS = 2.07
@@ -99,3 +112,74 @@ def test_results_tell_when_detection_began(cca: Cca) -> None:
     assert first.kind == "limited"
     assert first.at_ms - began.at_ms >= 10 * 36
     assert began.at_ms >= 7 * 36
+
+
+# --- several connections to a client
+
+
+def behind_operator_1(*flows: FlowSpec, per: BucketOwner = "client", seed: int = 0, **more: float) -> QoS:
+    """Flows through operator 1's policer."""
+    policer = Policer(rate_mbps=RATE_MBPS, bucket_bytes=BUCKET_BYTES, per=per)
+    link = LinkSpec(rate_mbps=50, rtt_ms=36, before=(policer,), behind=(Jitter(max_ms=2),))
+    return simulate(Scenario.model_validate({"link": link, "flows": flows, "duration_s": 70, "seed": seed, **more}))
+
+
+def two_files(cca: Cca, *, client: str = "client", keep_s: float = 600.0) -> QoS:
+    """4 MB, 5 s of silence, and 4 MB on a connection of their own."""
+    first = FlowSpec(cca=cca, size_bytes=4_000_000)
+    second = FlowSpec(cca=cca, size_bytes=4_000_000, after=0, start_s=5, client=client)
+    return behind_operator_1(first, second, client_keep_s=keep_s)
+
+
+@pytest.mark.parametrize(("plain", "capped"), PAIRS)
+def test_a_second_connection_knows_the_limit_and_resends_little(plain: Cca, capped: Cca) -> None:
+    """R-TCP 2026, section 6.1: up to 88 % less. It is limited from its first ACK on, at no less goodput."""
+    before, after = two_files(plain).flows[1], two_files(capped).flows[1]
+    assert is_operator_1(after.limits[0])
+    assert after.limits[0].at_ms < 1000 * after.transfers[0].start_s + 50
+    assert after.retransmission_rate < 0.3 * before.retransmission_rate
+    assert after.transfers[0].duration_s is not None
+    assert before.transfers[0].duration_s is not None
+    assert after.transfers[0].duration_s < before.transfers[0].duration_s / 0.95
+
+
+def test_a_connection_to_another_client_and_a_forgotten_one_know_nothing() -> None:
+    for qos in (
+        two_files("rtcp_bbr", client="other"),
+        two_files("rtcp_bbr", keep_s=0),
+        two_files("rtcp_bbr", keep_s=4),
+    ):
+        first, second = qos.flows
+        assert second.limits[0].kind == "unknown"
+        assert second.retransmission_rate > 0.5 * first.retransmission_rate
+    kept = two_files("rtcp_bbr", keep_s=6).flows[1]
+    assert kept.limits[0].kind == "limited"
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_connections_at_a_time_find_one_limit_and_share_it(cca: Cca) -> None:
+    """Three with data without end: R within 5 %, and each has about a third of it."""
+    flows = [FlowSpec(cca=cca, start_s=0.5 * k) for k in range(3)]
+    qos = behind_operator_1(*flows)
+    for flow in qos.flows:
+        assert is_operator_1(flow.limits[-1])
+        assert 0.15 < flow.goodput_mbps / qos.goodput_mbps < 0.55
+    assert all(limit.kind != "split" for flow in qos.flows for limit in flow.limits)
+
+
+@pytest.mark.parametrize("cca", ["rtcp_bbr", "rtcp_bbr3"])
+def test_connections_behind_limiters_of_their_own_are_told_apart(cca: Cca) -> None:
+    """Two clients behind one address, as a carrier's NAT has it: neither loses speed by what is known of the other."""
+    qos = behind_operator_1(FlowSpec(cca=cca), FlowSpec(cca=cca, start_s=15), per="flow")
+    assert all("split" in [limit.kind for limit in flow.limits] for flow in qos.flows)
+    assert qos.flows[0].goodput_mbps > 0.95 * RATE_MBPS * PAYLOAD
+    assert qos.flows[1].goodput_mbps > 0.95 * RATE_MBPS * PAYLOAD * 55 / 70
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_a_lifted_limit_is_left_within_seconds(cca: Cca) -> None:
+    """Appendix H: from 2 to 40 Mbit/s at 20 s."""
+    steps = (RateStep(at_s=0, rate_mbps=2), RateStep(at_s=20, rate_mbps=40))
+    link = LinkSpec(rate_mbps=100, rtt_ms=40, before=(SteppedPolicer(steps=steps, bucket_bytes=250_000),))
+    qos = simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=30, warmup_s=23))
+    assert qos.goodput_mbps > 20

@@ -17,7 +17,7 @@ from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.machine import Machine, Watch
 from emulation.fidelity.path import path_of_mahimahi
 from emulation.fidelity.plan import Case
-from emulation.fidelity.results import Store, figures_of, module_sources, tasks_of
+from emulation.fidelity.results import LATER, Store, figures_of, module_sources, tasks_of
 from emulation.mahimahi.translate import Runner
 from emulation.path import Policer
 from emulation.qos import QoS
@@ -273,8 +273,14 @@ def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choos
         digest(case, flows=(FlowSpec(cca="reno"),)),
         digest(case, flows=(FlowSpec(cca="gr", params={"bandwidth_window_us": 60_000}),)),
         digest(case, duration_s=3.0),
+        digest(case, client_keep_s=5.0),
     }
-    assert len(others | same) == 7
+    assert len(others | same) == 8
+
+
+def test_a_later_field_of_scenarios_counts_only_where_it_says_something() -> None:
+    fields = {**Scenario.model_fields, **FlowSpec.model_fields}
+    assert all(fields[name].default == default for name, default in LATER)
 
 
 def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothing_else(tmp_path: Path) -> None:
