@@ -42,8 +42,8 @@
 #define RTCP_NO_CAP_PKTS 0xffffffffu
 #define RTCP_PROBE_ROUNDS 3u
 #define RTCP_MOST_PROBE_ROUNDS 16u
-#define RTCP_MOST_WAIT 4u		/* times eta */
-#define RTCP_WAIT_US 1500000u
+#define RTCP_MOST_WAIT 8u		/* times eta */
+#define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
 
 enum rtcp_phase {
@@ -118,7 +118,7 @@ CCA_FN bool rtcp_has_passed(const struct rtcp_flow *f, const struct rtcp_client 
 	return rtcp_since_us(c, f->since) >= us;
 }
 
-/* How long the cap goes unprobed. Overflow: 10^3 x 2^26 x 4. */
+/* How long the cap goes unprobed. Overflow: 10^3 x 2^26 x 8. */
 CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 {
 	u64 eta_us = (u64)rtcp_flow_round_us(f) * p->probe_every_rounds;

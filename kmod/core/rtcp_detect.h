@@ -27,6 +27,13 @@
  *                 And A(t) runs along C, as convergence means: it is never off R w by more
  *                 than an eighth of R epsilon rounds + 2 packets, and comes to
  *                 RTCP_WITNESS_PKTS. An estimate that nothing tests does not change.
+ *   refused       for a client to become limited, packets were lost in RTCP_REFUSALS rounds
+ *                 of the time for which {B, R} is unchanged. A sender that a burst of loss, or
+ *                 its own window, made slow runs along a line as well, as a link of a lower
+ *                 rate does: both conditions of section 4.3 hold, but nothing is refused. A
+ *                 limiter refuses what is sent beyond R, round after round; a burst is over
+ *                 within one or two. A shaper whose queue never overflows is not found: no
+ *                 packet is lost to it either.
  *   A(t)          what ACKs newly delivered, selectively too, in bytes of each ACK's MSS:
  *                 differences alone, so that neither wraps nor a new MSS matter.
  *   time          the sum of the times between ACKs: a clock that steps back stands still,
@@ -56,6 +63,7 @@
 #define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
 #define RTCP_TOLERANCE 8u		/* a change is more than this part */
 #define RTCP_WITNESS_PKTS 16u		/* of which the two packets are this part, too */
+#define RTCP_REFUSALS 4u		/* rounds with a loss, on the line */
 
 enum rtcp_class {
 	RTCP_UNKNOWN,
@@ -86,6 +94,7 @@ struct rtcp_client {
 	u32 min_rtt_us;		/* 0: unknown */
 	u32 min_rtt_at_s;	/* of clock_us */
 	u32 inflight_pkts;	/* of all its flows */
+	u32 refused_at;		/* rtcp_stamp() of the last round that counts */
 	u16 flows;		/* with data; section 4.4 */
 	u16 sharing;		/* of them, with enough of it: g, equation 22 */
 	u16 theta_permille;	/* fixed at the trigger */
@@ -94,6 +103,7 @@ struct rtcp_client {
 	u8 kind;		/* enum rtcp_class */
 	u8 changes;		/* of a classified limiter, ... */
 	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
+	u8 refusals;		/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
 	bool settled;		/* this transfer's estimate is classified */
 	bool losing;		/* alpha rounds since a loss are running */
 	bool reduced;		/* equation 13 has held, once */
@@ -251,6 +261,7 @@ CCA_FN void rtcp_trigger(struct rtcp_client *c, const struct rtcp_params *p)
 	c->anchor_bytes_per_s = 0;
 	c->anchor_acked_bytes = c->acked_bytes;
 	c->anchor_t_q10s = (u32)(rtcp_q20s(t_us) >> 10);
+	c->refusals = 0;
 }
 
 /* --- classification: sections 4.3, 4.4 ---------------------------------------------------- */
@@ -267,6 +278,23 @@ CCA_FN void rtcp_anchor(struct rtcp_client *c, u64 q20s)
 	c->anchor_bytes_per_s = rtcp_fit_rate(&c->fit);
 	c->anchor_acked_bytes = c->acked_bytes;
 	c->anchor_t_q10s = (u32)(q20s >> 10);
+	c->refusals = 0;
+}
+
+/* Losses of one round are one refusal. */
+CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
+{
+	if (!lost_pkts || c->refusals >= RTCP_REFUSALS ||
+	    (c->refusals && rtcp_since_us(c, c->refused_at) < rtcp_round_us(c)))
+		return;
+	c->refusals++;
+	c->refused_at = rtcp_stamp(c);
+}
+
+/* Behind a cap hardly anything is. */
+CCA_FN bool rtcp_is_refused(const struct rtcp_client *c)
+{
+	return c->refusals >= RTCP_REFUSALS || c->kind == RTCP_LIMITED;
 }
 
 CCA_FN bool rtcp_is_near(const struct rtcp_client *c, u64 a, u64 b, u64 bytes)
@@ -288,7 +316,7 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 			    rtcp_carried(rate, window_q20s));
 }
 
-/* True: both conditions have held for epsilon rounds. */
+/* True: both conditions have held for epsilon rounds, and something was refused meanwhile. */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {
 	u64 passed_q20s = rtcp_less(q20s, (u64)c->anchor_t_q10s << 10);
@@ -301,8 +329,8 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 		rtcp_anchor(c, q20s);
 		return false;
 	}
-	return passed_q20s >= window_q20s && c->acked_bytes - c->anchor_acked_bytes >=
-					     (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
+	return passed_q20s >= window_q20s && rtcp_is_refused(c) &&
+	       c->acked_bytes - c->anchor_acked_bytes >= (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
 }
 
 /* R of the limiter in force; the change is told where it is one. */
@@ -380,6 +408,7 @@ CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *
 	rtcp_spend(c, (u64)acked_pkts * c->mss_bytes, (u64)lost_pkts * c->mss_bytes);
 	if (rtcp_count_losses(c, p, acked_pkts, lost_pkts))
 		rtcp_trigger(c, p);
+	rtcp_note_refusal(c, lost_pkts);
 	if ((!c->fit.count && c->kind != RTCP_LIMITED) || rtcp_transfer_us(c) < RTCP_MIN_US)
 		return;
 	q20s = rtcp_q20s(rtcp_transfer_us(c));

@@ -25,6 +25,8 @@ struct limited {
 	u32 step_us;		/* between ACKs */
 	u32 loss_us;		/* for so long behind the bucket's end three of four are lost */
 	u32 rtt_us;
+	bool refuses;		/* behind that, a packet each round trip until the client is capped */
+	u64 refused_us;		/* when it last did */
 };
 
 static inline void open_limited(struct limited *l, u64 bucket_bytes, u32 bytes_per_s)
@@ -38,6 +40,7 @@ static inline void open_limited(struct limited *l, u64 bucket_bytes, u32 bytes_p
 	l->step_us = 4 * MS;
 	l->rtt_us = 36 * MS;
 	l->loss_us = 400 * MS;
+	l->refuses = true;
 	l->ack.now_us = SECOND;
 	l->ack.mss_bytes = MSS;
 	rtcp_client_init(&l->c, SECOND);
@@ -68,21 +71,33 @@ static inline void give_ack(struct limited *l, u32 gap_us, u32 acked_pkts, u32 l
 	rtcp_client_on_ack(&l->c, &l->p, &l->ack);
 }
 
+/* Of so many that came through. */
+static inline u32 lost_beside(struct limited *l, u32 pkts)
+{
+	if (l->t_us <= empty_at_us(l))
+		return 0;
+	if (l->t_us < empty_at_us(l) + l->loss_us)
+		return 3 * pkts;
+	if (!l->refuses || l->c.kind != RTCP_UNKNOWN || l->t_us < l->refused_us + l->rtt_us)
+		return 0;
+	l->refused_us = l->t_us;
+	return 1;
+}
+
 /* The transfer goes on for so long. */
 static inline void run_limited(struct limited *l, u64 span_us)
 {
 	u64 end_us = l->t_us + span_us, gap_us = 0;
 
 	while (l->t_us < end_us) {
-		u32 pkts, lost = 0;
+		u32 pkts, lost;
 
 		l->t_us += l->step_us;
 		gap_us += l->step_us;
 		pkts = (u32)((limited_bytes(l) - l->given_bytes) / l->ack.mss_bytes);
 		if (!pkts)
 			continue;
-		if (l->t_us > empty_at_us(l) && l->t_us < empty_at_us(l) + l->loss_us)
-			lost = 3 * pkts;
+		lost = lost_beside(l, pkts);
 		l->given_bytes += (u64)pkts * l->ack.mss_bytes;
 		give_ack(l, (u32)gap_us, pkts, lost);
 		gap_us = 0;
@@ -94,6 +109,7 @@ static inline void next_transfer(struct limited *l, u32 idle_us, u64 tokens_byte
 {
 	l->ack.now_us += idle_us;
 	l->t_us = 0;
+	l->refused_us = 0;
 	l->given_bytes = 0;
 	l->bucket_bytes = tokens_bytes;
 	rtcp_client_on_transfer(&l->c, l->ack.now_us);

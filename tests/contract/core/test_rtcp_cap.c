@@ -147,15 +147,15 @@ static u32 rounds_to_probe(u32 most)
 	return rounds;
 }
 
-/* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 1.5 s are 75. */
+/* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 2 s are 100. */
 static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
 {
-	static const u32 rounds[] = { 20, 40, 60, 75, 75 };
+	static const u32 rounds[] = { 20, 40, 60, 80, 100, 100 };
 	u32 i;
 
 	open_capped(20 * MS);
-	for (i = 0; i < 5; i++) {
-		CHECK_EQ(rounds_to_probe(100), rounds[i]);
+	for (i = 0; i < 6; i++) {
+		CHECK_EQ(rounds_to_probe(200), rounds[i]);
 		rtcp_empty(&l.c);
 		flow_ack(20 * MS, 3, 1);
 		CHECK_EQ(f.phase, RTCP_CAPPED);
@@ -195,7 +195,7 @@ static void test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is(void)
 {
 	open_capped(20 * MS);
 	f.met = 3;
-	CHECK_EQ(rounds_to_probe(100), 75);
+	CHECK_EQ(rounds_to_probe(100), 80);
 	rtcp_empty(&l.c);
 	for (row = 0; row < 30 && f.phase == RTCP_PROBING; row++)
 		flow_ack(20 * MS, 3, 0);

@@ -6,6 +6,13 @@
 
 static struct limited l;
 
+static void check_operator_1(void)
+{
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 249780, 5));
+	CHECK(is_within(l.c.bucket_bytes, 707600, 10));
+}
+
 /* --- trigger: section 4.1 ---------------------------------------------------------------- */
 
 static void open_quiet(void)
@@ -192,14 +199,48 @@ static void test_a_flow_that_stops_confirms_nothing(void)
 	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
 }
 
-/* --- clocks, wraps, sizes ---------------------------------------------------------------------- */
-
-static void check_operator_1(void)
+/* A sender that keeps below R itself, or a link of that rate: on the line, but nothing is lost there. */
+static void test_a_rate_beyond_which_nothing_is_refused_is_no_limiter(void)
 {
-	CHECK_EQ(l.c.kind, RTCP_LIMITED);
-	CHECK(is_within(l.c.bytes_per_s, 249780, 5));
-	CHECK(is_within(l.c.bucket_bytes, 707600, 10));
+	open_limited(&l, 707600, 249780);
+	l.refuses = false;
+	run_limited(&l, 20 * SECOND);
+	CHECK_EQ(l.c.fit.count, 9);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+	l.refuses = true;
+	run_limited(&l, 200 * MS);
+	check_operator_1();
 }
+
+/* However many ACKs tell of it, and however much: rounds count. */
+static void test_a_burst_of_loss_is_one_refusal(void)
+{
+	u32 i, burst;
+
+	open_limited(&l, 707600, 249780);
+	l.refuses = false;
+	run_limited(&l, 5 * SECOND);
+	for (burst = 1; burst <= RTCP_REFUSALS; burst++) {
+		CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+		for (i = 0; i < 10; i++)
+			give_ack(&l, 1 * MS, 0, 3);
+		CHECK_EQ(l.c.refusals, burst);
+		l.t_us += 10 * MS;
+		run_limited(&l, 40 * MS);
+	}
+	check_operator_1();
+}
+
+/* Losses before the rate was what it is do not tell of it. */
+static void test_refusals_count_from_when_the_estimate_is_what_it_is(void)
+{
+	open_limited(&l, 707600, 249780);
+	l.refuses = false;
+	run_limited(&l, empty_at_us(&l) + 400 * MS);
+	CHECK_EQ(l.c.refusals, 0);
+}
+
+/* --- clocks, wraps, sizes ---------------------------------------------------------------------- */
 
 static void test_counters_may_wrap_and_clocks_start_anywhere(void)
 {
@@ -301,8 +342,7 @@ static void test_a_coarse_clock_and_jitter_do_not_matter(void)
 		l.given_bytes += (u64)pkts * MSS;
 		now_us = SECOND + exact_us / 4000 * 4000;
 		if (pkts)
-			give_ack(&l, (u32)(now_us - l.ack.now_us), pkts,
-				 exact_us > empty_at_us(&l) && exact_us < empty_at_us(&l) + 400 * MS ? 3 * pkts : 0);
+			give_ack(&l, (u32)(now_us - l.ack.now_us), pkts, lost_beside(&l, pkts));
 	}
 	check_operator_1();
 }
@@ -450,6 +490,9 @@ int main(void)
 	RUN(test_a_steady_link_is_no_limiter_however_much_it_loses);
 	RUN(test_a_rate_that_wavers_does_not_converge);
 	RUN(test_a_flow_that_stops_confirms_nothing);
+	RUN(test_a_rate_beyond_which_nothing_is_refused_is_no_limiter);
+	RUN(test_a_burst_of_loss_is_one_refusal);
+	RUN(test_refusals_count_from_when_the_estimate_is_what_it_is);
 	RUN(test_counters_may_wrap_and_clocks_start_anywhere);
 	RUN(test_a_clock_that_steps_back_stands_still);
 	RUN(test_a_suspended_machine_begins_a_transfer);
