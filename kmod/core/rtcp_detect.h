@@ -94,19 +94,19 @@ struct rtcp_client {
 	u32 min_rtt_us;		/* 0: unknown */
 	u32 min_rtt_at_s;	/* of clock_us */
 	u32 inflight_pkts;	/* of all its flows */
-	u32 refused_at;		/* rtcp_stamp() of the last round that counts */
 	u16 flows;		/* with data; section 4.4 */
 	u16 sharing;		/* of them, with enough of it: g, equation 22 */
 	u16 theta_permille;	/* fixed at the trigger */
 	u16 mss_bytes;
 	u16 recent_loss_q16;	/* share, while several flows have data */
-	u8 kind;		/* enum rtcp_class */
+	u16 refused_at;		/* rtcp_refusal_stamp() of the last round that counts */
 	u8 changes;		/* of a classified limiter, ... */
 	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
-	u8 refusals;		/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
-	bool settled;		/* this transfer's estimate is classified */
-	bool losing;		/* alpha rounds since a loss are running */
-	bool reduced;		/* equation 13 has held, once */
+	u8 kind : 4;		/* enum rtcp_class */
+	u8 refusals : 4;	/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
+	bool settled : 1;	/* this transfer's estimate is classified */
+	bool losing : 1;	/* alpha rounds since a loss are running */
+	bool reduced : 1;	/* equation 13 has held, once */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */
@@ -281,14 +281,22 @@ CCA_FN void rtcp_anchor(struct rtcp_client *c, u64 q20s)
 	c->refusals = 0;
 }
 
+/* In 2^10 us, of which 16 bits are 67 s. */
+CCA_FN u16 rtcp_refusal_stamp(const struct rtcp_client *c)
+{
+	return (u16)(rtcp_stamp(c) >> 6);
+}
+
 /* Losses of one round are one refusal. */
 CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
 {
+	u64 since_us = (u64)(u16)(rtcp_refusal_stamp(c) - c->refused_at) << 10;
+
 	if (!lost_pkts || c->refusals >= RTCP_REFUSALS ||
-	    (c->refusals && rtcp_since_us(c, c->refused_at) < rtcp_round_us(c)))
+	    (c->refusals && since_us < rtcp_round_us(c)))
 		return;
 	c->refusals++;
-	c->refused_at = rtcp_stamp(c);
+	c->refused_at = rtcp_refusal_stamp(c);
 }
 
 /* Behind a cap hardly anything is. */
@@ -316,7 +324,10 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 			    rtcp_carried(rate, window_q20s));
 }
 
-/* True: both conditions have held for epsilon rounds, and something was refused meanwhile. */
+/*
+ * True: both conditions have held for epsilon rounds, in which a client that is not yet
+ * limited was refused something.
+ */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {
 	u64 passed_q20s = rtcp_less(q20s, (u64)c->anchor_t_q10s << 10);
