@@ -101,7 +101,7 @@ static inline bool ccatune_is_reduced(u8 state)
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
 }
 
-/* As ccatune_read_state(), but for the state CWR, which is a recovery for who has no window of its own. */
+/* As ccatune_read_state(); CWR is a recovery too, in which the core leaves the window alone. */
 static inline bool ccatune_read_window_state(const struct sock *sk, u8 new_state,
 					     enum cca_event_kind *kind)
 {

@@ -184,12 +184,13 @@ def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
                 lambda: int(tree.flows()[0]["bytes_acked"]) > acked + 500_000, timeout_s=20, what="the flow going on"
             )
         tree.must("recording", "stop\n")
+        # Without its path the socket would outlive this by minutes.
+        inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     data = (tree.here() / "recording").read_bytes()
     (inside.SHARE / f"smaller-mtu-{tree.CCA}.recording").write_bytes(data)
     found = records(data)
     tree.must("recording", "clear\n")
     sizes = [record[12 + _MSS_WORD] for record in found if record[0] in _WITH_MSS]
-    inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     return {
         "timeouts": sum(record[0] == _EVENT and record[1] == _TIMEOUT for record in found),
         "mss": [max(sizes), min(sizes)],
