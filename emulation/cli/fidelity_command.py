@@ -61,7 +61,9 @@ Told = Callable[[str, int, int], None]
 @click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--recorded", type=FILE, help="Real runs that were recorded: those are not run again.")
-@click.option("--record", type=FILE, help="Write all real runs that there are now into this file.")
+@click.option(
+    "--record", type=FILE, help="Write the real runs that there are now, less disturbed ones, into this file."
+)
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=FILE, help="Draw the errors of all cases into this file.")
 @click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
-A record is one file with all real runs of a campaign, a line each, without their series: what took hours on a kernel
-travels with it, and a run counts wherever its key is asked for.
+A record is one file with the undisturbed real runs of a campaign, a line each, without their series: what took hours on
+a kernel travels with it, and a run counts wherever its key is asked for.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
                               Mahimahi's programs, what keeps processors awake; in the guest instead the sources of
@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation import _engine
 from emulation.errors import EmulationError
-from emulation.fidelity.machine import Machine
+from emulation.fidelity.machine import Machine, is_disturbed
 from emulation.fidelity.plan import Case
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
@@ -323,7 +323,7 @@ class Record:
 
 
 def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
-    """Record runs, each with the name of its case: the whole file or none of it.
+    """Record the undisturbed ones of these runs, each with the name of its case: the whole file or none of it.
 
     Raises:
         EmulationError: it cannot be written.
@@ -331,6 +331,7 @@ def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
     lines = (
         RecordedRun(case=case, key=run.key, figures=run.figures, machine=run.machine).model_dump_json()
         for case, run in runs
+        if not is_disturbed(run.machine)
     )
     try:
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ccatune
+from emulation.fidelity.machine import Machine, Watch
 
 from .conftest import StandInKernel
 
@@ -94,7 +95,11 @@ def test_pictures_are_drawn(kernel: StandInKernel, plan_file: Path, capsys: Capt
     assert out.endswith(f"picture: {errors}\npicture: {overlay}\n")
 
 
-def test_recorded_runs_count_where_they_are_not_kept(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+def test_recorded_runs_count_where_they_are_not_kept(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = Machine(idle_share=0.5, load=1.0, late_share=0.001)
+    monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: quiet)
     record, overlay = plan_file.with_name("runs.jsonl"), plan_file.with_name("overlay.svg")
     first = told(capsys, plan_file, "--runner", "mahimahi", "--record", str(record))
     ran = len(kernel.ran)
@@ -112,6 +117,17 @@ def test_recorded_runs_count_where_they_are_not_kept(kernel: StandInKernel, plan
     record.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
     told(capsys, plan_file, *words)
     assert len(kernel.ran) == ran + 1
+
+
+def test_disturbed_runs_are_not_recorded(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del kernel
+    disturbed = Machine(idle_share=0.5, load=1.0, late_share=0.02)
+    monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: disturbed)
+    record = plan_file.with_name("runs.jsonl")
+    told(capsys, plan_file, "--runner", "mahimahi", "--record", str(record))
+    assert record.read_text(encoding="utf-8") == ""
 
 
 def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) -> None:
