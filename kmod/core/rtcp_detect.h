@@ -100,9 +100,9 @@ struct rtcp_client {
 	u16 mss_bytes;
 	u16 recent_loss_q16;	/* share, while several flows have data */
 	u16 refused_at;		/* rtcp_refusal_stamp() of the last round that counts */
+	u8 kind;		/* enum rtcp_class */
 	u8 changes;		/* of a classified limiter, ... */
 	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
-	u8 kind : 4;		/* enum rtcp_class */
 	u8 refusals : 4;	/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
