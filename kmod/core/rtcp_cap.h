@@ -61,7 +61,7 @@ struct rtcp_flow {
 	u8 phase;		/* enum rtcp_phase */
 	u8 changes, heavies;	/* of the client, that this flow has seen */
 	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
-	u8 spared;		/* losses that it should have had, since its last one; rtcp_flows.h */
+	u8 spared;		/* losses due since its last one; rtcp_flows.h */
 	bool active;		/* counts in the client's flows */
 	bool sharing;		/* and in g */
 	bool policer_reset;	/* BBRv1's own detector was */

@@ -101,7 +101,8 @@ CCA_FN u64 rtcp_mix(u64 x)
 
 CCA_FN u32 rtcp_set_of(const struct rtcp_clients *t, const struct rtcp_key *key)
 {
-	u64 hash = rtcp_mix(rtcp_mix(key->high ^ t->seed) ^ key->low ^ (t->seed << 32 | t->seed >> 32));
+	u64 turned = t->seed << 32 | t->seed >> 32;
+	u64 hash = rtcp_mix(rtcp_mix(key->high ^ t->seed) ^ key->low ^ turned);
 
 	return (u32)hash & (t->sets - 1);
 }

@@ -25,7 +25,7 @@ def test_fuzzing_finds_nothing(target: Target, seed: int, seconds: int, tmp_path
 @pytest.mark.parametrize("target", [TEXT, FLOW], ids=lambda target: target.name)
 def test_our_driver_repeats_itself_and_reaches_everything(target: Target, tmp_path: Path) -> None:
     program = build_fuzzer(target, folder=tmp_path, guided=False)
-    runs = "30000" if target is TEXT else "1500"
+    runs = "30000" if target is TEXT else "8000"
     first, second = (run_program(program, "--seed", "5", "--runs", runs, folder=tmp_path) for _ in range(2))
     assert first.stdout == second.stdout
     assert first.returncode == 0, first.stderr

@@ -18,7 +18,7 @@ from emulation.errors import EmulationError
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
-from tests.emulation.real_links.quiet import Run, least_disturbed
+from tests.emulation.real_links.quiet import Runs, least_disturbed
 
 LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=100)
 
@@ -28,14 +28,14 @@ def scenario(*flows: FlowSpec, link: LinkSpec = LINK, duration_s: float = 8, war
 
 
 @pytest.fixture(scope="module")
-def cubic() -> Run:
+def cubic() -> Runs:
     """Cubic over the link that theory is asked about, with its series."""
     return least_disturbed(scenario(FlowSpec(cca="cubic"), duration_s=12, warmup_s=2), series_every_s=0.1)
 
 
 @pytest.mark.mahimahi
-def test_cubic_fills_the_link_and_its_queue(cubic: Run) -> None:
-    qos = cubic.qos
+def test_cubic_fills_the_link_and_its_queue(cubic: Runs) -> None:
+    (qos,) = cubic.qos
     assert 12 - cubic.slack <= qos.throughput_mbps <= 12.01
     # A full queue: 100 x 1504 x 8 / 12e6 = 100 ms.
     assert qos.queueing_delay.percentile_ms(95) == pytest.approx(100, abs=12 * cubic.slack)
@@ -45,8 +45,8 @@ def test_cubic_fills_the_link_and_its_queue(cubic: Run) -> None:
 
 
 @pytest.mark.mahimahi
-def test_packets_of_a_real_run_are_all_accounted_for(cubic: Run) -> None:
-    qos = cubic.qos
+def test_packets_of_a_real_run_are_all_accounted_for(cubic: Runs) -> None:
+    (qos,) = cubic.qos
     assert qos.sent == qos.simulated_packets + qos.dropped + qos.queued
     assert qos.queued <= 101
     assert sum(flow.throughput_mbps for flow in qos.flows) == pytest.approx(qos.throughput_mbps, rel=0.02)
@@ -55,18 +55,20 @@ def test_packets_of_a_real_run_are_all_accounted_for(cubic: Run) -> None:
 
 
 @pytest.mark.mahimahi
-def test_rtt_is_propagation_and_queue(cubic: Run) -> None:
-    rtt_ms, queue_ms = cubic.qos.series["rtt_ms"][20:], cubic.qos.series["queueing_delay_ms"][20:]
+def test_rtt_is_propagation_and_queue(cubic: Runs) -> None:
+    (qos,) = cubic.qos
+    rtt_ms, queue_ms = qos.series["rtt_ms"][20:], qos.series["queueing_delay_ms"][20:]
     assert (rtt_ms - queue_ms).mean() == pytest.approx(40, abs=6 * cubic.slack)
 
 
 @pytest.mark.mahimahi
 def test_a_real_reno_does_on_a_link_what_the_simulator_says() -> None:
     asked = scenario(FlowSpec(cca="reno"), link=LinkSpec(rate_mbps=20, rtt_ms=50, buffer_pkts=84), duration_s=10)
-    run, said = least_disturbed(asked), simulate(asked)
-    assert run.qos.throughput_mbps == pytest.approx(said.throughput_mbps, rel=0.05 * run.slack)
-    real_ms, said_ms = (qos.queueing_delay.percentile_ms(95) for qos in (run.qos, said))
-    assert real_ms == pytest.approx(said_ms, abs=8 * run.slack)
+    runs, said = least_disturbed(asked), simulate(asked)
+    (real,) = runs.qos
+    assert real.throughput_mbps == pytest.approx(said.throughput_mbps, rel=0.05 * runs.slack)
+    real_ms, said_ms = (qos.queueing_delay.percentile_ms(95) for qos in (real, said))
+    assert real_ms == pytest.approx(said_ms, abs=8 * runs.slack)
 
 
 @pytest.mark.mahimahi

@@ -68,7 +68,7 @@ def answer(method: str, path: str, body: bytes) -> None:
     """Ask the registry; raises RuntimeError with what it says where it does not take it."""
     from http.client import HTTPConnection
 
-    connection = HTTPConnection(URL.removeprefix("http://"), timeout=60)
+    connection = HTTPConnection(URL.removeprefix("http://"), timeout=300)
     connection.request(method, path, body=body, headers={"Content-Type": "application/json"})
     response = connection.getresponse()
     said = response.read()
