@@ -82,7 +82,7 @@ def live_through(connection: socket.socket, job: dict[str, Any], *, table: bool)
     forth("rate", "60mbit", "limit", "100")
     push(connection, 2.5)
     for pause_s in job["pauses_s"]:
-        inside.wait_for(lambda: not unsent(connection), timeout_s=10, what="everything sent")
+        inside.wait_for(lambda: not unsent(connection), timeout_s=60, what="everything sent")
         time.sleep(pause_s)
         push(connection, 0.3)
     push_until(connection, job["record_acks"])
