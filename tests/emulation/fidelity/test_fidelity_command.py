@@ -102,13 +102,13 @@ def test_recorded_runs_count_where_they_are_not_kept(
     quiet = Machine(idle_share=0.5, load=1.0, late_share=0.001)
     monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: quiet)
     record, overlay = plan_file.with_name("runs.jsonl"), plan_file.with_name("overlay.svg")
-    first = told(capsys, plan_file, "--runner", "mahimahi", "--record", str(record))
+    first = told(capsys, plan_file, "--record", str(record))
     ran = len(kernel.ran)
     lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     assert [line["case"] for line in lines] == [
         name for name in ("slow/cubic", "slow/reno", "fast/cubic") for _ in range(2)
     ]
-    words = ["--runner", "mahimahi", "--recorded", str(record), "--work", str(plan_file.with_name("elsewhere"))]
+    words = ["--recorded", str(record), "--work", str(plan_file.with_name("elsewhere"))]
     assert told(capsys, plan_file, *words) == first
     assert len(kernel.ran) == ran
     said = told(capsys, plan_file, *words, "--only", "fast/cubic", "--overlay", str(overlay), status=2)
@@ -127,7 +127,7 @@ def test_disturbed_runs_are_not_recorded(
     disturbed = Machine(idle_share=0.5, load=1.0, late_share=0.02)
     monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: disturbed)
     record = plan_file.with_name("runs.jsonl")
-    told(capsys, plan_file, "--runner", "mahimahi", "--record", str(record))
+    told(capsys, plan_file, "--record", str(record))
     assert record.read_text(encoding="utf-8") == ""
 
 
@@ -146,6 +146,7 @@ def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) 
         (["--plan", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
         (["--recorded", "nowhere.jsonl"], "nowhere.jsonl: expected recorded runs, "),
         (["--record", "nowhere/runs.jsonl"], "--record: expected a file in a folder that exists"),
+        (["--record", "runs.jsonl", "--only", "fast/cubic"], "--record: expected all cases"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(plan_file: Path, capsys: Capture, words: list[str], message: str) -> None:
