@@ -111,9 +111,7 @@ def fidelity(
     if record is not None and not record.parent.is_dir():
         raise click.UsageError(f"--record: expected a file in a folder that exists, got {record}")
     if record is not None and (patterns or runners or short):
-        raise click.UsageError(
-            "--record: expected all cases, since it replaces the file; leave out --only, --runner"
-        )
+        raise click.UsageError("--record: expected all cases, since it replaces the file; leave out --only, --runner")
     plan = load_plan(plan_path)
     with _progress() as told:
         pieces = Pieces(
