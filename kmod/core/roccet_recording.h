@@ -7,33 +7,14 @@
 #ifndef CCA_ROCCET_RECORDING_H
 #define CCA_ROCCET_RECORDING_H
 
-#include "recording.h"
+#include "ensemble_recording.h"
 #include "roccet_flow.h"
 
 CCA_FN void roccet_put_outcome(struct rec_record *r, const struct roccet_flow *f)
 {
 	r->mode = f->roccet.phase;
-	r->turn = f->ens.turn;
-	r->held_back = f->ens.held_back;
 	r->word[REC_RESULT] = f->roccet.srrtt_q16;
-	r->word[REC_STATE] = f->ens.clock.state;
-	r->word[REC_EPOCH] = f->ens.clock.epoch;
-	r->word[REC_SET_OUT] = rec_set_sum(&f->params, CCA_ID_roccet);
-}
-
-/*
- * An ACK and what came of it. table and params are read at a turn alone, and
- * named there: the generation of the table (0: none), the parameters' version.
- */
-CCA_FN void roccet_put_ack(struct rec_record *r, const struct roccet_flow *f,
-			   const struct cca_ack *ack, u64 table, u32 params)
-{
-	rec_put_ack(r, ack);
-	r->delay_class = f->ens.clock.delay_class;
-	if (f->ens.turn == ENS_WAITED)
-		return;
-	r->table = table;
-	r->params = params;
+	ens_flow_put_outcome(r, &f->ens, &f->params, CCA_ID_roccet);
 }
 
 CCA_FN void roccet_put_windows(struct rec_record *r, const struct cca_window *before,

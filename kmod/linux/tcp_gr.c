@@ -71,7 +71,7 @@ static void gr_record_start(struct gr_kflow *f, const struct cca_start *start,
 		return;
 	ccatune_record_params(recording, params, CCA_ID_gr);
 	rec_init(&r, REC_START, f->head.recorded_as, start->now_us);
-	rec_put_start(&r, start, f->gr.clock.delay_class, f->head.hash, params->version);
+	rec_put_start(&r, start, f->gr.ens.clock.delay_class, f->head.hash, params->version);
 	gr_record(f, recording, &r);
 }
 
@@ -84,8 +84,8 @@ static void gr_record_ack(struct gr_kflow *f, const struct cca_ack *ack,
 	if (!recording)
 		return;
 	rec_init(&r, REC_ACK, f->head.recorded_as, ack->now_us);
-	gr_put_ack(&r, &f->gr, ack, table ? table->ens.generation : 0, params->version);
-	if (f->gr.turn != ENS_WAITED) {
+	ens_flow_put_ack(&r, &f->gr.ens, ack, table ? table->ens.generation : 0, params->version);
+	if (f->gr.ens.turn != ENS_WAITED) {
 		ccatune_record_table(recording, table);
 		ccatune_record_params(recording, params, CCA_ID_gr);
 	}
@@ -111,7 +111,9 @@ static void gr_record_event(struct gr_kflow *f, const struct cca_event *ev)
 
 static void gr_turned(struct gr_kflow *f, struct ccatune_table *table, u64 now_us)
 {
-	ccatune_flow_turned(&f->head, &f->gr.clock, table, now_us, f->gr.turn, f->gr.held_back);
+	const struct ens_flow *ens = &f->gr.ens;
+
+	ccatune_flow_turned(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
 CCATUNE_CONG_CONTROL(gr_main)
@@ -126,13 +128,13 @@ CCATUNE_CONG_CONTROL(gr_main)
 	rcu_read_lock();
 	table = ccatune_table(f->head.cca);
 	params = ccatune_params(f->head.cca);
-	gr_flow_set_class(&f->gr, ccatune_delay_class(f->head.cca, sk, table));
+	ens_flow_set_class(&f->gr.ens, ccatune_delay_class(f->head.cca, sk, table));
 	gr_flow_on_ack(&f->gr, (const struct gr_params *)params->value,
 		       table ? &table->ens : NULL, &ack, &f->decision);
 	if (ack.rtt_us)
 		f->queueing_delay_us = gr_queueing_delay_us(&f->gr.gr, ack.rtt_us);
 	ccatune_flow_sample(&f->head, &ack, f->queueing_delay_us);
-	if (f->gr.turn != ENS_WAITED)
+	if (f->gr.ens.turn != ENS_WAITED)
 		gr_turned(f, table, ack.now_us);
 	gr_record_ack(f, &ack, table, params);
 	rcu_read_unlock();
@@ -247,7 +249,7 @@ static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 	const struct gr_kflow *f = container_of(flow, struct gr_kflow, head);
 	u8 mode = READ_ONCE(f->gr.gr.mode);
 
-	view->clock = &f->gr.clock;
+	view->clock = &f->gr.ens.clock;
 	view->params = &f->gr.params;
 	view->mode = mode < ARRAY_SIZE(gr_modes) ? gr_modes[mode] : "-";
 	view->pacing_bytes_per_s = READ_ONCE(f->decision.pacing_bytes_per_s);

@@ -26,9 +26,10 @@ public:
 
     void on_ack(const cca_ack& ack) override {
         gr_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, &decision_);
-        if (flow_.turn != ENS_WAITED) [[unlikely]]
-            turns_.push_back({ack.now_us, flow_.clock.measured_bytes_per_s, flow_.clock.epoch, flow_.clock.state,
-                              flow_.turn});
+        const ens_flow& ens = flow_.ens;
+        if (ens.turn != ENS_WAITED) [[unlikely]]
+            turns_.push_back(
+                {ack.now_us, ens.clock.measured_bytes_per_s, ens.clock.epoch, ens.clock.state, ens.turn});
     }
 
     void on_event(const cca_event& event) override { gr_flow_on_event(&flow_, &event, &decision_); }
@@ -39,9 +40,10 @@ public:
     void fetch_ahead() const override {
         fetch(this, kLineBytes);
         fetch(&flow_.gr.bandwidth.newest_us, sizeof(gr_state) - sizeof(flow_.gr.bandwidth.sample));
-        fetch(&flow_.clock.acked.newest_us, sizeof(ens_clock) - sizeof(flow_.clock.acked.sample) + sizeof(gr_params));
+        const cca_rate_window& acked = flow_.ens.clock.acked;
+        fetch(&acked.newest_us, sizeof(ens_flow) - sizeof(acked.sample) + sizeof(gr_params));
         fetch_ends(flow_.gr.bandwidth);
-        fetch_ends(flow_.clock.acked);
+        fetch_ends(acked);
     }
 
 private:

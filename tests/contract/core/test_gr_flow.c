@@ -73,7 +73,7 @@ static void take_acks(struct host *h, u32 count, u32 gap_us)
 		h->ack.acked_pkts = 1;
 		h->ack.rtt_us = 50 * MS;
 		gr_flow_on_ack(&h->f, &h->defaults, h->table, &h->ack, &h->d);
-		h->turns[h->f.turn]++;
+		h->turns[h->f.ens.turn]++;
 		h->ack.lost_pkts = 0;
 	}
 }
@@ -82,7 +82,7 @@ static void take_acks(struct host *h, u32 count, u32 gap_us)
 static void leave_slow_start(struct host *h)
 {
 	take_acks(h, 300, MS);
-	CHECK_EQ(h->f.clock.epoch, 0);
+	CHECK_EQ(h->f.ens.clock.epoch, 0);
 	CHECK_EQ(h->f.params.bandwidth_window_us, 100000);
 	h->ack.lost_pkts = 1;
 	take_acks(h, 1, MS);
@@ -95,9 +95,9 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 
 	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.turn, ENS_LOOKED_UP);
-	CHECK_EQ(h.f.clock.epoch, 1);
-	CHECK_EQ(h.f.clock.state, 1);
+	CHECK_EQ(h.f.ens.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.ens.clock.epoch, 1);
+	CHECK_EQ(h.f.ens.clock.state, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 	CHECK_EQ(h.f.params.adaptation_interval_us, 5000);
 	CHECK_EQ(h.f.params.delay_threshold_us, 50001);
@@ -124,12 +124,12 @@ static void each_epoch_looks_up_what_the_flow_then_measures(void)
 	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
 	take_acks(&h, 1999, MS / 2);			/* 2,896,000: level 2 */
-	CHECK_EQ(h.f.clock.state, 1);
+	CHECK_EQ(h.f.ens.clock.state, 1);
 	take_acks(&h, 1, MS / 2);
-	CHECK_EQ(h.f.clock.state, 2);
+	CHECK_EQ(h.f.ens.clock.state, 2);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 12102);
 	take_acks(&h, 4000, MS / 4);			/* 5,792,000: above the highest */
-	CHECK_EQ(h.f.clock.state, 3);
+	CHECK_EQ(h.f.ens.clock.state, 3);
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 3);
 }
 
@@ -141,8 +141,8 @@ static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 	t.hold_back_permille = 1000;
 	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
-	CHECK(h.f.held_back);
-	CHECK_EQ(h.f.clock.state, 1);
+	CHECK(h.f.ens.held_back);
+	CHECK_EQ(h.f.ens.clock.state, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	h.defaults.bandwidth_window_us = 77000;
 	take_acks(&h, 1000, MS);
@@ -157,18 +157,18 @@ static void the_share_of_the_table_in_force_says_who_is_held_back(void)
 	two.hold_back_permille = 1000;
 	open_host(&h, NULL, 1, HASH);
 	leave_slow_start(&h);
-	CHECK(!h.f.held_back);
+	CHECK(!h.f.ens.held_back);
 	h.table = &two;
 	take_acks(&h, 30000, MS);
-	CHECK(h.f.held_back);
+	CHECK(h.f.ens.held_back);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	h.table = &three;
 	take_acks(&h, 1000, MS);
-	CHECK(!h.f.held_back);
+	CHECK(!h.f.ens.held_back);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
 	h.table = NULL;
 	take_acks(&h, 1000, MS);
-	CHECK(!h.f.held_back);
+	CHECK(!h.f.ens.held_back);
 }
 
 static void a_class_given_anew_counts_from_the_next_epoch(void)
@@ -178,7 +178,7 @@ static void a_class_given_anew_counts_from_the_next_epoch(void)
 
 	open_host(&h, &t, 0, HASH);
 	leave_slow_start(&h);
-	gr_flow_set_class(&h.f, 1);
+	ens_flow_set_class(&h.f.ens, 1);
 	take_acks(&h, 999, MS);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11002);
 	take_acks(&h, 1, MS);
@@ -192,8 +192,8 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 
 	open_host(&h, NULL, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.turn, ENS_KEPT);
-	CHECK_EQ(h.f.clock.state, ENS_NO_STATE);
+	CHECK_EQ(h.f.ens.turn, ENS_KEPT);
+	CHECK_EQ(h.f.ens.clock.state, ENS_NO_STATE);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	h.table = &two;
 	take_acks(&h, 29999, MS);			/* the epoch that began without one: 30 s */
@@ -207,7 +207,7 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
 	h.table = NULL;
 	take_acks(&h, 1000, MS);
-	CHECK_EQ(h.f.clock.state, ENS_NO_STATE);
+	CHECK_EQ(h.f.ens.clock.state, ENS_NO_STATE);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 }
 
@@ -249,9 +249,9 @@ static void a_silence_counts_neither_for_the_rate_nor_for_the_level(void)
 		CHECK_EQ(h.d.pacing_bytes_per_s, rate);
 		h.ack.now_us += 49 * MS;
 		take_acks(&h, 60, MS);			/* the epoch ends within */
-		CHECK_EQ(h.f.clock.epoch, 2);
-		CHECK_EQ(h.f.clock.state, 1);
-		CHECK_EQ(h.f.clock.measured_bytes_per_s, 1448000);
+		CHECK_EQ(h.f.ens.clock.epoch, 2);
+		CHECK_EQ(h.f.ens.clock.state, 1);
+		CHECK_EQ(h.f.ens.clock.measured_bytes_per_s, 1448000);
 	}
 }
 
@@ -267,11 +267,11 @@ static void other_events_reach_the_algorithm_alone(void)
 	ev.now_us = h.ack.now_us;
 	gr_flow_on_event(&h.f, &ev, &h.d);
 	CHECK_EQ(h.d.cwnd_pkts, 2);
-	CHECK(!cca_rate_is_closed(&h.f.clock.acked));
+	CHECK(!cca_rate_is_closed(&h.f.ens.clock.acked));
 	/* A later slow start is no epoch 0: the clock's time goes on. */
 	take_acks(&h, 10, MS);
 	CHECK_EQ(h.f.gr.mode, GR_SLOW_START);
-	CHECK_EQ(h.f.clock.epoch, 1);
+	CHECK_EQ(h.f.ens.clock.epoch, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 }
 
@@ -284,11 +284,11 @@ static void slow_start_is_epoch_0_for_30_s_whatever_the_tables_epoch(void)
 	open_host(&h, &t, 1, HASH);
 	take_acks(&h, 29999, MS);
 	CHECK_EQ(h.f.gr.mode, GR_SLOW_START);
-	CHECK_EQ(h.f.clock.epoch, 0);
+	CHECK_EQ(h.f.ens.clock.epoch, 0);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	take_acks(&h, 1, MS);
 	CHECK_EQ(h.f.gr.mode, GR_SLOW_START);
-	CHECK_EQ(h.f.clock.epoch, 1);
+	CHECK_EQ(h.f.ens.clock.epoch, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
 }
 
@@ -319,8 +319,8 @@ static void rows_do_not_depend_on_where_counters_start(void)
 			base.ack.app_limited = h.ack.app_limited = i % 2000 > 1900;
 			take_acks(&base, 1, gap_us);
 			take_acks(&h, 1, gap_us);
-			CHECK(h.f.turn == base.f.turn);
-			CHECK(h.f.clock.measured_bytes_per_s == base.f.clock.measured_bytes_per_s);
+			CHECK(h.f.ens.turn == base.f.ens.turn);
+			CHECK(h.f.ens.clock.measured_bytes_per_s == base.f.ens.clock.measured_bytes_per_s);
 			CHECK(h.f.params.bandwidth_window_us == base.f.params.bandwidth_window_us);
 			CHECK(h.d.pacing_bytes_per_s == base.d.pacing_bytes_per_s);
 		}
@@ -351,9 +351,9 @@ static void a_path_mtu_that_shrinks_is_forgotten_within_a_window(void)
 	}
 	CHECK_EQ(bandwidth, 1448000);
 	take_acks(&h, 1999, MS / 2);
-	CHECK(h.f.clock.epoch >= 2);
-	CHECK_EQ(h.f.clock.measured_bytes_per_s, 1448000);
-	CHECK_EQ(h.f.clock.state, 1);
+	CHECK(h.f.ens.clock.epoch >= 2);
+	CHECK_EQ(h.f.ens.clock.measured_bytes_per_s, 1448000);
+	CHECK_EQ(h.f.ens.clock.state, 1);
 }
 
 /* What a host keeps for each socket: a kernel's private area has 104 bytes, so it is allocated. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/recording.h, gr_recording.h, roccet_recording.h: what is put into a record comes out of it again. */
+/* kmod/core/recording.h, ensemble_recording.h, gr_recording.h, roccet_recording.h: what is put into a record comes out of it again. */
 #include <stdlib.h>
 
 #include "../replay/replay.h"
@@ -170,7 +170,7 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 	gr_flow_init(&f, &p, &start, 0, 1, &d);
 	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
 	rec_init(&r, REC_ACK, 1, ack.now_us);
-	gr_put_ack(&r, &f, &ack, 7, 8);
+	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
 	gr_put_outcome(&r, &f, &d);
 	CHECK_EQ(r.turn, ENS_WAITED);
 	CHECK_EQ(r.table, 0);
@@ -179,7 +179,7 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 	ack.now_us += 1000;
 	gr_flow_on_ack(&f, &p, NULL, &ack, &d);
 	rec_init(&r, REC_ACK, 1, ack.now_us);
-	gr_put_ack(&r, &f, &ack, 7, 8);
+	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
 	gr_put_outcome(&r, &f, &d);
 	CHECK_EQ(r.turn, ENS_KEPT);
 	CHECK_EQ(r.mode, GR_CRUISE);

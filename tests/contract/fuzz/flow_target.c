@@ -149,19 +149,19 @@ static void check_flow(const struct run *r)
 	PROPERTY(r->d.pacing_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
 	PROPERTY(!f->gr.min_rtt_us || r->d.pacing_bytes_per_s > 0);
 	PROPERTY(f->gr.min_rtt_us <= CCA_MAX_RTT_US);
-	PROPERTY(f->gr.mode <= GR_DRAIN && f->turn <= ENS_KEPT);
+	PROPERTY(f->gr.mode <= GR_DRAIN && f->ens.turn <= ENS_KEPT);
 	PROPERTY(f->gr.mode == GR_SLOW_START || f->gr.min_rtt_us);
 	for (i = 0; cca_param_at(CCA_ID_gr, i); i++) {
 		PROPERTY(cca_param_get(&f->params, i) >= cca_param_at(CCA_ID_gr, i)->min);
 		PROPERTY(cca_param_get(&f->params, i) <= cca_param_at(CCA_ID_gr, i)->max);
 	}
-	PROPERTY(f->clock.state == ENS_NO_STATE || f->clock.state < r->states);
-	PROPERTY(f->clock.within_low <= f->clock.within_high);
-	PROPERTY(f->clock.within_high <= f->clock.samples);
-	PROPERTY(f->clock.samples <= CCA_MAX_PKTS);
-	PROPERTY(f->clock.measured_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
+	PROPERTY(f->ens.clock.state == ENS_NO_STATE || f->ens.clock.state < r->states);
+	PROPERTY(f->ens.clock.within_low <= f->ens.clock.within_high);
+	PROPERTY(f->ens.clock.within_high <= f->ens.clock.samples);
+	PROPERTY(f->ens.clock.samples <= CCA_MAX_PKTS);
+	PROPERTY(f->ens.clock.measured_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
 	check_window(&f->gr.bandwidth);
-	check_window(&f->clock.acked);
+	check_window(&f->ens.clock.acked);
 	PROPERTY(r->window.cwnd_pkts <= CCA_MAX_PKTS);
 }
 

@@ -165,10 +165,10 @@ static void gr_step(struct maker *m, u32 i)
 		rec_put_event(&r, &ev);
 	} else {
 		make_ack(m, i, &ack);
-		gr_flow_set_class(f, (u8)roll(m, 2));
+		ens_flow_set_class(&f->ens, (u8)roll(m, 2));
 		gr_flow_on_ack(f, gr_defaults(m), &m->table, &ack, &d);
 		rec_init(&r, REC_ACK, i + 1, ack.now_us);
-		gr_put_ack(&r, f, &ack, m->table.generation, m->params.version);
+		ens_flow_put_ack(&r, &f->ens, &ack, m->table.generation, m->params.version);
 	}
 	gr_put_outcome(&r, f, &d);
 	put(m, &r);
@@ -215,7 +215,7 @@ static void tell_step(struct maker *m, u32 i, struct rec_record *r)
 	}
 	ens_flow_set_class(&f->ens, (u8)roll(m, 2));
 	roccet_flow_on_ack(f, roccet_defaults(m), &m->table, &ack, &m->window[i]);
-	roccet_put_ack(r, f, &ack, m->table.generation, m->params.version);
+	ens_flow_put_ack(r, &f->ens, &ack, m->table.generation, m->params.version);
 	roccet_put_windows(r, &before, &m->window[i]);
 	roccet_put_outcome(r, f);
 }

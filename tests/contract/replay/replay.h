@@ -21,7 +21,7 @@ static inline int replay_gr_start(struct replay *r, u32 index, const struct rec_
 	rec_get_start(rec, &start);
 	gr_flow_init(&f->gr, (const struct gr_params *)(const void *)f->defaults, &start,
 		     rec->delay_class, rec->word[REC_HASH], &d);
-	rec_put_start(mine, &start, f->gr.clock.delay_class, f->gr.hash, rec->params);
+	rec_put_start(mine, &start, f->gr.ens.clock.delay_class, f->gr.ens.hash, rec->params);
 	gr_put_outcome(mine, &f->gr, &d);
 	return 0;
 }
@@ -36,11 +36,11 @@ static inline int replay_gr_ack(struct replay *r, u32 index, const struct rec_re
 	if (replay_take_turn(r, index, rec, f, &t))
 		return -1;
 	rec_get_ack(rec, &ack);
-	gr_flow_set_class(&f->gr, rec->delay_class);
+	ens_flow_set_class(&f->gr.ens, rec->delay_class);
 	gr_flow_on_ack(&f->gr, (const struct gr_params *)(const void *)f->defaults, t, &ack, &d);
-	gr_put_ack(mine, &f->gr, &ack, rec->table, rec->params);
+	ens_flow_put_ack(mine, &f->gr.ens, &ack, rec->table, rec->params);
 	gr_put_outcome(mine, &f->gr, &d);
-	r->turns[f->gr.turn]++;
+	r->turns[f->gr.ens.turn]++;
 	r->slow_start += f->gr.gr.mode == GR_SLOW_START;
 	return 0;
 }
@@ -156,7 +156,7 @@ static inline int replay_roccet_ack(struct replay *r, u32 index, const struct re
 	ens_flow_set_class(&f->roccet.ens, rec->delay_class);
 	roccet_flow_on_ack(&f->roccet, (const struct roccet_params *)(const void *)f->defaults, t,
 			   &ack, &w);
-	roccet_put_ack(mine, &f->roccet, &ack, rec->table, rec->params);
+	ens_flow_put_ack(mine, &f->roccet.ens, &ack, rec->table, rec->params);
 	roccet_put_windows(mine, &before, &w);
 	r->turns[f->roccet.ens.turn]++;
 	r->lowered += w.cwnd_pkts < before.cwnd_pkts;
