@@ -50,6 +50,7 @@ enum rtcp_phase {
 	RTCP_FREE,		/* no limiter */
 	RTCP_CAPPED,
 	RTCP_PROBING,
+	RTCP_REFILLING,		/* a round behind a probe that lost: the bucket gets a little */
 	RTCP_LIFTED,
 };
 
@@ -129,7 +130,7 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 /* A loss with A(t) no more than a pair above the line: the limit is where it was. */
 CCA_FN void rtcp_note_loss(struct rtcp_flow *f, const struct rtcp_client *c)
 {
-	if (c->lack_bytes <= c->bucket_bytes + RTCP_PAIR * c->mss_bytes)
+	if (c->lack_bytes <= c->bucket_bytes + rtcp_noise_bytes(c))
 		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
 	else
 		f->met = 0;
@@ -160,6 +161,8 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		rtcp_enter(f, c, RTCP_LIFTED);
 		return;
 	}
+	/* What is lost within the first round was sent before the probe. */
+	lost = lost && rtcp_since_us(c, f->began) >= rtcp_flow_round_us(f);
 	/* The rounds begin anew as long as tokens are left. */
 	if (rtcp_tokens(c) > c->mss_bytes && rtcp_since_us(c, f->began) < most_us)
 		f->since = rtcp_stamp(c);
@@ -167,10 +170,23 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		return;
 	if (lost)
 		rtcp_note_loss(f, c);
-	rtcp_enter(f, c, RTCP_CAPPED);
+	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
-CCA_FN void rtcp_flow_step(struct rtcp_flow *f, const struct rtcp_client *c,
+/* Lifted for as long as convergence takes, and {B, R} still changes: it is another limiter. */
+CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
+			     const struct rtcp_params *p)
+{
+	u64 rounds_us = (u64)rtcp_flow_round_us(f) * p->convergence_rounds;
+
+	f->since = rtcp_stamp(c);
+	if (rtcp_since_us(c, f->began) < rounds_us)
+		return;
+	rtcp_release(c);
+	f->phase = RTCP_FREE;
+}
+
+CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 			   const struct rtcp_params *p, bool lost)
 {
 	bool changed = f->changes != c->changes, heavy = f->heavies != c->heavies;
@@ -194,9 +210,13 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, const struct rtcp_client *c,
 	case RTCP_PROBING:
 		rtcp_probe(f, c, p, changed, lost);
 		break;
+	case RTCP_REFILLING:
+		if (rtcp_has_passed(f, c, round_us))
+			rtcp_enter(f, c, RTCP_CAPPED);
+		break;
 	default:
 		if (changed)
-			f->since = rtcp_stamp(c);
+			rtcp_stay_lifted(f, c, p);
 		else if (rtcp_has_passed(f, c, round_us * RTCP_PROBE_ROUNDS))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
@@ -217,6 +237,8 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 		return RTCP_NO_CAP_PKTS;
 	if (f->phase == RTCP_PROBING)
 		bytes = cca_div(bytes * gain, 1000) + RTCP_PAIR * c->mss_bytes - 1u;
+	else if (f->phase == RTCP_REFILLING)
+		bytes = cca_div(bytes * 1000, gain);
 	else
 		bytes += cca_min_u64(rtcp_tokens(c), RTCP_PAIR * c->mss_bytes);
 	pkts = cca_min_u64(cca_div(bytes, c->mss_bytes), CCA_MAX_PKTS) & ~1ull;
@@ -231,6 +253,8 @@ CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client 
 
 	if (!rtcp_is_capped(f, c))
 		return bytes_per_s;
+	if (f->phase == RTCP_REFILLING)
+		return cca_div(rate * 1000, 1000 + cca_min_u32(p->probe_gain_permille, 1u << 16));
 	if (f->phase != RTCP_PROBING)
 		return rate;
 	return cca_div(rate * (1000 + cca_min_u32(p->probe_gain_permille, 1u << 16)), 1000);
