@@ -4,11 +4,15 @@
  * section 5. Per flow; the limiter, its tokens e and the lock are the client's.
  *
  *        eta rounds, or more                    {B, R} has changed
- *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED
- *      ^                          |                                     |
- *      |  three rounds unchanged  |      unchanged for three rounds,    |
- *      +--------------------------+      or loss beyond beta            |
+ *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED ----------> FREE
+ *      ^                        |  |                                    |  changes for
+ *      |  three rounds          |  | loss                               |  epsilon rounds
+ *      |  unchanged             |  v                                    |
+ *      +------------------------+  REFILLING 1 / (1 + gamma)            |
+ *      +---------------------------+  a round                           |
+ *      |                                 unchanged for three rounds,    |
  *      +----------------------------------------------------------------+
+ *                                        or loss beyond beta
  *
  *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
  *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
@@ -22,11 +26,18 @@
  * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
  * rounds at the latest: before that every limiter lets a probe through, and it tells
  * nothing. They last until gamma R brings twice what counts as noise (small windows), and
- * end at a loss: the limit is there, and more rounds would only lose more.
+ * end at a loss: the limit is there, and more rounds would only lose more. Not within their
+ * first round, for what is lost then was sent before.
+ * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
+ * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
+ * lose one.
  * DEVIATION: probes that met the limit, one after the other, make the next one wait for up to
  * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
  * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
- * met the limit where it lost and A(t) did not get above the line; loss alone may be the radio's.
+ * met the limit where it lost.
+ * DEVIATION: a cap that has been lifted for epsilon rounds, of the client's only flow, while
+ * {B, R} still changes, is of a limiter that is no more: it is forgotten (rtcp_release()). Its
+ * R, a mean since the transfer began, would cap what comes next at a fraction of it.
  * DEVIATION: a probe paces at (1 + gamma) min(r, R). r is what BBR measured under the cap:
  * min(r, (1 + gamma) R) would leave it there.
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
@@ -50,7 +61,7 @@ enum rtcp_phase {
 	RTCP_FREE,		/* no limiter */
 	RTCP_CAPPED,
 	RTCP_PROBING,
-	RTCP_REFILLING,		/* a round behind a probe that lost: the bucket gets a little */
+	RTCP_REFILLING,
 	RTCP_LIFTED,
 };
 
@@ -127,15 +138,6 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 	return cca_max_u64(eta_us, cca_min_u64(eta_us * (1u + f->met), RTCP_WAIT_US));
 }
 
-/* A loss with A(t) no more than a pair above the line: the limit is where it was. */
-CCA_FN void rtcp_note_loss(struct rtcp_flow *f, const struct rtcp_client *c)
-{
-	if (c->lack_bytes <= c->bucket_bytes + rtcp_noise_bytes(c))
-		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
-	else
-		f->met = 0;
-}
-
 /*
  * How long a probe goes on without tokens. Overflow: noise below 2^25, x 2 x 10^9 < 2^57;
  * gamma is at least 1, and a share at least 1000.
@@ -169,18 +171,21 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 	if (!lost && !rtcp_has_passed(f, c, rtcp_probe_us(f, c, p)))
 		return;
 	if (lost)
-		rtcp_note_loss(f, c);
+		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
 	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
-/* Lifted for as long as convergence takes, and {B, R} still changes: it is another limiter. */
+/*
+ * Lifted for as long as convergence takes, and {B, R} still changes: it is another limiter. With
+ * several flows it may be another client's, which rtcp_flows.h tells apart.
+ */
 CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
 			     const struct rtcp_params *p)
 {
 	u64 rounds_us = (u64)rtcp_flow_round_us(f) * p->convergence_rounds;
 
 	f->since = rtcp_stamp(c);
-	if (rtcp_since_us(c, f->began) < rounds_us)
+	if (c->flows > 1 || rtcp_since_us(c, f->began) < rounds_us)
 		return;
 	rtcp_release(c);
 	f->phase = RTCP_FREE;

@@ -46,7 +46,11 @@
  *                 alpha rounds are over. None at the first classification: the bucket
  *                 was emptied.
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
- *                 two packets and 4 ms of R; or R moved by more than an eighth.
+ *                 two packets and 4 ms of R, by four where a window is what is capped: its
+ *                 probe may be a pair more in each round. Or R moved by more than an eighth.
+ *                 What came in too much up to a loss is forgotten: the bucket was empty then.
+ *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
+ *                 that is right at theta R_h would be cleared by its own last steps.
  *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
  *                 stay. That more comes through may be a bucket fuller than any before; it
  *                 is a change, which lifts the cap for as long as it goes on.
