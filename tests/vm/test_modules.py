@@ -184,7 +184,7 @@ def test_flows_that_nobody_accepts_end_with_their_listener(found: Found, subject
 @of("life")
 def test_a_socket_beyond_the_limit_is_plain_and_may_ask_again(found: Found, subject: Subject) -> None:
     assert result_of(found, "life", subject)["beyond the limit"] == {
-        "name": f"{subject.cca}-plain",
+        "name": subject.plain_name,
         "again": True,
         "fallbacks": 1,
     }
