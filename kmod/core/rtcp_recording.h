@@ -129,4 +129,13 @@ CCA_FN void rtcp_cubic_get_ack(const struct rec_record *r, struct cca_ack *ack,
 	ack->lost_since_pkts = 0;
 }
 
+/* --- over BBR version 1: control mode ---------------------------------------------------- */
+
+CCA_FN void rtcp_bbr1_put_outcome(struct rec_record *r, const struct rtcp_bbr1_flow *f,
+				  const struct rtcp_client *c, const struct cca_decision *d)
+{
+	rec_put_decision(r, d);
+	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr);
+}
+
 #endif /* CCA_RTCP_RECORDING_H */

@@ -19,6 +19,8 @@ struct maker {
 	struct roccet_flow roccet[FLOWS];
 	struct reno_state reno[FLOWS];
 	struct rtcp_cubic_flow rtcp_cubic[FLOWS];
+	struct rtcp_bbr1_flow rtcp_bbr[FLOWS];
+	struct cca_decision decision[FLOWS];
 	struct rtcp_client shared, own[FLOWS];
 	u32 client_of[FLOWS];			/* number of the flow's client, 0: its own */
 	u64 told_us[FLOWS];			/* of the flow's last ACK */

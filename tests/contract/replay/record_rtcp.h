@@ -27,7 +27,8 @@ static struct rtcp_client *client_of(struct maker *m, u32 i)
 
 static struct rtcp_flow *flow_of(struct maker *m, u32 i)
 {
-	return &m->rtcp_cubic[i].state.flow;
+	return m->header.id == CCA_ID_rtcp_cubic ? &m->rtcp_cubic[i].state.flow :
+						   &m->rtcp_bbr[i].state.flow;
 }
 
 static void tell_client(struct maker *m)
@@ -68,10 +69,32 @@ static void put_states(struct maker *m, u32 i, struct rec_record *r)
 	put(m, r);
 }
 
-static void start_rtcp(struct maker *m, u32 i, const struct cca_start *start)
+static void start_rtcp_cubic(struct maker *m, u32 i, const struct cca_start *start, u32 hash,
+			     u32 waiting, struct rec_record *r)
 {
 	struct cca_window before = { 10, 64, 0 }, w = before;
 	struct rtcp_cubic_flow *f = &m->rtcp_cubic[i];
+
+	rtcp_cubic_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash);
+	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_cubic_bound(&f->state, &f->params, client_of(m, i), &w);
+	rtcp_cubic_put_windows(r, &before, &w);
+	rtcp_cubic_put_outcome(r, f, client_of(m, i));
+	m->window[i] = w;
+}
+
+static void start_rtcp_bbr(struct maker *m, u32 i, const struct cca_start *start, u32 hash,
+			   u32 waiting, struct rec_record *r)
+{
+	struct rtcp_bbr1_flow *f = &m->rtcp_bbr[i];
+
+	rtcp_bbr1_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash, &m->decision[i]);
+	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);
+}
+
+static void start_rtcp(struct maker *m, u32 i, const struct cca_start *start)
+{
 	u32 hash = roll(m, 1u << 31), waiting = roll(m, 2) * 100000;
 	struct rec_record r;
 
@@ -82,15 +105,13 @@ static void start_rtcp(struct maker *m, u32 i, const struct cca_start *start)
 		rtcp_client_init(&m->shared, m->now_us);
 	if (i < 2)
 		tell_client(m);
-	rtcp_cubic_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash);
-	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
-	rtcp_cubic_bound(&f->state, &f->params, client_of(m, i), &w);
 	rec_init(&r, REC_START, i + 1, start->now_us);
 	rec_put_start(&r, start, 1, hash, m->params.version);
 	r.word[RTCP_REC_START_WAITING] = waiting;
-	rtcp_cubic_put_windows(&r, &before, &w);
-	rtcp_cubic_put_outcome(&r, f, client_of(m, i));
-	m->window[i] = w;
+	if (m->header.id == CCA_ID_rtcp_cubic)
+		start_rtcp_cubic(m, i, start, hash, waiting, &r);
+	else
+		start_rtcp_bbr(m, i, start, hash, waiting, &r);
 	put_states(m, i, &r);
 }
 
@@ -133,6 +154,24 @@ static void rtcp_cubic_told(struct maker *m, u32 i, struct rec_record *r)
 	rtcp_cubic_put_outcome(r, f, client_of(m, i));
 }
 
+static void rtcp_bbr_ack(struct maker *m, u32 i, struct rec_record *r)
+{
+	struct rtcp_bbr1_flow *f = &m->rtcp_bbr[i];
+	u32 waiting = roll(m, 60) ? 1000000 : 0;
+	struct cca_ack ack;
+
+	make_ack(m, i, &ack);
+	limit_ack(m, i, &ack);
+	ack.rate_pkts = ack.acked_pkts;
+	ack.rate_interval_us = 1000 + roll(m, 20000);
+	ens_flow_set_class(&f->ens.flow, (u8)roll(m, 2));
+	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_bbr1_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack, &m->decision[i]);
+	ens_flow_put_ack(r, &f->ens.flow, &ack, m->table.generation, m->params.version);
+	r->word[RTCP_REC_WAITING] = waiting;
+	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);
+}
+
 static void rtcp_event(struct maker *m, u32 i, struct rec_record *r)
 {
 	/* Recovery for the most part: a timeout forgets what was in flight. */
@@ -142,9 +181,14 @@ static void rtcp_event(struct maker *m, u32 i, struct rec_record *r)
 	/* It rests: data again. */
 	if (!flow_of(m, i)->active)
 		ev.kind = CCA_TRANSFER_STARTED;
-	rtcp_cubic_flow_on_event(&m->rtcp_cubic[i], client_of(m, i), &ev);
 	rec_put_event(r, &ev);
-	rtcp_cubic_put_outcome(r, &m->rtcp_cubic[i], client_of(m, i));
+	if (m->header.id == CCA_ID_rtcp_cubic) {
+		rtcp_cubic_flow_on_event(&m->rtcp_cubic[i], client_of(m, i), &ev);
+		rtcp_cubic_put_outcome(r, &m->rtcp_cubic[i], client_of(m, i));
+	} else {
+		rtcp_bbr1_flow_on_event(&m->rtcp_bbr[i], client_of(m, i), &ev, &m->decision[i]);
+		rtcp_bbr1_put_outcome(r, &m->rtcp_bbr[i], client_of(m, i), &m->decision[i]);
+	}
 }
 
 /* What a flow that is not recorded does to the client, which the next record must tell of. */
@@ -171,6 +215,8 @@ static void rtcp_step(struct maker *m, u32 i)
 		outside(m);
 	if (!roll(m, 40))
 		kind = (enum rec_kind)(REC_SSTHRESH + roll(m, 2));
+	if (m->header.id == CCA_ID_rtcp_bbr)
+		kind = REC_ACK;
 	if (!roll(m, 25) || !flow_of(m, i)->active)
 		kind = REC_EVENT;
 	rec_init(&r, kind, i + 1, m->now_us);
@@ -178,10 +224,12 @@ static void rtcp_step(struct maker *m, u32 i)
 		rtcp_event(m, i, &r);
 	else if (kind == REC_TOLD)
 		rtcp_cubic_told(m, i, &r);
+	else if (kind == REC_ACK)
+		rtcp_bbr_ack(m, i, &r);
 	else
 		rtcp_cubic_asked(m, i, &r);
 	put_states(m, i, &r);
-	if (kind == REC_TOLD && m->client_of[i] && m->shared.kind == RTCP_SPLIT) {
+	if (replay_is_ack(&r) && m->client_of[i] && m->shared.kind == RTCP_SPLIT) {
 		rtcp_flow_moves(flow_of(m, i), &m->shared, &m->own[i], m->now_us);
 		m->client_of[i] = 0;
 	}

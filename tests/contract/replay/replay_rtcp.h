@@ -10,7 +10,7 @@
 
 static inline bool replay_is_rtcp(u32 id)
 {
-	return id == CCA_ID_rtcp_cubic;
+	return id == CCA_ID_rtcp_cubic || id == CCA_ID_rtcp_bbr;
 }
 
 static inline const struct rtcp_params *replay_rtcp_defaults(const struct replay_flow *f)
@@ -149,14 +149,78 @@ static inline int replay_rtcp_cubic(struct replay *r, u32 index, const struct re
 	}
 }
 
+/* --- over BBR version 1 ----------------------------------------------------------------- */
+
+static inline void replay_rtcp_bbr_start(const struct rec_record *rec, struct replay_flow *f,
+					 struct rtcp_client *c, struct rec_record *mine)
+{
+	struct rtcp_bbr1_flow *flow = &f->rtcp_bbr;
+	struct cca_start start;
+
+	rec_get_start(rec, &start);
+	rtcp_bbr1_flow_init(flow, c, replay_rtcp_defaults(f), &start, rec->delay_class,
+			    rec->word[REC_HASH], &f->decision);
+	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
+	rec_put_start(mine, &start, flow->ens.flow.clock.delay_class, flow->ens.flow.hash,
+		      rec->params);
+	mine->word[RTCP_REC_START_WAITING] = rec->word[RTCP_REC_START_WAITING];
+}
+
+static inline void replay_rtcp_bbr_ack(struct replay *r, const struct rec_record *rec,
+				       struct replay_flow *f, struct rtcp_client *c,
+				       const struct ens_table *t, struct rec_record *mine)
+{
+	struct rtcp_bbr1_flow *flow = &f->rtcp_bbr;
+	struct cca_ack ack;
+
+	rec_get_ack(rec, &ack);
+	ens_flow_set_class(&flow->ens.flow, rec->delay_class);
+	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
+	rtcp_bbr1_flow_on_ack(flow, c, replay_rtcp_defaults(f), t, &ack, &f->decision);
+	ens_flow_put_ack(mine, &flow->ens.flow, &ack, rec->table, rec->params);
+	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];
+	r->turns[flow->ens.flow.turn]++;
+	r->slow_start += flow->state.base.mode == BBR1_STARTUP;
+}
+
+static inline int replay_rtcp_bbr(struct replay *r, u32 index, const struct rec_record *rec,
+				  struct replay_flow *f, struct rtcp_client *c,
+				  const struct ens_table *t, struct rec_record *mine)
+{
+	struct cca_event ev;
+
+	switch (rec->kind) {
+	case REC_START:
+		replay_rtcp_bbr_start(rec, f, c, mine);
+		break;
+	case REC_ACK:
+		replay_rtcp_bbr_ack(r, rec, f, c, t, mine);
+		break;
+	case REC_EVENT:
+		rec_get_event(rec, &ev);
+		rtcp_bbr1_flow_on_event(&f->rtcp_bbr, c, &ev, &f->decision);
+		rec_put_event(mine, &ev);
+		break;
+	default:
+		return replay_refuse(r, index, "expected a kind of control mode");
+	}
+	rtcp_bbr1_put_outcome(mine, &f->rtcp_bbr, c, &f->decision);
+	return 0;
+}
+
 /* --- the whole ------------------------------------------------------------------------------ */
+
+static inline bool replay_is_ack(const struct rec_record *rec)
+{
+	return rec->kind == REC_TOLD || rec->kind == REC_ACK;
+}
 
 /* Behind an ACK a flow leaves a client that is split. */
 static inline void replay_move(struct replay *r, const struct rec_record *rec,
 			       struct replay_flow *f, struct rtcp_client *c,
 			       struct rtcp_flow *flow)
 {
-	if ((rec->kind != REC_TOLD && rec->kind != REC_ACK) || c->kind != RTCP_SPLIT || !f->client)
+	if (!replay_is_ack(rec) || c->kind != RTCP_SPLIT || !f->client)
 		return;
 	rtcp_flow_moves(flow, c, &f->own, rec->now_us);
 	f->client = 0;
@@ -166,7 +230,8 @@ static inline void replay_move(struct replay *r, const struct rec_record *rec,
 static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_record *rec,
 			      struct replay_flow *f, struct rec_record *mine)
 {
-	struct rtcp_flow *flow = &f->rtcp_cubic.state.flow;
+	bool is_cubic = r->header.id == CCA_ID_rtcp_cubic;
+	struct rtcp_flow *flow = is_cubic ? &f->rtcp_cubic.state.flow : &f->rtcp_bbr.state.flow;
 	const struct ens_table *t = NULL;
 	struct rtcp_client *c;
 	int err = 0;
@@ -176,7 +241,7 @@ static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_reco
 		rtcp_client_init(&f->own, rec->now_us);
 		if (replay_take_params(r, index, rec, f))
 			return -1;
-	} else if (rec->kind == REC_TOLD && replay_take_turn(r, index, rec, f, &t)) {
+	} else if (replay_is_ack(rec) && replay_take_turn(r, index, rec, f, &t)) {
 		return -1;
 	}
 	c = replay_client_of(r, f);
@@ -184,8 +249,10 @@ static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_reco
 		return replay_refuse(r, index, "expected its client before it");
 	if (rec->kind == RTCP_REC_LEAVE)
 		rtcp_flow_leaves(flow, c);
-	else
+	else if (is_cubic)
 		err = replay_rtcp_cubic(r, index, rec, f, c, t, mine);
+	else
+		err = replay_rtcp_bbr(r, index, rec, f, c, t, mine);
 	rtcp_put_states(mine, c, flow, f->client);
 	replay_note_limit(r, c, flow);
 	replay_move(r, rec, f, c, flow);

@@ -21,6 +21,8 @@ struct replay_flow {
 	struct roccet_flow roccet;
 	struct reno_state reno;
 	struct rtcp_cubic_flow rtcp_cubic;
+	struct rtcp_bbr1_flow rtcp_bbr;
+	struct cca_decision decision;	/* R-TCP over BBR: in force */
 	struct rtcp_client own;		/* R-TCP: where the client's number is 0 */
 	u32 client;
 	u32 defaults[CCA_MAX_PARAMS];	/* parameters of its algorithm */
