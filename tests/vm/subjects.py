@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kmod.ensemble import Axis
 
@@ -94,4 +94,5 @@ RTCP_CUBIC = Subject(
     first_axis="min_rtt_us",
     plain="rtcp-plain",
 )
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC)}
+RTCP_BBR = replace(RTCP_CUBIC, cca="rtcp_bbr", module="tcp_rtcp_bbr", plain="")
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC, RTCP_BBR)}
