@@ -6,8 +6,9 @@
 One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest):
 what it computes costs its flows the same on any machine, busy or not, and a run may take longer than it lasts. `gr`,
 `roccet`, `rtcp_cubic` and `rtcp_bbr` are our modules, and so is `reno`, which is the very algorithm of the simulator;
-cubic and bbr (version 1) are the kernel's. A run has the network namespace's own parameters and ensemble, which are gone with it. The folder of
-jobs and results goes with this process, or with the next that starts (_folder.py).
+cubic and bbr (version 1) are the kernel's. A run has the network namespace's own parameters, ensemble and clients of
+R-TCP, which are gone with it. The folder of jobs and results goes with this process, or with the next that starts
+(_folder.py).
 """
 
 from __future__ import annotations

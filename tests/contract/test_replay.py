@@ -14,7 +14,7 @@ HEADER = struct.Struct("=6IQ")
 RECORD_BYTES = 128
 SUM_AT = RECORD_BYTES - 4
 EVENTS = 3000
-CCAS = ("gr", "reno", "roccet", "rtcp_cubic")
+CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr")
 FNV_START, FNV_PRIME = 2166136261, 16777619
 START, ACK, EVENT, TOLD, GROW, CLIENT = 4, 5, 6, 7, 8, 11
 CWND_OUT_AT = 32 + 4 * 14
@@ -66,18 +66,21 @@ def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp
     assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
 
 
-@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic"])
+@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic", "rtcp_bbr"])
 def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path, tmp_path: Path) -> None:
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["tables"] > 3
     assert report["parameter_sets"] > 3
     assert report["looked_up"] > 3
     assert report["undo_event"] > 0
-    assert cca == "gr" or report["lowered"] > 3
+    assert cca in {"gr", "rtcp_bbr"} or report["lowered"] > 3
 
 
-def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(workshop: Path, tmp_path: Path) -> None:
-    report = replay_bytes(workshop, (workshop / "rtcp_cubic.recording").read_bytes(), tmp_path)
+@pytest.mark.parametrize("cca", ["rtcp_cubic", "rtcp_bbr"])
+def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(
+    cca: str, workshop: Path, tmp_path: Path
+) -> None:
+    report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["shared"] > 100
     assert report["limited"] > 100
     assert report["probing"] > 3
@@ -89,8 +92,10 @@ def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(wor
 
 @pytest.mark.parametrize(
     ("cca", "kind"),
-    [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)]
-    + [("rtcp_cubic", TOLD), ("rtcp_cubic", GROW), ("rtcp_cubic", START)],
+    [
+        *[("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)],
+        *[("rtcp_cubic", TOLD), ("rtcp_cubic", GROW), ("rtcp_cubic", START), ("rtcp_bbr", ACK), ("rtcp_bbr", EVENT)],
+    ],
 )
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)

@@ -45,6 +45,11 @@ class Subject:
         return self.columns[0]
 
     @property
+    def shares_clients(self) -> bool:
+        """R-TCP: flows of a client share what is known of its rate limiter, and rows are by that."""
+        return self.first_axis == "min_rtt_us"
+
+    @property
     def second_levels(self) -> int:
         """Levels of the second axis; 1 without."""
         return self.second_axis[0].count if self.second_axis else 1

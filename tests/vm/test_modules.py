@@ -29,8 +29,8 @@ pytestmark = pytest.mark.vm
 
 LONG = os.environ.get("CCATUNE_VM_LONG") == "1"
 PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record"]
-# What ROCCET's module has of its own, in the tier; all else is the shell's, as under GR, and the campaign's.
-OWN_PROGRAMS = ["rules", "record"]
+# What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
+OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_cubic": ["rules", "record"], "rtcp_bbr": ["record"]}
 TIMEOUT_S = 7200 if LONG else 1200
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
@@ -39,15 +39,18 @@ HAPPENED = {
     "gr": ["undo_event", "looked_up", "raised"],
     "roccet": ["undo_event", "looked_up", "raised", "undo", "ssthresh", "grow", "lowered"],
     "reno": ["undo", "ssthresh", "grow"],
+    "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client", "leave"],
+    "rtcp_bbr": ["undo_event", "looked_up", "client", "leave"],
 }
 Found = dict[str, boot.Outcome]
 
 
 def programs_of(line: str, cca: str) -> list[str]:
     """What runs for a module on a line."""
-    if LONG or cca == GR.cca:
-        return PROGRAMS
-    return OWN_PROGRAMS if line == LINES[-1] else []
+    if not LONG and cca != GR.cca:
+        return OWN_PROGRAMS[cca] if line == LINES[-1] else []
+    # Whose rows are not by throughput.
+    return [name for name in PROGRAMS if name != "follow" or not SUBJECTS[cca].shares_clients]
 
 
 @pytest.fixture(scope="session")
