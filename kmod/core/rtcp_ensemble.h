@@ -132,7 +132,7 @@ CCA_FN void rtcp_ens_on_event(struct rtcp_ens *e, const struct cca_event *ev)
 		e->starts = true;
 }
 
-/* --- over CUBIC ---------------------------------------------------------------------------- */
+/* --- over CUBIC -------------------------------------------------------------------- */
 
 struct rtcp_cubic_flow {
 	struct rtcp_cubic_state state;
@@ -166,7 +166,7 @@ CCA_FN void rtcp_cubic_flow_on_event(struct rtcp_cubic_flow *f, struct rtcp_clie
 	rtcp_cubic_on_event(&f->state, &f->params, c, ev);
 }
 
-/* --- over BBR version 1 ---------------------------------------------------------------------- */
+/* --- over BBR version 1 ------------------------------------------------------------ */
 
 struct rtcp_bbr1_flow {
 	struct rtcp_bbr1_state state;
@@ -201,7 +201,7 @@ CCA_FN void rtcp_bbr1_flow_on_event(struct rtcp_bbr1_flow *f, struct rtcp_client
 	rtcp_bbr1_on_event(&f->state, &f->params, c, ev, d);
 }
 
-/* --- over BBR version 3 ---------------------------------------------------------------------- */
+/* --- over BBR version 3 ------------------------------------------------------------ */
 
 struct rtcp_bbr3_flow {
 	struct rtcp_bbr3_state state;

@@ -104,7 +104,7 @@ CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
 	ens_flow_put_outcome(r, &e->flow, set, id);
 }
 
-/* --- over CUBIC: window mode ------------------------------------------------------------- */
+/* --- over CUBIC: window mode ------------------------------------------------------- */
 
 CCA_FN void rtcp_cubic_put_outcome(struct rec_record *r, const struct rtcp_cubic_flow *f,
 				   const struct rtcp_client *c)
@@ -129,7 +129,7 @@ CCA_FN void rtcp_cubic_get_ack(const struct rec_record *r, struct cca_ack *ack,
 	ack->lost_since_pkts = 0;
 }
 
-/* --- over BBR version 1: control mode ---------------------------------------------------- */
+/* --- over BBR version 1: control mode ---------------------------------------------- */
 
 CCA_FN void rtcp_bbr1_put_outcome(struct rec_record *r, const struct rtcp_bbr1_flow *f,
 				  const struct rtcp_client *c, const struct cca_decision *d)

@@ -46,7 +46,7 @@ struct rtcp_net {
 	struct rtcp_table __rcu *table;		/* NULL: none */
 };
 
-/* --- tables --------------------------------------------------------------------------- */
+/* --- tables ------------------------------------------------------------------------ */
 
 /* NULL: no memory, or none is asked for. */
 static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
@@ -93,7 +93,7 @@ static struct rtcp_table *rtcp_table_get(const struct net *net)
 	return t;
 }
 
-/* --- members --------------------------------------------------------------------------- */
+/* --- members ----------------------------------------------------------------------- */
 
 static struct rtcp_key rtcp_key_of(const struct sock *sk)
 {
@@ -172,7 +172,7 @@ bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
 }
 EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
 
-/* --- what a flow says of itself ----------------------------------------------------------- */
+/* --- what a flow says of itself ---------------------------------------------------- */
 
 static const char *const rtcp_classes[] = {
 	[RTCP_UNKNOWN] = "unknown",
@@ -294,7 +294,7 @@ size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *inf
 }
 EXPORT_SYMBOL_GPL(rtcp_get_info);
 
-/* --- the file `clients` ---------------------------------------------------------------------- */
+/* --- the file `clients` ------------------------------------------------------------ */
 
 /* A line a client: the place in the file is that in the table. */
 static void *clients_find(const struct rtcp_table *t, loff_t *pos)
@@ -407,7 +407,7 @@ int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm)
 }
 EXPORT_SYMBOL_GPL(rtcp_register_net);
 
-/* --- the module --------------------------------------------------------------------------------- */
+/* --- the module -------------------------------------------------------------------- */
 
 /* A namespace for whose table there is no memory does without; the module is not loaded then. */
 static int __net_init rtcp_net_init(struct net *net)

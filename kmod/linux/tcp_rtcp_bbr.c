@@ -49,7 +49,7 @@ static void rtcp_bbr_unlock(struct rtcp_bbr_kflow *f)
 	rtcp_member_unlock(&f->shared.member);
 }
 
-/* --- recording: with the client's lock, so that records are in the order of events ---------- */
+/* --- recording: with the client's lock, so that records are in the order of events --- */
 
 static void rtcp_bbr_record(struct rtcp_bbr_kflow *f, const struct rtcp_client *c,
 			    struct ccatune_recording *recording, struct rec_record *r)
@@ -97,7 +97,7 @@ static void rtcp_bbr_record_ack(struct rtcp_bbr_kflow *f, const struct rtcp_clie
 	rtcp_bbr_record(f, c, recording, &r);
 }
 
-/* --- events --------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------ */
 
 static void rtcp_bbr_tell(struct sock *sk, enum cca_event_kind kind)
 {
@@ -247,7 +247,7 @@ static u32 rtcp_bbr_sndbuf_expand(struct sock *sk)
 	return RTCP_BBR_SNDBUF_WINDOWS;
 }
 
-/* --- a connection's beginning and end ---------------------------------------------------------- */
+/* --- a connection's beginning and end ---------------------------------------------- */
 
 static struct tcp_congestion_ops rtcp_bbr_plain_ops = {
 	.name = "rtcp_bbr-plain",
@@ -330,7 +330,7 @@ static void rtcp_bbr_release(struct sock *sk)
 	ccatune_flow_end(&f->shared.head);
 }
 
-/* --- what it says of itself --------------------------------------------------------------------- */
+/* --- what it says of itself -------------------------------------------------------- */
 
 static const char *const rtcp_bbr_modes[] = {
 	[BBR1_STARTUP] = "startup",
@@ -372,7 +372,7 @@ static struct tcp_congestion_ops rtcp_bbr_ops __read_mostly = {
 	.get_info = rtcp_get_info,
 };
 
-/* --- the module ----------------------------------------------------------------------------------- */
+/* --- the module -------------------------------------------------------------------- */
 
 static int __net_init rtcp_bbr_net_init(struct net *net)
 {

@@ -43,7 +43,7 @@ static void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
 	rtcp_member_unlock(&f->shared.member);
 }
 
-/* --- recording: with the client's lock, so that records are in the order of events ---------- */
+/* --- recording: with the client's lock, so that records are in the order of events --- */
 
 static void rtcp_cubic_record(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
 			      struct ccatune_recording *recording, struct rec_record *r)
@@ -114,7 +114,7 @@ static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtc
 	rtcp_cubic_record(f, c, recording, &r);
 }
 
-/* --- what the kernel tells and asks ---------------------------------------------------------- */
+/* --- what the kernel tells and asks ------------------------------------------------ */
 
 /* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
 static bool rtcp_cubic_moves(struct rtcp_cubic_kflow *f, struct rtcp_client *c, u64 now_us)
@@ -281,7 +281,7 @@ static void rtcp_cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		rtcp_cubic_tell(sk, kind);
 }
 
-/* --- a connection's beginning and end ---------------------------------------------------------- */
+/* --- a connection's beginning and end ---------------------------------------------- */
 
 static struct tcp_congestion_ops rtcp_cubic_plain_ops = {
 	.name = "rtcp-plain",
@@ -366,7 +366,7 @@ static void rtcp_cubic_release(struct sock *sk)
 	ccatune_flow_end(&f->shared.head);
 }
 
-/* --- what it says of itself --------------------------------------------------------------------- */
+/* --- what it says of itself -------------------------------------------------------- */
 
 static void rtcp_cubic_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 {
@@ -397,7 +397,7 @@ static struct tcp_congestion_ops rtcp_cubic_ops __read_mostly = {
 	.get_info = rtcp_get_info,
 };
 
-/* --- the module ----------------------------------------------------------------------------------- */
+/* --- the module -------------------------------------------------------------------- */
 
 static int __net_init rtcp_cubic_net_init(struct net *net)
 {

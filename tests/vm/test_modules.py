@@ -39,8 +39,8 @@ HAPPENED = {
     "gr": ["undo_event", "looked_up", "raised"],
     "roccet": ["undo_event", "looked_up", "raised", "undo", "ssthresh", "grow", "lowered"],
     "reno": ["undo", "ssthresh", "grow"],
-    "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client", "leave"],
-    "rtcp_bbr": ["undo_event", "looked_up", "client", "leave"],
+    "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client"],
+    "rtcp_bbr": ["undo_event", "looked_up", "client"],
 }
 Found = dict[str, boot.Outcome]
 

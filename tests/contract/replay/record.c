@@ -206,13 +206,19 @@ static void window_step(struct maker *m, u32 i)
 	put(m, &r);
 }
 
+/* Round trips in which it learns something. */
+static bool takes_long(const struct maker *m)
+{
+	return m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id);
+}
+
 static void step(struct maker *m, u32 i)
 {
 	if (m->header.id != CCA_ID_reno && !roll(m, 200))
 		tell_table(m);
 	if (m->header.id != CCA_ID_reno && !roll(m, 200))
 		tell_params(m);
-	m->now_us += roll(m, m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id) ? 8000 : 2000);
+	m->now_us += roll(m, takes_long(m) ? 8000 : 2000);
 	if (m->header.id == CCA_ID_gr)
 		gr_step(m, i);
 	else if (replay_is_rtcp(m->header.id))

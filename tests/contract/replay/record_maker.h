@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What makes a recording of made-up events (record.c): its dice, and what a kernel would have in force. */
+/* What makes a recording of made-up events (record.c): its dice, and what is in force. */
 #ifndef TESTS_RECORD_MAKER_H
 #define TESTS_RECORD_MAKER_H
 

@@ -43,7 +43,7 @@ static void tell_client(struct maker *m)
 	}
 }
 
-/* A bucket that lets all through at first, then refuses for a while what is beyond it, then some. */
+/* A bucket that lets all through at first, then refuses what is beyond it, then some. */
 static void limit_ack(struct maker *m, u32 i, struct cca_ack *ack)
 {
 	u64 t_us = m->now_us - START_US;
@@ -56,7 +56,9 @@ static void limit_ack(struct maker *m, u32 i, struct cca_ack *ack)
 	if (!ack->acked_pkts)
 		ack->acked_pkts = 1;
 	ack->delivered_pkts = m->delivered[i] += ack->acked_pkts;
-	ack->lost_pkts = t_us < FAST_US ? 0 : t_us < 2 * FAST_US ? 3 * ack->acked_pkts : !roll(m, 6);
+	ack->lost_pkts = t_us < FAST_US ? 0 : !roll(m, 6);
+	if (t_us >= FAST_US && t_us < 2 * FAST_US)
+		ack->lost_pkts = 3 * ack->acked_pkts;
 	if (t_us > APART_US)
 		ack->lost_pkts = i == 1 ? 0 : 6 + ack->acked_pkts;
 	ack->rtt_us = 20000 + roll(m, 2000);
@@ -88,7 +90,8 @@ static void start_rtcp_bbr(struct maker *m, u32 i, const struct cca_start *start
 {
 	struct rtcp_bbr1_flow *f = &m->rtcp_bbr[i];
 
-	rtcp_bbr1_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash, &m->decision[i]);
+	rtcp_bbr1_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash,
+			    &m->decision[i]);
 	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
 	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);
 }
@@ -147,7 +150,8 @@ static void rtcp_cubic_told(struct maker *m, u32 i, struct rec_record *r)
 	limit_ack(m, i, &ack);
 	ens_flow_set_class(&f->ens.flow, (u8)roll(m, 2));
 	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
-	rtcp_cubic_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack, &m->window[i]);
+	rtcp_cubic_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack,
+			       &m->window[i]);
 	ens_flow_put_ack(r, &f->ens.flow, &ack, m->table.generation, m->params.version);
 	r->word[RTCP_REC_WAITING] = waiting;
 	rtcp_cubic_put_windows(r, &before, &m->window[i]);
@@ -166,7 +170,8 @@ static void rtcp_bbr_ack(struct maker *m, u32 i, struct rec_record *r)
 	ack.rate_interval_us = 1000 + roll(m, 20000);
 	ens_flow_set_class(&f->ens.flow, (u8)roll(m, 2));
 	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
-	rtcp_bbr1_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack, &m->decision[i]);
+	rtcp_bbr1_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack,
+			      &m->decision[i]);
 	ens_flow_put_ack(r, &f->ens.flow, &ack, m->table.generation, m->params.version);
 	r->word[RTCP_REC_WAITING] = waiting;
 	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);

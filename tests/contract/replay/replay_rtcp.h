@@ -54,7 +54,7 @@ static inline void replay_note_limit(struct replay *r, const struct rtcp_client 
 	r->shared += c->flows > 1;
 }
 
-/* --- over CUBIC ------------------------------------------------------------------------- */
+/* --- over CUBIC -------------------------------------------------------------------- */
 
 static inline void replay_rtcp_cubic_start(const struct rec_record *rec, struct replay_flow *f,
 					   struct rtcp_client *c, struct rec_record *mine)
@@ -149,7 +149,7 @@ static inline int replay_rtcp_cubic(struct replay *r, u32 index, const struct re
 	}
 }
 
-/* --- over BBR version 1 ----------------------------------------------------------------- */
+/* --- over BBR version 1 ------------------------------------------------------------ */
 
 static inline void replay_rtcp_bbr_start(const struct rec_record *rec, struct replay_flow *f,
 					 struct rtcp_client *c, struct rec_record *mine)
@@ -208,7 +208,7 @@ static inline int replay_rtcp_bbr(struct replay *r, u32 index, const struct rec_
 	return 0;
 }
 
-/* --- the whole ------------------------------------------------------------------------------ */
+/* --- the whole --------------------------------------------------------------------- */
 
 static inline bool replay_is_ack(const struct rec_record *rec)
 {
