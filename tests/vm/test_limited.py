@@ -109,6 +109,10 @@ def test_two_flows_share_the_limit(found: Any) -> None:
     assert min(int(look["cap_pkts"]) for look in looks) < min(int(look["cap_pkts"]) for look in alone)
 
 
+def test_clients_are_ipv4_addresses_and_ipv6_prefixes(found: Any) -> None:
+    assert found["addresses"] == {"10.9.2.2": 0, "::/64": 1, "127.0.0.1": 2}
+
+
 def test_ss_says_what_is_known(found: Any) -> None:
     line = next(line for line in found["ss"].splitlines() if "mrtt" in line)
     words = line.split("bbr:(")[1].split(")")[0].split(",")
@@ -124,5 +128,7 @@ def test_a_recording_of_the_clients_flows_replays_to_the_same_decisions(
     del found
     seen = replay(compile_replayer(tmp_path), ran[2] / f"limited-{ran[0].cca}.recording", folder=tmp_path)
     assert seen["differing"] == 0
-    assert seen["flows"] == seen["leave"] == 5
+    # Two one after the other, two at a time, the one for ss; and those by address, which may end behind the recording.
+    assert seen["flows"] == 8
+    assert seen["leave"] >= 5
     assert {name: seen[name] for name in ("limited", "probing", "shared", "client") if not seen[name]} == {}

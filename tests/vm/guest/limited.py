@@ -9,6 +9,8 @@ them is left in the shared folder.
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from typing import Any
 
@@ -70,6 +72,18 @@ def shown(job: dict[str, Any]) -> str:
     return found
 
 
+def addresses(cca: str) -> dict[str, int]:
+    """Connections by client while there is one to ::1, and two to 127.0.0.1, of which one is by IPv6."""
+    with contextlib.ExitStack() as stack:
+        listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        port = stack.enter_context(listener).getsockname()[1]
+        for host in ("::1", "::ffff:127.0.0.1", "127.0.0.1"):
+            client = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
+            client.connect((host, port))
+        return {client["address"]: int(client["connections"]) for client in clients()}
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """Each connection, and the clients behind it."""
     told = job["limited"]
@@ -88,6 +102,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flows' end")
         found["ss"] = shown(job)
         found["clients"] = clients()
+        found["addresses"] = addresses(cca)
         tree.must("recording", "stop\n")
         (inside.SHARE / f"limited-{cca}.recording").write_bytes((tree.here() / "recording").read_bytes())
         tree.must("recording", "clear\n")
