@@ -4,11 +4,15 @@
  * section 5. Per flow; the limiter, its tokens e and the lock are the client's.
  *
  *        eta rounds, or more                    {B, R} has changed
- *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED
- *      ^                          |                                     |
- *      |  three rounds unchanged  |      unchanged for three rounds,    |
- *      +--------------------------+      or loss beyond beta            |
+ *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED ----------> FREE
+ *      ^                        |  |                                    |  changes for
+ *      |  three rounds          |  | loss                               |  epsilon rounds
+ *      |  unchanged             |  v                                    |
+ *      +------------------------+  REFILLING 1 / (1 + gamma)            |
+ *      +---------------------------+  a round                           |
+ *      |                                 unchanged for three rounds,    |
  *      +----------------------------------------------------------------+
+ *                                        or loss beyond beta
  *
  *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
  *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
@@ -22,11 +26,18 @@
  * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
  * rounds at the latest: before that every limiter lets a probe through, and it tells
  * nothing. They last until gamma R brings twice what counts as noise (small windows), and
- * end at a loss: the limit is there, and more rounds would only lose more.
+ * end at a loss: the limit is there, and more rounds would only lose more. Not within their
+ * first round, for what is lost then was sent before.
+ * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
+ * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
+ * lose one.
  * DEVIATION: probes that met the limit, one after the other, make the next one wait for up to
  * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
  * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
- * met the limit where it lost and A(t) did not get above the line; loss alone may be the radio's.
+ * met the limit where it lost.
+ * DEVIATION: a cap that has been lifted for epsilon rounds, of the client's only flow, while
+ * {B, R} still changes, is of a limiter that is no more: it is forgotten (rtcp_release()). Its
+ * R, a mean since the transfer began, would cap what comes next at a fraction of it.
  * DEVIATION: a probe paces at (1 + gamma) min(r, R). r is what BBR measured under the cap:
  * min(r, (1 + gamma) R) would leave it there.
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
@@ -50,6 +61,7 @@ enum rtcp_phase {
 	RTCP_FREE,		/* no limiter */
 	RTCP_CAPPED,
 	RTCP_PROBING,
+	RTCP_REFILLING,
 	RTCP_LIFTED,
 };
 
@@ -126,15 +138,6 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 	return cca_max_u64(eta_us, cca_min_u64(eta_us * (1u + f->met), RTCP_WAIT_US));
 }
 
-/* A loss with A(t) no more than a pair above the line: the limit is where it was. */
-CCA_FN void rtcp_note_loss(struct rtcp_flow *f, const struct rtcp_client *c)
-{
-	if (c->lack_bytes <= c->bucket_bytes + RTCP_PAIR * c->mss_bytes)
-		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
-	else
-		f->met = 0;
-}
-
 /*
  * How long a probe goes on without tokens. Overflow: noise below 2^25, x 2 x 10^9 < 2^57;
  * gamma is at least 1, and a share at least 1000.
@@ -160,17 +163,35 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		rtcp_enter(f, c, RTCP_LIFTED);
 		return;
 	}
+	/* What is lost within the first round was sent before the probe. */
+	lost = lost && rtcp_since_us(c, f->began) >= rtcp_flow_round_us(f);
 	/* The rounds begin anew as long as tokens are left. */
 	if (rtcp_tokens(c) > c->mss_bytes && rtcp_since_us(c, f->began) < most_us)
 		f->since = rtcp_stamp(c);
 	if (!lost && !rtcp_has_passed(f, c, rtcp_probe_us(f, c, p)))
 		return;
 	if (lost)
-		rtcp_note_loss(f, c);
-	rtcp_enter(f, c, RTCP_CAPPED);
+		f->met = (u8)cca_min_u32(f->met + 1u, RTCP_MOST_WAIT - 1u);
+	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
-CCA_FN void rtcp_flow_step(struct rtcp_flow *f, const struct rtcp_client *c,
+/*
+ * Lifted for as long as convergence takes, and {B, R} still changes: it is another limiter. With
+ * several flows it may be another client's, which rtcp_flows.h tells apart.
+ */
+CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
+			     const struct rtcp_params *p)
+{
+	u64 rounds_us = (u64)rtcp_flow_round_us(f) * p->convergence_rounds;
+
+	f->since = rtcp_stamp(c);
+	if (c->flows > 1 || rtcp_since_us(c, f->began) < rounds_us)
+		return;
+	rtcp_release(c);
+	f->phase = RTCP_FREE;
+}
+
+CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 			   const struct rtcp_params *p, bool lost)
 {
 	bool changed = f->changes != c->changes, heavy = f->heavies != c->heavies;
@@ -194,9 +215,13 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, const struct rtcp_client *c,
 	case RTCP_PROBING:
 		rtcp_probe(f, c, p, changed, lost);
 		break;
+	case RTCP_REFILLING:
+		if (rtcp_has_passed(f, c, round_us))
+			rtcp_enter(f, c, RTCP_CAPPED);
+		break;
 	default:
 		if (changed)
-			f->since = rtcp_stamp(c);
+			rtcp_stay_lifted(f, c, p);
 		else if (rtcp_has_passed(f, c, round_us * RTCP_PROBE_ROUNDS))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
@@ -217,6 +242,8 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 		return RTCP_NO_CAP_PKTS;
 	if (f->phase == RTCP_PROBING)
 		bytes = cca_div(bytes * gain, 1000) + RTCP_PAIR * c->mss_bytes - 1u;
+	else if (f->phase == RTCP_REFILLING)
+		bytes = cca_div(bytes * 1000, gain);
 	else
 		bytes += cca_min_u64(rtcp_tokens(c), RTCP_PAIR * c->mss_bytes);
 	pkts = cca_min_u64(cca_div(bytes, c->mss_bytes), CCA_MAX_PKTS) & ~1ull;
@@ -231,6 +258,8 @@ CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client 
 
 	if (!rtcp_is_capped(f, c))
 		return bytes_per_s;
+	if (f->phase == RTCP_REFILLING)
+		return cca_div(rate * 1000, 1000 + cca_min_u32(p->probe_gain_permille, 1u << 16));
 	if (f->phase != RTCP_PROBING)
 		return rate;
 	return cca_div(rate * (1000 + cca_min_u32(p->probe_gain_permille, 1u << 16)), 1000);

@@ -46,7 +46,11 @@
  *                 alpha rounds are over. None at the first classification: the bucket
  *                 was emptied.
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
- *                 two packets and 4 ms of R; or R moved by more than an eighth.
+ *                 two packets and 4 ms of R, by four where a window is what is capped: its
+ *                 probe may be a pair more in each round. Or R moved by more than an eighth.
+ *                 What came in too much up to a loss is forgotten: the bucket was empty then.
+ *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
+ *                 that is right at theta R_h would be cleared by its own last steps.
  *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
  *                 stay. That more comes through may be a bucket fuller than any before; it
  *                 is a change, which lifts the cap for as long as it goes on.
@@ -63,6 +67,8 @@
 #define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
 #define RTCP_TOLERANCE 8u		/* a change is more than this part */
 #define RTCP_WITNESS_PKTS 16u		/* of which the two packets are this part, too */
+#define RTCP_LIFTED_PART 16u		/* above theta R_h by more than this part: no limit */
+#define RTCP_NOISE_PKTS 2u
 #define RTCP_REFUSALS 4u		/* rounds with a loss, on the line */
 
 enum rtcp_class {
@@ -107,6 +113,7 @@ struct rtcp_client {
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
 	bool reduced : 1;	/* equation 13 has held, once */
+	bool windowed : 1;	/* a flow of it is capped by a window, in pairs of packets */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */
@@ -143,10 +150,12 @@ CCA_FN void rtcp_empty(struct rtcp_client *c)
 	c->lack_bytes = cca_max_u64(c->lack_bytes, c->bucket_bytes);
 }
 
-/* What may be above the line without being a change. Below 2^17 + 2^24. */
+/* What may be above the line without being a change. Below 2^18 + 2^24. */
 CCA_FN u32 rtcp_noise_bytes(const struct rtcp_client *c)
 {
-	return 2u * c->mss_bytes + (c->bytes_per_s >> 8);
+	u32 pkts = c->windowed ? 2 * RTCP_NOISE_PKTS : RTCP_NOISE_PKTS;
+
+	return pkts * c->mss_bytes + (c->bytes_per_s >> 8);
 }
 
 CCA_FN void rtcp_begin_transfer(struct rtcp_client *c)
@@ -202,10 +211,13 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 	if (c->lack_bytes < c->bucket_bytes && lost_bytes)
 		c->lack_bytes = cca_min_u64(c->lack_bytes + RTCP_LOSS_WEIGHT * lost_bytes,
 					    c->bucket_bytes);
-	if (c->lack_bytes <= c->bucket_bytes + rtcp_noise_bytes(c))
-		return;
-	c->lack_bytes = c->bucket_bytes;
-	rtcp_note_change(c);
+	if (c->lack_bytes > c->bucket_bytes + rtcp_noise_bytes(c)) {
+		c->lack_bytes = c->bucket_bytes;
+		rtcp_note_change(c);
+	}
+	/* What was refused behind them: the bucket is empty, and was a little fuller. */
+	if (lost_bytes)
+		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
 }
 
 /* --- trigger: section 4.1 --------------------------------------------------------------- */
@@ -377,6 +389,13 @@ CCA_FN void rtcp_settle(struct rtcp_client *c)
 	rtcp_empty(c);
 }
 
+/* By more than a sixteenth above theta R_h. Overflow: 2^32 x 2^10 x 2^5. */
+CCA_FN bool rtcp_is_lifted(const struct rtcp_client *c)
+{
+	return (u64)c->bytes_per_s * 1000 * RTCP_LIFTED_PART >=
+	       (u64)c->before_bytes_per_s * c->theta_permille * (RTCP_LIFTED_PART + 1);
+}
+
 /* Section 4.4: what grows towards the rate before was no limit, or is lifted. */
 CCA_FN void rtcp_follow(struct rtcp_client *c)
 {
@@ -384,8 +403,23 @@ CCA_FN void rtcp_follow(struct rtcp_client *c)
 		return;
 	rtcp_set_rate(c, rtcp_fit_rate(&c->fit));
 	rtcp_set_bucket(c, cca_max_u64(rtcp_fit_bucket(&c->fit), c->past_bucket_bytes));
-	if (!rtcp_is_below(c, c->bytes_per_s, c->before_bytes_per_s))
+	if (rtcp_is_lifted(c))
 		c->kind = RTCP_CLEARED;
+}
+
+/*
+ * More comes through than {B, R} explains, and goes on doing so: the limiter is another one, or
+ * gone. Nothing of it is kept, for its R is a mean since the transfer began.
+ */
+CCA_FN void rtcp_release(struct rtcp_client *c)
+{
+	rtcp_begin_transfer(c);
+	c->kind = RTCP_UNKNOWN;
+	c->bucket_bytes = 0;
+	c->past_bucket_bytes = 0;
+	c->lack_bytes = 0;
+	c->before_bytes_per_s = 0;
+	c->told_bytes_per_s = 0;
 }
 
 /* --- entry points ---------------------------------------------------------------------------- */

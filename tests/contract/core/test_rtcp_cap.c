@@ -128,12 +128,32 @@ static void test_a_probe_waits_for_the_tokens_to_be_used_up(void)
 	row = 0;
 }
 
-static void test_a_loss_ends_a_probe(void)
+/* What is lost in its first round was sent before it. */
+static void test_a_loss_of_its_own_ends_a_probe(void)
 {
 	open_capped(100 * MS);
 	flow_runs(20);
 	CHECK_EQ(f.phase, RTCP_PROBING);
-	flow_ack(100 * MS, 20, 1);
+	flow_ack(99 * MS, 20, 1);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	CHECK_EQ(f.met, 0);
+	flow_ack(1 * MS, 1, 1);
+	CHECK_EQ(f.phase, RTCP_REFILLING);
+	CHECK_EQ(f.met, 1);
+}
+
+/* R / (1 + gamma): 208,333 bytes/s, and 14.3 packets for a round. */
+static void test_a_round_is_given_back_behind_a_loss(void)
+{
+	open_capped(100 * MS);
+	f.phase = RTCP_REFILLING;
+	f.since = rtcp_stamp(&l.c);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 208333);
+	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 120000), 100000);
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 14);
+	flow_ack(99 * MS, 14, 0);
+	CHECK_EQ(f.phase, RTCP_REFILLING);
+	flow_ack(1 * MS, 1, 0);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
 }
 
@@ -147,10 +167,10 @@ static u32 rounds_to_probe(u32 most)
 	return rounds;
 }
 
-/* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 2 s are 100. */
+/* R is 5000 bytes an RTT of 20 ms: two packets, and a little. eta rounds are 0.4 s, 2 s are 100; one refills. */
 static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
 {
-	static const u32 rounds[] = { 20, 40, 60, 80, 100, 100 };
+	static const u32 rounds[] = { 20, 41, 61, 81, 101, 101 };
 	u32 i;
 
 	open_capped(20 * MS);
@@ -158,31 +178,31 @@ static void test_probes_that_met_the_limit_become_rarer_for_a_while(void)
 		CHECK_EQ(rounds_to_probe(200), rounds[i]);
 		rtcp_empty(&l.c);
 		flow_ack(20 * MS, 3, 1);
-		CHECK_EQ(f.phase, RTCP_CAPPED);
+		CHECK_EQ(f.phase, RTCP_REFILLING);
 	}
 	/* Never sooner than eta rounds, which are 2 s here. */
 	open_capped(100 * MS);
 	for (i = 0; i < 3; i++) {
-		CHECK_EQ(rounds_to_probe(100), 20);
+		CHECK_EQ(rounds_to_probe(100), i ? 21 : 20);
 		rtcp_empty(&l.c);
 		flow_ack(100 * MS, 17, 1);
 	}
 }
 
-/* A loss with A(t) more than a pair above the line; a change; a transfer. */
+/* A change; a transfer. */
 static void test_probes_that_did_not_meet_the_limit_bring_back_eta(void)
 {
-	static const u32 gap_ms[] = { 16, 20, 20 }, acked_pkts[] = { 5, 9, 3 }, lost_pkts[] = { 1, 0, 1 };
+	static const u32 acked_pkts[] = { 9, 3 }, lost_pkts[] = { 0, 1 };
 	struct cca_event ev = { CCA_TRANSFER_STARTED, 0, 3, 10, MSS };
 
-	for (row = 0; row < 3; row++) {
+	for (row = 0; row < 2; row++) {
 		open_capped(20 * MS);
 		f.met = 3;
 		rounds_to_probe(100);
 		rtcp_empty(&l.c);
-		flow_ack(gap_ms[row] * MS, acked_pkts[row], lost_pkts[row]);
+		flow_ack(20 * MS, acked_pkts[row], lost_pkts[row]);
 		ev.now_us = l.ack.now_us;
-		if (row == 2)
+		if (row == 1)
 			rtcp_on_event(&f, &l.c, &l.p, &ev);
 		CHECK_EQ(f.met, 0);
 		CHECK_EQ(rtcp_wait_us(&f, &l.p), 400 * MS);
@@ -217,6 +237,31 @@ static void test_a_probe_that_shows_a_change_lifts_the_cap(void)
 	CHECK_EQ(f.phase, RTCP_LIFTED);
 	flow_runs(1);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
+}
+
+/* epsilon is 10 rounds: one less, and the cap comes back. */
+static void test_a_limiter_that_stays_lifted_is_forgotten(void)
+{
+	u32 i, rounds;
+
+	for (rounds = 9; rounds <= 10; rounds++) {
+		row = (int)rounds;
+		open_capped(100 * MS);
+		rtcp_enter(&f, &l.c, RTCP_LIFTED);
+		for (i = 0; i < rounds; i++) {
+			rtcp_empty(&l.c);
+			flow_ack(100 * MS, 40, 0);
+		}
+		CHECK_EQ(l.c.kind, rounds < 10 ? RTCP_LIMITED : RTCP_UNKNOWN);
+		CHECK_EQ(f.phase, rounds < 10 ? RTCP_LIFTED : RTCP_FREE);
+		flow_runs(3);
+		CHECK_EQ(f.phase, rounds < 10 ? RTCP_CAPPED : RTCP_FREE);
+	}
+	CHECK_EQ(rtcp_transfer_us(&l.c), 300 * MS);
+	CHECK_EQ(l.c.before_bytes_per_s, 0);
+	CHECK_EQ(rtcp_tokens(&l.c), 0);
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
+	row = 0;
 }
 
 /* Section 5.3: at once, not when alpha rounds are over. */
@@ -275,11 +320,13 @@ int main(void)
 	RUN(test_tokens_beyond_a_bdp_lift_the_cap);
 	RUN(test_a_probe_comes_every_eta_rounds_and_lasts_three);
 	RUN(test_a_probe_waits_for_the_tokens_to_be_used_up);
-	RUN(test_a_loss_ends_a_probe);
+	RUN(test_a_loss_of_its_own_ends_a_probe);
+	RUN(test_a_round_is_given_back_behind_a_loss);
 	RUN(test_probes_that_met_the_limit_become_rarer_for_a_while);
 	RUN(test_probes_that_did_not_meet_the_limit_bring_back_eta);
 	RUN(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is);
 	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
+	RUN(test_a_limiter_that_stays_lifted_is_forgotten);
 	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
 	RUN(test_srtt_is_smoothed);
 	RUN(test_events_reach_the_detector);

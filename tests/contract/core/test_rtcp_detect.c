@@ -435,7 +435,65 @@ static void test_more_than_there_are_tokens_for_is_a_change(void)
 	CHECK_EQ(rtcp_tokens(&l.c), 0);
 }
 
-/* Section 4.4: R grows up to theta R_h, and no limiter is looked for again. */
+/* Two packets and 4 ms of R; four packets where a window is what is capped. */
+static void test_what_counts_as_noise(void)
+{
+	open_found();
+	CHECK_EQ(rtcp_noise_bytes(&l.c), 2 * MSS + l.c.bytes_per_s / 256);
+	l.c.windowed = true;
+	CHECK_EQ(rtcp_noise_bytes(&l.c), 4 * MSS + l.c.bytes_per_s / 256);
+}
+
+/* Two probes that end in a loss add up to no change: the bucket was empty when each lost. */
+static void test_what_came_through_up_to_a_loss_is_forgotten(void)
+{
+	u8 changes;
+
+	for (row = 0; row < 2; row++) {
+		open_found();
+		l.c.lack_bytes = l.c.bucket_bytes;
+		changes = l.c.changes;
+		give_ack(&l, 0, 2, row ? 1 : 0);
+		give_ack(&l, 0, 2, 0);
+		CHECK_EQ((u8)(l.c.changes - changes), row ? 0 : 1);
+	}
+	row = 0;
+}
+
+/* theta is 0.6: an estimate of 0.63 of the rate before is none that cleared, one of 0.64 is. */
+static void test_a_limit_is_cleared_by_a_sixteenth_above_theta(void)
+{
+	open_found();
+	l.c.before_bytes_per_s = 1000000;
+	l.c.bytes_per_s = 600000;
+	CHECK(!rtcp_is_lifted(&l.c));
+	l.c.bytes_per_s = 637499;
+	CHECK(!rtcp_is_lifted(&l.c));
+	l.c.bytes_per_s = 637500;
+	CHECK(rtcp_is_lifted(&l.c));
+	l.c.before_bytes_per_s = 0xffffffff;
+	l.c.bytes_per_s = 0xffffffff;
+	CHECK(rtcp_is_lifted(&l.c));
+}
+
+/* A limiter that is no more: another one is looked for from now on, and found. */
+static void test_a_released_client_is_as_new_and_finds_the_next_limiter(void)
+{
+	open_found();
+	rtcp_release(&l.c);
+	CHECK_EQ(l.c.kind, RTCP_UNKNOWN);
+	CHECK_EQ(rtcp_tokens(&l.c), 0);
+	CHECK_EQ(rtcp_transfer_us(&l.c), 0);
+	l.bucket_bytes = 300000;
+	l.bytes_per_s = 500000;
+	l.t_us = l.given_bytes = 0;
+	run_limited(&l, 20 * SECOND);
+	CHECK_EQ(l.c.kind, RTCP_LIMITED);
+	CHECK(is_within(l.c.bytes_per_s, 500000, 5));
+	CHECK(is_within(l.c.bucket_bytes, 300000, 12));
+}
+
+/* Section 4.4: R grows beyond theta R_h, and no limiter is looked for again. */
 static void test_a_lifted_limit_is_cleared_for_good(void)
 {
 	u32 i;
@@ -504,6 +562,10 @@ int main(void)
 	RUN(test_a_loss_takes_tokens_and_heavy_loss_takes_all);
 	RUN(test_b_is_the_largest_of_all_transfers);
 	RUN(test_more_than_there_are_tokens_for_is_a_change);
+	RUN(test_what_counts_as_noise);
+	RUN(test_what_came_through_up_to_a_loss_is_forgotten);
+	RUN(test_a_limit_is_cleared_by_a_sixteenth_above_theta);
+	RUN(test_a_released_client_is_as_new_and_finds_the_next_limiter);
 	RUN(test_a_lifted_limit_is_cleared_for_good);
 	RUN(test_a_limit_lifted_between_transfers_is_a_change);
 	RUN(test_a_full_bucket_is_not_taken_for_a_lifted_limit);

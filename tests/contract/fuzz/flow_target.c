@@ -28,15 +28,16 @@
 
 enum reached {
 	INPUTS, ACKS, SLOW_STARTS_LEFT, DRAINS, HOLDS, TIMEOUTS, UNDONE, SILENCES, LOOKED_UP,
-	RAISED, KEPT, TABLES_TAKEN, RATES_CHANGED, ESTIMATING, LIMITED, CLEARED, PROBING, LIFTED,
-	REACHED,
+	RAISED, KEPT, TABLES_TAKEN, RATES_CHANGED, ESTIMATING, LIMITED, CLEARED, PROBING, REFILLING,
+	LIFTED, REACHED,
 };
 
 static struct counter counters[REACHED] = {
 	{ "inputs", 0 }, { "acks", 0 }, { "slow_starts_left", 0 }, { "drains", 0 }, { "holds", 0 },
 	{ "timeouts", 0 }, { "undone", 0 }, { "silences", 0 }, { "looked_up", 0 }, { "raised", 0 },
 	{ "kept", 0 }, { "tables_taken", 0 }, { "rates_changed", 0 }, { "estimating", 0 },
-	{ "limited", 0 }, { "cleared", 0 }, { "probing", 0 }, { "lifted", 0 },
+	{ "limited", 0 }, { "cleared", 0 }, { "probing", 0 }, { "refilling", 0 },
+	{ "lifted", 0 },
 };
 
 static struct ens_table tables[TABLES];
@@ -181,8 +182,8 @@ static void count_ack(const struct run *r, u8 mode_before, u64 rate_before)
 	counters[HOLDS].count += r->a->gr.hold;
 	counters[RATES_CHANGED].count += r->a->gr.mode == GR_CRUISE &&
 					 rate_before != r->d.pacing_bytes_per_s;
-	if (r->a->turn)
-		counters[turns[r->a->turn]].count++;
+	if (r->a->ens.turn)
+		counters[turns[r->a->ens.turn]].count++;
 }
 
 static void count_rtcp(struct rtcp_reached reached)
@@ -191,6 +192,7 @@ static void count_rtcp(struct rtcp_reached reached)
 	counters[LIMITED].count += reached.limited;
 	counters[CLEARED].count += reached.cleared;
 	counters[PROBING].count += reached.probing;
+	counters[REFILLING].count += reached.refilling;
 	counters[LIFTED].count += reached.lifted;
 }
 
@@ -199,14 +201,14 @@ static void send_ack(struct run *r)
 	struct cca_decision other = { 0, 0 };
 	u8 mode = r->a->gr.mode;
 	u64 rate = r->d.pacing_bytes_per_s;
-	u32 epoch = r->a->clock.epoch;
+	u32 epoch = r->a->ens.clock.epoch;
 
 	r->ack.delivered_pkts += r->ack.acked_pkts;
 	r->ack.cwnd_pkts = r->d.cwnd_pkts;
 	gr_flow_on_ack(r->a, &r->defaults, r->table, &r->ack, &r->d);
 	gr_flow_on_ack(r->b, &r->defaults, r->table, &r->ack, &other);
 	check_same(&r->d, &other);
-	if (epoch != r->a->clock.epoch)
+	if (epoch != r->a->ens.clock.epoch)
 		r->states = r->table ? ens_states(r->table) : 0;
 	reno_on_ack(&r->reno, &r->ack);
 	reno_grow(&r->reno, &r->window, r->ack.acked_pkts);

@@ -113,7 +113,7 @@ static void rtcp_set_ack(struct rtcp_flows *r, struct rtcp_set *s, const struct 
 
 /* What the events have reached, of R-TCP. */
 struct rtcp_reached {
-	bool estimating, limited, cleared, probing, lifted;
+	bool estimating, limited, cleared, probing, refilling, lifted;
 };
 
 static struct rtcp_reached rtcp_send_ack(struct rtcp_flows *r, const struct cca_ack *ack)
@@ -127,7 +127,7 @@ static struct rtcp_reached rtcp_send_ack(struct rtcp_flows *r, const struct cca_
 	rtcp_check(r);
 	return (struct rtcp_reached){
 		s->client.fit.count != 0, s->client.settled, s->client.kind == RTCP_CLEARED,
-		phase == RTCP_PROBING, phase == RTCP_LIFTED,
+		phase == RTCP_PROBING, phase == RTCP_REFILLING, phase == RTCP_LIFTED,
 	};
 }
 
