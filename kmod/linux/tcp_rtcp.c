@@ -185,6 +185,7 @@ static const char *const rtcp_phases[] = {
 	[RTCP_FREE] = "free",
 	[RTCP_CAPPED] = "capped",
 	[RTCP_PROBING] = "probing",
+	[RTCP_REFILLING] = "refilling",
 	[RTCP_LIFTED] = "lifted",
 };
 
@@ -262,6 +263,8 @@ void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rt
 		gain = 1000;
 	else if (flow->phase == RTCP_PROBING)
 		gain = 1000 + params->probe_gain_permille;
+	else if (flow->phase == RTCP_REFILLING)
+		gain = 1000 * 1000 / (1000 + params->probe_gain_permille);
 	WRITE_ONCE(own->limit_bytes_per_s,
 		   READ_ONCE(c->kind) == RTCP_LIMITED ? READ_ONCE(c->bytes_per_s) : 0);
 	WRITE_ONCE(own->min_rtt_us, READ_ONCE(c->min_rtt_us));
