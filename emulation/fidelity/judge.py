@@ -4,7 +4,9 @@
     error        median of the simulated runs - median of the real runs, in the metric's unit and as a share of the
                  latter
     within       |error| is at most the target's share of the real figure, or its units: whichever allows more
-    never        the same with the line that no case may be beyond
+    never        the same with the line that no case may be beyond, for sure: by more than twice the standard error of
+                 the difference of the medians, which is what chance makes of them. The kernel's own spread is the
+                 floor of what can be told; more runs lower it
     spread       greatest - least of a side's runs; a case that is outside by no more than the kernel's own spread
                  is said to be so, and counts as outside all the same
 
@@ -14,6 +16,7 @@ too: so medians are compared, and both spreads stand beside them.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -50,21 +53,31 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Middle:
-    """Runs of one side: their median, least and most."""
+    """Runs of one side: their median, least and most; standard_error: of the median."""
 
     median: float
     least: float
     most: float
+    standard_error: float = 0.0
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Middle:
         """Of at least one run."""
-        return cls(statistics.median(values), min(values), max(values))
+        return cls(statistics.median(values), min(values), max(values), _standard_error(values))
 
     @property
     def spread(self) -> float:
         """How far the runs are from each other."""
         return self.most - self.least
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    """Of their median: sqrt(pi / 2) sigma / sqrt(n) with sigma from the quartiles, which outliers do not move."""
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+    sigma = (high - low) / (2 * statistics.NormalDist().inv_cdf(0.75))
+    return math.sqrt(math.pi / 2 / len(values)) * sigma
 
 
 @dataclass(frozen=True)
@@ -88,9 +101,14 @@ class Error:
             return self.error / self.real.median
         return float("inf") if self.error else 0.0
 
-    def _is_at_most(self, share: float, units: float) -> bool:
+    @property
+    def chance(self) -> float:
+        """What chance makes of the error: twice its standard error."""
+        return 2 * math.hypot(self.real.standard_error, self.simulated.standard_error)
+
+    def _is_at_most(self, share: float, units: float, *, more: float = 0.0) -> bool:
         # A billionth more, for errors that stand on the line.
-        return abs(self.error) <= max(share * abs(self.real.median), units) * (1 + 1e-9) + 1e-12
+        return abs(self.error) <= max(share * abs(self.real.median), units) * (1 + 1e-9) + more + 1e-12
 
     @property
     def is_within(self) -> bool:
@@ -98,10 +116,16 @@ class Error:
         return self._is_at_most(self.target.within, self.target.within_units)
 
     @property
-    def is_beyond(self) -> bool:
-        """Farther than any case may be."""
+    def is_perhaps_beyond(self) -> bool:
+        """Farther than any case may be, which chance may have made so."""
         line = self.target.never_beyond
         return line is not None and not self._is_at_most(line, self.target.never_beyond_units)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Farther than any case may be, for sure."""
+        line = self.target.never_beyond
+        return line is not None and not self._is_at_most(line, self.target.never_beyond_units, more=self.chance)
 
     @property
     def is_of_the_spread(self) -> bool:
@@ -200,11 +224,12 @@ def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[C
         )
         if target.never_beyond is not None:
             beyond = sum(error.is_beyond for error in errors)
+            perhaps = sum(error.is_perhaps_beyond for error in errors) - beyond
             verdicts.append(
                 Verdict(
                     f"{metric.title} never off by more than "
                     f"{_told(target.never_beyond, target.never_beyond_units, metric)}",
-                    f"{beyond} of {len(errors)} are",
+                    f"{beyond} of {len(errors)} are" + f", {perhaps} more by no more than chance" * bool(perhaps),
                     not beyond,
                 )
             )

@@ -200,7 +200,7 @@ def cases_of(
     """The cases of a plan, in its order.
 
     source: the plan's file, which paths in it count from. patterns: only cases that one of these means. runners: only
-    those of these runners. short: only those of the short version.
+    those of these runners. short: only those of the short version, each with as many runs as that has.
 
     Raises:
         EmulationError: a scenario that is none.
@@ -215,7 +215,7 @@ def cases_of(
                 continue
             duration_s = scenario.duration_s or plan.duration_s
             duration_s = min(duration_s, plan.short.duration_s) if short else duration_s
-            times = scenario.times
+            times = 1 if short else scenario.times
             if runner == "vm" and plan.guest is not None:
                 duration_s, times = min(duration_s, plan.guest.longest_s), plan.guest.times
             limited = scenario.model_copy(update={"duration_s": duration_s, "times": times})

@@ -75,6 +75,30 @@ def test_delay_is_judged_by_a_share_or_by_ms_whichever_is_more(
     assert (delay.is_within, delay.is_beyond) == (judged == "within", judged == "beyond")
 
 
+def test_what_chance_makes_of_medians_is_taken_off_before_a_case_is_beyond(plan: Plan, case: Case) -> None:
+    """Quartiles of 0, 10, ... 100 are 25 and 75: sigma 37.07, of the median sqrt(pi / 2 / 11) of that, twice 28.01."""
+    real = [run(delay_ms=value) for value in range(0, 101, 10)]
+    for simulated_ms, is_beyond in ((50 + 15.1, False), (50 + 15 + 27.9, False), (50 + 15 + 28.1, True)):
+        delay = compared(plan, case, real, [run(delay_ms=simulated_ms)]).errors[1]
+        assert delay.chance == pytest.approx(28.013, abs=0.01)
+        assert not delay.is_within
+        assert delay.is_perhaps_beyond
+        assert delay.is_beyond == is_beyond
+    # Four times as many runs, whose quartiles are 20 and 80: little more than half of it.
+    delay = compared(plan, case, 4 * real, [run(delay_ms=50 + 15 + 16.9)]).errors[1]
+    assert delay.chance == pytest.approx(16.81, abs=0.01)
+    assert delay.is_beyond
+    # Of the simulator's runs too; a single run says nothing of chance.
+    assert compared(plan, case, real, real).errors[1].chance == pytest.approx(28.013 * 2**0.5, abs=0.01)
+    assert compared(plan, case, [run()], [run()]).errors[1].chance == 0
+
+
+def test_cases_that_may_be_beyond_are_counted_apart(plan: Plan, case: Case) -> None:
+    outcome = Outcome(case, real=[run(delay_ms=value) for value in (50, 60, 90)], simulated=[run(delay_ms=80)])
+    verdict = next(one for one in verdicts_of(plan, [outcome], compare(plan, [outcome])) if "delay never" in one.line)
+    assert (verdict.found, verdict.holds) == ("0 of 1 are, 1 more by no more than chance", True)
+
+
 @pytest.mark.parametrize(
     ("simulated_mbps", "is_within", "is_beyond"),
     [(10.5, True, False), (10.51, False, False), (8.5, False, False), (8.49, False, True)],

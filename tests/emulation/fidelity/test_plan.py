@@ -68,11 +68,15 @@ def test_a_whole_name_means_that_case_alone(tmp_path: Path) -> None:
     assert chosen("low/cubic") == ["slow/cubic", "not-slow/cubic"]
 
 
-def test_the_short_version_takes_less_time(choose: Choose) -> None:
-    (case,) = choose(short=True)
+def test_the_short_version_takes_less_time(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("name: fast,", "name: fast, times: 4,"), encoding="utf-8")
+    assert "times: 4" in path.read_text(encoding="utf-8")
+    (case,) = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), short=True)
     assert case.key == "fast/cubic"
     assert case.scenario is not None
     assert case.scenario.duration_s == 1
+    assert case.times == 1
 
 
 def test_the_guest_has_shorter_and_fewer_runs_where_the_plan_says_so(tmp_path: Path) -> None:
