@@ -27,7 +27,7 @@ NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
 # Those whose flows look rows up, in the engine as in the kernel.
-WITH_ENSEMBLE = ("gr", "roccet")
+WITH_ENSEMBLE = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 
 
 class LinkSpec(QueuedLink):
@@ -84,7 +84,7 @@ class FlowSpec(Frozen):
 
     cca: Cca = "gr"
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
-    ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr and roccet")
+    ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr, roccet and rtcp_*")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0, le=86400, description="of the run, or behind the end of the flow `after`")
     after: int | None = Field(None, ge=0, description="starts when all of that flow, one before this, is acknowledged")
@@ -103,7 +103,7 @@ class FlowSpec(Frozen):
     def _within_ranges(self) -> FlowSpec:
         self.values()
         if self.ensemble_text is not None and self.cca not in WITH_ENSEMBLE:
-            raise ValueError(f"expected an ensemble only for {' and '.join(WITH_ENSEMBLE)}, which take one")
+            raise ValueError(f"expected an ensemble only for {', '.join(WITH_ENSEMBLE)}, which take one")
         if self.stop_s is not None and self.stop_s <= self.start_s:
             raise ValueError("expected stop_s behind start_s")
         if self.stop_s is not None and self.after is not None:

@@ -206,7 +206,8 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     """What the modules of these algorithms are made of: the text of each file, by its name from `root`.
 
     A file kmod/linux/tcp_NAME.c is the module of NAME alone, the others belong to all; of headers those count that they
-    include. Of Kbuild the list of modules is left out, and of params.def what it says of other algorithms.
+    include, with the module of such a header's name (tcp_rtcp.h). Of Kbuild the list of modules is left out, and of
+    params.def what it says of other algorithms.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
     own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
@@ -214,7 +215,8 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     waiting = list(files)
     while waiting:
         for name in _INCLUDE.findall(waiting.pop().read_text(encoding="utf-8")):
-            found = [folder / name for folder in (linux, core) if (folder / name).is_file()]
+            names = (linux / name, (linux / name).with_suffix(".c"), core / name)
+            found = [path for path in names if path.is_file()]
             waiting += [path for path in found if path not in files]
             files += [path for path in found if path not in files]
     texts = {str(path.relative_to(root)): path.read_bytes() for path in sorted(files)}

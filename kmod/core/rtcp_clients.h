@@ -128,7 +128,8 @@ CCA_FN bool rtcp_entry_is_current(const struct rtcp_clients *t, const struct rtc
 CCA_FN struct rtcp_entry *rtcp_entry_for(const struct rtcp_clients *t, const struct rtcp_key *key,
 					 u64 now_us)
 {
-	struct rtcp_entry *first = t->entries + (u64)rtcp_set_of(t, key) * RTCP_WAYS, *best = 0;
+	struct rtcp_entry *first = t->entries + (u64)rtcp_set_of(t, key) * RTCP_WAYS;
+	struct rtcp_entry *best = (struct rtcp_entry *)0;
 	u32 i;
 
 	for (i = 0; i < RTCP_WAYS; i++) {
@@ -173,14 +174,14 @@ CCA_FN struct rtcp_entry *rtcp_clients_join(struct rtcp_clients *t, const struct
 	struct rtcp_entry *e = rtcp_entry_for(t, key, now_us);
 
 	if (!e || e->connections == 0xffffffffu)
-		return 0;
+		return (struct rtcp_entry *)0;
 	if (!e->used || !rtcp_key_is(&e->key, key) || !rtcp_entry_is_current(t, e, now_us)) {
 		rtcp_client_init(&e->client, now_us);
 		e->key = *key;
 		e->used = true;
 	}
 	if (e->client.kind == RTCP_SPLIT)
-		return 0;
+		return (struct rtcp_entry *)0;
 	e->connections++;
 	return e;
 }

@@ -61,7 +61,8 @@ static void roccet_record_ack(struct roccet_kflow *f, const struct cca_ack *ack,
 	recording = ccatune_begin_record(&f->head, &r, REC_TOLD);
 	if (!recording)
 		return;
-	ens_flow_put_ack(&r, &f->roccet.ens, ack, table ? table->ens.generation : 0, params->version);
+	ens_flow_put_ack(&r, &f->roccet.ens, ack, table ? table->ens.generation : 0,
+			 params->version);
 	roccet_put_windows(&r, before, after);
 	roccet_put_outcome(&r, &f->roccet);
 	if (f->roccet.ens.turn != ENS_WAITED) {

@@ -30,6 +30,8 @@ DEFAULT = "tcp_congestion_control"
 ALLOWED = "tcp_allowed_congestion_control"
 _AVAILABLE = "tcp_available_congestion_control"
 _CORE_MODULE = "ccatune"
+# What its algorithms' modules stand on beside it, by the beginning of their names.
+_FAMILIES = {"rtcp_": "tcp_rtcp"}
 
 
 class SwitchError(AgentError):
@@ -148,7 +150,8 @@ class Switch:
         """The modules that have to be loaded for it, in order of loading."""
         if cca in self._read(_AVAILABLE).split():
             return []
-        return [name for name in (_CORE_MODULE, f"tcp_{cca}") if not self._is_loaded(name)]
+        shared = [module for family, module in _FAMILIES.items() if cca.startswith(family)]
+        return [name for name in (_CORE_MODULE, *shared, f"tcp_{cca}") if not self._is_loaded(name)]
 
     def _load(self, cca: str, known: Remembered | None, absent: list[str]) -> None:
         """Load its modules; where that fails, unload what did load, and remember again what was known before."""

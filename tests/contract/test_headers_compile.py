@@ -30,7 +30,7 @@ ENTRY_POINTS = """
 #include "gr_flow.h"
 #include "reno.h"
 #include "roccet_flow.h"
-#include "rtcp.h"
+#include "rtcp_ensemble.h"
 void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
 { gr_init(s, p, start, d); }
 void unit_on_ack(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack, struct cca_decision *d)
@@ -72,6 +72,9 @@ void unit_rtcp_bbr1(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
 void unit_rtcp_event(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p, struct rtcp_client *c,
                      const struct cca_event *ev, struct cca_decision *d)
 { rtcp_bbr1_on_event(s, p, c, ev, d); }
+struct unit_host { struct rtcp_cubic_flow *f; const struct rtcp_params *p; const struct ens_table *t; };
+void unit_rtcp_flow(const struct unit_host *h, struct rtcp_client *c, const struct cca_ack *ack, struct cca_window *w)
+{ rtcp_cubic_flow_on_ack(h->f, c, h->p, h->t, ack, w); }
 """
 
 

@@ -14,9 +14,9 @@ HEADER = struct.Struct("=6IQ")
 RECORD_BYTES = 128
 SUM_AT = RECORD_BYTES - 4
 EVENTS = 3000
-CCAS = ("gr", "reno", "roccet")
+CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr")
 FNV_START, FNV_PRIME = 2166136261, 16777619
-START, ACK, EVENT, TOLD, GROW = 4, 5, 6, 7, 8
+START, ACK, EVENT, TOLD, GROW, CLIENT = 4, 5, 6, 7, 8, 11
 CWND_OUT_AT = 32 + 4 * 14
 
 
@@ -59,25 +59,43 @@ def flip(data: bytes, kind: int, at: int, *, keep_sum: bool) -> bytes:
 def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp_path: Path) -> None:
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["differing"] == 0
-    assert report["replayed"] == EVENTS + 3
+    # R-TCP's flows leave their clients.
+    assert report["replayed"] == EVENTS + 3 + report["leave"]
     assert report["flows"] == 3
     assert report["slow_start"] > 0
     assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
 
 
-@pytest.mark.parametrize("cca", ["gr", "roccet"])
+@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic", "rtcp_bbr"])
 def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path, tmp_path: Path) -> None:
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["tables"] > 3
     assert report["parameter_sets"] > 3
     assert report["looked_up"] > 3
     assert report["undo_event"] > 0
-    assert cca == "gr" or report["lowered"] > 3
+    assert cca in {"gr", "rtcp_bbr"} or report["lowered"] > 3
+
+
+@pytest.mark.parametrize("cca", ["rtcp_cubic", "rtcp_bbr"])
+def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(
+    cca: str, workshop: Path, tmp_path: Path
+) -> None:
+    report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
+    assert report["shared"] > 100
+    assert report["limited"] > 100
+    assert report["probing"] > 3
+    # Where two flows begin, and behind each event that no recorded flow had: a client is three records.
+    assert report["client"] > 2 * 3
+    assert report["moved"] == 2
+    assert report["leave"] == 3
 
 
 @pytest.mark.parametrize(
     ("cca", "kind"),
-    [("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)],
+    [
+        *[("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)],
+        *[("rtcp_cubic", TOLD), ("rtcp_cubic", GROW), ("rtcp_cubic", START), ("rtcp_bbr", ACK), ("rtcp_bbr", EVENT)],
+    ],
 )
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)
@@ -99,6 +117,28 @@ def test_a_changed_input_changes_what_follows(workshop: Path, tmp_path: Path) ->
     record[32 + 4] ^= 4
     changed = data[:first] + with_right_sum(bytes(record)) + data[first + RECORD_BYTES :]
     assert replay_bytes(workshop, changed, tmp_path)["differing"] >= 1
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_what_a_client_is_told_to_be_counts(part: int, workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "rtcp_cubic.recording").read_bytes()
+    places = [p for p in range(HEADER.size, len(data), RECORD_BYTES) if data[p] == CLIENT]
+    start = places[part]
+    record = bytearray(data[start : start + RECORD_BYTES])
+    record[32 + 4 * 3] ^= 1
+    changed = data[:start] + with_right_sum(bytes(record)) + data[start + RECORD_BYTES :]
+    assert replay_bytes(workshop, changed, tmp_path)["differing"] > 0
+
+
+def test_a_flow_whose_client_is_not_told_of_is_refused(workshop: Path, tmp_path: Path) -> None:
+    data = (workshop / "rtcp_cubic.recording").read_bytes()
+    first = next(p for p in range(HEADER.size, len(data), RECORD_BYTES) if data[p] == CLIENT)
+    header = list(HEADER.unpack_from(data))
+    header[5] -= 1
+    with pytest.raises(RecordingError, match="client"):
+        replay_bytes(
+            workshop, HEADER.pack(*header) + data[HEADER.size : first] + data[first + RECORD_BYTES :], tmp_path
+        )
 
 
 def test_a_recording_that_lost_events_is_refused(workshop: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def ensemble(
         "estimate_ms": min(250, epoch_ms),
         "epsilon_pct": 0,
         "classes": (DelayClass(95, 50_000), DelayClass(95, 100_000)),
-        "axes": (Axis("throughput_bytes_per_s", "linear", step, levels), *subject.second_axis),
+        "axes": (Axis(subject.first_axis, "linear", step, levels), *subject.second_axis),
         "columns": subject.columns,
         "rows": rows,
     }

@@ -11,6 +11,7 @@ from typing import Any
 from tests.vm import boot, cases
 from tests.vm.subjects import SUBJECTS, Subject
 
+LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
 
 
@@ -41,6 +42,8 @@ def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
             "held_back": cases.text(subject, 12, hold_back_permille=300, levels=8, step=50_000),
             "moved": cases.text(subject, 14, hold_back_permille=300, levels=8, step=50_000, base=50),
         },
+        # R-TCP's: levels of 10 ms, and octaves of the limit, of which 500 kB/s has the last
+        "limited_table": cases.text(subject, 21, levels=8, step=10_000, base=2),
         "storm_tables": [cases.text(subject, 100 + n, levels=2 + 3 * n, base=20 + n) for n in range(4)],
     }
 
@@ -63,6 +66,8 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "changes": 500 if long else 50,
         "namespaces": 40 if long else 4,
         "churn_s": 10 if long else 2,
+        # R = 500 kB/s, of which 4 MB take 7 s
+        "limited": {"rate": "4mbit", "burst_bytes": LIMIT_BURST_BYTES, "bytes": 8_000_000 if long else 4_000_000},
         "bulk_rounds": 3,
         "bulk_s": 1,
     }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kmod.ensemble import Axis
 
@@ -14,7 +14,8 @@ class Subject:
 
     columns: of the tables written here. The first tells rows apart: base * unit + the row's number; cells are the
     others, by class. too_small: a cell's text, and one below its range. knob: a parameter that no table covers, with
-    its default and two other values; other_knob likewise.
+    its default and two other values; other_knob likewise. first_axis: what the rows' levels are of. plain: what a
+    socket is under for which there is no memory.
     """
 
     cca: str
@@ -30,11 +31,23 @@ class Subject:
     steady_modes: tuple[str, ...]
     second_axis: tuple[Axis, ...] = ()
     recorded_beside: tuple[str, ...] = ()
+    first_axis: str = "throughput_bytes_per_s"
+    plain: str = ""
+
+    @property
+    def plain_name(self) -> str:
+        """The algorithm of a socket for which there is no memory."""
+        return self.plain or f"{self.cca}-plain"
 
     @property
     def marker(self) -> str:
         """The column that tells rows apart."""
         return self.columns[0]
+
+    @property
+    def shares_clients(self) -> bool:
+        """R-TCP: flows of a client share what is known of its rate limiter, and rows are by that."""
+        return self.first_axis == "min_rtt_us"
 
     @property
     def second_levels(self) -> int:
@@ -70,4 +83,21 @@ ROCCET = Subject(
     steady_modes=("orbiter", "drain"),
     second_axis=(Axis("min_rtt_us", "log", 10_000, 3, 1),),
 )
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET)}
+RTCP_CUBIC = Subject(
+    cca="rtcp_cubic",
+    module="tcp_rtcp_cubic",
+    columns=("probe_every_rounds", "probe_gain_permille", "reduction_permille"),
+    unit=10,
+    default_marker=20,
+    cells=((150, 600), (150, 700)),
+    too_small=(" 150 ", " 9 "),
+    knob=("candidates", 9, 11, 13),
+    other_knob="trigger_rounds",
+    modes=("free", "estimating", "capped", "probing", "refilling", "lifted"),
+    steady_modes=("free", "estimating", "capped"),
+    second_axis=(Axis("limit_bytes_per_s", "log", 100_000, 3, 1),),
+    first_axis="min_rtt_us",
+    plain="rtcp-plain",
+)
+RTCP_BBR = replace(RTCP_CUBIC, cca="rtcp_bbr", module="tcp_rtcp_bbr", plain="")
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC, RTCP_BBR)}

@@ -3,7 +3,7 @@
 //
 // A run has a table of clients (kmod/core/rtcp_clients.h), from which connections to the same client have what is known
 // of its limiter, at a time and one after the other. A connection that the table has no entry for, and one of a client
-// whose flows contradict each other, has a client of its own.
+// whose flows contradict each other, has a client of its own. A flow may follow an ensemble (rtcp_ensemble.h).
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "algorithms/table.hpp"
 #include "algorithms/window_algorithm.hpp"
 #include "common/packet.hpp"
 #include "common/time.hpp"
-#include "rtcp.h"
 #include "rtcp_clients.h"
+#include "rtcp_ensemble.h"
 
 namespace ccatune {
 
@@ -118,21 +119,64 @@ private:
     bool estimating_ = false;
 };
 
+// The ensemble that a flow follows; without one, which costs nothing, it stays on its own parameters.
+class RtcpRows {
+public:
+    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    RtcpRows(const rtcp_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
+             std::uint32_t hash)
+        : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
+
+    void start(const cca_start& start) {
+        if (!table_) return;
+        ens_ = std::make_unique<rtcp_ens>();
+        rtcp_ens_init(ens_.get(), &start, delay_class_, hash_);
+    }
+
+    // Behind the algorithm's own.
+    void on_ack(const rtcp_client& client, const cca_ack& ack, rtcp_params* params) {
+        if (!ens_) [[likely]]
+            return;
+        rtcp_ens_on_ack(ens_.get(), &client, &defaults_, &table_->table(), &ack, params);
+        const ens_flow& flow = ens_->flow;
+        if (flow.turn != ENS_WAITED) [[unlikely]]
+            turns_.push_back(
+                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.turn});
+    }
+
+    void on_event(const cca_event& event) {
+        if (ens_) rtcp_ens_on_event(ens_.get(), &event);
+    }
+
+    const rtcp_params& defaults() const { return defaults_; }
+    const std::vector<EpochTurn>& turns() const { return turns_; }
+
+private:
+    std::unique_ptr<rtcp_ens> ens_;
+    rtcp_params defaults_;
+    std::shared_ptr<const Table> table_;
+    std::uint8_t delay_class_;
+    std::uint32_t hash_;
+    std::vector<EpochTurn> turns_;
+};
+
 class RtcpCubicCore {
 public:
-    RtcpCubicCore(const rtcp_params& params, RtcpClient client) : client_(std::move(client)) {
+    RtcpCubicCore(RtcpRows rows, RtcpClient client) : client_(std::move(client)), rows_(std::move(rows)) {
         rtcp_cubic_params_init(&params_);
-        params_.rtcp = params;
+        params_.rtcp = rows_.defaults();
     }
 
     void start(const cca_start& start, cca_window* window) {
         client_.start(start.now_us);
+        rows_.start(start);
         rtcp_cubic_init(&state_, &params_, client_.get(), &start);
         rtcp_cubic_bound(&state_, &params_, client_.get(), window);
     }
     void weigh(std::uint32_t waiting_pkts) { client_.weigh(&state_.flow, waiting_pkts); }
     void on_ack(const cca_ack& ack, cca_window* window) {
         rtcp_cubic_on_ack(&state_, &params_, client_.get(), &ack, window);
+        rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         client_.note(&state_.flow, ack.now_us);
     }
     void end() { client_.end(&state_.flow); }
@@ -145,46 +189,56 @@ public:
     std::uint32_t undo(const cca_window* window) {
         return rtcp_cubic_undo(&state_, &params_, client_.get(), window);
     }
-    void on_event(const cca_event& event) { rtcp_cubic_on_event(&state_, &params_, client_.get(), &event); }
+    void on_event(const cca_event& event) {
+        rows_.on_event(event);
+        rtcp_cubic_on_event(&state_, &params_, client_.get(), &event);
+    }
     const std::vector<LimitEstimate>& limits() const { return client_.limits(); }
+    const std::vector<EpochTurn>& turns() const { return rows_.turns(); }
 
 private:
     rtcp_cubic_state state_{};
     rtcp_cubic_params params_{};
     RtcpClient client_;
+    RtcpRows rows_;
 };
 
 class RtcpCubicAlgorithm final : public WindowAlgorithm<RtcpCubicCore> {
 public:
     using WindowAlgorithm::WindowAlgorithm;
     const std::vector<LimitEstimate>& limits() const override { return core().limits(); }
+    const std::vector<EpochTurn>& turns() const override { return core().turns(); }
 };
 
 class RtcpBbr1Algorithm final : public Algorithm {
 public:
-    RtcpBbr1Algorithm(const rtcp_params& params, std::uint32_t hash, RtcpClient client)
-        : client_(std::move(client)), hash_(hash) {
+    RtcpBbr1Algorithm(RtcpRows rows, std::uint32_t hash, RtcpClient client)
+        : client_(std::move(client)), rows_(std::move(rows)), hash_(hash) {
         rtcp_bbr1_params_init(&params_);
-        params_.rtcp = params;
+        params_.rtcp = rows_.defaults();
     }
 
     void start(const cca_start& start) override {
         client_.start(start.now_us);
+        rows_.start(start);
         rtcp_bbr1_init(&state_, &params_, client_.get(), &start, hash_, &decision_);
     }
     void on_ack(const cca_ack& ack) override {
         client_.weigh(&state_.flow, host.waiting_pkts);
         rtcp_bbr1_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
+        rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
         client_.note(&state_.flow, ack.now_us);
     }
     void on_end() override { client_.end(&state_.flow); }
     void on_event(const cca_event& event) override {
+        rows_.on_event(event);
         rtcp_bbr1_on_event(&state_, &params_, client_.get(), &event, &decision_);
     }
     bool looks_with_acks() const override { return true; }
     std::uint32_t mode() const override { return state_.base.mode; }
     const std::vector<LimitEstimate>& limits() const override { return client_.limits(); }
+    const std::vector<EpochTurn>& turns() const override { return rows_.turns(); }
 
 private:
     static constexpr std::uint64_t kSingleBelow = 150'000;  // as Bbr1Algorithm
@@ -192,39 +246,45 @@ private:
     rtcp_bbr1_state state_{};
     rtcp_bbr1_params params_{};
     RtcpClient client_;
+    RtcpRows rows_;
     std::uint32_t hash_;
 };
 
 class RtcpBbr3Algorithm final : public Algorithm {
 public:
-    RtcpBbr3Algorithm(const rtcp_params& params, std::uint32_t hash, RtcpClient client)
-        : client_(std::move(client)), hash_(hash) {
+    RtcpBbr3Algorithm(RtcpRows rows, std::uint32_t hash, RtcpClient client)
+        : client_(std::move(client)), rows_(std::move(rows)), hash_(hash) {
         rtcp_bbr3_params_init(&params_);
-        params_.rtcp = params;
+        params_.rtcp = rows_.defaults();
     }
 
     void start(const cca_start& start) override {
         client_.start(start.now_us);
+        rows_.start(start);
         rtcp_bbr3_init(&state_, &params_, client_.get(), &start, hash_, &decision_);
     }
     void on_loss(const cca_loss& loss) override { rtcp_bbr3_on_loss(&state_, &params_, &loss); }
     void on_ack(const cca_ack& ack) override {
         client_.weigh(&state_.flow, host.waiting_pkts);
         rtcp_bbr3_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
+        rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         client_.note(&state_.flow, ack.now_us);
     }
     void on_end() override { client_.end(&state_.flow); }
     void on_event(const cca_event& event) override {
+        rows_.on_event(event);
         rtcp_bbr3_on_event(&state_, &params_, client_.get(), &event, &decision_);
     }
     bool looks_with_acks() const override { return true; }
     std::uint32_t mode() const override { return state_.base.mode; }
     const std::vector<LimitEstimate>& limits() const override { return client_.limits(); }
+    const std::vector<EpochTurn>& turns() const override { return rows_.turns(); }
 
 private:
     rtcp_bbr3_state state_{};
     rtcp_bbr3_params params_{};
     RtcpClient client_;
+    RtcpRows rows_;
     std::uint32_t hash_;
 };
 

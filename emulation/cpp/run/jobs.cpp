@@ -37,6 +37,10 @@ std::uint32_t mix(std::uint32_t hash) {
     return hash ^ hash >> 16;
 }
 
+RtcpRows rows_of(const FlowJob& flow, std::uint32_t hash) {
+    return {params_of<rtcp_params>(flow.cca, flow.params), flow.table, flow.delay_class, hash};
+}
+
 }  // namespace
 
 std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash,
@@ -59,14 +63,11 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
     if (flow.cca == "bbr3")
         return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
     if (flow.cca == "rtcp_cubic")
-        return std::make_unique<RtcpCubicAlgorithm>(
-            RtcpCubicCore(params_of<rtcp_params>(flow.cca, flow.params), {clients, flow.client}));
+        return std::make_unique<RtcpCubicAlgorithm>(RtcpCubicCore(rows_of(flow, hash), {clients, flow.client}));
     if (flow.cca == "rtcp_bbr")
-        return std::make_unique<RtcpBbr1Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash),
-                                                   RtcpClient{clients, flow.client});
+        return std::make_unique<RtcpBbr1Algorithm>(rows_of(flow, hash), mix(hash), RtcpClient{clients, flow.client});
     if (flow.cca == "rtcp_bbr3")
-        return std::make_unique<RtcpBbr3Algorithm>(params_of<rtcp_params>(flow.cca, flow.params), mix(hash),
-                                                   RtcpClient{clients, flow.client});
+        return std::make_unique<RtcpBbr3Algorithm>(rows_of(flow, hash), mix(hash), RtcpClient{clients, flow.client});
     throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/recording.h, ensemble_recording.h, gr_recording.h, roccet_recording.h: what is put into a record comes out of it again. */
+/* kmod/core/recording.h, ensemble_recording.h, gr_recording.h, roccet_recording.h, rtcp_recording.h: what is put in comes out again. */
 #include <stdlib.h>
 
 #include "../replay/replay.h"
@@ -224,6 +224,39 @@ static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
 	replay_close(&replay);
 }
 
+/* R-TCP: in parts, in whatever order; every bit of it is in the sum that each record has. */
+static void a_client_comes_back_as_it_was(void)
+{
+	struct rtcp_client c, back;
+	unsigned char *bytes = (unsigned char *)&c;
+	struct rec_record parts[RTCP_REC_PARTS];
+	struct rtcp_flow f;
+	u32 i, sum;
+
+	for (i = 0; i < sizeof(c); i++)
+		bytes[i] = (unsigned char)(7 * i + 3);
+	memset(&f, 0x5a, sizeof(f));
+	memset(&back, 0, sizeof(back));
+	for (i = 0; i < RTCP_REC_PARTS; i++) {
+		rec_init(&parts[i], (enum rec_kind)RTCP_REC_CLIENT, 0, 0);
+		rtcp_put_client(&parts[i], &c, 99, i);
+		rec_finish(&parts[i]);
+		CHECK_EQ(parts[i].word[RTCP_REC_NUMBER], 99);
+		CHECK_EQ(parts[i].word[REC_SUM], rec_sum(&parts[i]));
+	}
+	for (i = RTCP_REC_PARTS; i > 0; i--)
+		rtcp_get_client(&parts[i - 1], &back);
+	CHECK(!memcmp(&c, &back, sizeof(c)));
+	sum = rtcp_states_sum(&c, &f);
+	for (i = 0; i < 8 * sizeof(c); i++) {
+		bytes[i / 8] = (unsigned char)(bytes[i / 8] ^ 1u << i % 8);
+		CHECK(rtcp_states_sum(&c, &f) != sum);
+		bytes[i / 8] = (unsigned char)(bytes[i / 8] ^ 1u << i % 8);
+	}
+	f.spared ^= 1;
+	CHECK(rtcp_states_sum(&c, &f) != sum);
+}
+
 int main(void)
 {
 	RUN(the_layout_is_fixed);
@@ -233,5 +266,6 @@ int main(void)
 	RUN(a_table_comes_back);
 	RUN(an_ack_names_what_was_read_at_its_turn);
 	RUN(a_recording_of_reno_replays_and_a_changed_decision_shows);
+	RUN(a_client_comes_back_as_it_was);
 	return check_report();
 }

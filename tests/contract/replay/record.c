@@ -4,38 +4,7 @@
  * events, so that the replayer is tested without a kernel. Three flows in turn;
  * the table and the parameters change on the way.
  */
-#include "replay.h"
-
-#define MSS 1448u
-#define FLOWS 3u
-
-struct maker {
-	FILE *file;
-	u64 dice;
-	struct rec_header header;
-	struct ens_table table;
-	u32 values[2 * 4 * 3 * 3];
-	struct replay_params params;
-	struct gr_flow gr[FLOWS];
-	struct roccet_flow roccet[FLOWS];
-	struct reno_state reno[FLOWS];
-	struct cca_window window[FLOWS];
-	u64 now_us;
-	u32 delivered[FLOWS];
-};
-
-static u32 roll(struct maker *m, u32 below)
-{
-	m->dice = m->dice * 6364136223846793005ull + 1442695040888963407ull;
-	return (u32)(m->dice >> 33) % below;
-}
-
-static void put(struct maker *m, struct rec_record *r)
-{
-	rec_finish(r);
-	fwrite(r, sizeof(*r), 1, m->file);
-	m->header.records++;
-}
+#include "record_rtcp.h"
 
 static const struct gr_params *gr_defaults(const struct maker *m)
 {
@@ -62,7 +31,7 @@ static void tell_table(struct maker *m)
 
 	m->table.generation++;
 	for (i = 0; i < ens_rows(&m->table) * 3; i++)
-		m->values[i] = any_value(m, i % 3);
+		m->values[i] = any_value(m, m->table.column[i % 3]);
 	for (i = 0; i < rec_table_records(&m->table); i++) {
 		rec_init(&r, REC_TABLE, 0, 0);
 		rec_put_table(&r, &m->table, i);
@@ -90,8 +59,8 @@ static void make_table(struct maker *m)
 	t->estimate_ms = 50;
 	t->epsilon_pct = 25;
 	t->hold_back_permille = 200;
-	t->n_axes = m->header.id == CCA_ID_roccet ? 2 : 1;
-	t->axis[0].step = 500000;
+	t->n_axes = m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id) ? 2 : 1;
+	t->axis[0].step = replay_is_rtcp(m->header.id) ? 7000 : 500000;
 	t->axis[0].count = 4;
 	t->axis[1].step = 20000;
 	t->axis[1].count = 3;
@@ -102,8 +71,9 @@ static void make_table(struct maker *m)
 	t->classes[0].queueing_delay_us = 20000;
 	t->classes[1].queueing_delay_us = 60000;
 	t->n_columns = 3;
+	/* R-TCP: theta, eta, gamma. */
 	for (i = 0; i < 3; i++)
-		t->column[i] = i;
+		t->column[i] = !replay_is_rtcp(m->header.id) ? i : i ? 4 + i : 2;
 	t->values = m->values;
 }
 
@@ -113,6 +83,10 @@ static void start_flow(struct maker *m, u32 i)
 	struct cca_decision d;
 	struct rec_record r;
 
+	if (replay_is_rtcp(m->header.id)) {
+		start_rtcp(m, i, &start);
+		return;
+	}
 	rec_init(&r, REC_START, i + 1, start.now_us);
 	if (m->header.id == CCA_ID_gr) {
 		u32 hash = roll(m, 1u << 31);
@@ -134,20 +108,6 @@ static void start_flow(struct maker *m, u32 i)
 	m->window[i].ssthresh_pkts = 64;
 	m->window[i].credit_pkts = 0;
 	put(m, &r);
-}
-
-static void make_ack(struct maker *m, u32 i, struct cca_ack *ack)
-{
-	memset(ack, 0, sizeof(*ack));
-	ack->now_us = m->now_us;
-	ack->rtt_us = 40000 + roll(m, m->header.id == CCA_ID_roccet ? 150000 : 60000);
-	ack->acked_pkts = 1 + roll(m, 3);
-	ack->lost_pkts = roll(m, 20) ? 0 : 1;
-	ack->inflight_pkts = roll(m, 60);
-	ack->delivered_pkts = m->delivered[i] += ack->acked_pkts;
-	ack->cwnd_pkts = 10 + roll(m, 50);
-	ack->mss_bytes = MSS;
-	ack->app_limited = !roll(m, 30);
 }
 
 static void gr_step(struct maker *m, u32 i)
@@ -246,15 +206,23 @@ static void window_step(struct maker *m, u32 i)
 	put(m, &r);
 }
 
+/* Round trips in which it learns something. */
+static bool takes_long(const struct maker *m)
+{
+	return m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id);
+}
+
 static void step(struct maker *m, u32 i)
 {
 	if (m->header.id != CCA_ID_reno && !roll(m, 200))
 		tell_table(m);
 	if (m->header.id != CCA_ID_reno && !roll(m, 200))
 		tell_params(m);
-	m->now_us += roll(m, m->header.id == CCA_ID_roccet ? 8000 : 2000);
+	m->now_us += roll(m, takes_long(m) ? 8000 : 2000);
 	if (m->header.id == CCA_ID_gr)
 		gr_step(m, i);
+	else if (replay_is_rtcp(m->header.id))
+		rtcp_step(m, i);
 	else
 		window_step(m, i);
 }
@@ -285,7 +253,7 @@ int main(int argc, char **argv)
 	m.header.version = REC_VERSION;
 	m.header.header_bytes = sizeof(m.header);
 	m.header.record_bytes = sizeof(struct rec_record);
-	m.now_us = 1000000;
+	m.now_us = START_US;
 	fwrite(&m.header, sizeof(m.header), 1, m.file);
 	make_table(&m);
 	cca_params_init(m.params.value, m.header.id);
@@ -297,6 +265,8 @@ int main(int argc, char **argv)
 		start_flow(&m, i);
 	for (i = 0; i < events; i++)
 		step(&m, i % FLOWS);
+	for (i = 0; replay_is_rtcp(m.header.id) && i < FLOWS; i++)
+		leave_rtcp(&m, i);
 	rewind(m.file);
 	fwrite(&m.header, sizeof(m.header), 1, m.file);
 	return fclose(m.file) ? 2 : 0;

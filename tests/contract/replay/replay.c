@@ -8,7 +8,7 @@
 
 static const char *const kind_names[] = {
 	"nothing", "params", "table", "values", "start", "ack", "event", "told", "grow", "ssthresh",
-	"undo",
+	"undo", "client", "leave",
 };
 static const char *const event_names[] = {
 	"recovery_entered", "recovery_left", "timeout", "undo_event", "transfer_started", "idle_restart",
@@ -47,7 +47,9 @@ static void print_report(const struct replay *r)
 		printf("first_differing %u\n", r->first_differing);
 	printf("flows %u\ntables %u\nparameter_sets %u\n", r->n_flows, r->n_tables, r->n_params);
 	printf("slow_start %u\nlowered %u\n", r->slow_start, r->lowered);
-	for (i = REC_START; i <= REC_UNDO; i++)
+	printf("limited %u\nprobing %u\nshared %u\nmoved %u\n", r->limited, r->probing, r->shared,
+	       r->moved);
+	for (i = REC_START; i < RTCP_REC_KINDS; i++)
 		printf("%s %u\n", kind_names[i], r->kinds[i]);
 	for (i = 0; i <= CCA_IDLE_RESTART; i++)
 		printf("%s %u\n", event_names[i], r->events[i]);

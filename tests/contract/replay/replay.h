@@ -6,7 +6,7 @@
 #ifndef TESTS_REPLAY_H
 #define TESTS_REPLAY_H
 
-#include "replay_told.h"
+#include "replay_rtcp.h"
 
 /* --- GR ------------------------------------------------------------------------- */
 
@@ -195,6 +195,8 @@ static inline int replay_flow(struct replay *r, u32 index, const struct rec_reco
 {
 	if (r->header.id == CCA_ID_gr)
 		return replay_gr(r, index, rec, f, mine);
+	if (replay_is_rtcp(r->header.id))
+		return replay_rtcp(r, index, rec, f, mine);
 	if (rec->kind == REC_GROW || rec->kind == REC_SSTHRESH || rec->kind == REC_UNDO) {
 		replay_asked(r, rec, f, mine);
 		return 0;
@@ -229,7 +231,9 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 static inline int replay_record(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	if (rec->kind == REC_NOTHING || rec->kind > REC_UNDO)
+	u32 last_kind = replay_is_rtcp(r->header.id) ? (u32)RTCP_REC_LEAVE : (u32)REC_UNDO;
+
+	if (rec->kind == REC_NOTHING || rec->kind > last_kind)
 		return replay_refuse(r, index, "expected a kind, found a record that was never finished");
 	if (rec->word[REC_SUM] != rec_sum(rec))
 		return replay_refuse(r, index, "its sum is wrong: the recording is damaged");
@@ -238,6 +242,8 @@ static inline int replay_record(struct replay *r, u32 index, const struct rec_re
 		return replay_params(r, index, rec);
 	if (rec->kind == REC_TABLE || rec->kind == REC_VALUE)
 		return replay_table(r, index, rec);
+	if (rec->kind == RTCP_REC_CLIENT)
+		return replay_client(r, index, rec);
 	return replay_event(r, index, rec);
 }
 
@@ -252,8 +258,9 @@ static inline int replay_open(struct replay *r, const void *bytes, size_t len)
 	if (h->magic != REC_MAGIC || h->version != REC_VERSION || h->header_bytes != sizeof(*h) ||
 	    h->record_bytes != sizeof(struct rec_record))
 		return replay_refuse(r, 0, "expected the header of a recording of this version");
-	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet)
-		return replay_refuse(r, 0, "expected a recording of gr, reno or roccet");
+	if (h->id != CCA_ID_gr && h->id != CCA_ID_reno && h->id != CCA_ID_roccet &&
+	    !replay_is_rtcp(h->id))
+		return replay_refuse(r, 0, "expected a recording of gr, reno, roccet or rtcp_*");
 	if (h->lost)
 		return replay_refuse(r, h->records, "events were lost: it is not whole");
 	if (len - sizeof(*h) != (size_t)h->records * sizeof(struct rec_record))
@@ -262,6 +269,7 @@ static inline int replay_open(struct replay *r, const void *bytes, size_t len)
 	r->flows = (struct replay_flow *)calloc(REPLAY_MAX_FLOWS, sizeof(*r->flows));
 	r->tables = (struct ens_table *)calloc(REPLAY_MAX_TOLD, sizeof(*r->tables));
 	r->params = (struct replay_params *)calloc(REPLAY_MAX_TOLD, sizeof(*r->params));
+	r->clients = (struct replay_client *)calloc(REPLAY_MAX_TOLD, sizeof(*r->clients));
 	return 0;
 }
 
@@ -287,6 +295,7 @@ static inline void replay_close(struct replay *r)
 	free(r->flows);
 	free(r->tables);
 	free(r->params);
+	free(r->clients);
 }
 
 #endif /* TESTS_REPLAY_H */

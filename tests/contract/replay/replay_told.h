@@ -10,16 +10,28 @@
 #include "gr_recording.h"
 #include "reno.h"
 #include "roccet_recording.h"
+#include "rtcp_recording.h"
 
 #define REPLAY_MAX_FLOWS 65536u
-#define REPLAY_MAX_TOLD 4096u		/* tables, parameters */
+#define REPLAY_MAX_TOLD 4096u		/* tables, parameters, clients */
 
 struct replay_flow {
 	u32 number;
 	struct gr_flow gr;
 	struct roccet_flow roccet;
 	struct reno_state reno;
+	struct rtcp_cubic_flow rtcp_cubic;
+	struct rtcp_bbr1_flow rtcp_bbr;
+	struct cca_decision decision;	/* R-TCP over BBR: in force */
+	struct rtcp_client own;		/* R-TCP: where the client's number is 0 */
+	u32 client;
 	u32 defaults[CCA_MAX_PARAMS];	/* parameters of its algorithm */
+};
+
+struct replay_client {
+	u32 number;
+	u32 parts;			/* told of, a bit each */
+	struct rtcp_client client;
 };
 
 struct replay_params {
@@ -33,10 +45,12 @@ struct replay {
 	struct replay_flow *flows;
 	struct ens_table *tables;
 	struct replay_params *params;
-	u32 n_flows, n_tables, n_params;
+	struct replay_client *clients;
+	u32 n_flows, n_tables, n_params, n_clients;
 	/* the report */
-	u32 replayed, differing, first_differing, kinds[REC_UNDO + 1], events[CCA_IDLE_RESTART + 1];
-	u32 turns[ENS_KEPT + 1], slow_start, lowered;
+	u32 replayed, differing, first_differing, kinds[RTCP_REC_KINDS];
+	u32 events[CCA_IDLE_RESTART + 1], turns[ENS_KEPT + 1], slow_start, lowered;
+	u32 limited, probing, shared, moved;	/* R-TCP */
 	char problem[160];		/* why it is refused; empty: it is not */
 };
 
@@ -64,6 +78,16 @@ static inline struct ens_table *replay_find_table(struct replay *r, u64 generati
 	for (i = 0; i < r->n_tables; i++)
 		if (r->tables[i].generation == generation)
 			return &r->tables[i];
+	return NULL;
+}
+
+static inline struct replay_client *replay_find_client(struct replay *r, u32 number)
+{
+	u32 i;
+
+	for (i = 0; i < r->n_clients; i++)
+		if (r->clients[i].number == number)
+			return &r->clients[i];
 	return NULL;
 }
 

@@ -20,6 +20,7 @@ from emulation import (
 )
 from emulation.path import BucketOwner
 from emulation.scenario import MSS_BYTES, Cca, Transfer
+from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
 RATE_MBPS = 2.07
 BUCKET_BYTES = 733_000
@@ -183,3 +184,41 @@ def test_a_lifted_limit_is_left_within_seconds(cca: Cca) -> None:
     link = LinkSpec(rate_mbps=100, rtt_ms=40, before=(SteppedPolicer(steps=steps, bucket_bytes=250_000),))
     qos = simulate(Scenario(link=link, flows=(FlowSpec(cca=cca),), duration_s=30, warmup_s=23))
     assert qos.goodput_mbps > 20
+
+
+def table(cca: Cca, *, theta_permille: int = 600, hold_back_permille: int = 0) -> str:
+    """Round trips in steps of 20 ms, limits in octaves from 100 kB/s on, all of the same parameters."""
+    ensemble = Ensemble(
+        cca=cca,
+        epoch_ms=5000,
+        estimate_ms=250,
+        epsilon_pct=0,
+        classes=(DelayClass(95, 100_000),),
+        axes=(Axis("min_rtt_us", "linear", 20_000, 3), Axis("limit_bytes_per_s", "log", 100_000, 3, 1)),
+        columns=("reduction_permille", "probe_every_rounds"),
+        rows=((theta_permille, 40),) * 9,
+        provenance={},
+    )
+    return table_text(ensemble, Deployment("local", "test", 1, hold_back_permille))
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_a_flow_is_on_the_row_of_its_round_trip_and_limit(cca: Cca) -> None:
+    flow = policed(FlowSpec(cca=cca, size_bytes=4_000_000, ensemble_text=table(cca))).flows[0]
+    limited_ms = next(limit.at_ms for limit in flow.limits if limit.kind == "limited")
+    assert [turn.epoch for turn in flow.turns] == list(range(1, len(flow.turns) + 1))
+    # 36 ms is of the second level, 250 kB/s of the second octave.
+    assert {turn.state for turn in flow.turns if turn.at_ms < limited_ms} == {3}
+    assert {turn.state for turn in flow.turns if turn.at_ms >= limited_ms} == {4}
+    assert any(turn.at_ms == limited_ms for turn in flow.turns)
+
+
+@pytest.mark.parametrize("cca", RTCP)
+def test_theta_is_that_of_the_row_unless_the_flow_is_held_back(cca: Cca) -> None:
+    texts = {share: table(cca, theta_permille=50, hold_back_permille=share) for share in (0, 1000)}
+    kinds = {
+        share: [limit.kind for limit in found(policed(FlowSpec(cca=cca, size_bytes=4_000_000, ensemble_text=text)))]
+        for share, text in texts.items()
+    }
+    assert kinds[0] == []
+    assert kinds[1000][0] == "limited"

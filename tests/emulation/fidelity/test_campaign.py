@@ -291,7 +291,9 @@ def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothi
     (linux / "main.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
     (linux / "shell.h").write_text('#include "cca.h"\n', encoding="utf-8")
     (linux / "tcp_gr.c").write_text('#include "gr.h"\n', encoding="utf-8")
-    (linux / "tcp_other.c").write_text('#include "window.h"\n', encoding="utf-8")
+    (linux / "tcp_other.c").write_text('#include "window.h"\n#include "tcp_shared.h"\n', encoding="utf-8")
+    (linux / "tcp_shared.h").write_text("int shared;\n", encoding="utf-8")
+    (linux / "tcp_shared.c").write_text('#include "tcp_shared.h"\n', encoding="utf-8")
     (linux / "window.h").write_text('#include "cubic.h"\n', encoding="utf-8")
     (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
     (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
@@ -304,7 +306,8 @@ def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothi
     assert sorted(found) == [f"kmod/{name}" for name in [*shared, "linux/tcp_gr.c"]]
     assert found["kmod/core/params.def"] == b"#if 0\nCCA_PARAM(gr, a)"
     assert found["kmod/linux/Kbuild"] == b"ccflags-y := -I$(src)/../core"
-    assert "kmod/core/cubic.h" in module_sources(tmp_path, ["gr", "other"])
+    both = module_sources(tmp_path, ["gr", "other"])
+    assert both.keys() - found.keys() >= {"kmod/core/cubic.h", "kmod/linux/tcp_shared.h", "kmod/linux/tcp_shared.c"}
 
 
 def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:

@@ -49,11 +49,12 @@ class Machine:
         self.ran.append(list(arguments))
         name = arguments[1]
         if arguments[0] == "modprobe":
-            if name != "tcp_gr":
+            if name not in {"tcp_gr", "tcp_rtcp_cubic"}:
                 return f"FATAL: Module {name} not found"
+            shared = ["tcp_rtcp"] if "rtcp" in name else []
             with (self.root / "modules").open("a") as file:
-                file.write("ccatune 1 1 - Live 0x0\ntcp_gr 1 0 - Live 0x0\n")
-            self.write("tcp_available_congestion_control", "reno cubic bbr gr")
+                file.writelines(f"{module} 1 1 - Live 0x0\n" for module in ("ccatune", *shared, name))
+            self.write("tcp_available_congestion_control", f"reno cubic bbr {name.removeprefix('tcp_')}")
             return ""
         if name == self.busy:
             return f"rmmod: ERROR: Module {name} is in use"
@@ -94,6 +95,18 @@ def test_enable_loads_allows_and_makes_default_and_disable_puts_everything_back(
     assert settings(machine) == ("cubic", "reno cubic")
     assert machine.modules() == ["tcp_bbr"]
     assert not (tmp_path / "state" / "enabled.json").exists()
+
+
+def test_the_module_that_those_of_r_tcp_share_is_unloaded_behind_them(machine: Machine, switch: Switch) -> None:
+    switch.enable("rtcp_cubic", as_default=True)
+    assert settings(machine) == ("rtcp_cubic", "reno cubic rtcp_cubic")
+    assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_rtcp", "tcp_rtcp_cubic"]
+    assert [line for line in switch.disable()[0] if line.startswith("module")] == [
+        "module tcp_rtcp_cubic unloaded",
+        "module tcp_rtcp unloaded",
+        "module ccatune unloaded",
+    ]
+    assert machine.modules() == ["tcp_bbr"]
 
 
 def test_enable_twice_remembers_what_was_set_first(machine: Machine, switch: Switch) -> None:

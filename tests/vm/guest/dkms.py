@@ -53,7 +53,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         inside.run("modprobe", module)
     seen["trees"] = sorted(path.name for path in tree.PLACE.iterdir())
     seen["from"] = [inside.run("modinfo", "-n", module).strip() for module in modules]
-    for module in (*modules, "ccatune"):
+    for module in (*modules, "tcp_rtcp", "ccatune"):
         inside.run("rmmod", module)
     dkms("remove", name, "--all")
     seen["removed"] = dkms("status", name).strip()

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A flow under R-TCP that follows an ensemble: the algorithm, what a flow has beside it
+ * (ensemble_flow.h), and the parameter set that it is on.
+ *
+ *   axes     least round trip of the client (R-TCP 2026, section 4.1); its estimated rate
+ *            limit R (section 4.2), 0 while it is not taken for limited
+ *   theta    by the round trip; the client fixes it at the trigger (rtcp_detect.h)
+ *   eta,     by both: they rule the cap, which there is none of before R is known
+ *   gamma
+ *
+ * A row is looked up, behind an ACK, where the flow stands on the axes anew:
+ *
+ *   the first round trip is known; one is shorter than the last by more than an eighth
+ *   a transfer has begun
+ *   the client is of another class: limited, or no more, by whichever of its flows
+ *   the epoch is over
+ *
+ * Each look-up begins an epoch. The rule of epsilon is about a target of delay, which R-TCP
+ * has none of: the percentiles of the table's classes count in the host's sums alone. Without
+ * a table, and for flows held back, a flow is on the host's own parameters. Those of the base
+ * algorithm are its defaults.
+ *
+ * The client is locked by the host, as for the functions of rtcp.h.
+ */
+#ifndef CCA_RTCP_ENSEMBLE_H
+#define CCA_RTCP_ENSEMBLE_H
+
+#include "ensemble_flow.h"
+#include "rtcp.h"
+
+#define RTCP_LIMIT_AXIS "limit_bytes_per_s"
+
+struct rtcp_ens {
+	struct ens_flow flow;
+	u32 min_rtt_us;		/* of the last look-up; 0: none yet */
+	u8 kind;		/* enum rtcp_class at it */
+	bool starts;		/* a transfer has begun since */
+};
+
+/* Queueing delay that an RTT sample shows; 0 without one. */
+CCA_FN u32 rtcp_queueing_delay_us(const struct rtcp_client *c, u32 rtt_us)
+{
+	return rtt_us > c->min_rtt_us && c->min_rtt_us ? rtt_us - c->min_rtt_us : 0;
+}
+
+/*
+ * Where the client stands on an axis of the table. Who has no axis' name, as a recording's
+ * tables, has the two in the order of params.def.
+ */
+CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtcp_client *c)
+{
+	struct cca_word limit = { RTCP_LIMIT_AXIS, sizeof(RTCP_LIMIT_AXIS) - 1 };
+	const struct cca_name_spec *spec = t->axis[axis].spec;
+	bool is_limit = spec ? cca_word_is(limit, spec->name) : axis == 1;
+
+	if (!is_limit)
+		return c->min_rtt_us;
+	return c->kind == RTCP_LIMITED ? c->bytes_per_s : 0;
+}
+
+CCA_FN u32 rtcp_ens_state(const struct ens_table *t, const struct rtcp_client *c)
+{
+	u64 second = t->n_axes > 1 ? rtcp_axis_value(t, 1, c) : 0;
+
+	return ens_state(t, ens_level(&t->axis[0], rtcp_axis_value(t, 0, c)), second);
+}
+
+CCA_FN void rtcp_ens_init(struct rtcp_ens *e, const struct cca_start *start, u8 delay_class,
+			  u32 hash)
+{
+	ens_flow_init(&e->flow, start, delay_class, hash);
+	e->min_rtt_us = 0;
+	e->kind = RTCP_UNKNOWN;
+	e->starts = false;
+}
+
+/* Whether the client stands elsewhere than at the last look-up, before the epoch is over. */
+CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_client *c)
+{
+	u32 shorter_us = e->min_rtt_us - e->min_rtt_us / RTCP_TOLERANCE;
+
+	if (!c->min_rtt_us)
+		return false;
+	return !e->min_rtt_us || c->min_rtt_us < shorter_us || e->starts || e->kind != c->kind;
+}
+
+/* Ends the epoch, with what it measured, and chooses the row of the next. */
+CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
+			  const struct ens_table *table, u64 now_us, void *params)
+{
+	struct ens_clock *clock = &e->flow.clock;
+	u64 measured = ens_clock_measure(clock);
+	bool looks = table && c->min_rtt_us;
+
+	if (measured)
+		clock->measured_bytes_per_s = measured;
+	if (table)
+		ens_clock_take(clock, table);
+	clock->state = looks ? rtcp_ens_state(table, c) : ENS_NO_STATE;
+	clock->epoch++;
+	ens_clock_start_epoch(clock, now_us);
+	e->flow.turn = looks ? ENS_LOOKED_UP : ENS_KEPT;
+	e->flow.held_back = table && ens_held_back(table, e->flow.hash);
+	if (looks && !e->flow.held_back)
+		ens_take_row(table, clock->state, clock->delay_class, params);
+	e->min_rtt_us = c->min_rtt_us;
+	e->kind = c->kind;
+	e->starts = false;
+}
+
+/*
+ * Behind the algorithm's own. table: the one in force, NULL for none. defaults: the host's
+ * parameters now. Both are read at a turn alone, and params, those in force, written.
+ */
+CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
+			    const struct rtcp_params *defaults, const struct ens_table *table,
+			    const struct cca_ack *ack, struct rtcp_params *params)
+{
+	bool is_over = ens_flow_on_ack(&e->flow, ack, rtcp_queueing_delay_us(c, ack->rtt_us), true);
+
+	if (!is_over && !rtcp_ens_has_moved(e, c))
+		return;
+	*params = *defaults;
+	rtcp_ens_turn(e, c, table, ack->now_us, params);
+}
+
+CCA_FN void rtcp_ens_on_event(struct rtcp_ens *e, const struct cca_event *ev)
+{
+	ens_flow_on_event(&e->flow, ev);
+	if (ev->kind == CCA_TRANSFER_STARTED || ev->kind == CCA_IDLE_RESTART)
+		e->starts = true;
+}
+
+/* --- over CUBIC -------------------------------------------------------------------- */
+
+struct rtcp_cubic_flow {
+	struct rtcp_cubic_state state;
+	struct rtcp_ens ens;
+	struct rtcp_cubic_params params;	/* in force */
+};
+
+CCA_FN void rtcp_cubic_flow_init(struct rtcp_cubic_flow *f, struct rtcp_client *c,
+				 const struct rtcp_params *defaults,
+				 const struct cca_start *start, u8 delay_class, u32 hash)
+{
+	rtcp_cubic_params_init(&f->params);
+	f->params.rtcp = *defaults;
+	rtcp_ens_init(&f->ens, start, delay_class, hash);
+	rtcp_cubic_init(&f->state, &f->params, c, start);
+}
+
+CCA_FN void rtcp_cubic_flow_on_ack(struct rtcp_cubic_flow *f, struct rtcp_client *c,
+				   const struct rtcp_params *defaults,
+				   const struct ens_table *table, const struct cca_ack *ack,
+				   struct cca_window *w)
+{
+	rtcp_cubic_on_ack(&f->state, &f->params, c, ack, w);
+	rtcp_ens_on_ack(&f->ens, c, defaults, table, ack, &f->params.rtcp);
+}
+
+CCA_FN void rtcp_cubic_flow_on_event(struct rtcp_cubic_flow *f, struct rtcp_client *c,
+				     const struct cca_event *ev)
+{
+	rtcp_ens_on_event(&f->ens, ev);
+	rtcp_cubic_on_event(&f->state, &f->params, c, ev);
+}
+
+/* --- over BBR version 1 ------------------------------------------------------------ */
+
+struct rtcp_bbr1_flow {
+	struct rtcp_bbr1_state state;
+	struct rtcp_ens ens;
+	struct rtcp_bbr1_params params;		/* in force */
+};
+
+CCA_FN void rtcp_bbr1_flow_init(struct rtcp_bbr1_flow *f, struct rtcp_client *c,
+				const struct rtcp_params *defaults,
+				const struct cca_start *start, u8 delay_class, u32 hash,
+				struct cca_decision *d)
+{
+	rtcp_bbr1_params_init(&f->params);
+	f->params.rtcp = *defaults;
+	rtcp_ens_init(&f->ens, start, delay_class, hash);
+	rtcp_bbr1_init(&f->state, &f->params, c, start, hash, d);
+}
+
+CCA_FN void rtcp_bbr1_flow_on_ack(struct rtcp_bbr1_flow *f, struct rtcp_client *c,
+				  const struct rtcp_params *defaults,
+				  const struct ens_table *table, const struct cca_ack *ack,
+				  struct cca_decision *d)
+{
+	rtcp_bbr1_on_ack(&f->state, &f->params, c, ack, d);
+	rtcp_ens_on_ack(&f->ens, c, defaults, table, ack, &f->params.rtcp);
+}
+
+CCA_FN void rtcp_bbr1_flow_on_event(struct rtcp_bbr1_flow *f, struct rtcp_client *c,
+				    const struct cca_event *ev, struct cca_decision *d)
+{
+	rtcp_ens_on_event(&f->ens, ev);
+	rtcp_bbr1_on_event(&f->state, &f->params, c, ev, d);
+}
+
+/* --- over BBR version 3 ------------------------------------------------------------ */
+
+struct rtcp_bbr3_flow {
+	struct rtcp_bbr3_state state;
+	struct rtcp_ens ens;
+	struct rtcp_bbr3_params params;		/* in force */
+};
+
+CCA_FN void rtcp_bbr3_flow_init(struct rtcp_bbr3_flow *f, struct rtcp_client *c,
+				const struct rtcp_params *defaults,
+				const struct cca_start *start, u8 delay_class, u32 hash,
+				struct cca_decision *d)
+{
+	rtcp_bbr3_params_init(&f->params);
+	f->params.rtcp = *defaults;
+	rtcp_ens_init(&f->ens, start, delay_class, hash);
+	rtcp_bbr3_init(&f->state, &f->params, c, start, hash, d);
+}
+
+CCA_FN void rtcp_bbr3_flow_on_ack(struct rtcp_bbr3_flow *f, struct rtcp_client *c,
+				  const struct rtcp_params *defaults,
+				  const struct ens_table *table, const struct cca_ack *ack,
+				  struct cca_decision *d)
+{
+	rtcp_bbr3_on_ack(&f->state, &f->params, c, ack, d);
+	rtcp_ens_on_ack(&f->ens, c, defaults, table, ack, &f->params.rtcp);
+}
+
+CCA_FN void rtcp_bbr3_flow_on_event(struct rtcp_bbr3_flow *f, struct rtcp_client *c,
+				    const struct cca_event *ev, struct cca_decision *d)
+{
+	rtcp_ens_on_event(&f->ens, ev);
+	rtcp_bbr3_on_event(&f->state, &f->params, c, ev, d);
+}
+
+#endif /* CCA_RTCP_ENSEMBLE_H */

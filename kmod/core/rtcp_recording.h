@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What a flow under R-TCP puts into a record beside its input. A recording holds the flows of
+ * a client in the order in which they had its lock, and what else their client became:
+ *
+ *   CLIENT   parts of a client's state, ahead of the first record that builds on it: where a
+ *            flow begins, and behind events of flows that are not recorded
+ *   START    with the window, or the decision, that the client's limiter leaves of it
+ *   ACK,     with the data that waits (equation 22), which is told ahead of it
+ *   TOLD
+ *   LEAVE    the connection ends, or takes another algorithm
+ *
+ * Each has the number of the flow's client, 0 for one of its own, and a sum over the states of
+ * client and flow behind it. A flow moves to a client of its own (rtcp_flows.h) behind an ACK
+ * that leaves it with one that is split: who replays does so, too.
+ */
+#ifndef CCA_RTCP_RECORDING_H
+#define CCA_RTCP_RECORDING_H
+
+#include "ensemble_recording.h"
+#include "rtcp_ensemble.h"
+
+enum {
+	RTCP_REC_CLIENT = REC_UNDO + 1,		/* kinds */
+	RTCP_REC_LEAVE,
+	RTCP_REC_KINDS,
+};
+
+/* Words. */
+enum {
+	RTCP_REC_NUMBER = REC_SET_OUT + 1,	/* the client's */
+	RTCP_REC_STATES,			/* the sum over both states */
+	RTCP_REC_WAITING = REC_HASH,		/* of an ACK, ... */
+	RTCP_REC_START_WAITING = REC_INFLIGHT,	/* ... and of a start */
+};
+
+#define RTCP_REC_CLIENT_WORDS (sizeof(struct rtcp_client) / sizeof(u32))
+#define RTCP_REC_PART_WORDS RTCP_REC_NUMBER	/* those before it */
+#define RTCP_REC_PARTS \
+	((u32)((RTCP_REC_CLIENT_WORDS + RTCP_REC_PART_WORDS - 1) / RTCP_REC_PART_WORDS))
+
+RTCP_ASSERT(client_is_words, sizeof(struct rtcp_client) % sizeof(u32) == 0);
+RTCP_ASSERT(flow_is_words, sizeof(struct rtcp_flow) % sizeof(u32) == 0);
+RTCP_ASSERT(words_fit, (u32)RTCP_REC_STATES < (u32)REC_SUM);
+
+CCA_FN u32 rtcp_word_at(const void *state, u32 i)
+{
+	u32 word;
+
+	__builtin_memcpy(&word, (const char *)state + i * sizeof(u32), sizeof(word));
+	return word;
+}
+
+/* FNV-1a over the words of both. */
+CCA_FN u32 rtcp_states_sum(const struct rtcp_client *c, const struct rtcp_flow *f)
+{
+	u32 i, sum = 2166136261u;
+
+	for (i = 0; i < RTCP_REC_CLIENT_WORDS; i++)
+		sum = (sum ^ rtcp_word_at(c, i)) * 16777619u;
+	for (i = 0; i < sizeof(*f) / sizeof(u32); i++)
+		sum = (sum ^ rtcp_word_at(f, i)) * 16777619u;
+	return sum;
+}
+
+CCA_FN void rtcp_put_states(struct rec_record *r, const struct rtcp_client *c,
+			    const struct rtcp_flow *f, u32 number)
+{
+	r->word[RTCP_REC_NUMBER] = number;
+	r->word[RTCP_REC_STATES] = rtcp_states_sum(c, f);
+}
+
+/* part: below RTCP_REC_PARTS. */
+CCA_FN void rtcp_put_client(struct rec_record *r, const struct rtcp_client *c, u32 number, u32 part)
+{
+	u32 i, at;
+
+	r->flow = part;
+	r->word[RTCP_REC_NUMBER] = number;
+	for (i = 0; i < RTCP_REC_PART_WORDS; i++) {
+		at = part * RTCP_REC_PART_WORDS + i;
+		r->word[i] = at < RTCP_REC_CLIENT_WORDS ? rtcp_word_at(c, at) : 0;
+	}
+}
+
+CCA_FN void rtcp_get_client(const struct rec_record *r, struct rtcp_client *c)
+{
+	u32 i, at;
+
+	for (i = 0; i < RTCP_REC_PART_WORDS; i++) {
+		at = r->flow * RTCP_REC_PART_WORDS + i;
+		if (at < RTCP_REC_CLIENT_WORDS)
+			__builtin_memcpy((char *)c + at * sizeof(u32), &r->word[i], sizeof(u32));
+	}
+}
+
+/* Behind a start, an ACK, or an event, beside the states. id: of the algorithm. */
+CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
+			     const struct rtcp_params *set, const struct rtcp_client *c,
+			     const struct rtcp_flow *f, u32 id)
+{
+	r->mode = f->phase;
+	r->word[REC_RESULT] = c->bytes_per_s;
+	ens_flow_put_outcome(r, &e->flow, set, id);
+}
+
+/* --- over CUBIC: window mode ------------------------------------------------------- */
+
+CCA_FN void rtcp_cubic_put_outcome(struct rec_record *r, const struct rtcp_cubic_flow *f,
+				   const struct rtcp_client *c)
+{
+	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_cubic);
+}
+
+/* An ACK's record has the window before and after; no host of window mode knows of the packet. */
+CCA_FN void rtcp_cubic_put_windows(struct rec_record *r, const struct cca_window *before,
+				   const struct cca_window *after)
+{
+	rec_put_window(r, before);
+	rec_put_window_after(r, after);
+}
+
+CCA_FN void rtcp_cubic_get_ack(const struct rec_record *r, struct cca_ack *ack,
+			       struct cca_window *w)
+{
+	rec_get_ack(r, ack);
+	rec_get_window(r, w);
+	ack->tx_inflight_pkts = 0;
+	ack->lost_since_pkts = 0;
+}
+
+/* --- over BBR version 1: control mode ---------------------------------------------- */
+
+CCA_FN void rtcp_bbr1_put_outcome(struct rec_record *r, const struct rtcp_bbr1_flow *f,
+				  const struct rtcp_client *c, const struct cca_decision *d)
+{
+	rec_put_decision(r, d);
+	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr);
+}
+
+#endif /* CCA_RTCP_RECORDING_H */

@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_rtcp.ko: the clients that the modules of R-TCP share, one table a network namespace, and
+ * the file `clients` in the folder of each. Memory is taken when the namespace is made (when
+ * the module is loaded, for those that are there), and never more:
+ *
+ *   sets             of the initial namespace's table, a power of two: 8 clients each
+ *   namespace_sets   of any other's; 0: none, and each connection has a client of its own
+ *   keep_s           how long a client outlives its connections
+ *   ipv6_prefix      bits of an IPv6 address that tell clients apart
+ */
+#include <linux/inet_diag.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/proc_fs.h>
+#include <linux/random.h>
+#include <linux/seq_file.h>
+#include <net/ipv6.h>
+
+#include "sock.h"
+#include "tcp_rtcp.h"
+
+#define RTCP_DEFAULT_SETS 2048u			/* 16384 clients, 5 MiB */
+#define RTCP_DEFAULT_NAMESPACE_SETS 64u		/* 512 clients, 160 KiB */
+
+static unsigned int sets = RTCP_DEFAULT_SETS;
+module_param(sets, uint, 0444);
+MODULE_PARM_DESC(sets, "8 clients each, of the initial namespace; rounded up to a power of two");
+
+static unsigned int namespace_sets = RTCP_DEFAULT_NAMESPACE_SETS;
+module_param(namespace_sets, uint, 0444);
+MODULE_PARM_DESC(namespace_sets, "8 clients each, of any other namespace; 0: no table");
+
+static unsigned int keep_s = RTCP_KEEP_US / USEC_PER_SEC;
+module_param(keep_s, uint, 0444);
+MODULE_PARM_DESC(keep_s, "time for which a client outlives its connections");
+
+static unsigned int ipv6_prefix = RTCP_IPV6_PREFIX_BITS;
+module_param(ipv6_prefix, uint, 0444);
+MODULE_PARM_DESC(ipv6_prefix, "bits of an IPv6 address that tell clients apart");
+
+static unsigned int rtcp_net_id;
+
+struct rtcp_net {
+	struct rtcp_table __rcu *table;		/* NULL: none */
+};
+
+/* --- tables ------------------------------------------------------------------------ */
+
+/* NULL: no memory, or none is asked for. */
+static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
+{
+	u32 n_sets, n;
+	struct rtcp_table *t;
+	u32 i;
+
+	if (!asked_sets)
+		return NULL;
+	n_sets = (u32)roundup_pow_of_two(min(asked_sets, RTCP_MOST_SETS));
+	n = n_sets * RTCP_WAYS;
+	/* At most 2^27 x 320 bytes. */
+	t = kvzalloc(sizeof(*t) + n * (sizeof(*t->places) + sizeof(struct rtcp_entry)),
+		     GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
+	if (!t)
+		return NULL;
+	refcount_set(&t->refs, 1);
+	spin_lock_init(&t->lock);
+	for (i = 0; i < n; i++)
+		spin_lock_init(&t->places[i].lock);
+	rtcp_clients_init(&t->clients, (struct rtcp_entry *)(t->places + n), n_sets,
+			  get_random_u64(), (u64)keep_s * USEC_PER_SEC);
+	return t;
+}
+
+static void rtcp_table_put(struct rtcp_table *t)
+{
+	if (refcount_dec_and_test(&t->refs))
+		kvfree_rcu(t, rcu);
+}
+
+/* With a reference; NULL where there is none, or no more. */
+static struct rtcp_table *rtcp_table_get(const struct net *net)
+{
+	const struct rtcp_net *own = net_generic(net, rtcp_net_id);
+	struct rtcp_table *t;
+
+	rcu_read_lock();
+	t = rcu_dereference(own->table);
+	if (t && !refcount_inc_not_zero(&t->refs))
+		t = NULL;
+	rcu_read_unlock();
+	return t;
+}
+
+/* --- members ----------------------------------------------------------------------- */
+
+static struct rtcp_key rtcp_key_of(const struct sock *sk)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (sk->sk_family == AF_INET6)
+		return rtcp_key_of_ipv6(sk->sk_v6_daddr.s6_addr, ipv6_prefix);
+#endif
+	return rtcp_key_of_ipv4(ntohl(inet_sk(sk)->inet_daddr));
+}
+
+/* The connection's client, as it is: of its address, or of its own. */
+void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
+{
+	struct rtcp_table *t = rtcp_table_get(sock_net(sk));
+	struct rtcp_key key = rtcp_key_of(sk);
+
+	m->table = t;
+	m->entry = NULL;
+	if (t) {
+		spin_lock_bh(&t->lock);
+		m->entry = rtcp_clients_join(&t->clients, &key, now_us);
+		spin_unlock_bh(&t->lock);
+	}
+	if (m->entry)
+		return;
+	if (t)
+		rtcp_table_put(t);
+	m->table = NULL;
+	rtcp_client_init(&m->own, now_us);
+}
+EXPORT_SYMBOL_GPL(rtcp_member_join);
+
+/* The client is the connection's own from here on; its lock is not held. */
+void rtcp_member_part(struct rtcp_member *m)
+{
+	struct rtcp_entry *entry = m->entry;
+	struct rtcp_table *t = m->table;
+
+	if (!entry)
+		return;
+	WRITE_ONCE(m->entry, NULL);
+	m->table = NULL;
+	spin_lock_bh(&t->lock);
+	rtcp_clients_leave(entry);
+	spin_unlock_bh(&t->lock);
+	rtcp_table_put(t);
+}
+EXPORT_SYMBOL_GPL(rtcp_member_part);
+
+/* The client's lock is held. NULL: what comes now is part of no recording. */
+void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording)
+{
+	struct rec_record r;
+	u32 part;
+
+	rtcp_member_place(m)->recording = recording;
+	for (part = 0; recording && part < RTCP_REC_PARTS; part++) {
+		rec_init(&r, (enum rec_kind)RTCP_REC_CLIENT, 0, 0);
+		rtcp_put_client(&r, &m->entry->client, rtcp_member_number(m), part);
+		ccatune_record(recording, &r);
+	}
+}
+EXPORT_SYMBOL_GPL(rtcp_member_tell);
+
+/*
+ * As ccatune_read_tx_start(). A flow that rests, because all of its data was acknowledged,
+ * starts whatever the kernel takes the application for.
+ */
+bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
+			enum cca_event_kind *kind)
+{
+	if (ccatune_read_tx_start(sk, kind))
+		return true;
+	*kind = CCA_TRANSFER_STARTED;
+	return !flow->active;
+}
+EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
+
+/* --- what a flow says of itself ---------------------------------------------------- */
+
+static const char *const rtcp_classes[] = {
+	[RTCP_UNKNOWN] = "unknown",
+	[RTCP_LIMITED] = "limited",
+	[RTCP_CLEARED] = "cleared",
+	[RTCP_SPLIT] = "split",
+};
+
+static const char *const rtcp_phases[] = {
+	[RTCP_FREE] = "free",
+	[RTCP_CAPPED] = "capped",
+	[RTCP_PROBING] = "probing",
+	[RTCP_REFILLING] = "refilling",
+	[RTCP_LIFTED] = "lifted",
+};
+
+/* Of a flow that may part from it meanwhile: under RCU, the memory stays. */
+static const struct rtcp_client *rtcp_client_seen(const struct rtcp_kflow *f)
+{
+	const struct rtcp_entry *entry = READ_ONCE(f->member.entry);
+
+	return entry ? &entry->client : &f->member.own;
+}
+
+static const char *rtcp_mode(const struct rtcp_client *c, const struct rtcp_flow *flow)
+{
+	u8 phase = READ_ONCE(flow->phase);
+
+	if (phase == RTCP_FREE && READ_ONCE(c->kind) == RTCP_UNKNOWN && READ_ONCE(c->fit.count))
+		return "estimating";
+	return phase < ARRAY_SIZE(rtcp_phases) ? rtcp_phases[phase] : "-";
+}
+
+void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+	       const struct rtcp_ens *ens, const struct rtcp_params *params,
+	       struct ccatune_view *view)
+{
+	const struct rtcp_client *c = rtcp_client_seen(f);
+
+	view->clock = &ens->flow.clock;
+	view->params = params;
+	view->mode = rtcp_mode(c, flow);
+	view->min_rtt_us = READ_ONCE(c->min_rtt_us);
+	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
+}
+EXPORT_SYMBOL_GPL(rtcp_view);
+
+/* B, R and tokens are 0 while no limiter is known. */
+static void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c)
+{
+	bool limited = c->kind == RTCP_LIMITED;
+
+	seq_printf(m, " bucket_bytes=%llu limit_bytes_per_s=%u tokens_bytes=%llu",
+		   limited ? c->bucket_bytes : 0, limited ? c->bytes_per_s : 0,
+		   limited ? rtcp_tokens(c) : 0);
+}
+
+/*
+ * The numbers of a line may be of two moments, as those of any flow. Without the client's lock:
+ * what is computed from a copy stays within the bounds that the core states for any.
+ */
+void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+	       const struct rtcp_params *params)
+{
+	struct rtcp_client c = data_race(*rtcp_client_seen(f));
+	struct rtcp_flow own = data_race(*flow);
+	u32 cap_pkts = rtcp_cap_pkts(&own, &c, params);
+
+	seq_printf(m, " limiter=%s", rtcp_classes[c.kind & 3]);
+	rtcp_show_client(m, &c);
+	if (cap_pkts == RTCP_NO_CAP_PKTS)
+		seq_puts(m, " cap_pkts=-");
+	else
+		seq_printf(m, " cap_pkts=%u", cap_pkts);
+	seq_printf(m, " sharing=%u shared=%u", c.sharing, READ_ONCE(f->member.entry) != NULL);
+}
+EXPORT_SYMBOL_GPL(rtcp_show);
+
+/* With the socket's lock; the client's is not held: what another flow writes may be half new. */
+void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+		    const struct rtcp_params *params)
+{
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	const struct rtcp_client *c = rtcp_client_seen(f);
+	u32 gain = 0;
+
+	if (flow->phase == RTCP_CAPPED)
+		gain = 1000;
+	else if (flow->phase == RTCP_PROBING)
+		gain = 1000 + params->probe_gain_permille;
+	else if (flow->phase == RTCP_REFILLING)
+		gain = 1000 * 1000 / (1000 + params->probe_gain_permille);
+	WRITE_ONCE(own->limit_bytes_per_s,
+		   READ_ONCE(c->kind) == RTCP_LIMITED ? READ_ONCE(c->bytes_per_s) : 0);
+	WRITE_ONCE(own->min_rtt_us, READ_ONCE(c->min_rtt_us));
+	WRITE_ONCE(own->gain_permille, gain);
+	WRITE_ONCE(own->sharing, READ_ONCE(c->sharing));
+}
+EXPORT_SYMBOL_GPL(rtcp_copy_info);
+
+/*
+ * In the container that bbr uses, which is the one with a rate in it: `ss -i` prints R as
+ * bandwidth (0: no limiter is known), the minimum RTT, the gain of the cap (0: there is none)
+ * and, as the gain of cwnd, the flows that the cap is divided among.
+ *
+ * Asked for without the socket's lock, while the socket may be changed over to another
+ * algorithm, whose private area this then is: whatever stands there is read as numbers.
+ */
+size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct rtcp_sock *own = inet_csk_ca(sk);
+
+	if (!(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+		return 0;
+	memset(info, 0, sizeof(*info));
+	info->bbr.bbr_bw_lo = READ_ONCE(own->limit_bytes_per_s);
+	info->bbr.bbr_min_rtt = READ_ONCE(own->min_rtt_us);
+	info->bbr.bbr_pacing_gain = (u32)cca_div((u64)READ_ONCE(own->gain_permille) << 8, 1000);
+	info->bbr.bbr_cwnd_gain = READ_ONCE(own->sharing) << 8;
+	*attr = INET_DIAG_BBRINFO;
+	return sizeof(info->bbr);
+}
+EXPORT_SYMBOL_GPL(rtcp_get_info);
+
+/* --- the file `clients` ------------------------------------------------------------ */
+
+/* A line a client: the place in the file is that in the table. */
+static void *clients_find(const struct rtcp_table *t, loff_t *pos)
+{
+	loff_t n = (loff_t)t->clients.sets * RTCP_WAYS;
+
+	for (; *pos < n; ++*pos)
+		if (READ_ONCE(t->clients.entries[*pos].used))
+			return &t->clients.entries[*pos];
+	return NULL;
+}
+
+static void *clients_start(struct seq_file *m, loff_t *pos)
+	__acquires(RCU)
+{
+	const struct ccatune_cca *cca = pde_data(file_inode(m->file));
+	const struct rtcp_net *own = net_generic(cca->net, rtcp_net_id);
+	struct rtcp_table *t;
+
+	rcu_read_lock();
+	t = rcu_dereference(own->table);
+	m->private = t;
+	return t ? clients_find(t, pos) : NULL;
+}
+
+static void *clients_next(struct seq_file *m, void *v, loff_t *pos)
+{
+	++*pos;
+	return clients_find(m->private, pos);
+}
+
+static void clients_stop(struct seq_file *m, void *v)
+	__releases(RCU)
+{
+	rcu_read_unlock();
+}
+
+static void clients_put_address(struct seq_file *m, const struct rtcp_key *key)
+{
+	__be64 words[2] = { cpu_to_be64(key->high), cpu_to_be64(key->low) };
+	__be32 address = htonl((u32)key->low);
+
+	if (!key->high && key->low >> 32 == 0xffff)
+		seq_printf(m, "%pI4", &address);
+	else
+		seq_printf(m, "%pI6c/%u", words, min(ipv6_prefix, 128u));
+}
+
+static int clients_show(struct seq_file *m, void *v)
+{
+	const struct rtcp_entry *entry = v;
+	struct rtcp_table *t = m->private;
+	struct rtcp_place *place = &t->places[entry - t->clients.entries];
+	u64 now_us = tcp_clock_us(), age_us;
+	struct rtcp_entry e;
+
+	/* As one: neither given to another client meanwhile, nor in the middle of an ACK. */
+	spin_lock_bh(&t->lock);
+	spin_lock(&place->lock);
+	e = *entry;
+	spin_unlock(&place->lock);
+	spin_unlock_bh(&t->lock);
+	if (!e.used)
+		return SEQ_SKIP;
+	age_us = rtcp_entry_age_us(&e, now_us);
+	/* Tokens have come since: it is a copy. */
+	rtcp_advance(&e.client, now_us);
+	clients_put_address(m, &e.key);
+	seq_printf(m, " class=%s", rtcp_classes[e.client.kind & 3]);
+	rtcp_show_client(m, &e.client);
+	seq_printf(m, " flows=%u sharing=%u connections=%u min_rtt_us=%u age_us=%llu\n",
+		   e.client.flows, e.client.sharing, e.connections, e.client.min_rtt_us, age_us);
+	return 0;
+}
+
+static const struct seq_operations clients_seq_ops = {
+	.start = clients_start,
+	.next = clients_next,
+	.stop = clients_stop,
+	.show = clients_show,
+};
+
+static int clients_open(struct inode *inode, struct file *file)
+{
+	return seq_open(file, &clients_seq_ops);
+}
+
+static const struct proc_ops rtcp_clients_ops = {
+	.proc_open = clients_open,
+	.proc_read = seq_read,
+	.proc_lseek = seq_lseek,
+	.proc_release = seq_release,
+};
+
+/* Of an algorithm's own net_ops: ccatune_net_init(), and the file in its folder. */
+int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm)
+{
+	int err = ccatune_net_init(net, algorithm);
+	struct ccatune_cca *cca;
+
+	if (err)
+		return err;
+	cca = ccatune_cca_of(net, algorithm);
+	if (proc_create_data("clients", 0444, cca->dir, &rtcp_clients_ops, cca))
+		return 0;
+	/* No socket uses it yet. */
+	ccatune_net_pre_exit(net, algorithm);
+	ccatune_net_exit(net, algorithm);
+	return -ENOMEM;
+}
+EXPORT_SYMBOL_GPL(rtcp_register_net);
+
+/* --- the module -------------------------------------------------------------------- */
+
+/* A namespace for whose table there is no memory does without; the module is not loaded then. */
+static int __net_init rtcp_net_init(struct net *net)
+{
+	struct rtcp_net *own = net_generic(net, rtcp_net_id);
+	bool is_initial = net_eq(net, &init_net);
+	struct rtcp_table *t = rtcp_table_new(is_initial ? sets : namespace_sets);
+
+	if (!t && is_initial && sets)
+		return -ENOMEM;
+	RCU_INIT_POINTER(own->table, t);
+	return 0;
+}
+
+static void __net_exit rtcp_net_exit(struct net *net)
+{
+	struct rtcp_net *own = net_generic(net, rtcp_net_id);
+	struct rtcp_table *t = rcu_replace_pointer(own->table, NULL, true);
+
+	if (t)
+		rtcp_table_put(t);
+}
+
+static struct pernet_operations rtcp_net_ops = {
+	.init = rtcp_net_init,
+	.exit = rtcp_net_exit,
+	.id = &rtcp_net_id,
+	.size = sizeof(struct rtcp_net),
+};
+
+static int __init rtcp_init(void)
+{
+	return register_pernet_subsys(&rtcp_net_ops);
+}
+
+static void __exit rtcp_exit(void)
+{
+	unregister_pernet_subsys(&rtcp_net_ops);
+}
+
+module_init(rtcp_init);
+module_exit(rtcp_exit);
+
+MODULE_LICENSE("GPL");
+MODULE_VERSION(CCATUNE_VERSION);
+MODULE_DESCRIPTION("R-TCP: the clients behind rate limiters that its algorithms share");

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_rtcp_cubic.ko: CUBIC whose window R-TCP caps behind a rate limiter (kmod/core/rtcp.h), as
+ * a congestion control of Linux, in window mode: the kernel asks for growth, threshold and
+ * undo, and does loss recovery itself; an ACK may lower the window. What is known of the
+ * limiter is the client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's
+ * state is allocated when the connection begins. A socket for which there is no memory is
+ * Reno's, under the name rtcp-plain.
+ *
+ * A mark of ECN, and a queue of the host's own that is full, count as a loss.
+ */
+#include <linux/module.h>
+
+#include "tcp_rtcp.h"
+#include "window.h"
+
+struct rtcp_cubic_kflow {
+	struct rtcp_kflow shared;
+	struct rtcp_cubic_flow cubic;
+	struct ccatune_told told;
+};
+
+static struct ccatune_algorithm rtcp_cubic_algorithm;
+
+/* NULL for a socket that has none. */
+static struct rtcp_cubic_kflow *rtcp_cubic_of(const struct sock *sk)
+{
+	struct rtcp_kflow *shared = rtcp_kflow_of(sk);
+
+	return shared ? container_of(shared, struct rtcp_cubic_kflow, shared) : NULL;
+}
+
+static struct rtcp_client *rtcp_cubic_lock(struct rtcp_cubic_kflow *f,
+					   struct ccatune_recording *recording)
+	__acquires(&f->shared.member)
+{
+	return rtcp_member_lock(&f->shared.member, recording);
+}
+
+static void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
+	__releases(&f->shared.member)
+{
+	rtcp_member_unlock(&f->shared.member);
+}
+
+/* --- recording: with the client's lock, so that records are in the order of events --- */
+
+static void rtcp_cubic_record(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
+			      struct ccatune_recording *recording, struct rec_record *r)
+{
+	rtcp_put_states(r, c, &f->cubic.state.flow, rtcp_member_number(&f->shared.member));
+	ccatune_record(recording, r);
+}
+
+static void rtcp_cubic_record_start(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
+				    struct ccatune_recording *recording,
+				    const struct cca_start *start, u32 waiting_bytes,
+				    const struct cca_window *before,
+				    const struct cca_window *after,
+				    const struct ccatune_params *params)
+{
+	struct rec_record r;
+
+	if (!recording)
+		return;
+	ccatune_record_params(recording, params, CCA_ID_rtcp_cubic);
+	rec_init(&r, REC_START, f->shared.head.recorded_as, start->now_us);
+	rec_put_start(&r, start, f->cubic.ens.flow.clock.delay_class, f->shared.head.hash,
+		      params->version);
+	r.word[RTCP_REC_START_WAITING] = waiting_bytes;
+	rtcp_cubic_put_windows(&r, before, after);
+	rtcp_cubic_put_outcome(&r, &f->cubic, c);
+	rtcp_cubic_record(f, c, recording, &r);
+}
+
+/* before: the window that the ACK found; it is the socket's own no more. */
+static void rtcp_cubic_record_ack(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
+				  struct ccatune_recording *recording, const struct cca_ack *ack,
+				  u32 waiting_bytes, const struct cca_window *before,
+				  const struct cca_window *after,
+				  const struct ccatune_table *table,
+				  const struct ccatune_params *params)
+{
+	const struct ens_flow *ens = &f->cubic.ens.flow;
+	struct rec_record r;
+
+	if (!recording)
+		return;
+	rec_init(&r, REC_TOLD, f->shared.head.recorded_as, ack->now_us);
+	ens_flow_put_ack(&r, ens, ack, table ? table->ens.generation : 0, params->version);
+	r.word[RTCP_REC_WAITING] = waiting_bytes;
+	rtcp_cubic_put_windows(&r, before, after);
+	rtcp_cubic_put_outcome(&r, &f->cubic, c);
+	if (ens->turn != ENS_WAITED) {
+		ccatune_record_table(recording, table);
+		ccatune_record_params(recording, params, CCA_ID_rtcp_cubic);
+	}
+	rtcp_cubic_record(f, c, recording, &r);
+}
+
+static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
+				    enum rec_kind kind, const struct cca_window *before,
+				    const struct cca_window *after, u32 acked_pkts, u32 result)
+{
+	struct ccatune_recording *recording;
+	struct rec_record r;
+
+	recording = ccatune_begin_record(&f->shared.head, &r, kind);
+	if (!recording)
+		return;
+	rtcp_cubic_put_windows(&r, before, after);
+	r.word[REC_ACKED] = acked_pkts;
+	r.word[REC_RESULT] = result;
+	rtcp_cubic_record(f, c, recording, &r);
+}
+
+/* --- what the kernel tells and asks ------------------------------------------------ */
+
+/* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
+static bool rtcp_cubic_moves(struct rtcp_cubic_kflow *f, struct rtcp_client *c, u64 now_us)
+{
+	struct rtcp_member *m = &f->shared.member;
+
+	if (likely(c->kind != RTCP_SPLIT) || !m->entry)
+		return false;
+	rtcp_flow_moves(&f->cubic.state.flow, c, &m->own, now_us);
+	return true;
+}
+
+static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack *ack,
+				struct cca_window *w, const struct ccatune_table *table,
+				const struct ccatune_params *params)
+{
+	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
+	u32 waiting_bytes = rtcp_waiting_bytes(f->shared.head.sk);
+	struct rtcp_client *c = rtcp_cubic_lock(f, recording);
+	struct cca_window before = *w;
+	bool moves;
+
+	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
+	rtcp_cubic_flow_on_ack(&f->cubic, c, (const struct rtcp_params *)params->value,
+			       table ? &table->ens : NULL, ack, w);
+	if (ack->rtt_us)
+		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
+	rtcp_cubic_record_ack(f, c, recording, ack, waiting_bytes, &before, w, table, params);
+	moves = rtcp_cubic_moves(f, c, ack->now_us);
+	rtcp_cubic_unlock(f);
+	if (unlikely(moves))
+		rtcp_member_part(&f->shared.member);
+}
+
+static void rtcp_cubic_told(struct sock *sk, const struct ack_sample *sample)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	const struct ccatune_params *params;
+	struct ccatune_flow *head;
+	struct ccatune_table *table;
+	struct ens_flow *ens;
+	struct cca_window w;
+	struct cca_ack ack;
+
+	if (!f || !ccatune_read_told(sk, &f->told, sample, &ack))
+		return;
+	head = &f->shared.head;
+	ens = &f->cubic.ens.flow;
+	ccatune_read_window(sk, &w);
+	rcu_read_lock();
+	table = ccatune_table(head->cca);
+	params = ccatune_params(head->cca);
+	ens_flow_set_class(ens, ccatune_delay_class(head->cca, sk, table));
+	rtcp_cubic_take_ack(f, &ack, &w, table, params);
+	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
+	if (ens->turn != ENS_WAITED)
+		ccatune_flow_turned(head, &ens->clock, table, ack.now_us, ens->turn,
+				    ens->held_back);
+	rcu_read_unlock();
+	rtcp_copy_info(sk, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
+	ccatune_write_window(sk, &w);
+}
+
+static void rtcp_cubic_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	struct cca_window before, w;
+	struct rtcp_client *c;
+
+	/* Growth is earned by ACKs of a window that was used. */
+	if (!f || !tcp_is_cwnd_limited(sk))
+		return;
+	ccatune_read_window(sk, &before);
+	w = before;
+	rcu_read_lock();
+	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	rtcp_cubic_grow(&f->cubic.state, &f->cubic.params, c, &w, acked_pkts);
+	rtcp_cubic_record_asked(f, c, REC_GROW, &before, &w, acked_pkts, 0);
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+	ccatune_write_window(sk, &w);
+}
+
+static u32 rtcp_cubic_threshold(struct sock *sk)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	struct cca_window before, w;
+	struct rtcp_client *c;
+	u32 result;
+
+	if (!f)
+		return tcp_reno_ssthresh(sk);
+	ccatune_read_window(sk, &before);
+	w = before;
+	rcu_read_lock();
+	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	result = rtcp_cubic_ssthresh(&f->cubic.state, &f->cubic.params, c, &w);
+	rtcp_cubic_record_asked(f, c, REC_SSTHRESH, &before, &w, 0, result);
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
+	return result;
+}
+
+static void rtcp_cubic_tell(struct sock *sk, enum cca_event_kind kind)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	struct ccatune_recording *recording;
+	struct rtcp_client *c;
+	struct cca_event ev;
+	struct rec_record r;
+
+	if (!f)
+		return;
+	ccatune_read_event(sk, kind, &ev);
+	rcu_read_lock();
+	recording = ccatune_begin_record(&f->shared.head, &r, REC_EVENT);
+	c = rtcp_cubic_lock(f, recording);
+	rtcp_cubic_flow_on_event(&f->cubic, c, &ev);
+	if (recording) {
+		rec_put_event(&r, &ev);
+		rtcp_cubic_put_outcome(&r, &f->cubic, c);
+		rtcp_cubic_record(f, c, recording, &r);
+	}
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+}
+
+static u32 rtcp_cubic_undo_cwnd(struct sock *sk)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	struct rtcp_client *c;
+	struct cca_window w;
+	u32 result;
+
+	if (!f)
+		return tcp_reno_undo_cwnd(sk);
+	ccatune_read_window(sk, &w);
+	rcu_read_lock();
+	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	result = rtcp_cubic_undo(&f->cubic.state, &f->cubic.params, c, &w);
+	rtcp_cubic_record_asked(f, c, REC_UNDO, &w, &w, 0, result);
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+	rtcp_cubic_tell(sk, CCA_UNDO);
+	return result;
+}
+
+static void rtcp_cubic_set_state(struct sock *sk, u8 new_state)
+{
+	enum cca_event_kind kind;
+
+	if (ccatune_read_window_state(sk, new_state, &kind))
+		rtcp_cubic_tell(sk, kind);
+}
+
+static void rtcp_cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	enum cca_event_kind kind;
+
+	if (f && event == CA_EVENT_TX_START &&
+	    rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
+		rtcp_cubic_tell(sk, kind);
+}
+
+/* --- a connection's beginning and end ---------------------------------------------- */
+
+static struct tcp_congestion_ops rtcp_cubic_plain_ops = {
+	.name = "rtcp-plain",
+	.owner = THIS_MODULE,
+	.ssthresh = tcp_reno_ssthresh,
+	.cong_avoid = tcp_reno_cong_avoid,
+	.undo_cwnd = tcp_reno_undo_cwnd,
+};
+
+/* A client whose limiter is known caps the first window already. Without data the flow rests. */
+static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
+{
+	struct ccatune_flow *head = &f->shared.head;
+	u32 waiting_bytes = rtcp_waiting_bytes(sk);
+	struct ccatune_recording *recording;
+	const struct ccatune_params *params;
+	struct cca_window before, w;
+	struct cca_start start;
+	struct rtcp_client *c;
+
+	ccatune_read_start(sk, &start);
+	ccatune_read_window(sk, &before);
+	w = before;
+	ccatune_told_init(sk, &f->told);
+	rtcp_member_join(&f->shared.member, sk, start.now_us);
+	rcu_read_lock();
+	recording = ccatune_recording(head);
+	params = ccatune_params(head->cca);
+	c = rtcp_member_lock_anew(&f->shared.member, recording);
+	rtcp_cubic_flow_init(&f->cubic, c, (const struct rtcp_params *)params->value, &start,
+			     ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
+			     head->hash);
+	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
+	rtcp_cubic_bound(&f->cubic.state, &f->cubic.params, c, &w);
+	rtcp_cubic_record_start(f, c, recording, &start, waiting_bytes, &before, &w, params);
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+	ccatune_write_window(sk, &w);
+	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
+	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
+		rtcp_cubic_tell(sk, CCA_RECOVERY_ENTERED);
+}
+
+static void rtcp_cubic_open(struct sock *sk)
+{
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	struct ccatune_flow *head = ccatune_flow_start(&rtcp_cubic_algorithm, sk);
+	struct rtcp_cubic_kflow *f;
+
+	memset(own, 0, sizeof(*own));
+	if (!head) {
+		/* Of the same owner: the module's reference is given back as it was taken. */
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &rtcp_cubic_plain_ops);
+		return;
+	}
+	f = container_of(head, struct rtcp_cubic_kflow, shared.head);
+	own->flow = &f->shared;
+	rtcp_cubic_begin(f, sk);
+	rtcp_copy_info(sk, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
+}
+
+static void rtcp_cubic_release(struct sock *sk)
+{
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	struct ccatune_recording *recording;
+	struct rtcp_client *c;
+	struct rec_record r;
+
+	if (!f)
+		return;
+	rcu_read_lock();
+	recording = ccatune_begin_record(&f->shared.head, &r, (enum rec_kind)RTCP_REC_LEAVE);
+	c = rtcp_cubic_lock(f, recording);
+	rtcp_flow_leaves(&f->cubic.state.flow, c);
+	if (recording)
+		rtcp_cubic_record(f, c, recording, &r);
+	rtcp_cubic_unlock(f);
+	rcu_read_unlock();
+	rtcp_member_part(&f->shared.member);
+	own->flow = NULL;
+	ccatune_flow_end(&f->shared.head);
+}
+
+/* --- what it says of itself -------------------------------------------------------- */
+
+static void rtcp_cubic_view(const struct ccatune_flow *flow, struct ccatune_view *view)
+{
+	const struct rtcp_cubic_kflow *f = container_of(flow, struct rtcp_cubic_kflow, shared.head);
+
+	rtcp_view(&f->shared, &f->cubic.state.flow, &f->cubic.ens, &f->cubic.params.rtcp, view);
+}
+
+static void rtcp_cubic_show(struct seq_file *m, const struct ccatune_flow *flow)
+{
+	const struct rtcp_cubic_kflow *f = container_of(flow, struct rtcp_cubic_kflow, shared.head);
+
+	rtcp_show(m, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
+}
+
+static struct tcp_congestion_ops rtcp_cubic_ops __read_mostly = {
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "rtcp_cubic",
+	.owner = THIS_MODULE,
+	.init = rtcp_cubic_open,
+	.release = rtcp_cubic_release,
+	.pkts_acked = rtcp_cubic_told,
+	.cong_avoid = rtcp_cubic_cong_avoid,
+	.ssthresh = rtcp_cubic_threshold,
+	.undo_cwnd = rtcp_cubic_undo_cwnd,
+	.set_state = rtcp_cubic_set_state,
+	.cwnd_event = rtcp_cubic_cwnd_event,
+	.get_info = rtcp_get_info,
+};
+
+/* --- the module -------------------------------------------------------------------- */
+
+static int __net_init rtcp_cubic_net_init(struct net *net)
+{
+	return rtcp_register_net(net, &rtcp_cubic_algorithm);
+}
+
+static void __net_exit rtcp_cubic_net_pre_exit(struct net *net)
+{
+	ccatune_net_pre_exit(net, &rtcp_cubic_algorithm);
+}
+
+static void __net_exit rtcp_cubic_net_exit(struct net *net)
+{
+	ccatune_net_exit(net, &rtcp_cubic_algorithm);
+}
+
+static struct ccatune_algorithm rtcp_cubic_algorithm = {
+	.id = CCA_ID_rtcp_cubic,
+	.cache_name = "ccatune_rtcp_cubic_flow",
+	.flow_bytes = sizeof(struct rtcp_cubic_kflow),
+	.view = rtcp_cubic_view,
+	.show = rtcp_cubic_show,
+	.net_ops = {
+		.init = rtcp_cubic_net_init,
+		.pre_exit = rtcp_cubic_net_pre_exit,
+		.exit = rtcp_cubic_net_exit,
+		.id = &rtcp_cubic_algorithm.net_id,
+		.size = sizeof(struct ccatune_cca *),
+	},
+};
+
+static int __init rtcp_cubic_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct rtcp_sock) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(offsetof(struct rtcp_cubic_kflow, shared.head));
+	err = ccatune_register(&rtcp_cubic_algorithm);
+	if (err)
+		return err;
+	err = tcp_register_congestion_control(&rtcp_cubic_ops);
+	if (err)
+		ccatune_unregister(&rtcp_cubic_algorithm);
+	return err;
+}
+
+static void __exit rtcp_cubic_unregister(void)
+{
+	tcp_unregister_congestion_control(&rtcp_cubic_ops);
+	ccatune_unregister(&rtcp_cubic_algorithm);
+}
+
+module_init(rtcp_cubic_register);
+module_exit(rtcp_cubic_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_VERSION(CCATUNE_VERSION);
+MODULE_DESCRIPTION("TCP R-TCP over CUBIC: a window that stays within a client's rate limit");

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/rtcp_ensemble.h: which parameter set a flow under R-TCP is on, and when it looks a row up. */
+#include "rtcp_ensemble.h"
+
+#include "check.h"
+
+#define MSS 1448u
+#define MS 1000u
+#define SECOND 1000000u
+#define RTT_LEVELS 3u
+#define LIMIT_LEVELS 3u
+#define HASH 12345u		/* any */
+#define DEFAULT_ETA 20u
+#define DEFAULT_THETA 600u
+
+/* Row of RTT level l and limit level m: eta = 100 (1 + generation) + 3 l + m, theta = 500 + 10 l. */
+static u32 values[2][RTT_LEVELS * LIMIT_LEVELS * 2];
+
+static u32 eta(u32 generation, u32 rtt_level, u32 limit_level)
+{
+	return 100 * (1 + generation) + 3 * rtt_level + limit_level;
+}
+
+/* Round trips in octaves from 20 ms on, limits in octaves from 100,000 bytes/s on. */
+static struct ens_table table_of(u32 generation)
+{
+	u32 *v = values[generation % 2];
+	struct ens_table t;
+	u32 i;
+
+	memset(&t, 0, sizeof(t));
+	t.generation = generation;
+	t.id = CCA_ID_rtcp_cubic;
+	t.epoch_ms = 1000;
+	t.estimate_ms = 200;
+	t.n_axes = 2;
+	t.axis[0].step = 20 * MS;
+	t.axis[1].step = 100000;
+	for (i = 0; i < 2; i++) {
+		t.axis[i].count = 3;
+		t.axis[i].per_octave = 1;
+		t.axis[i].scale = ENS_LOG;
+	}
+	t.n_classes = 1;
+	t.classes[0].percentile = 95;
+	t.classes[0].queueing_delay_us = 100000;
+	t.n_columns = 2;
+	t.column[0] = 2;
+	t.column[1] = 5;
+	for (i = 0; i < RTT_LEVELS * LIMIT_LEVELS; i++) {
+		v[2 * i] = 500 + 10 * (i / 3);
+		v[2 * i + 1] = eta(generation, i / 3, i % 3);
+	}
+	t.values = v;
+	return t;
+}
+
+struct host {
+	struct rtcp_cubic_flow f;
+	struct rtcp_client *c;
+	struct rtcp_params defaults;
+	const struct ens_table *table;
+	struct cca_ack ack;
+	struct cca_window w;
+	u32 turns[4];
+};
+
+static void open_host(struct host *h, struct rtcp_client *c, const struct ens_table *t, u32 hash)
+{
+	struct cca_start start = { SECOND, 0, 10, 0, MSS };
+
+	memset(h, 0, sizeof(*h));
+	memset(&h->f, 0xa5, sizeof(h->f));
+	h->c = c;
+	h->table = t;
+	h->w.cwnd_pkts = 10;
+	h->w.ssthresh_pkts = 0x7fffffff;
+	cca_params_init(&h->defaults, CCA_ID_rtcp_cubic);
+	h->ack.now_us = start.now_us;
+	h->ack.mss_bytes = MSS;
+	rtcp_cubic_flow_init(&h->f, c, &h->defaults, &start, 0, hash);
+}
+
+static void take(struct host *h, u32 count, u32 rtt_us, u32 lost_pkts)
+{
+	while (count--) {
+		h->ack.now_us += 10 * MS;
+		h->ack.delivered_pkts++;
+		h->ack.acked_pkts = 1;
+		h->ack.lost_pkts = lost_pkts;
+		h->ack.rtt_us = rtt_us;
+		rtcp_cubic_flow_on_ack(&h->f, h->c, &h->defaults, h->table, &h->ack, &h->w);
+		h->turns[h->f.ens.flow.turn]++;
+	}
+}
+
+static void limit(struct rtcp_client *c, u32 bytes_per_s)
+{
+	c->kind = RTCP_LIMITED;
+	c->bytes_per_s = c->told_bytes_per_s = bytes_per_s;
+	c->before_bytes_per_s = 100 * bytes_per_s;
+	c->theta_permille = 600;
+	c->bucket_bytes = c->lack_bytes = 700000;
+}
+
+static u32 eta_of(const struct host *h)
+{
+	return h->f.params.rtcp.probe_every_rounds;
+}
+
+static void the_first_round_trip_looks_a_row_up(void)
+{
+	struct ens_table t = table_of(2);
+	struct rtcp_client c;
+	struct host h;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &t, HASH);
+	take(&h, 3, 0, 0);
+	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
+	CHECK_EQ(h.turns[ENS_WAITED], 3);
+	take(&h, 1, 50 * MS, 0);
+	CHECK_EQ(h.turns[ENS_LOOKED_UP], 1);
+	/* 50 ms: the octave from 40 ms on; no limit is known. */
+	CHECK_EQ(h.f.ens.flow.clock.state, 1 * LIMIT_LEVELS);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
+	CHECK_EQ(h.f.params.rtcp.reduction_permille, 510);
+	CHECK_EQ(h.f.params.rtcp.probe_gain_permille, 200);	/* no column covers it */
+	CHECK_EQ(h.f.params.base.beta_permille, 700);
+	take(&h, 20, 50 * MS, 0);
+	CHECK_EQ(h.turns[ENS_LOOKED_UP], 1);
+}
+
+static void a_round_trip_that_is_shorter_by_an_eighth_does_so_again(void)
+{
+	struct ens_table t = table_of(2);
+	struct rtcp_client c;
+	struct host h;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &t, HASH);
+	take(&h, 1, 44 * MS, 0);
+	take(&h, 1, 39 * MS, 0);		/* of the octave below, but near */
+	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
+	take(&h, 1, 38 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 0, 0));
+	CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
+	take(&h, 5, 80 * MS, 0);
+	CHECK_EQ(h.turns[ENS_LOOKED_UP], 2);
+}
+
+static void theta_is_fixed_at_the_trigger(void)
+{
+	struct ens_table t = table_of(2), other = table_of(3);
+	struct rtcp_client c;
+	struct host h;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &t, HASH);
+	take(&h, 10, 50 * MS, 0);
+	CHECK_EQ(c.theta_permille, 0);
+	take(&h, 40, 50 * MS, 1);		/* seven rounds of heavy loss */
+	CHECK(c.fit.count);
+	CHECK_EQ(c.theta_permille, 510);
+	values[other.generation % 2][2 * LIMIT_LEVELS] = 700;
+	h.table = &other;
+	take(&h, 100, 50 * MS, 0);		/* an epoch later the flow has another one */
+	CHECK_EQ(h.f.params.rtcp.reduction_permille, 700);
+	CHECK_EQ(c.theta_permille, 510);
+}
+
+static void the_limit_counts_from_the_classification_on_for_all_flows(void)
+{
+	struct ens_table t = table_of(2);
+	struct rtcp_client c;
+	struct host h, other;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &t, HASH);
+	open_host(&other, &c, &t, HASH + 1);
+	take(&h, 1, 50 * MS, 0);
+	take(&other, 1, 50 * MS, 0);
+	limit(&c, 250000);
+	take(&h, 1, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 1));
+	CHECK_EQ(eta_of(&other), eta(2, 1, 0));
+	take(&other, 1, 50 * MS, 0);
+	CHECK_EQ(eta_of(&other), eta(2, 1, 1));
+	/* Its R is looked at with the next epoch, or transfer. */
+	c.bytes_per_s = c.told_bytes_per_s = 500000;
+	take(&h, 1, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 1));
+	take(&h, 100, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 2));
+	c.kind = RTCP_CLEARED;			/* no limit */
+	take(&h, 1, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
+}
+
+static void each_transfer_begins_with_a_look_up(void)
+{
+	static const enum cca_event_kind kinds[] = { CCA_TRANSFER_STARTED, CCA_IDLE_RESTART };
+	struct ens_table t = table_of(2);
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		struct cca_event ev = { kinds[i], 0, 0, 10, MSS };
+		struct rtcp_client c;
+		struct host h;
+
+		row = (int)i + 1;
+		rtcp_client_init(&c, SECOND);
+		open_host(&h, &c, &t, HASH);
+		take(&h, 2, 50 * MS, 0);
+		limit(&c, 250000);
+		take(&h, 1, 50 * MS, 0);
+		c.bytes_per_s = c.told_bytes_per_s = 500000;
+		ev.now_us = h.ack.now_us;
+		rtcp_cubic_flow_on_event(&h.f, &c, &ev);
+		CHECK_EQ(eta_of(&h), eta(2, 1, 1));
+		take(&h, 1, 50 * MS, 0);
+		CHECK_EQ(eta_of(&h), eta(2, 1, 2));
+		take(&h, 5, 50 * MS, 0);
+		CHECK_EQ(h.turns[ENS_LOOKED_UP], 3);
+	}
+	row = 0;
+}
+
+static void a_table_is_taken_and_left_at_a_look_up(void)
+{
+	struct ens_table first = table_of(2), second = table_of(3);
+	struct rtcp_client c;
+	struct host h;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, 0, HASH);
+	take(&h, 5, 50 * MS, 0);
+	CHECK_EQ(h.turns[ENS_KEPT], 1);
+	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
+	h.table = &first;
+	take(&h, 2994, 50 * MS, 0);		/* without a table an epoch is 30 s */
+	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
+	take(&h, 2, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(2, 1, 0));
+	h.table = &second;
+	take(&h, 100, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), eta(3, 1, 0));
+	CHECK_EQ(h.f.ens.flow.clock.generation, 3);
+	h.table = 0;
+	h.defaults.probe_every_rounds = 30;
+	take(&h, 100, 50 * MS, 0);
+	CHECK_EQ(eta_of(&h), 30);
+	CHECK_EQ(h.f.params.rtcp.reduction_permille, DEFAULT_THETA);
+	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
+}
+
+static void a_flow_held_back_keeps_the_hosts_parameters_and_its_state(void)
+{
+	struct ens_table t = table_of(2);
+	struct rtcp_client c;
+	struct host h;
+
+	t.hold_back_permille = 1000;
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &t, HASH);
+	take(&h, 5, 50 * MS, 0);
+	CHECK(h.f.ens.flow.held_back);
+	CHECK_EQ(h.f.ens.flow.clock.state, 1 * LIMIT_LEVELS);
+	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
+}
+
+/* As a parser leaves it: axes are known by name, in whatever order, and one may do. */
+static void axes_are_known_by_name(void)
+{
+	struct cca_word rtt = { "min_rtt_us", 10 }, rate = { RTCP_LIMIT_AXIS, 17 };
+	struct ens_table t = table_of(2);
+	struct rtcp_client c;
+
+	rtcp_client_init(&c, SECOND);
+	c.min_rtt_us = 50 * MS;
+	limit(&c, 450000);
+	t.axis[0].spec = cca_axis_find(CCA_ID_rtcp_cubic, rtt);
+	t.axis[1].spec = cca_axis_find(CCA_ID_rtcp_cubic, rate);
+	CHECK(t.axis[0].spec && t.axis[1].spec);
+	CHECK_EQ(rtcp_ens_state(&t, &c), 1 * LIMIT_LEVELS + 2);
+	t.axis[0].spec = cca_axis_find(CCA_ID_rtcp_bbr, rate);
+	t.axis[1].spec = cca_axis_find(CCA_ID_rtcp_bbr, rtt);
+	t.axis[0].step = 100000;
+	t.axis[1].step = 20 * MS;
+	CHECK_EQ(rtcp_ens_state(&t, &c), 2 * RTT_LEVELS + 1);
+	t.n_axes = 1;
+	CHECK_EQ(rtcp_ens_state(&t, &c), 2);
+	c.kind = RTCP_CLEARED;
+	CHECK_EQ(rtcp_ens_state(&t, &c), 0);
+}
+
+/* Over BBR the same, with the parameter set in force for the very next ACK. */
+static void so_it_is_over_both_versions_of_bbr(void)
+{
+	struct cca_start start = { SECOND, 0, 10, 0, MSS };
+	struct cca_event ev = { CCA_TRANSFER_STARTED, 2 * SECOND, 0, 10, MSS };
+	struct ens_table t = table_of(2);
+	struct rtcp_client c, d;
+	struct rtcp_params defaults;
+	struct rtcp_bbr1_flow f1;
+	struct rtcp_bbr3_flow f3;
+	struct cca_decision out;
+	struct cca_ack ack;
+
+	memset(&ack, 0, sizeof(ack));
+	ack.now_us = SECOND + 50 * MS;
+	ack.rtt_us = 50 * MS;
+	ack.acked_pkts = ack.delivered_pkts = 1;
+	ack.mss_bytes = MSS;
+	cca_params_init(&defaults, CCA_ID_rtcp_bbr);
+	rtcp_client_init(&c, SECOND);
+	rtcp_client_init(&d, SECOND);
+	rtcp_bbr1_flow_init(&f1, &c, &defaults, &start, 0, HASH, &out);
+	rtcp_bbr3_flow_init(&f3, &d, &defaults, &start, 0, HASH, &out);
+	rtcp_bbr1_flow_on_ack(&f1, &c, &defaults, &t, &ack, &out);
+	rtcp_bbr3_flow_on_ack(&f3, &d, &defaults, &t, &ack, &out);
+	CHECK_EQ(f1.params.rtcp.probe_every_rounds, eta(2, 1, 0));
+	CHECK_EQ(f3.params.rtcp.probe_every_rounds, eta(2, 1, 0));
+	rtcp_bbr1_flow_on_event(&f1, &c, &ev, &out);
+	rtcp_bbr3_flow_on_event(&f3, &d, &ev, &out);
+	CHECK(f1.ens.starts && f3.ens.starts);
+	limit(&c, 250000);
+	limit(&d, 250000);
+	ack.now_us = 2 * SECOND + 50 * MS;
+	rtcp_bbr1_flow_on_ack(&f1, &c, &defaults, &t, &ack, &out);
+	rtcp_bbr3_flow_on_ack(&f3, &d, &defaults, &t, &ack, &out);
+	CHECK_EQ(f1.params.rtcp.probe_every_rounds, eta(2, 1, 1));
+	CHECK_EQ(f3.params.rtcp.probe_every_rounds, eta(2, 1, 1));
+	CHECK(!f1.ens.starts && !f3.ens.starts);
+}
+
+static void the_delay_is_what_a_sample_has_above_the_minimum(void)
+{
+	struct rtcp_client c;
+
+	rtcp_client_init(&c, SECOND);
+	CHECK_EQ(rtcp_queueing_delay_us(&c, 70 * MS), 0);
+	c.min_rtt_us = 50 * MS;
+	CHECK_EQ(rtcp_queueing_delay_us(&c, 70 * MS), 20 * MS);
+	CHECK_EQ(rtcp_queueing_delay_us(&c, 50 * MS), 0);
+	CHECK_EQ(rtcp_queueing_delay_us(&c, 0), 0);
+}
+
+int main(void)
+{
+	RUN(the_first_round_trip_looks_a_row_up);
+	RUN(a_round_trip_that_is_shorter_by_an_eighth_does_so_again);
+	RUN(theta_is_fixed_at_the_trigger);
+	RUN(the_limit_counts_from_the_classification_on_for_all_flows);
+	RUN(each_transfer_begins_with_a_look_up);
+	RUN(a_table_is_taken_and_left_at_a_look_up);
+	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_state);
+	RUN(axes_are_known_by_name);
+	RUN(so_it_is_over_both_versions_of_bbr);
+	RUN(the_delay_is_what_a_sample_has_above_the_minimum);
+	return check_report();
+}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""R-TCP behind a policer of the kernel's: what it finds, what is sent again, and what is known to later connections.
+
+50 Mbit/s and 40 ms, then a police action at FAR. Connections of the same size one after the other: two of the kernel's
+own algorithm that R-TCP stands on, the first of which finds a full bucket; the first of R-TCP; a second one, which
+knows what the first has found; and two at a time. Under a table whose rows say which they are. The recording of all of
+them is left in the shared folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from typing import Any
+
+import inside
+import tree
+
+BASE = {"rtcp_cubic": "cubic", "rtcp_bbr": "bbr"}
+POLICE = ("matchall", "action", "police")
+POLICED = ("cap_pkts", "mode", "limiter", "bucket_bytes", "limit_bytes_per_s", "state", "min_rtt_us", "sharing")
+
+
+def police(rate: str, burst_bytes: int) -> None:
+    """Drop what FAR is sent beyond a token bucket."""
+    inside.run("modprobe", "-a", "act_police", "cls_matchall", "sch_ingress")
+    inside.run(*inside.within("far", "tc", "qdisc", "add", "dev", "ccat3", "handle", "ffff:", "ingress"))
+    words = (*POLICE, "rate", rate, "burst", str(burst_bytes), "conform-exceed", "drop")
+    inside.run(*inside.within("far", "tc", "filter", "add", "dev", "ccat3", "parent", "ffff:", *words))
+
+
+def clients() -> list[dict[str, str]]:
+    """The lines of `clients`."""
+    found = []
+    for line in tree.read("clients").splitlines():
+        address, *words = line.split()
+        found.append({"address": address, **dict(word.split("=", 1) for word in words)})
+    return found
+
+
+def download(job: dict[str, Any], cca: str, *, flows: int = 1) -> dict[str, Any]:
+    """Send so much to FAR; what was sent again, how long it took, and what `flows` said meanwhile."""
+    size = str(job["limited"]["bytes"] // flows)
+    words = ("--cca", cca, "--bytes", size, "--seconds", "120", "--flows", str(flows))
+    seen: list[dict[str, str]] = []
+    with inside.sending(*words) as sender:
+        while sender.poll() is None:
+            for flow in tree.flows():
+                now = {name: flow[name] for name in (*POLICED, job["marker"])}
+                if not seen or now != seen[-1]:
+                    seen.append(now)
+            time.sleep(0.25)
+        lines = sender.stdout.read().splitlines() if sender.stdout else []
+    ends = inside.ends([inside.json.loads(line) for line in lines])
+    return {
+        "acked_bytes": sum(int(str(end["acked_bytes"])) for end in ends),
+        "again_pkts": sum(int(str(end["total_retrans_pkts"])) for end in ends),
+        "seconds": max(float(str(end["at_s"])) for end in ends),
+        "seen": seen,
+    }
+
+
+def shown(job: dict[str, Any]) -> str:
+    """What `ss` says of a connection that is capped."""
+    words = ("--cca", job["cca"], "--bytes", "2000000", "--seconds", "30")
+    with inside.sending(*words):
+        inside.wait_for(lambda: any(flow["mode"] == "capped" for flow in tree.flows()), timeout_s=10, what="a cap")
+        time.sleep(0.5)
+        found = inside.run("ss", "-tin", "dst", inside.FAR)
+    inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flow's end")
+    return found
+
+
+def addresses(cca: str) -> dict[str, int]:
+    """Connections by client while there is one to ::1, and two to 127.0.0.1, of which one is by IPv6."""
+    with contextlib.ExitStack() as stack:
+        listener = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        port = stack.enter_context(listener).getsockname()[1]
+        for host in ("::1", "::ffff:127.0.0.1", "127.0.0.1"):
+            client = stack.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cca.encode())
+            client.connect((host, port))
+        return {client["address"]: int(client["connections"]) for client in clients()}
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Each connection, and the clients behind it."""
+    told = job["limited"]
+    cca = job["cca"]
+    with inside.chain(rate="50mbit", queue_bytes=200_000, delay_ms=40), inside.receiver():
+        police(told["rate"], told["burst_bytes"])
+        tree.must("ensemble", job["limited_table"])
+        tree.must("recording", "start 200000\n")
+        inside.run("modprobe", f"tcp_{BASE[cca]}", check=False)  # or it is built in
+        found: dict[str, Any] = {name: download(job, BASE[cca]) for name in ("full bucket", "base")}
+        found["first"] = download(job, cca)
+        inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the first connection's end")
+        found["clients between"] = clients()
+        found["second"] = download(job, cca)
+        found["two at a time"] = download(job, cca, flows=2)
+        inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flows' end")
+        found["ss"] = shown(job)
+        found["clients"] = clients()
+        found["addresses"] = addresses(cca)
+        tree.must("recording", "stop\n")
+        (inside.SHARE / f"limited-{cca}.recording").write_bytes((tree.here() / "recording").read_bytes())
+        tree.must("recording", "clear\n")
+        found["rows"] = tree.rows()
+        tree.must("ensemble", "clear\n")
+    return found
