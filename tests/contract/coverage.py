@@ -34,10 +34,11 @@ class Branch:
 
 @dataclass
 class HeaderCoverage:
-    """Branches of a header, and which of them were taken."""
+    """Branches of a header, and which of them were taken. ran: a line of it was."""
 
     seen: set[Branch] = field(default_factory=set)
     taken: set[Branch] = field(default_factory=set)
+    ran: bool = False
 
     @property
     def percent(self) -> float:
@@ -95,6 +96,7 @@ def add_counts(headers: dict[str, HeaderCoverage], data: dict[str, Any]) -> None
         places: dict[tuple[int, str], int] = defaultdict(int)
         for line in file["lines"]:
             key = (line["line_number"], line.get("function_name", ""))
+            header.ran |= line.get("count", 0) > 0
             for branch in line["branches"]:
                 one = Branch(*key, places[key])
                 places[key] += 1

@@ -24,7 +24,7 @@ def test_branches_of_the_core_are_covered(tmp_path: Path, capsys: pytest.Capture
     with capsys.disabled():
         click.echo(f"\n{report(headers)}")
     assert total(headers).percent >= REQUIRED_PERCENT, report(headers)
-    assert all(header.seen for header in headers.values()), "a header has no branch that was compiled"
+    assert [name for name, header in headers.items() if not header.ran] == []
 
 
 def gcov_of(*counts: int) -> dict[str, object]:

@@ -189,6 +189,37 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 	CHECK_EQ((u64)r.word[REC_PACING_HIGH] << 32 | r.word[REC_PACING_LOW], d.pacing_bytes_per_s);
 }
 
+/* Both windows, what the flow stands on, and the ACK less what window mode is not told. */
+static void an_ack_of_roccet_comes_back_with_the_windows_beside_it(void)
+{
+	struct cca_start start = { 1000000, 50000, 10, 0, MSS };
+	struct cca_ack ack = { 1001000, 50000, 1, 0, 9, 1, 0, 0, 10, MSS, 0, 0, 0, 1 }, back;
+	struct cca_window before = { 100, 50, 7 }, after, w;
+	struct roccet_params p;
+	struct roccet_flow f;
+	struct rec_record r;
+
+	cca_params_init(&p, CCA_ID_roccet);
+	roccet_flow_init(&f, &p, &start, 0, 1);
+	after = before;
+	roccet_flow_on_ack(&f, &p, NULL, &ack, &after);
+	rec_init(&r, REC_TOLD, 1, ack.now_us);
+	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
+	roccet_put_windows(&r, &before, &after);
+	roccet_put_outcome(&r, &f);
+	CHECK_EQ(r.mode, f.roccet.phase);
+	CHECK_EQ(r.word[REC_RESULT], f.roccet.srrtt_q16);
+	CHECK_EQ(r.word[REC_SET_OUT], rec_set_sum(&p, CCA_ID_roccet));
+	CHECK_EQ(r.word[REC_CWND_OUT], after.cwnd_pkts);
+	roccet_get_ack(&r, &back, &w);
+	CHECK(!memcmp(&w, &before, sizeof(w)));
+	CHECK_EQ(back.now_us, ack.now_us);
+	CHECK_EQ(back.rtt_us, ack.rtt_us);
+	CHECK_EQ(back.acked_pkts, ack.acked_pkts);
+	CHECK_EQ(back.tx_inflight_pkts, 0);
+	CHECK_EQ(back.lost_since_pkts, 0);
+}
+
 static void a_recording_of_reno_replays_and_a_changed_decision_shows(void)
 {
 	static char bytes[sizeof(struct rec_header) + 4 * sizeof(struct rec_record)];
@@ -265,6 +296,7 @@ int main(void)
 	RUN(parameters_come_back);
 	RUN(a_table_comes_back);
 	RUN(an_ack_names_what_was_read_at_its_turn);
+	RUN(an_ack_of_roccet_comes_back_with_the_windows_beside_it);
 	RUN(a_recording_of_reno_replays_and_a_changed_decision_shows);
 	RUN(a_client_comes_back_as_it_was);
 	return check_report();
