@@ -310,7 +310,8 @@ class Record:
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise EmulationError(f"{path}: expected recorded runs, {error}") from error
+            reason = getattr(error, "strerror", None) or error
+            raise EmulationError(f"{path}: expected recorded runs, got none ({reason})") from error
         for number, line in enumerate(lines, start=1):
             try:
                 run = RecordedRun.model_validate_json(line)

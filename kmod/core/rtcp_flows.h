@@ -124,6 +124,7 @@ CCA_FN void rtcp_flow_moves(struct rtcp_flow *f, struct rtcp_client *from,
 
 	rtcp_flow_leaves(f, from);
 	rtcp_client_init(own, now_us);
+	own->windowed = from->windowed;
 	f->phase = RTCP_FREE;
 	f->changes = own->changes;
 	f->heavies = own->heavies;
