@@ -22,6 +22,7 @@ from emulation.fidelity import (
     cases_of,
     compare,
     load_plan,
+    reductions_of,
     run_missing,
     verdicts_of,
     write_record,
@@ -194,6 +195,7 @@ def _report(
     overlay: Path | None,
 ) -> None:
     comparisons = compare(plan, outcomes)
+    reductions = reductions_of(plan, outcomes)
     verdicts = verdicts_of(plan, outcomes, comparisons)
     if plot is not None and comparisons:
         from emulation.fidelity._plot import draw_errors
@@ -204,9 +206,9 @@ def _report(
 
         draw_overlay(outcomes[0], path=overlay)
     if as_json:
-        click.echo(json.dumps(document_of(outcomes, comparisons, verdicts)))
+        click.echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:
-        print_report(outcomes, comparisons, verdicts)
+        print_report(outcomes, comparisons, reductions, verdicts)
         for picture in (plot, overlay):
             if picture is not None and comparisons:
                 click.echo(f"picture: {picture}")

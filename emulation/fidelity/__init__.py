@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
-from emulation.fidelity.judge import Comparison, Verdict, compare, verdicts_of
+from emulation.fidelity.judge import Comparison, Reduction, Verdict, compare, reductions_of, verdicts_of
 from emulation.fidelity.plan import Case, Plan, cases_of, load_plan
 from emulation.fidelity.results import Figures, Record, RunResult, Store, write_record
 
@@ -16,12 +16,14 @@ __all__ = [
     "Outcome",
     "Plan",
     "Record",
+    "Reduction",
     "RunResult",
     "Store",
     "Verdict",
     "cases_of",
     "compare",
     "load_plan",
+    "reductions_of",
     "run_missing",
     "verdicts_of",
     "write_record",

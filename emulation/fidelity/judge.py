@@ -7,6 +7,8 @@
     never        the same with the line that no case may be beyond, for sure: by more than twice the standard error of
                  the difference of the medians, which is what chance makes of them. The kernel's own spread is the
                  floor of what can be told; more runs lower it
+    reduction    1 - retransmission rate / that of the algorithm it stands on (the plan's `reductions`), run by run and
+                 seed by seed; the sides agree where the kernel's median lies among the simulator's seeds
     spread       greatest - least of a side's runs; a case that is outside by no more than the kernel's own spread
                  is said to be so, and counts as outside all the same
 
@@ -24,9 +26,20 @@ from dataclasses import dataclass
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.machine import is_disturbed
 from emulation.fidelity.plan import Explanation, MetricName, Plan, Target
-from emulation.fidelity.results import Figures
+from emulation.fidelity.results import Figures, RunResult
+from emulation.scenario import Cca
 
-__all__ = ["METRICS", "Comparison", "Error", "Metric", "Verdict", "compare", "verdicts_of"]
+__all__ = [
+    "METRICS",
+    "Comparison",
+    "Error",
+    "Metric",
+    "Reduction",
+    "Verdict",
+    "compare",
+    "reductions_of",
+    "verdicts_of",
+]
 
 
 @dataclass(frozen=True)
@@ -64,6 +77,10 @@ class Middle:
     def of(cls, values: Sequence[float]) -> Middle:
         """Of at least one run."""
         return cls(statistics.median(values), min(values), max(values), _standard_error(values))
+
+    def scaled(self, by: float) -> Middle:
+        """In another unit. by: above 0."""
+        return Middle(self.median * by, self.least * by, self.most * by, self.standard_error * by)
 
     @property
     def spread(self) -> float:
@@ -166,6 +183,22 @@ class Comparison:
 
 
 @dataclass(frozen=True)
+class Reduction:
+    """How much less than `base` an algorithm resends in a scenario, as a share: 1 is nothing any more."""
+
+    name: str
+    cca: Cca
+    base: Cca
+    real: Middle
+    simulated: Middle
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the kernel's median lies among the simulator's seeds."""
+        return self.simulated.least <= self.real.median <= self.simulated.most
+
+
+@dataclass(frozen=True)
 class Verdict:
     """A line that a campaign is held to, and what came. holds: whether it does."""
 
@@ -202,6 +235,26 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
     return found
 
 
+def reductions_of(plan: Plan, outcomes: Iterable[Outcome]) -> list[Reduction]:
+    """Those of the scenarios in which both algorithms have runs on both sides and the base resends at all."""
+    by_case = {(outcome.case.name, outcome.case.cca): outcome for outcome in outcomes}
+    found = []
+    for (name, cca), outcome in by_case.items():
+        base = by_case.get((name, plan.reductions[cca])) if cca in plan.reductions else None
+        if base is None:
+            continue
+        real, simulated = _less(outcome.real, base.real), _less(outcome.simulated, base.simulated)
+        if real and simulated:
+            found.append(Reduction(name, cca, base.case.cca, Middle.of(real), Middle.of(simulated)))
+    return found
+
+
+def _less(runs: Sequence[RunResult], base: Sequence[RunResult]) -> list[float]:
+    """Run by run, as many as both have; none against a run that resends nothing."""
+    rates, of = ([run.figures.retransmission_rate for run in side] for side in (runs, base))
+    return [1 - rate / base_rate for rate, base_rate in zip(rates, of, strict=False) if base_rate]
+
+
 def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> list[Verdict]:
     """The plan's targets, that each case outside is explained, and that none lacks runs; nothing without cases.
 
@@ -233,6 +286,15 @@ def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[C
                     not beyond,
                 )
             )
+    if reductions := reductions_of(plan, outcomes):
+        agree = sum(reduction.agrees for reduction in reductions)
+        verdicts.append(
+            Verdict(
+                "each reduction of retransmissions on the kernel lies among the simulator's",
+                f"{agree} of {len(reductions)} do",
+                agree == len(reductions),
+            )
+        )
     outside = [comparison for comparison in comparisons if comparison.outside]
     unexplained = sum(bool(comparison.unexplained) for comparison in outside)
     found = f"{unexplained} of {len(outside)} are not"

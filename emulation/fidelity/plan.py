@@ -119,6 +119,9 @@ class Plan(_Frozen):
     scenarios: tuple[ScenarioPlan, ...] = Field(min_length=1)
     short: Short
     explanations: dict[str, Explanation] = Field({}, description="by SCENARIO/ALGORITHM")
+    reductions: dict[Cca, Cca] = Field(
+        {}, description="algorithm: the one that it resends less than, by as much on both sides"
+    )
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Plan:
@@ -130,6 +133,8 @@ class Plan(_Frozen):
         if both:
             raise ValueError(f"algorithms: expected each on one runner, got {', '.join(both)} on both")
         known = {cca for algorithms in self.algorithms.values() for cca in algorithms}
+        if strange := sorted({*self.reductions, *self.reductions.values()} - known):
+            raise ValueError(f"reductions: expected algorithms of the plan, got {', '.join(strange)}")
         for scenario in self.scenarios:
             if strange := sorted(set(scenario.algorithms or ()) - known):
                 raise ValueError(f"{scenario.name}.algorithms: expected those of the plan, got {', '.join(strange)}")

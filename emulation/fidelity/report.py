@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from emulation.fidelity.campaign import Outcome
-from emulation.fidelity.judge import Comparison, Error, Middle, Verdict
+from emulation.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
 from emulation.fidelity.machine import LATE_MOST
 
 __all__ = ["document_of", "print_report"]
@@ -23,11 +23,25 @@ FORMS = {"throughput": "{:.2f}", "queueing_delay": "{:.0f}", "retransmissions": 
 
 
 def document_of(
-    outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]
+    outcomes: Sequence[Outcome],
+    comparisons: Sequence[Comparison],
+    reductions: Sequence[Reduction],
+    verdicts: Sequence[Verdict],
 ) -> dict[str, Any]:
     """All of it as JSON data; shares of errors are None where the kernel's figure is 0."""
     return {
         "cases": [_case_document(comparison) for comparison in comparisons],
+        "reductions": [
+            {
+                "scenario": reduction.name,
+                "cca": reduction.cca,
+                "base": reduction.base,
+                "real": vars(reduction.real),
+                "simulated": vars(reduction.simulated),
+                "agrees": reduction.agrees,
+            }
+            for reduction in reductions
+        ],
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
         "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
         "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
@@ -63,8 +77,13 @@ def _case_document(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def print_report(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison], verdicts: Sequence[Verdict]) -> None:
-    """Print a row a case, what is outside and why, what could not be run, and last the targets."""
+def print_report(
+    outcomes: Sequence[Outcome],
+    comparisons: Sequence[Comparison],
+    reductions: Sequence[Reduction],
+    verdicts: Sequence[Verdict],
+) -> None:
+    """Print a row a case, what is outside and why, reductions, what could not be run, and last the targets."""
     if comparisons:
         _print_table(comparisons)
     _print_outside(comparisons)
@@ -76,6 +95,12 @@ def print_report(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison],
             click.echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
         for said in outcome.failed:
             click.echo(f"{outcome.case.key}: a run failed: {said}")
+    for reduction in reductions:
+        kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
+        click.echo(
+            f"{reduction.name}: {reduction.cca} resends less than {reduction.base} by {kernel} % on the kernel, "
+            f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
+        )
     _print_machine(outcomes, comparisons)
     for verdict in verdicts:
         click.echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from emulation.fidelity.campaign import Outcome
-from emulation.fidelity.judge import Comparison, compare, verdicts_of
+from emulation.fidelity.judge import Comparison, Reduction, compare, reductions_of, verdicts_of
 from emulation.fidelity.machine import Machine
 from emulation.fidelity.plan import Case, Plan
 from emulation.fidelity.results import Figures, RunResult
@@ -175,3 +175,54 @@ def test_late_timers_disturb_the_machines_own_kernel_and_no_guest(plan: Plan, ch
     real = [run(late_share=0.02), run(late_share=0.009)]
     assert compared(plan, choose("fast/cubic")[0], real, [run()]).disturbed == 1
     assert compared(plan, choose("slow/gr")[0], real, [run()]).disturbed == 0
+
+
+def reduced(plan: Plan, choose: Choose, real: list[float], simulated: list[float]) -> list[Reduction]:
+    """Of slow/reno against slow/cubic, which resends 10 % in each of as many runs."""
+    outcomes = [
+        Outcome(
+            choose(f"slow/{cca}")[0],
+            real=[run(resent=rate) for rate in rates[0]],
+            simulated=[run(resent=rate) for rate in rates[1]],
+        )
+        for cca, rates in {
+            "cubic": ([0.1] * len(real), [0.1] * len(simulated)),
+            "reno": (real, simulated),
+        }.items()
+    ]
+    return reductions_of(plan.model_copy(update={"reductions": {"reno": "cubic"}}), outcomes)
+
+
+@pytest.mark.parametrize(
+    ("real", "agrees"), [([0.05, 0.04, 0.09], True), ([0.06], True), ([0.061], False), ([0.03], True), ([0.029], False)]
+)
+def test_reductions_agree_where_the_kernels_median_lies_among_the_simulators(
+    plan: Plan, choose: Choose, real: list[float], agrees: bool
+) -> None:
+    (found,) = reduced(plan, choose, real, [0.03, 0.06, 0.05])
+    assert (found.name, found.cca, found.base) == ("slow", "reno", "cubic")
+    assert (found.simulated.least, found.simulated.median, found.simulated.most) == pytest.approx((0.4, 0.5, 0.7))
+    assert found.agrees is agrees
+
+
+def test_no_reduction_without_runs_of_both_or_against_a_base_that_resends_nothing(plan: Plan, choose: Choose) -> None:
+    assert reduced(plan, choose, [], [0.05]) == []
+    against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
+    reno, nothing = (
+        Outcome(choose(f"slow/{cca}")[0], real=[run(resent=rate)], simulated=[run(resent=rate)])
+        for cca, rate in (("reno", 0.05), ("cubic", 0.0))
+    )
+    assert reductions_of(against, [reno, nothing]) == []
+    assert reductions_of(against, [reno]) == []
+    assert reductions_of(plan, [reno, nothing]) == []
+
+
+def test_reductions_are_a_line_of_plans_that_ask_for_them(plan: Plan, choose: Choose) -> None:
+    against = plan.model_copy(update={"reductions": {"reno": "cubic"}})
+    cubic = Outcome(choose("slow/cubic")[0], real=[run(resent=0.1)], simulated=[run(resent=0.1)])
+    for rate, holds in ((0.05, True), (0.06, False)):
+        reno = Outcome(choose("slow/reno")[0], real=[run(resent=rate)], simulated=[run(resent=0.05)])
+        outcomes = [cubic, reno]
+        line = [one for one in verdicts_of(against, outcomes, compare(against, outcomes)) if "reduction" in one.line]
+        assert [(one.found, one.holds) for one in line] == [(f"{int(holds)} of 1 do", holds)]
+        assert not [one for one in verdicts_of(plan, outcomes, compare(plan, outcomes)) if "reduction" in one.line]

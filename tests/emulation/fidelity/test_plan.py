@@ -41,6 +41,21 @@ def test_a_buffer_is_told_in_bandwidth_delay_products(choose: Choose) -> None:
     assert case.scenario.link.buffer_pkts == 17
 
 
+def test_reductions_name_algorithms_of_the_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN + "reductions: {reno: cubic}\n", encoding="utf-8")
+    assert load_plan(path).reductions == {"reno": "cubic"}
+    path.write_text(PLAN + "reductions: {reno: cubic, gr: bbr}\n", encoding="utf-8")
+    with pytest.raises(EmulationError, match=r"reductions: expected algorithms of the plan, got bbr"):
+        load_plan(path)
+
+
+@pytest.mark.parametrize("path", sorted(DEFAULT_PLAN.parent.glob("fidelity*.yaml")), ids=lambda path: path.stem)
+def test_plans_of_the_repository_can_be_read(path: Path) -> None:
+    plan = load_plan(path)
+    assert set(plan.reductions) <= {cca for of in plan.algorithms.values() for cca in of}
+
+
 def test_a_tiny_buffer_still_holds_two_packets(tmp_path: Path) -> None:
     path = tmp_path / "plan.yaml"
     path.write_text(PLAN.replace("buffer_bdp: 2", "buffer_bdp: 0.01"), encoding="utf-8")
