@@ -182,7 +182,13 @@ class Study:
         return Job(name, float(points * capacity), search)
 
 
-def require_recordings(recordings: Sequence[Recording], study: StudySettings) -> list[Recording]:
+class _OfDatasets(Protocol):
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Which train; empty: all."""
+
+
+def require_recordings(recordings: Sequence[Recording], study: _OfDatasets) -> list[Recording]:
     """The recordings of the study's datasets.
 
     Raises:
