@@ -10,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from small import RECORDINGS, small  # noqa: E402
+from small import RECORDINGS, small
 
-from kmod.ensemble import Ensemble  # noqa: E402
-from training.rtcp import RtcpStudy  # noqa: E402
+from kmod.ensemble import Ensemble
+from training.rtcp import RtcpStudy
 
 
 @pytest.fixture(scope="package")

@@ -51,8 +51,8 @@ def test_without_detection_rtcp_does_the_same_whatever_its_parameters() -> None:
     began = triggered(STUDY, cases, threads=1)
     others = [case for case in cases if case not in began]
     assert others
-    sets = [Scheme("bbr", {}), Scheme("rtcp_bbr", DEFAULT),
-            Scheme("rtcp_bbr", {"reduction_permille": 900, "probe_every_rounds": 3, "probe_gain_permille": 900})]  # fmt: skip
+    other = dict(zip(DEFAULT, (900, 3, 900), strict=True))
+    sets = [Scheme("bbr", {}), Scheme("rtcp_bbr", DEFAULT), Scheme("rtcp_bbr", other)]
     for row in CaseRunner(STUDY, threads=1).run_schemes(others, sets):
         assert len({(tally.delivered_bytes, tally.resent_pkts) for tally in row}) == 1
         assert row[0].delivered_bytes == row[0].rival_bytes
