@@ -35,7 +35,7 @@ Purpose = Literal["training", "judging"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
 PURPOSES: tuple[Purpose, ...] = ("training", "judging")
 BYTES_PER_S = 125_000  # of one Mbit/s
-LEAST_RATE_SHARE = 4.0  # a file that takes so many times as long as R takes for it is not waited for
+MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,8 @@ def cases_of(
     study: RtcpStudySettings, state: tuple[int, int], *, limited: int, lifted: int, purpose: Purpose = "training"
 ) -> list[Case]:
     """So many cases of a state behind a limit that stays, and behind one that is lifted."""
-    draws = [("limited", n, _limited) for n in range(limited)] + [("lifted", n, _lifted) for n in range(lifted)]
-    return [make(study, state, _Draw(study, purpose, kind, state, n)) for kind, n, make in draws]  # type: ignore[arg-type]
+    files = [_limited(study, state, _Draw(study, purpose, "limited", state, n)) for n in range(limited)]
+    return files + [_lifted(study, state, _Draw(study, purpose, "lifted", state, n)) for n in range(lifted)]
 
 
 def _path(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> tuple[float, float, int]:
@@ -117,7 +117,7 @@ def _limited(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> C
     halves = 1 + draw.number % 2
     first = FlowSpec(cca=cca, size_bytes=size_bytes // halves)
     flows = (first, FlowSpec(cca=cca, size_bytes=size_bytes // halves, after=0, start_s=traffic.idle_s))[:halves]
-    most_s = LEAST_RATE_SHARE * size_bytes / (limit_mbps * BYTES_PER_S) + 30 + traffic.idle_s
+    most_s = MOST_TIMES * size_bytes / (limit_mbps * BYTES_PER_S) + 30 + traffic.idle_s
     scenario = Scenario(name="limited", link=link, flows=flows, duration_s=most_s, seed=draw.seed)
     return Case("limited", state, scenario, limit_mbps, draw.key, size_bytes)
 

@@ -78,9 +78,9 @@ class LeastResent:
     untriggered: int = 0
 
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
-        """The score of a point on its cases; with a rest, a bound that no point is worse than.
+        """The score of a point on all of its cases; while some are left, that of the best there is: nothing is bounded.
 
-        Expects at least one tally of a limited case, unless something is left.
+        Expects at least one tally of a limited case.
         """
         tallies = [t for t in pool.tallies if isinstance(t, LimitTally)]
         complete = rest is None or rest.epochs == 0

@@ -90,11 +90,16 @@ class RtcpStudy:
             TrainingError: a search that came to nothing.
         """
         parts = Parts(journal, threads=self.threads, progress=self.progress)
-        if parts.missing(single := [self._single_job()]):
-            parts.begin("searching a single set", single)
-            parts.run_alone(single[0])
-        for text, make in (("searching round trips", self._rtt_jobs), ("searching states", self._state_jobs)):
-            if work := parts.missing(make(parts.done)):
+        if SINGLE not in parts.done:
+            job = self._single_job()
+            parts.begin("searching a single set", [job])
+            parts.run_alone(job)
+        rtts = [_rtt_name(rtt) for rtt in range(self.settings.rtts.count)]
+        states = [_state_name(state) for state in self.states]
+        for text, names, make in (("searching round trips", rtts, self._rtt_jobs),
+                                  ("searching states", states, self._state_jobs)):  # fmt: skip
+            if any(name not in parts.done for name in names):
+                work = parts.missing(make(parts.done))
                 parts.begin(text, work)
                 parts.run(work)
         return self._ensemble(parts.done)
