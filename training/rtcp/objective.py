@@ -7,13 +7,14 @@ same random numbers:
     cost     mean over `limited` of r / max(r_U, 10), r the packets that are sent again
     goodput  of each kind: x = mean of g / g_U; asked: x - z s >= share, s its standard error over the cases (z:
              margin_se), so that where cases are few or differ there is something to spare
-    false    of the clients without a limit those that end as limited, over all of them; asked: at most most_false
+    false    of the clients without a limit those that end as limited; asked: of all of them at most most_false
 
     excess = max over what is asked of (what is asked over what it is) - 1, 0 where all of it holds
 
 A limit that is raised is what R-TCP probes for: without such cases the fewest retransmissions would be those of a flow
-that never probes. DEVIATION: where the paper's own setting falls short of U there, over long round trips, its goodput
-takes U's place: g >= share x g of that setting.
+that never probes. Where the paper's own setting does worse than what is asked, it is the measure: behind a limit that
+is raised its goodput takes U's place where that is less, and as many clients may falsely be limited as with it, where
+those are more than most_false. Else a search that cannot have all of it would give up retransmissions for little.
 
 Where detection never begins (the trigger is no part of what is learnt) R-TCP is U, whatever the parameters: such cases
 over links without a limit are not run again and again, and count (`untriggered`) as runs with x = 1 that are not false.
@@ -42,8 +43,8 @@ Values = NDArray[np.float64]
 class LimitTally(Tally):
     """A run on a case. delivered_bytes: goodput times duration_s; rival_bytes: the unmodified algorithm's.
 
-    default_bytes: the paper's setting's, of a limit that is lifted, else 0. resent_pkts, rival_resent_pkts: sent
-    again. is_limited: taken for limited in the end.
+    resent_pkts, rival_resent_pkts: sent again. is_limited: taken for limited in the end. default_bytes,
+    default_is_limited: the same of the paper's setting, which is not run on limited cases.
     """
 
     kind: Kind = "limited"
@@ -51,6 +52,7 @@ class LimitTally(Tally):
     resent_pkts: int = 0
     rival_resent_pkts: int = 0
     is_limited: bool = False
+    default_is_limited: bool = False
 
 
 def resent_shares(tallies: Sequence[LimitTally]) -> Values:
@@ -125,4 +127,5 @@ class LeastResent:
         clients = len(tallies) + self.untriggered
         if not clients:
             return 0.0
-        return max(sum(t.is_limited for t in tallies) / clients / self.most_false - 1, 0.0)
+        allowed = max(self.most_false * clients, sum(t.default_is_limited for t in tallies))
+        return max(sum(t.is_limited for t in tallies) / allowed - 1, 0.0)

@@ -71,9 +71,10 @@ class CaseRunner:
         for case, [tally] in zip(cases, self._each(cases, [self._unmodified]), strict=True):
             self._rivals[case.key] = replace(tally, rival_bytes=tally.delivered_bytes,
                                              rival_resent_pkts=tally.resent_pkts)  # fmt: skip
-        lifted = [case for case in cases if case.kind == "lifted"]
-        for case, [tally] in zip(lifted, self._each(lifted, [self._default]), strict=True):
-            self._rivals[case.key] = replace(self._rivals[case.key], default_bytes=tally.delivered_bytes)
+        others = [case for case in cases if case.kind != "limited"]
+        for case, [tally] in zip(others, self._each(others, [self._default]), strict=True):
+            self._rivals[case.key] = replace(self._rivals[case.key], default_bytes=tally.delivered_bytes,
+                                             default_is_limited=tally.is_limited)  # fmt: skip
 
     def _each(self, cases: Sequence[Case], schemes: Sequence[Scheme]) -> list[list[LimitTally]]:
         scenarios = [scheme.on(case) for case in cases for scheme in schemes]
@@ -90,6 +91,7 @@ class CaseRunner:
             rival_bytes=round(rival.delivered_bytes * longer),
             rival_resent_pkts=rival.resent_pkts,
             default_bytes=round(rival.default_bytes * longer),
+            default_is_limited=rival.default_is_limited,
         )
 
 

@@ -12,12 +12,13 @@ NOTHING = np.zeros(0, dtype=np.uint32)
 
 
 def tally(kind: Kind = "limited", *, goodput: float = 1.0, resent: int = 50, default: float = 1.0,
-          is_limited: bool = False) -> LimitTally:  # fmt: skip
+          is_limited: bool = False, default_is_limited: bool = False) -> LimitTally:  # fmt: skip
     """Of a second; goodput over the unmodified algorithm's, which sends 100 packets again."""
     return LimitTally(
         duration_s=1.0, capacity_bytes=1_000_000, delivered_bytes=round(goodput * 1_000_000), packets=700,
         delays=NOTHING, rival_bytes=1_000_000, kind=kind, default_bytes=round(default * 1_000_000),
         resent_pkts=resent, rival_resent_pkts=100, is_limited=is_limited,
+        default_is_limited=default_is_limited,
     )  # fmt: skip
 
 
@@ -70,6 +71,13 @@ def test_falsely_limited_clients_are_bounded_over_all_without_a_limit() -> None:
     assert asked(untriggered=80).score(pool(*cases)).feasible
     # Behind a limit it is no fault to be taken for limited.
     assert asked().score(pool(tally(is_limited=True))).feasible
+
+
+def test_as_many_clients_may_falsely_be_limited_as_with_the_papers_setting() -> None:
+    cases = [tally(), *(tally("unlimited", default_is_limited=number < 2) for number in range(20))]
+    wrong = [tally("unlimited", is_limited=True)] * 2
+    assert asked().score(pool(*cases, *wrong)).feasible
+    assert asked().score(pool(*cases, *wrong, *wrong)).excess == pytest.approx(1.0)
 
 
 def test_with_a_rest_no_point_is_hopeless() -> None:
