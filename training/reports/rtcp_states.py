@@ -31,9 +31,9 @@ def report_rtcp_states(judged: Judged, *, runs: int) -> None:
 
 def rtcp_lines(figures: dict[str, Any]) -> list[str]:
     """A line for each state, for all of them, and for the clients without a limit of each round trip."""
-    lines = ["sent again over the unmodified algorithm's, goodput and that behind a raised limit over the paper's",
+    lines = ["over the unmodified algorithm's, in %: what is sent again, and the goodput behind a raised limit",
              f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
-             f"{'fewer than the paper':>24} {'goodput':>15} {'raised':>15}"]  # fmt: skip
+             f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip
     lines += [_state_line(row) for row in figures["states"]]
     every = figures["all"]
     lines += [f"{'all':>12} {_resent(every, places=36)}{_short(every)}", ""]
@@ -52,7 +52,7 @@ def _state_line(row: dict[str, Any]) -> str:
         f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16} "
         f"{values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
         f"{values['probe_gain_permille'] / 10:>5.1f} % {_resent(row)} "
-        f"{_figure(lifted['over_paper'], lifted['over_paper_interval']):>13} %{_short(row)}"
+        f"{_figure(lifted['learned'], lifted['learned_interval']):>13} {100 * lifted['paper']:>6.1f}{_short(row)}"
     )
 
 
@@ -62,7 +62,7 @@ def _resent(row: dict[str, Any], *, places: int = 0) -> str:
                      for name, width in (("learned", 7), ("paper", 6), ("single", 6)))  # fmt: skip
     return (
         f"{'':{places}}{shares} {_figure(row['fewer'], row['fewer_interval']):>21} % "
-        f"{_figure(goodput['over_paper'], goodput['over_paper_interval']):>13} %"
+        f"{_figure(goodput['over_paper'], goodput['over_paper_interval'], digits=2):>15} %"
     )
 
 
@@ -70,8 +70,8 @@ def _span(ends: Sequence[float], unit: str) -> str:
     return f"{ends[0]:g}-{ends[1]:g} {unit}"
 
 
-def _figure(value: float, interval: float) -> str:
-    return f"{100 * value:.1f} ± {100 * interval:.1f}"
+def _figure(value: float, interval: float, *, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} ± {100 * interval:.{digits}f}"
 
 
 def _short(row: dict[str, Any]) -> str:
