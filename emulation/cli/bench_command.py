@@ -12,8 +12,8 @@
     rtcp      ns an ACK of the cores that R-TCP stands on, with it and without, while it is idle (no trigger yet),
               estimating, and holding a flow within a limit that it has found; and the bytes that it needs for a
               connection beside their state. What the two are told is the same, and what flows under R-TCP were told in
-              the simulator, behind the policers of R-TCP's Table 1 (idle: without): nine flows a phase. They take
-              turns of some thousand ACKs, and the figure is the median of the differences
+              the simulator, behind the policers of R-TCP's Table 1 (idle: without): 36 flows a phase. They take turns,
+              flow by flow, and what is added is the median of the differences
 
 Speed and scaling are told by processor time too: on a busy machine that says what an idle one would measure.
 Only wall time counts for the targets: 4 million packets per second (2 million for cubic and bbr), two threads at
@@ -71,7 +71,7 @@ RTCP_BASES = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3"}
 # Nanoseconds that R-TCP may add, by what it does; None: they are told.
 RTCP_PHASES = {"idle": 30.0, "estimating": 150.0, "limited": None}
 RTCP_MOST_BYTES = 250.0
-RTCP_PASSES = 101
+RTCP_PASSES = 51
 # The original authors' simulator, measured on a machine like the ones that this runs on.
 AUTHORS_PKTS_PER_S = 0.1e6
 
