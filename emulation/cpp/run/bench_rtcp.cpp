@@ -44,7 +44,8 @@ struct Limiter {
     std::uint64_t bytes_per_s, bucket_bytes;
     std::int64_t rtt_ms;
 };
-constexpr std::array<Limiter, 3> kOperators = {{{258'750, 733'000, 36}, {162'500, 385'000, 18}, {130'000, 223'000, 21}}};
+constexpr std::array<Limiter, 3> kOperators = {
+    {{258'750, 733'000, 36}, {162'500, 385'000, 18}, {130'000, 223'000, 21}}};
 constexpr std::array<double, 3> kAccessBytesPerS = {2.5e6, 6.25e6, 12.5e6};
 
 // --- what a flow was told
