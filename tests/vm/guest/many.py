@@ -28,6 +28,7 @@ ROUNDS = 3
 BLOCK = b"\0" * 6000  # five segments
 # One in so many is closed as a person would, and waits for a minute; the others end with a reset.
 GENTLE = 16
+TIMEOUT_S = 600.0  # a busy machine reads thousands of lines slowly
 FILES = ("flows", "clients", "status", "parameters", "ensemble", "settings")
 Pair = tuple[socket.socket, socket.socket]
 
@@ -106,13 +107,13 @@ def crowd(count: int, clients: int, to: Path) -> None:
             pairs = connect(stack, count, clients)
             for _ in range(ROUNDS):
                 send_all(pairs)
-            inside.wait_for(lambda: not unacked(folder), timeout_s=60, what="the last ACKs")
+            inside.wait_for(lambda: not unacked(folder), timeout_s=TIMEOUT_S, what="the last ACKs")
             found = look(folder)
             found["slab"] = storm.slab()
             for number, (near, _) in enumerate(pairs):
                 if number % GENTLE:
                     life.close_at_once(near)
-        inside.wait_for(lambda: tree.status(folder)["flows"] == "0", timeout_s=60, what="the flows' end")
+        inside.wait_for(lambda: tree.status(folder)["flows"] == "0", timeout_s=TIMEOUT_S, what="the flows' end")
     finally:
         os.kill(reader, signal.SIGTERM)
         found_by_reader = os.waitpid(reader, 0)[1]
@@ -147,7 +148,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     before = storm.slab()
     found = run_in_space(told["connections"], told["clients"])
     users = Path(f"/sys/module/{job['module']}/refcnt")
-    inside.wait_for(lambda: users.read_text() == "0\n", timeout_s=30, what="the module without users")
+    inside.wait_for(lambda: users.read_text() == "0\n", timeout_s=TIMEOUT_S, what="the module without users")
     after = storm.slab()
     # The kernel says so in its log where a cache that goes is not empty.
     tree.unload_modules(job)
