@@ -11,6 +11,7 @@ void bind_path(nb::module_& m);
 void bind_results(nb::module_& m);
 void bind_jobs(nb::module_& m);
 void bind_bench(nb::module_& m);
+void bind_bench_rtcp(nb::module_& m);
 void bind_sender(nb::module_& m);
 
 NB_MODULE(_engine, m) {
@@ -20,5 +21,6 @@ NB_MODULE(_engine, m) {
     bind_results(m);
     bind_jobs(m);
     bind_bench(m);
+    bind_bench_rtcp(m);
     bind_sender(m);
 }
