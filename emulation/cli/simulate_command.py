@@ -221,7 +221,7 @@ def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -
 
 
 def describe_video(number: int, spec: FlowSpec, video: VideoQoS) -> str:
-    """What a flow's viewer got, in two lines: how much of the video, and its QoE with what that is made of (mean bitrate first)."""
+    """What a flow's viewer got, in two lines: how much of the video, and its QoE with what that is made of."""
     played, of = video.played, 0 if spec.video is None else spec.video.chunks
     abr = "" if spec.video is None else f" by {spec.video.abr}"
     text = f"flow {number}:".ljust(16) + f"{len(played)} of {of} chunks{abr}"

@@ -65,15 +65,15 @@ def concurrent_table(results: Results) -> list[str]:
 
 
 def video_table(results: Results) -> list[str]:
-    """Lines of Markdown, a row an operator, ABR and base algorithm, each figure plain > stateful.
+    """Lines of Markdown, a row an ABR, operator and base algorithm, each figure plain > stateful.
 
     Retransmission of all sessions, of the first and of the later ones in percent, QoE in Mbit/s, mean bitrate in
     kbit/s, rebuffering of a session in s.
     """
-    heads = ("operator", "ABR", "algorithm", "all", "first", "later", "QoE", "kbit/s", "rebuffering")
+    heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "rebuffering")
     cells = [
-        (place, abr, NAMES[pair[0]], *video.row_of(results, place, abr, pair))
-        for place in results.settings.limited for abr in results.settings.video.abrs for pair in PAIRS.items()
+        (abr, place, NAMES[pair[0]], *video.row_of(results, place, abr, pair))
+        for abr in results.settings.video.abrs for place in results.settings.limited for pair in PAIRS.items()
     ]  # fmt: skip
     return [_row(*heads), _row(*["---"] * len(heads)), *(_row(*row) for row in cells)]
 

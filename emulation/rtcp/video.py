@@ -9,7 +9,7 @@ every algorithm and every way to choose bitrates (ABR) meets the same videos.
     reduction   1 - stateful / plain, of segments sent again over sent ones, all sessions together, seed by seed, then
                 over operators and ABRs
     QoE         Pensieve's linear one (emulation/video.py), the mean of the sessions; kept: 1 + (stateful - plain) /
-                |plain|, of the sums over operators and ABRs, seed by seed
+                |the seeds' mean of plain|, of the sums over operators and ABRs
 """
 
 from __future__ import annotations
@@ -150,21 +150,31 @@ def reduced_by(
 
 
 def kept_qoe(pair: tuple[Cca, Cca], least: float) -> Callable[[Results], list[Figure]]:
-    """The same of the QoE. A cell's is over the mean of the seeds: a seed's own may be about nothing."""
+    """QoE kept over everything and behind each operator, over the ABRs; beside it each cell, of which nothing is asked.
+
+    pair: plain, stateful.
+    """
 
     def figures(results: Results) -> list[Figure]:
         cells = _cells(results)
         if not cells:
             return []
-        plain, capped = ({at: cell(results, *at, cca, "qoe") for at in cells} for cca in pair)
-        had, kept = (np.sum(list(values.values()), axis=0) for values in (plain, capped))
-        of_each = [
-            within(f"{place} {abr}", 1 + (capped[place, abr] - plain[place, abr]) / abs(plain[place, abr].mean()))
-            for place, abr in cells
-        ]
-        return [within("all", 1 + quotients(kept - had, abs(had)), least=least), *of_each]
+        places = list(dict.fromkeys(place for place, _ in cells))
+        asked = [within("all", _kept(results, cells, pair), least=least)]
+        if len(places) > 1:
+            asked += [within(place, _kept(results, [at for at in cells if at[0] == place], pair), least=least)
+                      for place in places]  # fmt: skip
+        return [*asked, *(within(" ".join(at), _kept(results, [at], pair)) for at in cells)]
 
     return figures
+
+
+def _kept(results: Results, cells: list[tuple[str, str]], pair: tuple[Cca, Cca]) -> Values:
+    """Over these operators and ABRs, seed by seed. Over the mean of the plain ones: a seed's own may be about 0."""
+    plain, capped = (np.sum([cell(results, *at, cca, "qoe") for at in cells], axis=0) for cca in pair)
+    mean = abs(plain.mean())
+    values: Values = 1 + quotients(capped - plain, np.full_like(plain, mean))
+    return values
 
 
 def row_of(results: Results, place: str, abr: str, pair: tuple[Cca, Cca]) -> list[str]:

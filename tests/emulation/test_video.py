@@ -115,4 +115,4 @@ def test_a_video_that_did_not_begin_is_told_in_one_line(capsys: Capture, reposit
 
 def test_real_links_play_no_video(capsys: Capture, repository: Path) -> None:
     assert ccatune.run(["emulate", str(repository / "configs" / "scenarios" / "video.yaml")]) == 2
-    assert "the simulator alone plays a video" in capsys.readouterr().err
+    assert "flows.0.video: the runner mahimahi cannot do that yet" in capsys.readouterr().err

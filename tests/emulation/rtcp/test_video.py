@@ -113,12 +113,35 @@ def test_reductions_and_qoe_are_means_over_operators_and_abrs() -> None:
 
 def test_a_qoe_below_nothing_is_still_compared() -> None:
     results = made(**{"bbr qoe": -1.0, "rtcp_bbr qoe": -0.5})
-    assert [figure.mean for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)[1:]] == [pytest.approx(1.5)] * 6
+    assert [figure.mean for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)] == [pytest.approx(1.5)] * 10
+    none = made(**{"bbr qoe": 0.0})
+    assert not any(figure.agrees for figure in kept_qoe(("bbr", "rtcp_bbr"), 0.97)(none)[:4])
+
+
+def test_qoe_is_asked_of_each_operator() -> None:
+    results = made()
+    part = Part("video", "op3", "rtcp_bbr", "bola")
+    results.parts[part]["qoe"] = [0.09] * 5
+    every, *operators = kept_qoe(("bbr", "rtcp_bbr"), 0.97)(results)[:4]
+    assert (every.mean, every.agrees) == (pytest.approx(59 / 60), True)
+    assert [(figure.label, figure.agrees) for figure in operators] == [("op1", True), ("op2", True), ("op3", False)]
+    assert operators[2].mean == pytest.approx(0.95)
 
 
 def test_the_table_has_a_row_a_cell() -> None:
     head, _, *rows = video_table(made())
-    assert head == "| operator | ABR | algorithm | all | first | later | QoE | kbit/s | rebuffering |"
+    assert head == "| ABR | operator | algorithm | all | first | later | QoE | kbit/s | rebuffering |"
     assert len(rows) == 18
-    assert rows[0] == ("| op1 | bola | CUBIC | 10.0 > 10.0 | 10.0 > 10.0 | 10.0 > 10.0 | 0.10 > 0.10 | 0 > 0 | "
+    assert rows[0] == ("| bola | op1 | CUBIC | 10.0 > 10.0 | 10.0 > 10.0 | 10.0 > 10.0 | 0.10 > 0.10 | 0 > 0 | "
                        "0.1 > 0.1 |")  # fmt: skip
+
+
+def test_the_documents_table_is_of_this_engine() -> None:
+    """Its rows of one operator and ABR. `ccatune report rtcp --only video --markdown` prints it anew."""
+    document = (CONFIG.parents[2] / "docs" / "rtcp.md").read_text(encoding="utf-8")
+    whole = load_settings(CONFIG)
+    watched = whole.video.model_copy(update={"abrs": ("bola",)})
+    small = whole.model_copy(update={"limited": {"op3": whole.limited["op3"]}, "video": watched})
+    rows = video_table(Results(small, {part: run_part(small, part) for part in parts_of(small, ["video"])}))[2:]
+    assert len(rows) == 3
+    assert [line for line in document.splitlines() if line.startswith("| bola | op3 |")] == rows
