@@ -9,6 +9,7 @@ V (5.6931 x 4 - 6.3863 x 2) / 2 = 5 V chunks.
 from __future__ import annotations
 
 import math
+import random
 from itertools import product
 from typing import Any
 
@@ -21,6 +22,7 @@ from emulation.path import Policer
 from emulation.scenario import FlowSpec
 from emulation.video import Abr
 from tests.emulation.engine.links import fixed, run
+from tests.prove.scenarios import draw, load
 
 NEVER_NS = 2**63 - 1
 TOP = 5 + math.log(4)
@@ -334,3 +336,26 @@ def test_played_rebuffered_and_waited_add_up_in_a_run(abr: Abr) -> None:
             assert 0 <= chunk.buffer_s <= 30
             passed_s = chunk.complete_s - video.start_s
             assert video.startup_s + stood_s + 4 * number - chunk.buffer_s == pytest.approx(passed_s)
+
+
+def test_videos_on_any_path_pass_the_audit_and_come_whole() -> None:
+    """On drawn links, with every element of the path and every algorithm."""
+    for number in range(24):
+        scenario = load(draw(number))
+        rng = random.Random(number)
+        flows = [
+            FlowSpec.model_validate({
+                **{name: getattr(flow, name) for name in ("cca", "params", "start_s", "client", "receiver")},
+                "video": VideoSpec(abr=rng.choice(ABRS), bitrates_kbps=(100, 400, 900), chunks=rng.randint(1, 6),
+                                   chunk_s=rng.choice((0.5, 2)), buffer_s=rng.choice((2, 6)),
+                                   page_bytes=rng.choice((0, 50_000))),
+            })
+            for flow in scenario.flows
+        ]  # fmt: skip
+        qos = simulate(scenario.model_copy(update={"flows": tuple(flows)}), audit=True)
+        for spec, flow in zip(flows, qos.flows, strict=True):
+            assert isinstance(flow, VideoFlowQoS)
+            assert spec.video is not None
+            assert len(flow.video.played) == spec.video.chunks
+            assert all(0 <= chunk.buffer_s <= spec.video.buffer_s for chunk in flow.video.chunks)
+            assert flow.complete_s == flow.video.chunks[-1].complete_s
