@@ -4,7 +4,7 @@
 from emulation.rtcp.campaign import KINDS, Kind, Part, Results, parts_of, run_part, summary_of
 from emulation.rtcp.settings import RtcpSettings, load_settings
 from emulation.rtcp.statements import STATEMENTS, judge
-from emulation.rtcp.tables import concurrent_table, files_table, map_table, second_table
+from emulation.rtcp.tables import concurrent_table, files_table, map_table, second_table, video_table
 
 __all__ = [
     "KINDS",
@@ -22,4 +22,5 @@ __all__ = [
     "run_part",
     "second_table",
     "summary_of",
+    "video_table",
 ]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns of
-objects, clients with several connections, a limit that is lifted (clients.py has the latter ones).
+objects, clients with several connections, a limit that is lifted (clients.py has these), videos (video.py).
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
     unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
@@ -14,9 +14,10 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     ever_limited, limited 1: classified at any time, and at the end
     bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
     speed_mbps, regained_s    of a limit that is lifted
+    video.COLUMNS         of videos
 
-Of several connections one after the other it is the second's row, of several at a time one of all together: segments of
-all of them, and the last that any of them knew of their limiter.
+Of several connections one after the other it is the second's row, of several at a time, and of videos, one of all
+together: segments of all of them, and the last that any of them knew of their limiter.
 
 A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
 the recorded traces that are evenly spread over their time; a trace that ends begins anew.
@@ -34,7 +35,7 @@ from numpy.typing import NDArray
 
 from emulation.path import GilbertElliott, Jitter, Policer
 from emulation.qos import LimitEstimate, QoS
-from emulation.rtcp import clients
+from emulation.rtcp import clients, video
 from emulation.rtcp.settings import Limited, RtcpSettings
 from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate_many
@@ -45,17 +46,17 @@ __all__ = [
     "summary_of",
 ]  # fmt: skip
 
-Kind = Literal["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]
+Kind = Literal["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "video"]
 Values = NDArray[np.float64]
 
-KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns", "second", "concurrent", "lifted")
+KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns", "second", "concurrent", "lifted", "video")
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
 DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Table 8 has these two
 EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
 WIRE = 1500 / MSS_BYTES
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
-    "rate_mbps", "speed_mbps", "regained_s",
+    "rate_mbps", "speed_mbps", "regained_s", *video.COLUMNS,
 )  # fmt: skip
 
 
@@ -119,7 +120,9 @@ def _client_parts(settings: RtcpSettings) -> list[Part]:
     ]  # fmt: skip
     concurrent = [Part("concurrent", name, cca, "objects") for name in settings.concurrent for cca in pairs]
     lifted = [Part("lifted", "limit", cca, f"{100 * loss:g}") for cca in pairs for loss in settings.lifted.losses]
-    return [*second, *concurrent, *lifted]
+    videos = [Part("video", place, cca, abr) for place in settings.limited for cca in pairs
+              for abr in settings.video.abrs]  # fmt: skip
+    return [*second, *concurrent, *lifted, *videos]
 
 
 def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = ()) -> list[Scenario]:
@@ -128,7 +131,7 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
         return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "patterns":
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
-    if part.kind in {"second", "concurrent", "lifted"}:
+    if part.kind in {"second", "concurrent", "lifted", "video"}:
         return [_of_client(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
@@ -185,6 +188,9 @@ def _pattern(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
 def _of_client(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
     if part.kind == "lifted":
         scenario = clients.lifted(settings, part.cca, part.value, seed=seed)
+    elif part.kind == "video":
+        link = _at(settings, settings.limited[part.place])
+        scenario = video.scenario_of(settings, link, part.place, part.cca, part.value, seed=seed)
     elif part.kind == "second":
         link = _at(settings, settings.limited[part.place])
         scenario = clients.second(settings, link, part.cca, part.value, seed=seed)
@@ -248,16 +254,19 @@ def _goodput_mbps(scenario: Scenario, qos: QoS) -> float:
 
 
 def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> dict[str, float | None]:
-    together = part.kind == "concurrent"
+    together = part.kind in {"concurrent", "video"}
     flows = qos.flows if together else qos.flows[-1:]
     limits = [limit for flow in flows for limit in flow.limits]
     found = _known(limits)
     last = found[-1] if found else None
-    lifted = clients.regained(settings.lifted, qos) if part.kind == "lifted" else dict.fromkeys(COLUMNS[-2:])
+    lifted = (
+        clients.regained(settings.lifted, qos) if part.kind == "lifted" else dict.fromkeys(("speed_mbps", "regained_s"))
+    )
+    watched = video.columns_of(qos) if part.kind == "video" else dict.fromkeys(video.COLUMNS)
     return {
         "retransmission_rate": qos.retransmission_rate if together else flows[-1].retransmission_rate,
         "goodput_mbps": qos.goodput_mbps if together else _goodput_mbps(scenario, qos),
-        "complete": float(all(not s.plan or f.complete_s is not None
+        "complete": float(all(not s.has_end or f.complete_s is not None
                               for s, f in zip(scenario.flows, qos.flows, strict=True))),
         "triggered": float(bool(limits)),
         "ever_limited": float(bool(found)),
@@ -265,6 +274,7 @@ def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> di
         "bucket_bytes": None if last is None else last.bucket_bytes * WIRE,
         "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
         **lifted,
+        **watched,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from emulation.figures import LEAST_SEEDS, Seeds
 from emulation.files import read_settings
 from emulation.path import Frozen, Policer, RateStep, SteppedPolicer
+from emulation.rtcp.video import VideoSettings
 from emulation.scenario import MSS_BYTES, Transfer
 
 __all__ = [
@@ -133,6 +134,7 @@ class RtcpSettings(Frozen):
     second: Second
     concurrent: dict[Name, Connections] = Field(min_length=1)
     lifted: Lifted
+    video: VideoSettings
 
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:

@@ -22,6 +22,8 @@ import numpy as np
 from emulation.figures import LEAST_SEEDS, Figure, below, quotients, share, within
 from emulation.rtcp.campaign import PAIRS, WIRE, Kind, Part, Results, Values
 from emulation.rtcp.clients import APART, FOR_S
+from emulation.rtcp.video import kept_qoe
+from emulation.rtcp.video import reduced_by as video_reduced_by
 from emulation.scenario import Cca
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
@@ -409,6 +411,15 @@ STATEMENTS: tuple[Statement, ...] = (
               ">= 80 % of it", lifted_speed),
     Statement("H-2", "lifted", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s",
               lifted_in_time),
+    Statement("6.2-2", "video", "Of videos one after the other, stateful R-TCP resends 28 % less than CUBIC", ">= 28 %",
+              video_reduced_by(("cubic", "rtcp_cubic"), 0.28)),
+    Statement("6.2-3", "video", "and 39 % less than BBRv1", ">= 39 %", video_reduced_by(("bbr", "rtcp_bbr"), 0.39)),
+    Statement("6.2-4", "video", "and 43 % less than BBRv3", ">= 43 %", video_reduced_by(("bbr3", "rtcp_bbr3"), 0.43),
+              unvalidated=True),
+    Statement("6.2-5", "video", "QoE stays within 3 % of CUBIC's, behind each operator", ">= 97 %",
+              kept_qoe(("cubic", "rtcp_cubic"), 0.97)),
+    Statement("6.2-6", "video", "of BBRv1's", ">= 97 %", kept_qoe(("bbr", "rtcp_bbr"), 0.97)),
+    Statement("6.2-7", "video", "and of BBRv3's", ">= 97 %", kept_qoe(("bbr3", "rtcp_bbr3"), 0.97), unvalidated=True),
 )  # fmt: skip
 
 

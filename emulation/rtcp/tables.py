@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from emulation.rtcp import video
 from emulation.rtcp.campaign import PAIRS, Part, Results
 from emulation.rtcp.statements import NAMES, concurrent_rate, errors, rate, second
 
-__all__ = ["concurrent_table", "files_table", "map_table", "second_table"]
+__all__ = ["concurrent_table", "files_table", "map_table", "second_table", "video_table"]
 
 
 def files_table(results: Results) -> list[str]:
@@ -61,6 +62,20 @@ def concurrent_table(results: Results) -> list[str]:
                  for place in patterns]  # fmt: skip
         lines.append(_row(NAMES[pair[0]], *cells))
     return lines
+
+
+def video_table(results: Results) -> list[str]:
+    """Lines of Markdown, a row an ABR, operator and base algorithm, each figure plain > stateful.
+
+    Retransmission of all sessions, of the first and of the later ones in percent, QoE in Mbit/s, mean bitrate in
+    kbit/s, rebuffering of a session in s.
+    """
+    heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "rebuffering")
+    cells = [
+        (abr, place, NAMES[pair[0]], *video.row_of(results, place, abr, pair))
+        for abr in results.settings.video.abrs for place in results.settings.limited for pair in PAIRS.items()
+    ]  # fmt: skip
+    return [_row(*heads), _row(*["---"] * len(heads)), *(_row(*row) for row in cells)]
 
 
 def _error(results: Results, part: Part) -> str:

@@ -27,7 +27,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
 @click.option("--only", "kinds", multiple=True,
-              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]),
+              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "video"]),
               help="This alone; may be given again  [all]")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file, pattern and lift  [the config's]")
 @click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
@@ -46,7 +46,7 @@ def rtcp(
     *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of R-TCP's statements on itself, beside our figure: files, detection, several transfers and connections.
+    """Each of R-TCP's statements on itself, beside our figure: files, detection, transfers, connections, videos.
 
     A figure is a mean with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is unvalidated: no
     kernel here has it. docs/rtcp.md says where ours differs and why. All of it takes long: --only, --seeds and --runs
@@ -121,10 +121,11 @@ def _key(content: dict[str, Any]) -> str:
 
 
 def _tables(results: Results) -> list[str]:
-    from emulation.rtcp import concurrent_table, files_table, map_table, second_table
+    from emulation.rtcp import concurrent_table, files_table, map_table, second_table, video_table
 
     tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (
         ("files", files_table), ("map", map_table), ("second", second_table), ("concurrent", concurrent_table),
+        ("video", video_table),
     )  # fmt: skip
     lines = [line for kind, table in tables if results.has(kind) for line in ["", *table(results)]]
     return lines[1:]

@@ -33,7 +33,8 @@ from emulation.traces import Recording, Trace
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 SMALL = {"seeds": 5, "runs": 4, "sizes_bytes": (500_000, 1_000_000, 4_000_000), "download_s": 8}
-CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6  # 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms
+# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x ABRs x 6 algorithms
+CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6 + 3 * 2 * 6
 SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
 
 
@@ -90,7 +91,7 @@ def test_settings_out_of_range_are_refused(changes: dict[str, object], message: 
 def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = CONFIG.read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
-    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, lifted, got 1"):
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, video, got 1"):
         load_settings(tmp_path / "odd.yaml")
     (tmp_path / "deep.yaml").write_text(text.replace("to_bad", "to_worse"), encoding="utf-8")
     with pytest.raises(EmulationError, match=r"deep\.yaml: burst\.to_bad: expected it, got nothing"):

@@ -43,6 +43,8 @@ def row(part: Part) -> dict[str, float]:
         limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
         cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
         cells["bucket_bytes"], cells["rate_mbps"] = limited.bucket_bytes, limited.rate_mbps * 0.99
+    elif part.kind == "video":
+        cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
     elif part.kind == "lifted":
         cells["speed_mbps"], cells["regained_s"] = 35.0, 1.5
     elif part.kind == "map":
@@ -80,6 +82,12 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
 @pytest.mark.parametrize(
     ("change", "value", "differing"),
     [
+        ("video-op1-rtcp-cubic-bola retransmission_rate", 0.3, "6.2-2"),
+        ("video-op2-rtcp-bbr-robust-mpc retransmission_rate", 0.2, "6.2-3"),
+        ("video-op3-rtcp-bbr3-bola retransmission_rate", 0.2, "6.2-4"),
+        ("video-op1-rtcp-cubic-bola qoe", 0.5, "6.2-5"),
+        ("video-op2-rtcp-bbr-robust-mpc qoe", -3.0, "6.2-6"),
+        ("video-op3-rtcp-bbr3-bola qoe", 0.7, "6.2-7"),
         ("files-op1-bbr-32000000 retransmission_rate", 0.2, "4.1-1"),
         ("files-op1-cubic-32000000 retransmission_rate", 0.02, "4.1-2"),
         ("files-op1-bbr3-32000000 retransmission_rate", 0.08, "talk-1"),
