@@ -6,7 +6,9 @@ from __future__ import annotations
 import numpy as np
 
 from emulation.rtcp.campaign import PAIRS, Part, Results
-from emulation.rtcp.statements import NAMES, concurrent_rate, errors, rate, second
+from emulation.rtcp.statements.common import NAMES, errors
+from emulation.rtcp.statements.files import rate
+from emulation.rtcp.statements.several import concurrent_rate, second
 
 __all__ = ["concurrent_table", "files_table", "map_table", "second_table"]
 
