@@ -27,8 +27,8 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
 @click.option("--only", "kinds", multiple=True,
-              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]),
-              help="This alone; may be given again  [all]")  # fmt: skip
+              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing",
+                                 "fairness"]), help="This alone; may be given again  [all]")  # fmt: skip
 @click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file, pattern and lift  [the config's]")
 @click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
@@ -121,10 +121,11 @@ def _key(content: dict[str, Any]) -> str:
 
 
 def _tables(results: Results) -> list[str]:
-    from emulation.rtcp import concurrent_table, files_table, map_table, second_table
+    from emulation.rtcp import concurrent_table, files_table, map_table, probing_table, second_table
 
     tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (
         ("files", files_table), ("map", map_table), ("second", second_table), ("concurrent", concurrent_table),
+        ("probing", probing_table),
     )  # fmt: skip
     lines = [line for kind, table in tables if results.has(kind) for line in ["", *table(results)]]
     return lines[1:]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulation.rtcp.campaign import Results
-from emulation.rtcp.statements import detection, files, lifted, several
+from emulation.rtcp.statements import detection, fairness, files, lifted, probing, several
 from emulation.rtcp.statements.common import NAMES, UNVALIDATED, Statement
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
@@ -22,6 +22,8 @@ STATEMENTS: tuple[Statement, ...] = (
     *detection.STATEMENTS,
     *several.STATEMENTS,
     *lifted.STATEMENTS,
+    *probing.STATEMENTS,
+    *fairness.STATEMENTS,
 )
 
 
