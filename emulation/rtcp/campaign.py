@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns of
 objects, clients with several connections, a limit that is lifted (both in clients.py), files by how the cap is probed,
-files that meet (sharing.py).
+files that meet (sharing.py); and of the unmodified algorithms whose packets another detector judges
+(policing_detector.py), as "baseline", over the scenarios of detection and of patterns.
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
     unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
@@ -16,6 +17,7 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
     speed_mbps, regained_s    of a limit that is lifted
     SHARING_COLUMNS   of files that meet, and of these alone
+    policed, policer_mbps     of a baseline alone: 1: the detector took it for policed, and the rate in wire bytes
 
 Of several connections one after the other it is the second's row, of several at a time one of all together: segments of
 all of them, and the last that any of them knew of their limiter.
@@ -27,6 +29,7 @@ the recorded traces that are evenly spread over their time; a trace that ends be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, get_args
@@ -36,10 +39,10 @@ from numpy.typing import NDArray
 
 from emulation.path import GilbertElliott, Jitter, Policer
 from emulation.qos import LimitEstimate, QoS
-from emulation.rtcp import clients, sharing
+from emulation.rtcp import clients, policing_detector, sharing
 from emulation.rtcp.settings import Limited, RtcpSettings
 from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate, simulate_many
+from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Recording
 
 __all__ = [
@@ -47,13 +50,17 @@ __all__ = [
     "scenarios_of", "summary_of",
 ]  # fmt: skip
 
-Kind = Literal["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing", "fairness"]
+Kind = Literal[
+    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing", "fairness", "baseline"
+]
 Values = NDArray[np.float64]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
 DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Tables 6 to 9 have these two
 MEETINGS: tuple[tuple[Cca, Cca], ...] = (("bbr", "rtcp_bbr"), ("rtcp_bbr", "bbr"), ("bbr", "bbr"))  # which joins which
+BASELINE_COLUMNS = ("policed", "policer_mbps")
+BASELINE_EVERY_S = 0.005  # in it R of the limited operators is one packet or less
 EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
 WIRE = 1500 / MSS_BYTES
 COLUMNS = (
@@ -96,7 +103,8 @@ class Results:
 
 def columns_of(kind: Kind) -> tuple[str, ...]:
     """What a part of that kind holds."""
-    return (*COLUMNS, *sharing.SHARING_COLUMNS) if kind == "fairness" else COLUMNS
+    of_kind = {"fairness": sharing.SHARING_COLUMNS, "baseline": BASELINE_COLUMNS}
+    return (*COLUMNS, *of_kind.get(kind, ()))
 
 
 def probing_part(place: str, cca: Cca, at: tuple[int, int]) -> Part:
@@ -124,8 +132,18 @@ def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part
         for cca in DETECTORS for place in settings.probing.limited for at in settings.probing.cells
     ]  # fmt: skip
     fairness = [Part("fairness", settings.fairness.limited, first, second) for first, second in MEETINGS]
-    parts = [*files, *detection, *grid, *patterns, *_client_parts(settings), *probing, *fairness]
+    parts = [
+        *files, *detection, *grid, *patterns, *_client_parts(settings), *probing, *fairness, *_baselines(settings),
+    ]  # fmt: skip
     return [part for part in parts if part.kind in kinds]
+
+
+def _baselines(settings: RtcpSettings) -> list[Part]:
+    """Of what R-TCP stands on: the detector watches, and acts on nothing."""
+    plain: tuple[Cca, ...] = tuple(cca for cca, capped in PAIRS.items() if capped in DETECTORS)
+    places = [(place, "limited") for place in settings.limited] + [(p, "unlimited") for p in settings.unlimited]
+    downloads = [Part("baseline", place, cca, value) for place, value in places for cca in plain]
+    return [*downloads, *(Part("baseline", name, "bbr", "objects") for name in settings.patterns)]
 
 
 def _client_parts(settings: RtcpSettings) -> list[Part]:
@@ -144,7 +162,7 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
     """A part's runs. recordings: of its place, where that has no limit."""
     if part.kind == "files":
         return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
-    if part.kind == "patterns":
+    if part.value == "objects" and part.kind in {"patterns", "baseline"}:
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "probing":
         return [_probing(settings, part, seed=seed) for seed in range(settings.probing.runs)]
@@ -152,9 +170,10 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
         return [_of_client(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
+    runs = settings.baseline.runs if part.kind == "baseline" else settings.runs
     if part.value == "limited":
-        return [_limited_download(settings, part, seed=seed) for seed in range(settings.runs)]
-    return [_unlimited_download(settings, part, recordings, seed=seed) for seed in range(settings.runs)]
+        return [_limited_download(settings, part, seed=seed) for seed in range(runs)]
+    return [_unlimited_download(settings, part, recordings, share=seed / runs, seed=seed) for seed in range(runs)]
 
 
 def run_part(
@@ -162,11 +181,13 @@ def run_part(
 ) -> dict[str, list[float | None]]:
     """columns_of() a part, a value a run, as JSON data."""
     scenarios = scenarios_of(settings, part, recordings)
-    if part.kind == "fairness":
-        found = [simulate(scenario, series_every_s=sharing.EVERY_S) for scenario in scenarios]
-    else:
+    every_s = {"fairness": sharing.EVERY_S, "baseline": BASELINE_EVERY_S}.get(part.kind)
+    if every_s is None:
         found = simulate_many(scenarios, threads=threads)
-    rows = [_row(settings, part, scenario, qos) for scenario, qos in zip(scenarios, found, strict=True)]
+        rows = [_row(settings, part, scenario, qos) for scenario, qos in zip(scenarios, found, strict=True)]
+    else:  # a series is large: it is judged, and forgotten
+        with ThreadPoolExecutor(threads or default_threads()) as pool:
+            rows = list(pool.map(lambda s: _row(settings, part, s, simulate(s, series_every_s=every_s)), scenarios))
     return {name: [row[name] for row in rows] for name in columns_of(part.kind)}
 
 
@@ -242,8 +263,10 @@ def _limited_download(settings: RtcpSettings, part: Part, *, seed: int) -> Scena
     return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
 
 
-def _unlimited_download(settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, seed: int) -> Scenario:
-    recording, start_ms = _place_of(recordings, share=seed / settings.runs)
+def _unlimited_download(
+    settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, share: float, seed: int
+) -> Scenario:
+    recording, start_ms = _place_of(recordings, share=share)
     buffers = settings.buffers_pkts
     lossy = seed // len(buffers) % 2 == 1
     behind = (Jitter(max_ms=settings.jitter_ms), *((GilbertElliott(**settings.burst.model_dump()),) if lossy else ()))
@@ -302,7 +325,13 @@ def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> di
         "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
         **lifted,
         **(sharing.shared(settings, scenario, qos) if part.kind == "fairness" else {}),
+        **(_baseline(qos) if part.kind == "baseline" else {}),
     }  # fmt: skip
+
+
+def _baseline(qos: QoS) -> dict[str, float | None]:
+    found = policing_detector.policed_pkts_per_s(policing_detector.sent_packets(qos, every_s=BASELINE_EVERY_S))
+    return {"policed": float(found is not None), "policer_mbps": None if found is None else found * 1500 * 8e-6}
 
 
 def summary_of(results: Results) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ from emulation.path import Frozen, Policer, RateStep, SteppedPolicer
 from emulation.scenario import MSS_BYTES, Transfer
 
 __all__ = [
-    "Burst", "Connection", "Connections", "Fairness", "Lifted", "Limited", "Map", "Pattern", "Probing", "RtcpSettings",
-    "Second", "Unlimited", "load_settings",
+    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Lifted", "Limited", "Map", "Pattern", "Probing",
+    "RtcpSettings", "Second", "Unlimited", "load_settings",
 ]  # fmt: skip
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
@@ -139,6 +139,12 @@ class Fairness(Frozen):
     joins_s: float = Field(gt=5, le=3600)
 
 
+class Baseline(Frozen):
+    """What another detector is shown."""
+
+    runs: int = Field(ge=1, le=1_000_000, description="of each cell; of patterns as many as seeds")
+
+
 class RtcpSettings(Frozen):
     """All of it; configs/reports/rtcp.yaml says what is the paper's and what ours."""
 
@@ -160,6 +166,7 @@ class RtcpSettings(Frozen):
     lifted: Lifted
     probing: Probing
     fairness: Fairness
+    baseline: Baseline
 
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:

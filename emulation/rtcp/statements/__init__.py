@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from emulation.rtcp.campaign import Results
-from emulation.rtcp.statements import detection, fairness, files, lifted, probing, several
+from emulation.rtcp.statements import baseline, detection, fairness, files, lifted, probing, several
 from emulation.rtcp.statements.common import NAMES, UNVALIDATED, Statement
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
@@ -24,6 +24,7 @@ STATEMENTS: tuple[Statement, ...] = (
     *lifted.STATEMENTS,
     *probing.STATEMENTS,
     *fairness.STATEMENTS,
+    *baseline.STATEMENTS,
 )
 
 

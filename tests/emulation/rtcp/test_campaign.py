@@ -29,7 +29,7 @@ from emulation.rtcp import (
 from emulation.rtcp.campaign import DETECTORS, PAIRS, columns_of, scenarios_of
 from emulation.rtcp.links import recordings_for
 from emulation.rtcp.plot import draw
-from emulation.rtcp.settings import Map, Probing
+from emulation.rtcp.settings import Baseline, Map, Probing
 from emulation.rtcp.sharing import EVERY_S, shared, sharing
 from emulation.scenario import LinkSpec
 from emulation.simulator import simulate
@@ -41,6 +41,7 @@ SMALL_PROBING = Probing(
 )
 SMALL = {
     "probing": SMALL_PROBING,
+    "baseline": Baseline(runs=4),
     "seeds": 5,
     "runs": 4,
     "sizes_bytes": (500_000, 1_000_000, 4_000_000),
@@ -107,7 +108,7 @@ def test_settings_out_of_range_are_refused(changes: dict[str, object], message: 
 def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = CONFIG.read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
-    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, fairness, got 1"):
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, baseline, got 1"):
         load_settings(tmp_path / "odd.yaml")
     (tmp_path / "deep.yaml").write_text(text.replace("to_bad", "to_worse"), encoding="utf-8")
     with pytest.raises(EmulationError, match=r"deep\.yaml: burst\.to_bad: expected it, got nothing"):
@@ -133,8 +134,8 @@ def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
-    # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings
-    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + 2 * 2 * 12 + 3
+    # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
+    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + 2 * 2 * 12 + 3 + 14
     assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
 
 
@@ -177,6 +178,18 @@ def test_a_file_is_probed_as_its_cell_says_and_two_meet_behind_the_limit() -> No
         ("bbr", 0, 4_000_000), ("rtcp_bbr", 10, 4_000_000),
     ]  # fmt: skip
     assert len({flow.client for flow in meeting.flows}) == 1
+
+
+def test_another_detector_is_shown_the_unmodified_algorithms_in_the_same_scenarios() -> None:
+    recordings = [even("a", seconds=30), even("b", seconds=10)]
+    baseline = load_settings(CONFIG).baseline.model_copy(update={"runs": 16})
+    for value, place, cca in (("limited", "op2", "cubic"), ("unlimited", "op4", "bbr")):
+        ours = scenarios_of(settings(runs=16), Part("detection", place, PAIRS[cca], value), recordings)
+        theirs = scenarios_of(settings(baseline=baseline), Part("baseline", place, cca, value), recordings)
+        assert [s.link for s in theirs] == [s.link for s in ours]
+        assert {flow.cca for s in theirs for flow in s.flows} == {cca}
+    patterns = scenarios_of(settings(), Part("baseline", "pages", "bbr", "objects"))
+    assert patterns[0].flows[0].transfers == settings().patterns["pages"].transfers
 
 
 def test_two_flows_of_known_rates_are_measured_alone_together_and_after() -> None:
@@ -243,6 +256,9 @@ def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_p
     assert rows["6.1-11"]["agrees"]
     assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
     assert concurrent_table(results)[0] == "| algorithm | parallel | joined | videos | shorts |"
+    assert results.column(Part("baseline", "op1", "bbr", "limited"), "policed").all()
+    assert results.column(Part("baseline", "op1", "cubic", "limited"), "policer_mbps") == pytest.approx(2.07, rel=0.01)
+    assert rows["K-7"]["agrees"]
     assert rows["P-4"]["agrees"]
     assert rows["P-6"]["agrees"]
     assert [row.split(" | ")[:2] for row in probing_table(results)[2:4]] == [["| 15", "10 %"], ["| 15", "25 %"]]

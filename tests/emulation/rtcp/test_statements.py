@@ -56,6 +56,8 @@ def row(part: Part) -> dict[str, float | None]:
     elif part.kind == "fairness":
         cells |= {"alone_mbps": 2.07, "pacing_mbps": 2.0, "first_mbps": 1.2, "second_mbps": 0.87, "after_mbps": 2.07,
                   "found_s": 1.5 if part.cca == "rtcp_bbr" else None, "both_s": 6.0}  # fmt: skip
+    elif part.kind == "baseline":
+        cells["policed"] = 0.0
     return cells
 
 
@@ -132,6 +134,9 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("fairness-op1-rtcp-bbr-bbr pacing_mbps", 2.3, "P-5"),
         ("fairness-op1-rtcp-bbr-bbr first_mbps", 1.7, "P-6"),
         ("fairness-op1-rtcp-bbr-bbr second_mbps", 0.4, "P-7"),
+        ("baseline-op2-cubic-limited policed", 1.0, "K-6"),
+        ("baseline-op4m-bbr-unlimited policed", 1.0, "K-7"),
+        ("baseline-pages-bbr-objects policed", 1.0, "3.2-1"),
     ],
 )
 def test_each_statement_differs_where_its_figure_does(change: str, value: float, differing: str) -> None:
