@@ -8,14 +8,16 @@
     policed: at least LEAST_LOST lost, and
              mean and median of tokens at losses below those at packets that passed, and
              at all but MOST_STRAY_LOST of the losses   |tokens| <= EMPTY_PKTS, and
-             at all but MOST_STRAY_PASSED of the others  tokens >= 0
+             at all but MOST_STRAY_PASSED of the others  tokens >= 0, and
+             median round trip at losses <= MOST_QUEUED of the least one
 
-A policer drops what finds too few tokens, and nothing else. tokens(t) holds no bucket size: a bucket that runs over,
-while the sender is idle, is taken for one that goes on to fill (R-TCP 2026, section 3.2).
+A policer drops what finds too few tokens, and nothing else. A full queue does the same, its room being tokens, but is
+as long as it gets then. tokens(t) holds no bucket size: a bucket that runs over, while the sender is idle, is taken for
+one that goes on to fill (R-TCP 2026, section 3.2).
 
 Source: Flach et al. 2016, "An Internet-wide analysis of traffic policing", section 3; R-TCP 2026 has its outcome alone.
-DEVIATION: the four bounds are ours, and its look at round trips, which tells policers from full queues, is left out.
-R-TCP 2026 has neither; docs/rtcp.md says how little hangs on the bounds.
+DEVIATION: the five bounds are ours, and so is the form in which round trips are held against each other; R-TCP 2026 has
+neither. docs/rtcp.md says how little hangs on them.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ __all__ = ["SentPackets", "policed_pkts_per_s", "sent_packets"]
 LEAST_LOST = 15
 EMPTY_PKTS = 2.0
 MOST_STRAY_LOST, MOST_STRAY_PASSED = 0.1, 0.03
+MOST_QUEUED = 1.3
 WIRE_BYTES = 1500
 
 Counts = NDArray[np.int64]
@@ -40,11 +43,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SentPackets:
-    """A flow's packets by when they were sent, in n bins: time_s float [n] ascending, their ends; passed, lost [n]."""
+    """A flow's packets by when they were sent, in n bins.
+
+    time_s: float [n] ascending, the bins' ends; passed, lost: int [n]; rtt_ms: float [n], the latest one known by then,
+    0 before the first.
+    """
 
     time_s: Floats
     passed: Counts
     lost: Counts
+    rtt_ms: Floats
 
 
 def sent_packets(qos: QoS, *, every_s: float) -> SentPackets:
@@ -70,7 +78,7 @@ def sent_packets(qos: QoS, *, every_s: float) -> SentPackets:
         bins = np.minimum(np.searchsorted(entered_pkts, ranks), n - 1)
         np.add.at(lost, bins, 1)
         np.add.at(passed, bins, -1)
-    return SentPackets(elements.time_s, np.maximum(passed, 0), lost)
+    return SentPackets(elements.time_s, np.maximum(passed, 0), lost, qos.series["rtt_ms"][:n])
 
 
 def policed_pkts_per_s(sent: SentPackets) -> float | None:
@@ -90,15 +98,15 @@ def policed_pkts_per_s(sent: SentPackets) -> float | None:
     pkts_per_s = float(passed.sum() / time_s[-1])
     after = pkts_per_s * time_s - np.cumsum(passed)
     before = after + passed - np.maximum(passed - 1, 0) / 2  # mean over the bin's packets
-    stray_lost = float(lost[np.abs(after) > EMPTY_PKTS].sum() / lost.sum())
-    stray_passed = float(passed[before < 0].sum() / passed.sum())
     empty_at_losses = (
         np.average(after, weights=lost) < np.average(before, weights=passed)
         and _median(after, lost) < _median(before, passed)
-        and stray_lost <= MOST_STRAY_LOST
-        and stray_passed <= MOST_STRAY_PASSED
+        and lost[np.abs(after) > EMPTY_PKTS].sum() <= MOST_STRAY_LOST * lost.sum()
+        and passed[before < 0].sum() <= MOST_STRAY_PASSED * passed.sum()
     )
-    return pkts_per_s if empty_at_losses else None
+    least_ms = min(sent.rtt_ms[sent.rtt_ms > 0], default=0.0)
+    in_a_queue = _median(sent.rtt_ms[between], lost) > MOST_QUEUED * least_ms
+    return pkts_per_s if empty_at_losses and not in_a_queue else None
 
 
 def _median(values: Floats, weights: Counts) -> float:

@@ -135,7 +135,7 @@ def _tables(results: Results) -> list[str]:
 
 def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
     agreeing = sum(row["agrees"] for row in rows)
-    shown = any(map(results.has, ON_TRACES))
+    shown = any(part.kind in ON_TRACES for part in results.parts)
     traces = f"; traces {'recorded' if results.recorded else 'made'}" if shown else ""
     return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file, pattern and lift, "
             f"{results.settings.runs} runs of each cell of detection{traces}"]  # fmt: skip
