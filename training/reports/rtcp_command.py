@@ -31,7 +31,11 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
               type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing",
                                  "fairness", "baseline", "video"]),
               help="This alone; may be given again  [all]")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file, pattern and lift  [the config's]")
+@click.option(
+    "--seeds",
+    type=click.IntRange(5, 10_000),
+    help="Runs of each file, pattern, meeting, lift and video  [the config's]",
+)
 @click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
               help="Of links without a limit: files, folders, archives")  # fmt: skip
@@ -134,11 +138,13 @@ def _tables(results: Results) -> list[str]:
 
 
 def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
+    settings = results.settings
     agreeing = sum(row["agrees"] for row in rows)
     shown = any(part.kind in ON_TRACES for part in results.parts)
     traces = f"; traces {'recorded' if results.recorded else 'made'}" if shown else ""
-    return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file, pattern and lift, "
-            f"{results.settings.runs} runs of each cell of detection{traces}"]  # fmt: skip
+    return [f"agree: {agreeing} of {len(rows)}; {settings.seeds} seeds of each file, pattern, meeting, lift and video, "
+            f"runs of each cell: {settings.runs} of detection, {settings.probing.runs} of probing, "
+            f"{settings.baseline.runs} of the baseline{traces}"]  # fmt: skip
 
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
