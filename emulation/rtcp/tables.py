@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client."""
+"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client, files
+by how the cap is probed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from emulation.rtcp import video
-from emulation.rtcp.campaign import PAIRS, Part, Results
-from emulation.rtcp.statements import NAMES, concurrent_rate, errors, rate, second
+from emulation.rtcp.campaign import DETECTORS, PAIRS, Part, Results
+from emulation.rtcp.statements import video
+from emulation.rtcp.statements.common import NAMES, errors
+from emulation.rtcp.statements.files import rate
+from emulation.rtcp.statements.probing import cell, paper_cell
+from emulation.rtcp.statements.several import concurrent_rate, second
 
-__all__ = ["concurrent_table", "files_table", "map_table", "second_table", "video_table"]
+__all__ = ["concurrent_table", "files_table", "map_table", "probing_table", "second_table", "video_table"]
 
 
 def files_table(results: Results) -> list[str]:
@@ -61,6 +65,21 @@ def concurrent_table(results: Results) -> list[str]:
         cells = [" > ".join(f"{100 * concurrent_rate(results, place, cca).mean():.1f}" for cca in pair)
                  for place in patterns]  # fmt: skip
         lines.append(_row(NAMES[pair[0]], *cells))
+    return lines
+
+
+def probing_table(results: Results) -> list[str]:
+    """Lines of Markdown: mean retransmission rates in percent by eta and gamma, and the paper's in brackets."""
+    halves = [(cca, place) for cca in DETECTORS for place in results.settings.probing.limited]
+    lines = [_row("eta", "gamma", *(f"{NAMES[cca]} {place}" for cca, place in halves)),
+             _row(*["---"] * (2 + len(halves)))]  # fmt: skip
+    for at in results.settings.probing.cells:
+        cells = []
+        for cca, place in halves:
+            theirs = paper_cell(cca, place, at)
+            ours = f"{100 * cell(results, place, cca, at).mean():.2f}"
+            cells.append(ours if theirs is None else f"{ours} ({100 * theirs[0]:.2f})")
+        lines.append(_row(f"{at[0]}", f"{at[1] / 10:g} %", *cells))
     return lines
 
 

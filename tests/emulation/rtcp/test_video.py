@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from emulation.path import Policer
 from emulation.rtcp import Part, Results, RtcpSettings, load_settings, parts_of, run_part, video_table
-from emulation.rtcp.campaign import COLUMNS, scenarios_of
-from emulation.rtcp.video import cell, kept_qoe, reduced_by
+from emulation.rtcp.campaign import columns_of, scenarios_of
+from emulation.rtcp.statements.video import cell, kept_qoe, reduced_by
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 PART = Part("video", "op2", "rtcp_bbr", "robust-mpc")
@@ -71,7 +71,7 @@ def test_settings_that_cannot_be_played_are_refused() -> None:
 
 def test_a_part_has_what_the_viewer_got() -> None:
     found = run_part(settings(), PART, threads=2)
-    assert list(found) == list(COLUMNS)
+    assert list(found) == list(columns_of("video"))
     assert found == run_part(settings(), PART, threads=1)
     assert found["complete"] == [1.0] * 5
     for qoe, first, later in zip(found["qoe"], found["first_qoe"], found["later_qoe"], strict=True):
@@ -93,7 +93,7 @@ def made(**cells: float) -> Results:
     small = settings()
     parts = {}
     for part in parts_of(small, ["video"]):
-        parts[part] = {name: [cells.get(f"{part.cca} {name}", 0.1)] * 5 for name in COLUMNS}
+        parts[part] = {name: [cells.get(f"{part.cca} {name}", 0.1)] * 5 for name in columns_of("video")}
     return Results(small, {part: dict(columns) for part, columns in parts.items()})
 
 
