@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 import numpy as np
 
 from emulation.figures import Figure, quotients, within
 from emulation.rtcp.campaign import DETECTORS, Results, Values, probing_part
+from emulation.rtcp.settings import Probing
 from emulation.rtcp.statements.common import LEAST_GOODPUT, NAMES, NONE, Statement
 from emulation.scenario import Cca
 
@@ -38,6 +40,7 @@ PAPER: dict[Cca, dict[str, tuple[tuple[float, float], ...]]] = {
 ORDER = 3.0  # of one order of size: from a third to three times
 SAME_GOODPUT = 0.01  # R-TCP-CUBIC's is "insensitive"
 At = tuple[int, int]  # eta in rounds, gamma in permille
+Axis = Literal["eta", "gamma"]
 
 
 def paper_cell(cca: Cca, place: str, at: At) -> tuple[float, float] | None:
@@ -60,32 +63,44 @@ def tables(results: Results) -> Iterator[tuple[Cca, str]]:
         yield from ((cca, place) for place in results.settings.probing.limited if place in PAPER[cca])
 
 
-def saved(results: Results, place: str, cca: Cca, *, axis: str) -> Values:
-    """By probing less high (gamma) or less often (eta), from the one end of the settings to the other."""
-    etas, gammas = results.settings.probing.every_rounds, results.settings.probing.gains_permille
+def in_both(results: Results, place: str, cca: Cca) -> list[tuple[At, tuple[float, float]]]:
+    """Cells that were run and are the paper's, with its figures."""
+    cells = ((at, paper_cell(cca, place, at)) for at in results.settings.probing.cells)
+    return [(at, theirs) for at, theirs in cells if theirs is not None]
+
+
+def ends(probing: Probing, axis: Axis) -> list[tuple[At, At]]:
+    """The axis's ends, where less is probed and where more is, at each value of the other axis."""
+    etas, gammas = probing.every_rounds, probing.gains_permille
     if axis == "gamma":
-        pairs = [((eta, gammas[0]), (eta, gammas[-1])) for eta in etas]
-    else:
-        pairs = [((etas[-1], gamma), (etas[0], gamma)) for gamma in gammas]
+        return [((eta, gammas[0]), (eta, gammas[-1])) for eta in etas]
+    return [((etas[-1], gamma), (etas[0], gamma)) for gamma in gammas]
+
+
+def saved(results: Results, place: str, cca: Cca, *, axis: Axis) -> Values:
+    """By probing less high (gamma) or less often (eta), from the one end of the settings to the other."""
+    pairs = ends(results.settings.probing, axis)
     less = [1 - quotients(*(cell(results, place, cca, at) for at in pair)) for pair in pairs]
     values: Values = np.mean(less, axis=0)
     return values
 
 
-def paper_saved(cca: Cca, place: str, *, axis: str) -> float:
-    """As saved(), of the paper's own cells."""
-    rates = np.array([percent for percent, _ in PAPER[cca][place]]).reshape(3, 4)  # eta x gamma
-    less, more = (rates[:, 0], rates[:, -1]) if axis == "gamma" else (rates[-1], rates[0])
-    return float(np.mean(1 - less / more))
+def paper_saved(probing: Probing, place: str, cca: Cca, *, axis: Axis) -> float | None:
+    """As saved(), of the paper's cells; None where it has not all of them."""
+    pairs = [(paper_cell(cca, place, less), paper_cell(cca, place, more)) for less, more in ends(probing, axis)]
+    found = [1 - less[0] / more[0] for less, more in pairs if less is not None and more is not None]
+    return float(np.mean(found)) if len(found) == len(pairs) else None
 
 
-def fewer(axis: str, *, by_order: bool = False) -> Callable[[Results], list[Figure]]:
+def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[Results], list[Figure]]:
     """What is saved along an axis: not less than nothing, or, by_order, as much as the paper's up to ORDER."""
 
     def figures(results: Results) -> list[Figure]:
         out = []
         for cca, place in tables(results):
-            theirs = paper_saved(cca, place, axis=axis)
+            theirs = paper_saved(results.settings.probing, place, cca, axis=axis)
+            if theirs is None:
+                continue
             least, most = (theirs / ORDER, theirs * ORDER) if by_order else (0.0, 1.0)
             label = f"{NAMES[cca]} {place} (paper: {100 * theirs:.1f} %)"
             out.append(within(label, saved(results, place, cca, axis=axis), least=least, most=most))
@@ -98,18 +113,12 @@ def levels(results: Results) -> list[Figure]:
     """Of each half of a table the cell that is farthest from the paper's."""
     out = []
     for cca, place in tables(results):
-        farthest = 0.0
-        figure = None
-        for at in results.settings.probing.cells:
-            theirs, values = paper_cell(cca, place, at), cell(results, place, cca, at)
-            if theirs is None:
-                continue
-            apart = abs(math.log(max(float(values.mean()), NONE) / theirs[0]))
-            if apart >= farthest:
-                farthest = apart
-                label = f"{NAMES[cca]} {place} {at[0]}, {at[1] / 10:g} % (paper: {100 * theirs[0]:.2f} %)"
-                figure = within(label, values, least=theirs[0] / ORDER, most=theirs[0] * ORDER)
-        out += [figure] if figure is not None else []
+        cells = [(at, theirs, cell(results, place, cca, at)) for at, (theirs, _) in in_both(results, place, cca)]
+        if not cells:
+            continue
+        at, theirs, values = max(cells, key=lambda c: abs(math.log(max(float(c[2].mean()), NONE) / c[1])))
+        label = f"{NAMES[cca]} {place} {at[0]}, {at[1] / 10:g} % (paper: {100 * theirs:.2f} %)"
+        out.append(within(label, values, least=theirs / ORDER, most=theirs * ORDER))
     return out
 
 
@@ -118,8 +127,8 @@ def goodputs(results: Results) -> list[Figure]:
     out = []
     for cca, place in tables(results):
         over = [
-            cell(results, place, cca, at, column="goodput_mbps") / theirs[1]
-            for at in results.settings.probing.cells if (theirs := paper_cell(cca, place, at)) is not None
+            cell(results, place, cca, at, column="goodput_mbps") / mbps
+            for at, (_, mbps) in in_both(results, place, cca)
         ]  # fmt: skip
         if over:
             worst = min(over, key=lambda values: float(values.mean()))
@@ -129,14 +138,13 @@ def goodputs(results: Results) -> list[Figure]:
 
 def at_its_expense(results: Results) -> list[Figure]:
     """R-TCP-BBRv1's goodput with the fewest and lowest probes, over that with the most and highest."""
-    probing = results.settings.probing
-    etas, gammas = probing.every_rounds, probing.gains_permille
-    ends = ((etas[-1], gammas[0]), (etas[0], gammas[-1]))
+    etas, gammas = results.settings.probing.every_rounds, results.settings.probing.gains_permille
+    few, many = (etas[-1], gammas[0]), (etas[0], gammas[-1])
     out = []
-    for place in probing.limited:
-        over = quotients(*(cell(results, place, "rtcp_bbr", at, column="goodput_mbps") for at in ends))
-        pair = [paper_cell("rtcp_bbr", place, at) for at in ends]
-        theirs = f" (paper: {100 * pair[0][1] / pair[1][1]:.1f} %)" if pair[0] and pair[1] else ""
+    for place in results.settings.probing.limited:
+        over = quotients(*(cell(results, place, "rtcp_bbr", at, column="goodput_mbps") for at in (few, many)))
+        paper = [paper_cell("rtcp_bbr", place, at) for at in (few, many)]
+        theirs = f" (paper: {100 * paper[0][1] / paper[1][1]:.1f} %)" if paper[0] and paper[1] else ""
         out.append(within(f"{NAMES['rtcp_bbr']} {place}{theirs}", over, most=1 + NONE))
     return out
 

@@ -78,6 +78,12 @@ def test_random_loss_is_no_policer() -> None:
     assert policed_pkts_per_s(SentPackets(times_s, offered - lost, lost, np.full(len(offered), 40.0))) is None
 
 
+def test_where_nothing_passes_between_the_losses_there_is_no_rate() -> None:
+    lost = np.full(20, 5)
+    times_s = EVERY_S * np.arange(1, 21)
+    assert policed_pkts_per_s(SentPackets(times_s, np.zeros(20, dtype=np.int64), lost, np.full(20, 40.0))) is None
+
+
 @pytest.mark.parametrize("losses", [[], [LEAST_LOST - 1], [LEAST_LOST - 2, 1], [100]])
 def test_too_few_losses_or_all_of_them_at_once_are_none(losses: list[int]) -> None:
     lost = np.zeros(1000, dtype=np.int64)

@@ -156,14 +156,19 @@ def test_what_the_paper_saves_with_lower_and_rarer_probes_is_known() -> None:
     """By hand from Table 6, Op 2: of each eta gamma 10 over 25 %, of each gamma eta 25 over 15."""
     lower = 1 - (3.38 / 5.07 + 3.15 / 4.43 + 2.93 / 3.99) / 3
     rarer = 1 - (2.93 / 3.38 + 3.36 / 3.97 + 3.61 / 4.70 + 3.99 / 5.07) / 4
-    assert paper_saved("rtcp_bbr", "op2", axis="gamma") == pytest.approx(lower)
-    assert paper_saved("rtcp_bbr", "op2", axis="eta") == pytest.approx(rarer)
+    assert paper_saved(SETTINGS.probing, "op2", "rtcp_bbr", axis="gamma") == pytest.approx(lower)
+    assert paper_saved(SETTINGS.probing, "op2", "rtcp_bbr", axis="eta") == pytest.approx(rarer)
 
 
 def test_what_has_no_cell_in_the_paper_is_not_held_against_it() -> None:
     assert paper_cell("rtcp_bbr", "op1", (20, 200)) is None
     assert paper_cell("rtcp_bbr", "op2", (30, 200)) is None
     assert paper_cell("rtcp_cubic", "op3", (25, 250)) == (0.0452, 0.98)
+    for changes in ({"limited": ("op1",)}, {"every_rounds": (30, 40)}):
+        other = SETTINGS.model_copy(update={"probing": SETTINGS.probing.model_copy(update=changes)})
+        columns: dict[str, list[float | None]] = {name: [1.0] * 5 for name in columns_of("probing")}
+        results = Results(other, dict.fromkeys(parts_of(other, ["probing"]), columns))
+        assert {row["statement"] for row in judge(results)} == {"J-6", "J-7"}
 
 
 def test_a_second_connection_is_judged_by_its_best_cell() -> None:
