@@ -63,7 +63,7 @@ Side = Literal["real", "simulated"]
 # Another figure, or another way to count one, is another format.
 FORMAT = 1
 # Fields that came to scenarios since runs are kept, as they are where nothing is said.
-LATER = (("client_keep_s", 600.0), ("after", None), ("video", None))
+LATER = (("client_keep_s", 600.0), ("after", None))
 SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
