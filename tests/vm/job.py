@@ -14,7 +14,7 @@ from tests.vm.subjects import SUBJECTS, Subject
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
-MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 500, 1_000
+MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
 
 
