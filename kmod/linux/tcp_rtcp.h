@@ -42,8 +42,8 @@ struct rtcp_member {
 };
 
 /* The core asserts that client and flow are within 250 bytes; the place in the table is more. */
-static_assert(sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
-	      RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
+RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
+			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
 
 struct rtcp_kflow {
 	struct ccatune_flow head;
