@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from emulation.figures import LEAST_SEEDS, Figure, quotients, share, within
-from emulation.rtcp.campaign import WIRE, Part, Results, Values
+from emulation.rtcp.campaign import WIRE, Kind, Part, Results, Values
 from emulation.rtcp.clients import APART
 from emulation.rtcp.statements.common import (
     BASES,
@@ -27,14 +29,22 @@ LEAST_SECOND = 0.8  # less than the unmodified version, of the best cell
 
 
 def patterns(results: Results) -> list[Figure]:
+    return _found(results, "patterns", {name: it.limited for name, it in results.settings.patterns.items()})
+
+
+def concurrent(results: Results) -> list[Figure]:
+    return _found(results, "concurrent", {name: it.limited for name, it in results.settings.concurrent.items()})
+
+
+def _found(results: Results, kind: Kind, operators: Mapping[str, str]) -> list[Figure]:
+    """Of each part of a kind, with R-TCP: in how many runs it finds the limit, and the error of R; operators by place."""
     figures = []
     for part in results.parts:
-        if part.kind != "patterns":
+        if part.kind != kind or part.cca not in BASES:
             continue
-        limited = results.settings.limited[results.settings.patterns[part.place].limited]
-        name = f"{NAMES[part.cca]} {part.place}"
+        limited = results.settings.limited[operators[part.place]]
         found, of = hits(results, part, "limited")
-        figures.append(share(f"{name} found", found, of, least=1.0))
+        figures.append(share(f"{NAMES[part.cca]} {part.place} found", found, of, least=1.0))
         of_r = errors(results, part, truth=(limited.bucket_bytes, limited.rate_mbps))[1]
         if len(of_r) >= LEAST_SEEDS:
             figures.append(within("error of R", of_r, most=MOST_ERROR))
@@ -82,20 +92,6 @@ def second_goodput(results: Results) -> list[Figure]:
                 for size in results.settings.sizes_bytes]  # fmt: skip
         worst = min(over, key=lambda values: float(values.mean()))
         figures.append(within(f"S{NAMES[cca]}", worst, least=LEAST_GOODPUT))
-    return figures
-
-
-def concurrent(results: Results) -> list[Figure]:
-    figures = []
-    for part in results.parts:
-        if part.kind != "concurrent" or part.cca not in BASES:
-            continue
-        limited = results.settings.limited[results.settings.concurrent[part.place].limited]
-        found, of = hits(results, part, "limited")
-        figures.append(share(f"{NAMES[part.cca]} {part.place} found", found, of, least=1.0))
-        of_r = errors(results, part, truth=(limited.bucket_bytes, limited.rate_mbps))[1]
-        if len(of_r) >= LEAST_SEEDS:
-            figures.append(within("error of R", of_r, most=MOST_ERROR))
     return figures
 
 
