@@ -37,7 +37,7 @@ def concurrent(results: Results) -> list[Figure]:
 
 
 def _found(results: Results, kind: Kind, operators: Mapping[str, str]) -> list[Figure]:
-    """Of each part of a kind, with R-TCP: in how many runs it finds the limit, and the error of R; operators by place."""
+    """What is found in each part of a kind with R-TCP, and the error of R; operators: their names by place."""
     figures = []
     for part in results.parts:
         if part.kind != kind or part.cca not in BASES:
