@@ -12,21 +12,22 @@ misses by no more than its interval still agrees.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator, Field
 
 __all__ = [
-    "LEAST_SEEDS", "Figure", "Seeds", "above", "below", "interval_of", "number", "quotients", "share",
-    "statement_lines", "student_t95", "within",
+    "LEAST_SEEDS", "UNVALIDATED", "Figure", "Seeds", "Statement", "above", "below", "interval_of", "megabytes",
+    "number", "quotients", "row_of", "share", "statement_lines", "student_t95", "within",
 ]  # fmt: skip
 
 LEAST_SEEDS = 5  # the interval's series for Student's t: 0.2 % too small with 5, 24 % with 2
 Z95 = 1.959964
+UNVALIDATED = "*"  # behind the name of what no kernel here has
 
 
 def _enough(seeds: int) -> int:
@@ -111,6 +112,61 @@ def share(label: str, hits: int, of: int, *, least: float = 0.0, most: float = 1
 def number(value: float) -> float | None:
     """JSON has no word for what is not a number."""
     return value if math.isfinite(value) else None
+
+
+def megabytes(size_bytes: int) -> str:
+    """A size as papers have it."""
+    return f"{size_bytes / 1e6:g} MB"
+
+
+V_contra = TypeVar("V_contra", contravariant=True)
+
+
+@dataclass(frozen=True)
+class Statement(Generic[V_contra]):
+    """name: section and number; issue: a target of our own. expected: the bound that stands for words.
+
+    figures: over what of a campaign it is about. unvalidated: of what no kernel here has.
+    """
+
+    name: str
+    words: str
+    expected: str
+    figures: Callable[[V_contra], list[Figure]]
+    unvalidated: bool = False
+
+
+class Stated(Protocol):
+    """What of a statement is printed."""
+
+    @property
+    def name(self) -> str:
+        """Section and number."""
+
+    @property
+    def words(self) -> str:
+        """What is stated."""
+
+    @property
+    def expected(self) -> str:
+        """The bound that stands for words."""
+
+    @property
+    def unvalidated(self) -> bool:
+        """It is of what no kernel here has."""
+
+
+def row_of(statement: Stated, figures: Sequence[Figure], **at: object) -> dict[str, Any]:
+    """A statement beside its figures as JSON data, with where they were found; `agrees` where all are as stated."""
+    return {
+        "statement": statement.name,
+        "words": statement.words,
+        "expected": statement.expected,
+        "unvalidated": statement.unvalidated,
+        **at,
+        "figures": [figure.summary() for figure in figures],
+        "agrees": all(figure.agrees for figure in figures),
+    }
 
 
 def statement_lines(rows: Sequence[dict[str, Any]], *, at: str) -> list[str]:

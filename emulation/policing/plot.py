@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
-from emulation.figures import interval_of
+from emulation.figures import UNVALIDATED, interval_of
 from emulation.policing.campaign import CCAS, Case, Results
-from emulation.policing.statements import NAMES, UNVALIDATED
+from emulation.policing.statements import NAMES
 
 __all__ = ["draw", "make_figure"]
 

@@ -3,29 +3,30 @@
 
 The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds.
 Every bound and every comparison is one up to the 95 % confidence interval (emulation/figures.py). What the paper gives
-as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides.
+as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides. {small}, {first},
+{second} and {last} in words and bounds are sizes of the settings: the one below the bucket, the first two beyond it,
+the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.figures import Figure, above, below, quotients, within
+from emulation.figures import UNVALIDATED, Figure, Statement, above, below, megabytes, quotients, row_of, within
 from emulation.policing.campaign import CCAS, Case, Cca, Files, PolicingSettings, Results
 
-__all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
+__all__ = ["NAMES", "STATEMENTS", "judge"]
 
 NORMAL = 0.01  # the talk: what retransmits less is not policed
 HIGH = 0.10
 NONE = 0.0005  # shown with one decimal, it is 0.0 %
 MARKEDLY = 0.8
-UNVALIDATED = "*"  # behind the name of what no kernel here has
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}"}
 
 
@@ -53,26 +54,6 @@ class View:
 
     def _files(self, cca: Cca, size_bytes: int, rtt_ms: float | None) -> Files:
         return self._results.files[Case(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms, size_bytes)]
-
-
-@dataclass(frozen=True)
-class Statement:
-    """name: section and number. expected: the bound that stands for words. unvalidated: of what no kernel here has.
-
-    {small}, {first}, {second} and {last} in words and expected are sizes of the settings: the one below the bucket,
-    the first two beyond it, the last.
-    """
-
-    name: str
-    words: str
-    expected: str
-    figures: Callable[[View], list[Figure]]
-    unvalidated: bool = False
-
-
-def megabytes(size_bytes: int) -> str:
-    """The size as the paper has it."""
-    return f"{size_bytes / 1e6:g} MB"
 
 
 def named(cca: Cca, size_bytes: int) -> str:
@@ -224,7 +205,7 @@ def goodput_at_rtts(view: View) -> list[Figure]:
     return [within(at_rtt(s, r), view.goodput("bbr", s, r), least=0.9, unit="R") for s in view.large for r in rtts]
 
 
-STATEMENTS: tuple[Statement, ...] = (
+STATEMENTS: tuple[Statement[View], ...] = (
     Statement("3.1-1", "{small}, less than the bucket, retransmits a negligible part", "< 1 %", small_files),
     Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", small_goodput),
     Statement("3.1-3", "From {first} on retransmission is very high", "{first} >= 10 %, {last} > 1 %", high_rates),
@@ -261,20 +242,14 @@ def sizes_of(settings: PolicingSettings) -> dict[str, str]:
     return {"small": small, "first": first, "second": second, "last": last}
 
 
-def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> list[dict[str, Any]]:
+def judge(results: Results, statements: Sequence[Statement[View]] = STATEMENTS) -> list[dict[str, Any]]:
     """A row for each statement and access rate, as JSON data; `agrees` where every figure is as stated."""
     rows = []
     sizes = sizes_of(results.settings)
     for statement in statements:
+        words, expected = (text.format_map(sizes) for text in (statement.words, statement.expected))
+        told = replace(statement, words=words, expected=expected)
         for access_mbps in results.settings.access_mbps:
             figures = statement.figures(View(results, access_mbps))
-            rows.append({
-                "statement": statement.name,
-                "words": statement.words.format_map(sizes),
-                "expected": statement.expected.format_map(sizes),
-                "unvalidated": statement.unvalidated,
-                "access_mbps": access_mbps,
-                "figures": [figure.summary() for figure in figures],
-                "agrees": all(figure.agrees for figure in figures),
-            })  # fmt: skip
+            rows.append(row_of(told, figures, access_mbps=access_mbps))
     return rows

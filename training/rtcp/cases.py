@@ -8,7 +8,7 @@
 
 R, RTT, B, access rate and times are drawn evenly on a logarithmic scale, R and RTT within the levels of a state. Each
 case is drawn by itself, from the study's seed, what it is for, its state and its number: so many more cases of a state
-leave the others as they are, and what judges was not drawn for training.
+leave the others as they are, and neither what confirms a search nor what judges was drawn for training.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from training.rtcp.settings import UNMODIFIED, WIRE, RtcpStudySettings
 __all__ = ["KINDS", "Case", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
-Purpose = Literal["training", "judging"]
+Purpose = Literal["training", "judging", "confirming"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
-PURPOSES: tuple[Purpose, ...] = ("training", "judging")
+PURPOSES: tuple[Purpose, ...] = ("training", "judging", "confirming")
 BYTES_PER_S = 125_000  # of one Mbit/s
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
 

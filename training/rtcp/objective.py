@@ -7,6 +7,8 @@ same random numbers:
     cost     mean over `limited` of r / max(r_U, 10), r the packets that are sent again
     goodput  of each kind: x = mean of g / g_U; asked: x - z s >= share, s its standard error over the cases (z:
              margin_se), so that where cases are few or differ there is something to spare
+    files    and of `limited` nearly the goodput of the paper's own setting P: d = mean of (g - paper_share g_P) / g_U;
+             asked: d - z s >= 0, s the standard error of d
     false    of the clients without a limit those that end as limited; asked: of all of them at most most_false
 
     excess = max over what is asked of (what is asked over what it is) - 1, 0 where all of it holds
@@ -44,7 +46,7 @@ class LimitTally(Tally):
     """A run on a case. delivered_bytes: goodput times duration_s; rival_bytes: the unmodified algorithm's.
 
     resent_pkts, rival_resent_pkts: sent again. is_limited: taken for limited in the end. default_bytes,
-    default_is_limited: the same of the paper's setting, which is not run on limited cases.
+    default_is_limited: the same of the paper's setting.
     """
 
     kind: Kind = "limited"
@@ -72,10 +74,14 @@ def _used(tallies: Sequence[LimitTally]) -> float:
 
 @dataclass(frozen=True)
 class LeastResent:
-    """goodput_share, most_false: 0 to 1. margin_se: z. untriggered: cases without a limit that are not run."""
+    """goodput_share, paper_share, most_false: 0 to 1. margin_se: z, below 0 what goodput may lack by chance.
+
+    untriggered: cases without a limit that are not run.
+    """
 
     goodput_share: float
     most_false: float
+    paper_share: float = 1.0
     margin_se: float = 0.0
     untriggered: int = 0
 
@@ -110,17 +116,22 @@ class LeastResent:
     def _short(self, kind: Kind, tallies: Sequence[LimitTally]) -> tuple[float, float]:
         """By how much the goodput of a kind misses what is asked, and what it is over the unmodified algorithm's."""
         shares = goodput_shares(tallies)
+        default = np.array([t.default_bytes / max(t.rival_bytes, 1) for t in tallies])
         asked = np.full(len(shares), self.goodput_share)
-        if kind == "lifted":
-            default = np.array([t.default_bytes / max(t.rival_bytes, 1) for t in tallies])
-            if default.mean() < 1:
-                asked = self.goodput_share * default
+        if kind == "lifted" and default.mean() < 1:
+            asked = self.goodput_share * default
         if kind == "unlimited":
             shares = np.concatenate([shares, np.ones(self.untriggered)])
             asked = np.full(len(shares), self.goodput_share)
+        short = self._short_of(asked, shares)
+        if kind == "limited":
+            short = max(short, self._short_of(self.paper_share * default, shares))
+        return short, float(shares.mean())
+
+    def _short_of(self, asked: Values, shares: Values) -> float:
+        """By how much shares of goodput miss, in the mean, what is asked of each; both [cases]."""
         error = float((shares - asked).std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
-        mean = float(shares.mean())
-        return max((float(asked.mean()) + self.margin_se * error) / max(mean, 1e-9) - 1, 0.0), mean
+        return max((float(asked.mean()) + self.margin_se * error) / max(float(shares.mean()), 1e-9) - 1, 0.0)
 
     def _false(self, tallies: Sequence[LimitTally]) -> float:
         """By how much more are taken for limited than may be; 0 without such cases."""

@@ -71,10 +71,10 @@ class CaseRunner:
         for case, [tally] in zip(cases, self._each(cases, [self._unmodified]), strict=True):
             self._rivals[case.key] = replace(tally, rival_bytes=tally.delivered_bytes,
                                              rival_resent_pkts=tally.resent_pkts)  # fmt: skip
-        others = [case for case in cases if case.kind != "limited"]
-        for case, [tally] in zip(others, self._each(others, [self._default]), strict=True):
-            self._rivals[case.key] = replace(self._rivals[case.key], default_bytes=tally.delivered_bytes,
-                                             default_is_limited=tally.is_limited)  # fmt: skip
+        for case, [tally] in zip(cases, self._each(cases, [self._default]), strict=True):
+            rival = self._rivals[case.key]
+            default_bytes = round(tally.delivered_bytes * rival.duration_s / tally.duration_s)
+            self._rivals[case.key] = replace(rival, default_bytes=default_bytes, default_is_limited=tally.is_limited)
 
     def _each(self, cases: Sequence[Case], schemes: Sequence[Scheme]) -> list[list[LimitTally]]:
         scenarios = [scheme.on(case) for case in cases for scheme in schemes]

@@ -96,18 +96,23 @@ class AskedSettings(StudyPart):
     """What is asked beside fewest retransmissions (objective.py)."""
 
     goodput_share: float = Field(0.95, gt=0, le=1, description="of the unmodified algorithm's, at least, of each kind")
+    paper_share: float = Field(0.999, gt=0, le=1, description="of the paper's setting's goodput, at least, of files")
     most_false: float = Field(0.005, gt=0, le=1, description="share of the clients without a limit taken for limited")
     margin_se: float = Field(0.5, ge=0, description="standard errors over the cases that the goodput has to spare")
+    lenience_se: float = Field(1.0, ge=0, description="that it may lack where a search is confirmed")
 
 
 class RtcpSearchSettings(StudyPart):
-    """The three searches, each among what the one before found (study.py)."""
+    """The three searches, each among what the one before found, and how they are confirmed (study.py)."""
 
     single: DdsSettings = DdsSettings(intervals=8, steps=10, box="follow")
     rtt: DdsSettings = DdsSettings(intervals=8, steps=12, box="follow")
     state: DdsSettings = DdsSettings(intervals=8, steps=14, box="follow")
     single_share: float = Field(
         0.25, gt=0, le=1, description="the single set and those of a round trip train on this share of their cases"
+    )
+    confirmed_on: float = Field(
+        1.0, ge=0, le=100, description="cases drawn anew that confirm a search, over those that it trained on; 0: none"
     )
 
     @model_validator(mode="after")

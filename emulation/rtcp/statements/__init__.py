@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from emulation.figures import UNVALIDATED, row_of
 from emulation.rtcp.campaign import Results
 from emulation.rtcp.statements import baseline, detection, fairness, files, lifted, probing, several, video
-from emulation.rtcp.statements.common import NAMES, UNVALIDATED, Statement
+from emulation.rtcp.statements.common import NAMES, Statement
 
 __all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
 
@@ -34,14 +35,6 @@ def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> lis
     rows = []
     for statement in statements:
         figures = statement.figures(results) if results.has(statement.kind) else []
-        if not figures:
-            continue
-        rows.append({
-            "statement": statement.name,
-            "words": statement.words,
-            "expected": statement.expected,
-            "unvalidated": statement.unvalidated,
-            "figures": [figure.summary() for figure in figures],
-            "agrees": all(figure.agrees for figure in figures),
-        })  # fmt: skip
+        if figures:
+            rows.append(row_of(statement, figures))
     return rows

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulation.figures import Figure
+from emulation.figures import UNVALIDATED, Figure
 from emulation.rtcp.campaign import PAIRS, Kind, Part, Results, Values
 from emulation.scenario import Cca
 
-__all__ = [
-    "BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "UNVALIDATED", "Statement", "errors", "hits", "megabytes",
-]  # fmt: skip
+__all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "Statement", "errors", "hits"]
 
-UNVALIDATED = "*"  # behind the name of what no kernel here has
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}", "rtcp_cubic": "R-TCP-CUBIC",
                          "rtcp_bbr": "R-TCP-BBRv1", "rtcp_bbr3": f"R-TCP-BBRv3{UNVALIDATED}"}  # fmt: skip
 BASES: dict[Cca, Cca] = {capped: plain for plain, capped in PAIRS.items()}
@@ -38,11 +35,6 @@ class Statement:
     expected: str
     figures: Callable[[Results], list[Figure]]
     unvalidated: bool = False
-
-
-def megabytes(size_bytes: int) -> str:
-    """The size as the paper has it."""
-    return f"{size_bytes / 1e6:g} MB"
 
 
 def hits(results: Results, part: Part, column: str) -> tuple[int, int]:

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from emulation.figures import Figure, below, quotients, within
+from emulation.figures import Figure, below, megabytes, quotients, within
 from emulation.rtcp.campaign import PAIRS, WIRE, Part, Results, Values
-from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, NONE, Statement, megabytes
+from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, NONE, Statement
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS", "rate"]

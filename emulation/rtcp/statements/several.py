@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from emulation.figures import LEAST_SEEDS, Figure, quotients, share, within
+from emulation.figures import LEAST_SEEDS, Figure, megabytes, quotients, share, within
 from emulation.rtcp.campaign import WIRE, Kind, Part, Results, Values
 from emulation.rtcp.clients import APART
 from emulation.rtcp.statements.common import (
@@ -19,7 +19,6 @@ from emulation.rtcp.statements.common import (
     Statement,
     errors,
     hits,
-    megabytes,
 )
 from emulation.scenario import Cca
 

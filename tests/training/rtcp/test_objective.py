@@ -11,9 +11,13 @@ from training.rtcp.objective import LeastResent, LimitTally
 NOTHING = np.zeros(0, dtype=np.uint32)
 
 
-def tally(kind: Kind = "limited", *, goodput: float = 1.0, resent: int = 50, default: float = 1.0,
+def tally(kind: Kind = "limited", *, goodput: float = 1.0, resent: int = 50, default: float | None = None,
           is_limited: bool = False, default_is_limited: bool = False) -> LimitTally:  # fmt: skip
-    """Of a second; goodput over the unmodified algorithm's, which sends 100 packets again."""
+    """Of a second; goodput over the unmodified algorithm's, which sends 100 packets again.
+
+    default: that of the paper's setting; of a file the same as goodput unless it is told, else the unmodified one's.
+    """
+    default = (goodput if kind == "limited" else 1.0) if default is None else default
     return LimitTally(
         duration_s=1.0, capacity_bytes=1_000_000, delivered_bytes=round(goodput * 1_000_000), packets=700,
         delays=NOTHING, rival_bytes=1_000_000, kind=kind, default_bytes=round(default * 1_000_000),
@@ -56,6 +60,17 @@ def test_behind_a_raised_limit_the_papers_setting_is_the_measure_where_it_is_slo
     assert asked().score(pool(*slow)).feasible
     assert not asked().score(pool(tally(), tally("lifted", goodput=0.75, default=0.8))).feasible
     assert not asked().score(pool(tally(), tally("lifted", goodput=0.9, default=1.3))).feasible
+
+
+def test_files_are_to_keep_the_goodput_of_the_papers_setting() -> None:
+    assert not asked().score(pool(tally(goodput=0.97, default=0.98), tally(default=1.0))).feasible
+    assert asked().score(pool(tally(goodput=0.97, default=0.98), tally(default=0.99))).feasible
+    cases = pool(tally(goodput=0.96, default=0.99), tally(goodput=0.99, default=0.98))
+    error = np.std([0.03, -0.01], ddof=1) / np.sqrt(2)
+    assert asked().score(cases).excess == pytest.approx(0.985 / 0.975 - 1)
+    assert asked(margin_se=1.0).score(cases).excess == pytest.approx((0.985 + error) / 0.975 - 1)
+    assert asked(margin_se=-1.0).score(cases).feasible
+    assert LeastResent(goodput_share=0.95, most_false=0.01, paper_share=0.98).score(cases).feasible
 
 
 def test_a_margin_asks_for_more_where_cases_differ() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from training.evaluator import Evaluator, Request
 from training.journal import Journal
 from training.parts import Silent
 from training.rtcp import RtcpStudy, rtcp_study_of
-from training.rtcp.cases import cases_of
+from training.rtcp.cases import Case, cases_of
 from training.rtcp.objective import LeastResent
 from training.rtcp.runner import CaseRunner
 from training.rtcp.settings import DEFAULT
+from training.rtcp.study import confirmed
 
 DEPLOYMENT = Deployment("local", "champion", 1)
 
@@ -62,17 +64,60 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
     assert RtcpStudy(small(), RECORDINGS, progress=Notes()).run(journal).digest == trained.digest
 
 
-def test_no_state_is_behind_the_papers_eta_and_gamma_on_the_cases_that_it_trained_on(trained: Ensemble) -> None:
-    study = small()
-    asked = LeastResent(study.objective.goodput_share, study.objective.most_false, study.objective.margin_se)
+def evaluator_of(state: tuple[int, int], theta: int, *, confirming: bool) -> Evaluator[Case]:
+    """Of eta and gamma in a state, on the cases that train or on those that confirm."""
+    cases = cases_of(small(), state, limited=4, lifted=2, purpose="confirming" if confirming else "training")
+    return Evaluator(CaseRunner(small(), threads=1, held={"reduction_permille": theta}), cases, rounds=(1.0,))
+
+
+def points_of(*rows: Mapping[str, int]) -> list[tuple[int, ...]]:
+    return [tuple(values[name] for name in small().state_space.names) for values in rows]
+
+
+def lenient() -> LeastResent:
+    """What is asked where a search is confirmed."""
+    asked = small().objective
+    return LeastResent(asked.goodput_share, asked.most_false, asked.paper_share, -asked.lenience_se)
+
+
+def test_no_state_is_behind_the_papers_eta_and_gamma_on_the_cases_that_confirm(trained: Ensemble) -> None:
+    asked = lenient()
     for state in ((0, 1), (1, 0)):
         row = trained.row(state, 0)
-        held = {"reduction_permille": row["reduction_permille"]}
-        cases = cases_of(study, state, limited=4, lifted=2)
-        evaluator = Evaluator(CaseRunner(study, threads=1, held=held), cases, rounds=(1.0,))
-        points = [tuple(values[name] for name in study.state_space.names) for values in (row, DEFAULT)]
-        learned, paper = evaluator.evaluate([Request(point, asked, lambda _bound: False) for point in points])
+        evaluator = evaluator_of(state, row["reduction_permille"], confirming=True)
+        requests = [Request(point, asked, lambda _bound: False) for point in points_of(row, DEFAULT)]
+        learned, paper = evaluator.evaluate(requests)
         assert learned.rank <= paper.rank
+
+
+def test_a_state_is_given_what_does_best_on_cases_drawn_anew_and_says_how_it_did(trained: Ensemble) -> None:
+    asked = lenient()
+    single = trained.provenance["single"][0]["values"]
+    for number, state in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
+        row = trained.row(state, 0)
+        best = confirmed(evaluator_of(state, row["reduction_permille"], confirming=True),
+                         points_of(row, DEFAULT, single), asked)  # fmt: skip
+        assert [best.point] == points_of(row)
+        kept = trained.provenance["states"][number]["training"]
+        assert kept["resent"] == pytest.approx(best.score.cost, abs=1e-6)
+        assert kept["cases"] == 6
+
+
+def test_what_confirms_was_not_drawn_for_training() -> None:
+    keys = [{case.key for case in cases_of(small(), (0, 0), limited=4, lifted=2, purpose=purpose)}
+            for purpose in ("training", "confirming", "judging")]  # fmt: skip
+    assert not keys[0] & keys[1]
+    assert not keys[1] & keys[2]
+
+
+def test_of_points_the_best_on_the_cases_is_taken_and_of_equals_the_first() -> None:
+    asked = lenient()
+    timid, bold, paper = (4, 600), (150, 30), (20, 200)
+    evaluator = evaluator_of((1, 0), 600, confirming=True)
+    ranks = {point: confirmed(evaluator, [point], asked).score.rank for point in (timid, bold, paper)}
+    assert len(set(ranks.values())) > 1
+    assert confirmed(evaluator, list(ranks), asked).score.rank == min(ranks.values())
+    assert confirmed(evaluator, [paper, paper], asked).point == paper
 
 
 def test_the_study_and_the_single_set_can_be_read_back(trained: Ensemble) -> None:

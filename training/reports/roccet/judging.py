@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Comparisons that the report's statements are made of, and what a statement is.
+"""Comparisons that the report's statements are made of.
 
 of seeds         means with Student's interval (emulation/figures.py)
 of recordings    quantiles of samples pooled over runs, and ratios of sums over runs; 95 % intervals are percentile
@@ -11,44 +11,19 @@ of many cells    how many are as stated, and the one that is farthest from it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation.figures import Figure, within
 
-__all__ = ["Statement", "all_within", "quantile_below", "quantile_near", "row_of", "sums_over"]
+__all__ = ["all_within", "quantile_below", "quantile_near", "sums_over"]
 
 Values = NDArray[np.float64]
 BOOTSTRAPS = 400
 SEED = 1
-
-
-@dataclass(frozen=True)
-class Statement:
-    """name: section and number; issue: a target of our own. unvalidated: of what no kernel here has."""
-
-    name: str
-    words: str
-    expected: str
-    figures: Callable[..., list[Figure]]
-    unvalidated: bool = False
-
-
-def row_of(statement: Statement, *, at: str, figures: Sequence[Figure]) -> dict[str, Any]:
-    """A statement at one place, as JSON data; `agrees` where every figure is as stated."""
-    return {
-        "statement": statement.name,
-        "words": statement.words,
-        "expected": statement.expected,
-        "unvalidated": statement.unvalidated,
-        "at": at,
-        "figures": [figure.summary() for figure in figures],
-        "agrees": all(figure.agrees for figure in figures),
-    }
 
 
 def all_within(label: str, cells: Mapping[str, Values], *, least: float = -math.inf, most: float = math.inf,

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.figures import Figure, above, below, quotients, within
+from emulation.figures import Figure, Statement, above, below, quotients, row_of, within
 from training.reports.roccet.cases import RIVALS
-from training.reports.roccet.judging import Statement, row_of
 from training.reports.roccet.runs import Results
 from training.reports.roccet.settings import RoccetSettings, bdp_pkts, named_scenarios
 
@@ -134,7 +133,7 @@ def judge_frozen(settings: RoccetSettings, results: Results) -> list[dict[str, A
 
     (scenario,) = named_scenarios((settings.frozen.scenario,)).values()
     at = f"{scenario.link.rtt_ms:g} ms, {(scenario.link.buffer_pkts or 0) / bdp_pkts(scenario):g} BDP"
-    return [row_of(statement, at=at, figures=statement.figures(get)) for statement in FROZEN]
+    return [row_of(statement, statement.figures(get), at=at) for statement in FROZEN]
 
 
 def judge_halved(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
@@ -149,5 +148,5 @@ def judge_halved(settings: RoccetSettings, results: Results) -> list[dict[str, A
                     return results[f"{at}-{scheme}"][figure]
 
                 at = f"{scenario.link.rtt_ms:g} ms, {products:g} BDP"
-                rows.append(row_of(statement, at=at, figures=statement.figures(get)))
+                rows.append(row_of(statement, statement.figures(get), at=at))
     return rows

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.figures import Figure
-from training.reports.roccet.judging import Statement, quantile_below, quantile_near, row_of, sums_over
+from emulation.figures import Figure, Statement, row_of
+from training.reports.roccet.judging import quantile_below, quantile_near, sums_over
 from training.reports.roccet.made import NAMES
 from training.reports.roccet.runs import QUANTILES, Results
 from training.reports.roccet.settings import RoccetSettings
@@ -121,5 +121,5 @@ def judge_recorded(_settings: RoccetSettings, results: Results) -> list[dict[str
                 return results[f"{kind}-{scheme}"][figure]
 
             at = f"{kind}, {len(get('roccet', GOODPUT))} runs"
-            rows.append(row_of(statement, at=at, figures=statement.figures(get)))
+            rows.append(row_of(statement, statement.figures(get), at=at))
     return rows

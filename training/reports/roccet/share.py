@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.figures import Figure
-from training.reports.roccet.judging import Statement, all_within, row_of
+from emulation.figures import Figure, Statement, row_of
+from training.reports.roccet.judging import all_within
 from training.reports.roccet.made import NAMES
 from training.reports.roccet.runs import Results
 from training.reports.roccet.settings import RoccetSettings, ShareSettings, named_scenarios
@@ -201,5 +201,5 @@ def judge_share(settings: RoccetSettings, results: Results) -> list[dict[str, An
                 continue
             link = first if name == first.name else Link(name, settings.share, results, first)
             at = f"{scenario.link.rate_mbps or 0:g} Mbit/s x {scenario.link.rtt_ms:g} ms"
-            rows.append(row_of(statement, at=at, figures=statement.figures(link)))
+            rows.append(row_of(statement, statement.figures(link), at=at))
     return rows
