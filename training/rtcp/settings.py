@@ -99,7 +99,9 @@ class AskedSettings(StudyPart):
     paper_share: float = Field(0.999, gt=0, le=1, description="of the paper's setting's goodput, at least, of files")
     most_false: float = Field(0.005, gt=0, le=1, description="share of the clients without a limit taken for limited")
     margin_se: float = Field(0.5, ge=0, description="standard errors over the cases that the goodput has to spare")
-    lenience_se: float = Field(1.0, ge=0, description="that it may lack where a search is confirmed")
+    lenience_se: float = Field(
+        1.0, ge=0, description="where a search is confirmed: that goodput may lack, and retransmissions be fewer by"
+    )
 
 
 class RtcpSearchSettings(StudyPart):

@@ -8,7 +8,8 @@
 
 Each is DDS, with the paper's setting and what the searches before it found among its samples. What wins among so many
 on the cases that it trained on owes a part of that to chance. So these few and the winner run on as many cases that
-were drawn anew, and the best of them there is taken (`confirmed`). The single set and those of a round trip train on a
+were drawn anew, and the best of them there is taken that is better than the paper's setting by more than a standard
+error, else that one (`confirmed`). The single set and those of a round trip train on a
 share of the states' cases. Parts are kept and resumed as those of any study (parts.py); the same key gives the same
 ensemble.
 """
@@ -16,6 +17,7 @@ ensemble.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,13 +28,13 @@ from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Ensemble, canonical_json
 from training.build import PROVENANCE_SCHEMA, Part
 from training.dds import DdsSearch, DdsSettings
-from training.evaluator import Evaluator, Request
+from training.evaluator import Evaluator
 from training.flows import core_version
 from training.journal import Journal
 from training.optimise import optimise
 from training.parts import Job, Parts, Progress, Silent
 from training.rtcp.cases import Case, Purpose, cases_of, unlimited_cases
-from training.rtcp.objective import LeastResent
+from training.rtcp.objective import LeastResent, LimitTally, Values, pool_of, resent_shares
 from training.rtcp.runner import CaseRunner, triggered
 from training.rtcp.settings import DEFAULT, THETA, RtcpStudySettings
 from training.search import Found
@@ -62,11 +64,30 @@ class _Work:
     held: Mapping[str, int] | None = None
 
 
-def confirmed(evaluator: Evaluator[Case], points: Sequence[Point], asked: LeastResent) -> Found:
-    """The best of the points on the evaluator's cases; of equals the first."""
-    distinct = list(dict.fromkeys(points))
-    scores = evaluator.evaluate([Request(point, asked, lambda _bound: False) for point in distinct])
-    return min((Found(*pair) for pair in zip(distinct, scores, strict=True)), key=lambda found: found.score.rank)
+def confirmed(
+    runner: CaseRunner, cases: Sequence[Case], points: Sequence[Point], asked: LeastResent, *, least_se: float
+) -> Found:
+    """The best of the points on these cases among the first and those that send fewer again beyond chance.
+
+    points: distinct, the paper's setting first. Beyond chance: the mean over the cases of what is sent again (as in
+    objective.py) is less by more than least_se standard errors of the difference, case by case. Where the first does
+    not have what is asked, the best of all.
+    """
+    tallies: list[list[LimitTally]] = [list(column) for column in zip(*runner.run(cases, points), strict=True)]
+    found = [Found(point, asked.score(pool_of(its))) for point, its in zip(points, tallies, strict=True)]
+    costs = [resent_shares([tally for tally in its if tally.kind == "limited"]) for its in tallies]
+    eligible = [
+        each
+        for each, cost in zip(found, costs, strict=True)
+        if each is found[0] or not found[0].score.feasible or _is_less(cost, costs[0], least_se=least_se)
+    ]
+    return min(eligible, key=lambda each: each.score.rank)
+
+
+def _is_less(values: Values, than: Values, *, least_se: float) -> bool:
+    apart = values - than
+    error = float(apart.std(ddof=1)) / math.sqrt(len(apart)) if len(apart) > 1 else 0.0
+    return float(apart.mean()) < -least_se * error
 
 
 @dataclass
@@ -200,10 +221,11 @@ class RtcpStudy:
                              told=lambda n: self.progress.advance(float(n * amount)))  # fmt: skip
             if not fresh:
                 return Part(tuple(found), evaluator.runs)
-            anew = Evaluator(runner, fresh, rounds=(1.0,))
-            best = confirmed(anew, [found[0].point, *known], self._asked(work, -s.objective.lenience_se))
+            finalists = list(dict.fromkeys([*known, found[0].point]))
+            lenience_se = s.objective.lenience_se
+            best = confirmed(runner, fresh, finalists, self._asked(work, -lenience_se), least_se=lenience_se)
             self.progress.advance(float((len(known) + 1) * fresh_amount))
-            return Part((best,), evaluator.runs + anew.runs)
+            return Part((best,), evaluator.runs + len(finalists) * len(fresh))
 
         total = (work.search.budget + len(known)) * amount + (len(known) + 1) * fresh_amount
         return Job(name, float(total), run)

@@ -11,15 +11,15 @@ from emulation.simulator import simulate
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import single_sets
-from training.evaluator import Evaluator, Request
 from training.journal import Journal
 from training.parts import Silent
 from training.rtcp import RtcpStudy, rtcp_study_of
-from training.rtcp.cases import Case, cases_of
+from training.rtcp.cases import cases_of
 from training.rtcp.objective import LeastResent
 from training.rtcp.runner import CaseRunner
 from training.rtcp.settings import DEFAULT
 from training.rtcp.study import confirmed
+from training.search import Found
 
 DEPLOYMENT = Deployment("local", "champion", 1)
 
@@ -64,39 +64,25 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
     assert RtcpStudy(small(), RECORDINGS, progress=Notes()).run(journal).digest == trained.digest
 
 
-def evaluator_of(state: tuple[int, int], theta: int, *, confirming: bool) -> Evaluator[Case]:
-    """Of eta and gamma in a state, on the cases that train or on those that confirm."""
-    cases = cases_of(small(), state, limited=4, lifted=2, purpose="confirming" if confirming else "training")
-    return Evaluator(CaseRunner(small(), threads=1, held={"reduction_permille": theta}), cases, rounds=(1.0,))
-
-
 def points_of(*rows: Mapping[str, int]) -> list[tuple[int, ...]]:
-    return [tuple(values[name] for name in small().state_space.names) for values in rows]
+    """Eta and gamma of each, each once."""
+    return list(dict.fromkeys(tuple(values[name] for name in small().state_space.names) for values in rows))
 
 
-def lenient() -> LeastResent:
-    """What is asked where a search is confirmed."""
+def confirm(state: tuple[int, int], theta: int, points: list[tuple[int, ...]], *, least_se: float = 1.0) -> Found:
+    """As the study confirms a search of a state."""
     asked = small().objective
-    return LeastResent(asked.goodput_share, asked.most_false, asked.paper_share, -asked.lenience_se)
-
-
-def test_no_state_is_behind_the_papers_eta_and_gamma_on_the_cases_that_confirm(trained: Ensemble) -> None:
-    asked = lenient()
-    for state in ((0, 1), (1, 0)):
-        row = trained.row(state, 0)
-        evaluator = evaluator_of(state, row["reduction_permille"], confirming=True)
-        requests = [Request(point, asked, lambda _bound: False) for point in points_of(row, DEFAULT)]
-        learned, paper = evaluator.evaluate(requests)
-        assert learned.rank <= paper.rank
+    lenient = LeastResent(asked.goodput_share, asked.most_false, asked.paper_share, -asked.lenience_se)
+    runner = CaseRunner(small(), threads=1, held={"reduction_permille": theta})
+    cases = cases_of(small(), state, limited=4, lifted=2, purpose="confirming")
+    return confirmed(runner, cases, points, lenient, least_se=least_se)
 
 
 def test_a_state_is_given_what_does_best_on_cases_drawn_anew_and_says_how_it_did(trained: Ensemble) -> None:
-    asked = lenient()
     single = trained.provenance["single"][0]["values"]
     for number, state in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
         row = trained.row(state, 0)
-        best = confirmed(evaluator_of(state, row["reduction_permille"], confirming=True),
-                         points_of(row, DEFAULT, single), asked)  # fmt: skip
+        best = confirm(state, row["reduction_permille"], points_of(DEFAULT, single, row))
         assert [best.point] == points_of(row)
         kept = trained.provenance["states"][number]["training"]
         assert kept["resent"] == pytest.approx(best.score.cost, abs=1e-6)
@@ -110,14 +96,13 @@ def test_what_confirms_was_not_drawn_for_training() -> None:
     assert not keys[1] & keys[2]
 
 
-def test_of_points_the_best_on_the_cases_is_taken_and_of_equals_the_first() -> None:
-    asked = lenient()
-    timid, bold, paper = (4, 600), (150, 30), (20, 200)
-    evaluator = evaluator_of((1, 0), 600, confirming=True)
-    ranks = {point: confirmed(evaluator, [point], asked).score.rank for point in (timid, bold, paper)}
-    assert len(set(ranks.values())) > 1
-    assert confirmed(evaluator, list(ranks), asked).score.rank == min(ranks.values())
-    assert confirmed(evaluator, [paper, paper], asked).point == paper
+def test_of_points_the_best_on_the_cases_is_taken_if_it_is_better_than_the_first_beyond_chance() -> None:
+    often, seldom, paper = (4, 600), (150, 30), (20, 200)
+    costs = {point: confirm((1, 1), 600, [point]).score.cost or 0 for point in (often, seldom, paper)}
+    assert costs[seldom] < costs[paper] < costs[often]
+    assert confirm((1, 1), 600, [often, seldom, paper], least_se=0).point == seldom
+    assert confirm((1, 1), 600, [paper, often]).point == paper
+    assert confirm((1, 1), 600, [paper, seldom], least_se=1e6).point == paper
 
 
 def test_the_study_and_the_single_set_can_be_read_back(trained: Ensemble) -> None:
