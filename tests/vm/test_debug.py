@@ -8,6 +8,7 @@ kernel logs beside what has to be there is a failure, whatever it is.
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,8 @@ def told(folder: Path) -> dict[str, Any]:
     return {
         **job(folder, long=False),
         "faults": {"writes": 60, "connections": 60, "namespaces": 8, "loads": 3, "processes": 6},
-        "unload": {"flows": FLOWS, "bytes": 50_000, "attempts": 10, "rounds": 3},
-        "fuzz": {"seed": 1, "writes": 150, "flows": 4, "bytes": 2_000_000},
+        "unload": {"flows": FLOWS, "clients": 20, "bytes": 100_000, "attempts": 5, "rounds": 3},
+        "fuzz": {"seed": 1, "writes": 200, "flows": 4, "bytes": 1_000_000},
     }
 
 
@@ -133,9 +134,9 @@ if DEBUG:
     def test_a_module_is_not_unloaded_under_a_hundred_flows_which_finish(found: Found, subject: Subject) -> None:
         seen = result_of(found, "unload", subject)["many"]
         assert all("is in use" in answer for answer in seen["refused"]), seen
-        assert seen["finished"] == FLOWS
-        assert seen["flows behind it"] > 50, seen
-        assert bool(seen["clients"]) == bool(seen["clients left"]) == subject.shares_clients
+        assert seen["flows"] == seen["flows behind it"] == FLOWS
+        # FAR, and each address of loopback.
+        assert seen["clients"] == seen["clients left"] == (21 if subject.shares_clients else 0)
         assert seen["clients of the next"] == 0
 
     def test_a_module_is_unloaded_while_sockets_come_and_go(found: Found, subject: Subject) -> None:
@@ -143,13 +144,14 @@ if DEBUG:
 
     def test_fuzzed_files_leave_the_flows_and_a_good_table_alone(found: Found, subject: Subject) -> None:
         seen = result_of(found, "fuzz", subject)
-        assert seen["finished"] == 4
-        assert seen["flows ran to its end"]
+        assert seen["finished"] == seen["flows"] >= 4
+        assert seen["changes"] > 10
         assert seen["good table afterwards"]
-        # 0, EPERM never; EIO, EINVAL, EFBIG, EFAULT, ERANGE, EEXIST, ESTALE, EBUSY as the files answer.
+        known = {0, errno.EIO, errno.EFAULT, errno.EEXIST, errno.EINVAL, errno.EFBIG, errno.ESPIPE}
+        known |= {errno.ERANGE, errno.ESTALE}
         for name, answers in seen["answers"].items():
-            assert answers.keys() <= {"0", "5", "9", "13", "14", "16", "17", "22", "27", "34", "116"}, (name, answers)
-        assert seen["answers"]["ensemble"].keys() >= {"0", "22"}
+            assert {int(number) for number in answers} <= known, (name, answers)
+        assert seen["answers"]["ensemble"].keys() >= {"0", str(errno.EINVAL), str(errno.ERANGE)}
 
     def test_nothing_leaks_and_locks_were_proved_to_the_end(found: Found, subject: Subject) -> None:
         seen = result_of(found, "leaks", subject)

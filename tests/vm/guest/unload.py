@@ -12,6 +12,7 @@ from typing import Any
 
 import inside
 import life
+import record
 import tree
 
 
@@ -20,32 +21,52 @@ def clients() -> int:
     return len(tree.read("clients").splitlines()) if (tree.here() / "clients").exists() else 0
 
 
+def opened(stack: contextlib.ExitStack, cca: str, *, far: int, near: int) -> list[socket.socket]:
+    """Connections over the chain, and to as many addresses of loopback: a client each."""
+    listener = stack.enter_context(socket.create_server(("", 0), backlog=near))
+    port = listener.getsockname()[1]
+    found = []
+    for address in [(inside.FAR, 5201)] * far + [(f"127.0.0.{1 + n}", port) for n in range(near)]:
+        connection = stack.enter_context(socket.socket())
+        life.choose(connection, cca)
+        connection.settimeout(300)
+        connection.connect(address)
+        found.append(connection)
+    receivers = [stack.enter_context(listener.accept()[0]) for _ in range(near)]
+    for receiver in receivers:
+        # What it is sent fits, unread.
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+    return found
+
+
 def under_many(job: dict[str, Any]) -> dict[str, Any]:
-    """Refused while they run; the flows finish; then all modules go, whatever the table of clients holds."""
+    """Refused while they are open; they finish; then all modules go, whatever the table of clients holds."""
     told = job["unload"]
-    words = ("--cca", job["cca"], "--flows", str(told["flows"]), "--bytes", str(told["bytes"]), "--seconds", "900")
+    half = b"\0" * (told["bytes"] // 2)
     refused: Counter[str] = Counter()
     with inside.chain(rate="50mbit", queue_bytes=500_000, delay_ms=20), inside.receiver():
-        with inside.sending(*words, "--sample", "1000") as sender:
-            inside.wait_for(lambda: len(tree.flows()) == told["flows"], timeout_s=120, what="all flows")
-            known = clients()
+        with contextlib.ExitStack() as stack:
+            flows = opened(stack, job["cca"], far=told["flows"] - told["clients"], near=told["clients"])
+            for flow in flows:
+                flow.sendall(half)
+            known, seen = clients(), len(tree.flows())
             for _ in range(told["attempts"]):
-                for path in reversed(job["modules"]):
-                    name = path.rpartition("/")[2].removesuffix(".ko")
-                    if name in {job["module"], "ccatune"} or (known and name == "tcp_rtcp"):
-                        refused[tree.rmmod(name)] += 1
-            during = len(tree.flows())
-            lines = sender.stdout.read().splitlines() if sender.stdout else []
-        ends = inside.ends([inside.json.loads(line) for line in lines])
+                for name in (job["module"], "ccatune", *(["tcp_rtcp"] if known else [])):
+                    refused[tree.rmmod(name)] += 1
+            for flow in flows:
+                flow.sendall(half)
+            for flow in flows:
+                inside.wait_for(lambda flow=flow: not record.unsent(flow), timeout_s=300, what="a flow's end")
+            behind = len(tree.flows())
         left = clients()
-        inside.wait_for(lambda: tree.status()["flows"] == "0", timeout_s=60, what="the flows' end")
+        inside.wait_for(lambda: tree.status()["flows"] == "0", timeout_s=60, what="the sockets' end")
         tree.unload_modules(job)
         tree.load_modules(job)
     return {
         "clients": known,
+        "flows": seen,
         "refused": refused,
-        "flows behind it": during,
-        "finished": sum(int(str(end["acked_bytes"])) >= told["bytes"] for end in ends),
+        "flows behind it": behind,
         "clients left": left,
         "clients of the next": clients(),
     }
