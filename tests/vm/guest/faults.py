@@ -127,14 +127,11 @@ def of_whole_processes(job: dict[str, Any], count: int) -> dict[str, int]:
             status = 1
             try:
                 debugging.mark_this_process()
-                rng = random.Random(number)
                 with contextlib.suppress(OSError, MemoryError):
-                    written(job, rng, 3)
+                    written(job, random.Random(number), 3)
                 for _ in range(5):
                     with contextlib.suppress(OSError, MemoryError):
                         exchange(tree.CCA)
-                if not ctypes.CDLL(None, use_errno=True).unshare(_NEWNET):
-                    tree.write("ensemble", job["storm_tables"][0], folder=tree.OWN_PLACE / tree.CCA)
                 status = 0
             finally:
                 os._exit(status)
