@@ -55,3 +55,16 @@ def test_a_line_that_the_kernels_rules_overrule_is_told(
 ) -> None:
     wanted = "# words\nCONFIG_A=y\n# CONFIG_B is not set\n"
     assert debug_kernel.lacking_lines(wanted, found) == lacking
+
+
+def test_only_what_tells_of_a_refused_cache_is_taken_from_a_log() -> None:
+    refusal = [
+        "__kmem_cache_create_args(ccatune_gr_flow) failed with error -12",
+        "Call Trace:",
+        " <TASK>",
+        " dump_stack_lvl+0x5d/0x80",
+        " </TASK>",
+        "kobject: kobject_add_internal failed for ccatune_gr_flow (error: -12 parent: slab)",
+    ]
+    log = ["one", *refusal, "BUG: KASAN: slab-use-after-free in ccatune_flow_end"]
+    assert test_debug.without_refusals(log) == [log[0], log[-1]]
