@@ -6,8 +6,9 @@
 
 <cache> is $CCATUNE_CACHE, else ~/.cache/ccatune. The source is that of the kernel line 6.12 (its suite), fetched and
 unpacked as guest_files.py does it: nothing is installed, and root is not needed. The configuration is
-packaging/debug-kernel.config on top of `allnoconfig`: what the guest and its tests need and what looks for faults,
-so that it is built in minutes. It is built anew when the configuration or this file changes.
+packaging/debug-kernel.config on top of `allnoconfig`: what the guest and its tests need and what looks for faults, a
+small part of a distribution's. It is built anew, as far as need be, when the configuration or this file changes, and
+a build that was interrupted goes on where it stopped.
 
 Example: python packaging/debug_kernel.py --jobs 2
 """
