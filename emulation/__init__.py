@@ -40,10 +40,12 @@ from emulation.simulator import (
     simulate,
     simulate_many,
 )
+from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
 
 __all__ = [
     "AccessLink",
     "AckPath",
+    "ChunkQoS",
     "Clock",
     "Codel",
     "Delays",
@@ -72,6 +74,9 @@ __all__ = [
     "TraceError",
     "Transfer",
     "TransferQoS",
+    "VideoFlowQoS",
+    "VideoQoS",
+    "VideoSpec",
     "Windows",
     "bandwidth_shares",
     "compact_edges_us",

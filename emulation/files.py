@@ -33,6 +33,7 @@ from emulation.errors import EmulationError
 from emulation.path import ELEMENTS, AckPath, Codel, LinkRate, RateStep
 from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
 from emulation.traces import Recording, Trace, read_recordings
+from emulation.video import VideoSpec
 from kmod.ensemble import Deployment, Ensemble, table_text
 
 __all__ = ["build_scenario", "first_fault", "load_scenario", "read_document", "read_settings"]
@@ -260,6 +261,8 @@ def _fields_at(location: Location) -> list[str]:
             return _fields_of_link(inner)
         case ("flows", int(), "transfers", int(), _):
             return list(Transfer.model_fields)
+        case ("flows", int(), "video", _):
+            return list(VideoSpec.model_fields)
         case ("flows", int(), "receiver", _):
             return list(ReceiverSpec.model_fields)
         case ("flows", int(), _):

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from emulation.errors import EmulationError
 from emulation.path import AckPath, Frozen, PathElement, QueuedLink
+from emulation.video import VideoSpec
 from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
@@ -77,7 +79,7 @@ class ReceiverSpec(Frozen):
 
 
 class FlowSpec(Frozen):
-    """A connection and what it sends: without end, a file of size_bytes, or transfers one after the other.
+    """A connection and what it sends: without end, a file of size_bytes, transfers one after the other, or a video.
 
     `params` overrides defaults by name; `fixed` is a window that never changes, for tests.
     """
@@ -91,6 +93,7 @@ class FlowSpec(Frozen):
     stop_s: float | None = Field(None, gt=0, le=86400, description="sends nothing new from here on; None: to the end")
     size_bytes: int | None = Field(None, ge=1, description="what the application has to send; None: no end")
     transfers: tuple[Transfer, ...] = Field((), description="data objects with idle gaps, instead of size_bytes")
+    video: VideoSpec | None = Field(None, description="a player fetches it in chunks, instead of size_bytes")
     receiver: ReceiverSpec = Field(ReceiverSpec(), description="how its other end acknowledges, and its window")
     client: str = Field(
         "client",
@@ -114,6 +117,8 @@ class FlowSpec(Frozen):
     def _within_a_connection(self) -> FlowSpec:
         if self.size_bytes is not None and self.transfers:
             raise ValueError("expected either size_bytes or transfers, got both")
+        if self.video is not None and (self.size_bytes is not None or self.transfers):
+            raise ValueError("expected one of size_bytes, transfers and video, got video and another")
         count = sum(transfer.count for transfer in self.transfers)
         if count > MOST_TRANSFERS:
             raise ValueError(f"expected at most {MOST_TRANSFERS} transfers, got {count}")
@@ -121,9 +126,29 @@ class FlowSpec(Frozen):
             raise ValueError(f"expected transfers of less than 2^32 - 1 segments of {MSS_BYTES} bytes in all")
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Without a video a flow's data are those that they were before there were any: runs are kept by them.
+        fields: dict[str, Any] = handler(self)
+        if self.video is None:
+            fields.pop("video", None)
+        return fields
+
+    @property
+    def has_end(self) -> bool:
+        """Whether all that the application will ever send is bounded."""
+        return self.video is not None or bool(self.plan)
+
     @property
     def plan(self) -> tuple[Transfer, ...]:
-        """What the application sends, as transfers; none where it has no end."""
+        """What the application sends, as transfers; none where it has no end.
+
+        Raises:
+            EmulationError: it plays a video, whose chunks are chosen while it runs.
+        """
+        if self.video is not None:
+            raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
+                                 "plays a video (ccatune simulate)")  # fmt: skip
         if self.size_bytes is None or self.size_bytes > MSS_BYTES * (NO_END_PKTS - 1):
             return self.transfers
         return (Transfer(size_bytes=self.size_bytes),)
@@ -189,7 +214,7 @@ class Scenario(Frozen):
             if flow.after >= number:
                 raise ValueError(f"expected flows.{number}.after of a flow before it (flows count from 0), "
                                  f"got {flow.after}")  # fmt: skip
-            if not self.flows[flow.after].plan:
-                raise ValueError(f"expected flows.{flow.after} with size_bytes or transfers, which flows.{number} "
-                                 f"waits for, got data without end")  # fmt: skip
+            if not self.flows[flow.after].has_end:
+                raise ValueError(f"expected flows.{flow.after} with size_bytes, transfers or a video, which "
+                                 f"flows.{number} waits for, got data without end")  # fmt: skip
         return self

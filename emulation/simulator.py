@@ -8,7 +8,7 @@ Runs happen in C++ without the GIL; Ctrl-C stops them within a moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -47,6 +47,7 @@ from emulation.qos import (
 )
 from emulation.scenario import FlowSpec, ReceiverSpec, Scenario
 from emulation.traces import Trace
+from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
 
 __all__ = [
     "GridResult",
@@ -111,12 +112,26 @@ class _Jobs:
 
     def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
         table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
-        transfers = [_engine.Transfer(plan.size_pkts, plan.gap_s, plan.count) for plan in flow.plan]
+        plan = () if flow.video is not None else flow.plan
+        transfers = [_engine.Transfer(part.size_pkts, part.gap_s, part.count) for part in plan]
         client = clients.setdefault(flow.client, len(clients))
         return _engine.FlowJob(
             flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
-            self.receiver(flow.receiver), flow.after,
+            self.receiver(flow.receiver), flow.after, None if flow.video is None else self.video(flow.video),
         )  # fmt: skip
+
+    def video(self, video: VideoSpec) -> Any:
+        return _engine.Video(
+            abr=video.abr,
+            bitrates_kbps=video.bitrates_kbps,
+            sizes_bytes=video.sizes,
+            chunk_s=video.chunk_s,
+            most_buffer_s=video.buffer_s,
+            first=video.first,
+            page_bytes=video.page_bytes,
+            rebuffer_penalty_mbps=video.rebuffer_penalty_mbps,
+            switch_penalty=video.switch_penalty,
+        )
 
     def receiver(self, receiver: ReceiverSpec) -> Any:
         return _engine.ReceiverConfig(
@@ -268,8 +283,29 @@ def evaluate_grid(
 def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
     times = zip(flow["transfer_start_s"].tolist(), flow["transfer_complete_s"].tolist(), strict=True)
     # Those that have begun; the plan may hold more.
-    pairs = zip(times, spec.transfer_sizes(), strict=False)
+    pairs = zip(times, _sizes(spec, flow), strict=False)
     return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
+
+
+def _sizes(spec: FlowSpec, flow: dict[str, Any]) -> Iterable[int]:
+    if spec.video is None:
+        return spec.transfer_sizes()
+    page = [spec.video.page_bytes] if spec.video.page_bytes else []
+    return [*page, *flow["chunk_size_bytes"].tolist()]
+
+
+def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
+    if spec.video is None:
+        return qos
+    columns = ("bitrate_kbps", "size_bytes", "start_s", "complete_s", "rebuffer_s", "buffer_s")
+    rows = zip(*(flow[f"chunk_{name}"].tolist() for name in columns), strict=True)
+    chunks = tuple(
+        ChunkQoS(kbps, size, start_s, None if end_s < 0 else end_s, rebuffer_s, buffer_s)
+        for kbps, size, start_s, end_s, rebuffer_s, buffer_s in rows
+    )
+    start_s = qos.transfers[0].start_s if qos.transfers else 0.0
+    video = VideoQoS(chunks, start_s, spec.video.rebuffer_penalty_mbps, spec.video.switch_penalty)
+    return VideoFlowQoS(**vars(qos), video=video)
 
 
 def element_names(scenario: Scenario) -> list[str]:
@@ -327,7 +363,8 @@ def _limits(flow: dict[str, Any]) -> tuple[LimitEstimate, ...]:
 def _qos(scenario: Scenario, result: Any) -> QoS:
     measured_s = scenario.duration_s - scenario.warmup_s
     raw_flows = result.flows
-    flows = tuple(_flow_qos(spec, flow, measured_s) for spec, flow in zip(scenario.flows, raw_flows, strict=True))
+    pairs = list(zip(scenario.flows, raw_flows, strict=True))
+    flows = tuple(_with_video(spec, flow, _flow_qos(spec, flow, measured_s)) for spec, flow in pairs)
     delay = Delays(_delay_edges_us(), result.delay_hist)
     rows = zip(element_names(scenario), result.elements, strict=True)
     sampled = result.element_series

@@ -20,8 +20,9 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 
 
 @click.command()
-@click.argument("cca", type=click.Choice(["gr", "roccet"]))
+@click.argument("cca", type=click.Choice(["gr", "roccet", "rtcp"]))
 @click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
+@click.option("--base", type=click.Choice(["cubic", "bbr", "bbr3"]), help="R-TCP: what it is over, not the study's")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
 @click.option("--out", type=click.Path(path_type=Path), help="The ensemble's file  [CCA.json]")
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
@@ -34,6 +35,7 @@ def train(
     *,
     cca: str,
     study_path: Path | None,
+    base: str | None,
     paths: tuple[Path, ...],
     out: Path | None,
     resume: bool | None,
@@ -43,7 +45,7 @@ def train(
     enforce: bool,
     as_json: bool,
 ) -> None:
-    """Search an ensemble for CCA, state by state, on recorded links.
+    """Search an ensemble for CCA, state by state, on recorded links; R-TCP's also behind rate limits that are made.
 
     Finished states are kept beside the ensemble (OUT.parts); after an interruption,
     even a kill -9, --resume loses none of them and gives the same ensemble.
@@ -54,9 +56,12 @@ def train(
     """
     from training.commands import run_train
 
+    if base is not None and cca != "rtcp":
+        raise click.UsageError(f"--base: expected with rtcp alone, got {cca}")
     figures = run_train(
         study_path or STUDIES / f"{cca}.yaml",
         cca=cca,
+        base=base,
         paths=paths,
         out=out or Path(f"{cca}.json"),
         resume=resume,

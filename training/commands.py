@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from emulation.errors import TraceError
 from emulation.simulator import default_threads
@@ -14,7 +14,10 @@ from emulation.traces import Part, Recording, load_split
 from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.journal import Journal
+from training.parts import Progress
 from training.progress import Terminal
+from training.rtcp import RtcpStudy, load_rtcp_study
+from training.rtcp.settings import THETA
 from training.settings import StudySettings, load_study
 from training.states import confusion
 from training.study import Study, require_recordings
@@ -41,10 +44,59 @@ def unseen_of(paths: Sequence[Path], study: StudySettings, *, skip_bad: bool) ->
     return [r for r in found if not names or r.dataset.removesuffix("-validation") in names]
 
 
+class Trainable(Protocol):
+    """A study, of whatever kind."""
+
+    @property
+    def key(self) -> str:
+        """What its journal is kept under."""
+
+    def run(self, journal: Journal | None = None) -> Ensemble:
+        """Do what the journal does not hold, and build the ensemble."""
+
+
+class Making(Protocol):
+    """Reads a study and its recordings."""
+
+    def __call__(self, *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> Trainable:
+        """The study, ready to run."""
+
+
+def making(study_path: Path, *, cca: str, base: str | None, seed: int | None) -> Making:
+    """How the study of this file is made; base: what R-TCP is over, instead of the study's.
+
+    Raises:
+        TrainingError: it is none, or one of another algorithm.
+    """
+    again = {} if seed is None else {"seed": seed}
+    if cca == "rtcp":
+        rtcp = load_rtcp_study(study_path)
+        over = {} if base is None else {"cca": f"rtcp_{base}"}
+        rtcp = rtcp.model_copy(update={**again, **over})
+
+        def make_rtcp(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> RtcpStudy:
+            recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), rtcp)
+            return RtcpStudy(rtcp, recordings, threads=threads, progress=progress)
+
+        return make_rtcp
+    settings = load_study(study_path)
+    if settings.cca != cca:
+        raise TrainingError(f"{study_path}: expected a study of {cca}, got one of {settings.cca}")
+    settings = settings.model_copy(update=again)
+
+    def make(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> Study:
+        recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings)
+        unseen = unseen_of(paths, settings, skip_bad=skip_bad)
+        return Study(settings, recordings, unseen=unseen, threads=threads, progress=progress)
+
+    return make
+
+
 def run_train(
     study_path: Path,
     *,
     cca: str,
+    base: str | None,
     paths: Sequence[Path],
     out: Path,
     resume: bool | None,
@@ -57,22 +109,12 @@ def run_train(
 
     resume: go on with a journal of this very study; False: discard it; None: refuse when there is one.
     """
-    settings = load_study(study_path)
-    if settings.cca != cca:
-        raise TrainingError(f"{study_path}: expected a study of {cca}, got one of {settings.cca}")
-    if seed is not None:
-        settings = settings.model_copy(update={"seed": seed})
+    make = making(study_path, cca=cca, base=base, seed=seed)
     out.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
         terminal.phase("reading traces", total=1)
-        study = Study(
-            settings,
-            require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings),
-            unseen=unseen_of(paths, settings, skip_bad=skip_bad),
-            threads=threads or default_threads(),
-            progress=terminal,
-        )
+        study = make(paths=paths, skip_bad=skip_bad, threads=threads or default_threads(), progress=terminal)
         journal = Journal(out.with_name(out.name + ".parts"), key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)
@@ -82,7 +124,7 @@ def run_train(
     return {
         "ensemble": str(out),
         "digest": ensemble.digest,
-        **summary(study, ensemble),
+        **(summary(study, ensemble) if isinstance(study, Study) else rtcp_summary(ensemble)),
         "resumed_parts": kept,
         "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
         "total_s": round(seconds, 1),
@@ -123,5 +165,20 @@ def summary(study: Study, ensemble: Ensemble) -> dict[str, Any]:
         "targets_met_training": sum(s["training"]["meets"] for s in states if s["copied_from"] is None),
         "targets_met_unseen": sum(bool(s["unseen"] and s["unseen"]["meets"]) for s in states),
         "targets_judged_unseen": sum(s["unseen"] is not None for s in states),
+        "runs": ensemble.provenance["runs"],
+    }
+
+
+def rtcp_summary(ensemble: Ensemble) -> dict[str, Any]:
+    """The figures of a finished study of R-TCP, on what it trained on."""
+    states = [state["training"] for state in ensemble.provenance["states"]]
+    theta = ensemble.columns.index(THETA)
+    thetas = [row[theta] / 1000 for row in ensemble.rows[:: ensemble.axes[1].count]]
+    return {
+        "cca": ensemble.cca,
+        "states_trained": len(states),
+        "states_as_asked_training": sum(state["meets"] for state in states),
+        "resent_share_training": round(sum(state["resent"] for state in states) / len(states), 3),
+        "theta_by_round_trip": thetas,
         "runs": ensemble.provenance["runs"],
     }

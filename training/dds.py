@@ -125,14 +125,21 @@ class DdsSearch:
     """One run of DDS on a space; a `Search`.
 
     samples_seed draws the initial samples, steps_seed the annealing, so that
-    searches for other targets can share the samples (and their runs).
+    searches for other targets can share the samples (and their runs). known: points
+    that are samples beside the hypercube's.
     """
 
     def __init__(
-        self, space: Space, *, settings: DdsSettings, samples_seed: Sequence[int], steps_seed: Sequence[int]
+        self,
+        space: Space,
+        *,
+        settings: DdsSettings,
+        samples_seed: Sequence[int],
+        steps_seed: Sequence[int],
+        known: Sequence[Point] = (),
     ) -> None:
         self._space = space
-        self._settings = settings
+        self._settings = settings.model_copy(update={"intervals": settings.intervals + len(known)})
         rng = np.random.default_rng(list(samples_seed))
         self._samples = latin_hypercube(
             intervals=settings.intervals,
@@ -140,6 +147,7 @@ class DdsSearch:
             placement=settings.placement,
             rng=rng,
         )
+        self._samples += [space.positions(point) for point in known]
         self._reach: float | None = None
         self._rng = np.random.default_rng(list(steps_seed))
         self._pending = Pending()

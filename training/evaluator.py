@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.errors import TrainingError
-from training.objective import Objective, Pool, Rest, Tally
+from training.objective import Pool, Rest, Tally
 from training.search import Score
 from training.space import Point
 
-__all__ = ["Evaluator", "Request", "Runner", "TrainingEpoch"]
+__all__ = ["Evaluator", "Request", "Runner", "Scores", "TrainingEpoch"]
 
 
 class TrainingEpoch(Protocol):
@@ -53,8 +53,15 @@ class Runner(Protocol[E_contra]):
     def edges_us(self) -> NDArray[np.float64]:
         """Upper edges of the delay bins of every tally."""
 
-    def run(self, epochs: Sequence[E_contra], points: Sequence[Point]) -> list[list[Tally]]:
+    def run(self, epochs: Sequence[E_contra], points: Sequence[Point]) -> Sequence[Sequence[Tally]]:
         """A tally for every epoch and point: result[epoch][point]."""
+
+
+class Scores(Protocol):
+    """What a class asks of a point: the rank of its tallies."""
+
+    def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
+        """The score of a point on its epochs; with a rest, the best that it can become."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Request:
     """A point, for one class, and the search's word on when to stop it."""
 
     point: Point
-    objective: Objective
+    objective: Scores
     hopeless: Callable[[Score], bool]
 
 

@@ -47,7 +47,7 @@ Ran = Callable[[float], None]
 PAYLOAD_BYTES_PER_S = BYTES_PER_S * MSS_BYTES / OPPORTUNITY_BYTES  # of one Mbit/s on the wire
 WITH_TABLE = frozenset({"gr"})  # whose simulated flows follow an ensemble
 
-_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*/*.hpp", "simulation/*.cpp")))
+_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*/*.hpp", "simulation/*.cpp", "video/*.cpp")))
 
 
 @cache

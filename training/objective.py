@@ -58,7 +58,7 @@ from numpy.typing import NDArray
 
 from training.search import Score
 
-__all__ = ["Objective", "Pool", "Rest", "Tally", "percentile_us"]
+__all__ = ["Objective", "Pool", "Rest", "Tally", "percentile_us", "ratio_error"]
 
 WIRE_PACKET_BYTES = 1500
 LEAST_EXCESS = 1e-6
@@ -134,7 +134,7 @@ def percentile_us(
     return float(edges_us[int(np.searchsorted(reached, needed))])
 
 
-def _ratio_error(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> float:
+def ratio_error(parts: NDArray[np.float64], wholes: NDArray[np.float64]) -> float:
     """The standard error of sum(parts) / sum(wholes) over epochs; 0 of a single one, and without wholes."""
     k, total = len(wholes), wholes.sum()
     if k < 2 or not total:
@@ -202,7 +202,7 @@ class Objective:
         margin = 0.0
         if not left.epochs and self.margin_se:
             counted = [(t.delivered_bytes, t.rival_bytes) for t in pool.tallies]
-            margin = self.margin_se * _ratio_error(*np.array(counted, dtype=np.float64).T)
+            margin = self.margin_se * ratio_error(*np.array(counted, dtype=np.float64).T)
         excess = max((self.goodput_share + margin) * pool.rival_bytes / max(delivered, 1) - 1.0, 0.0)
         least_us = percentile_us(pool.delays, self.edges_us, share=self.share, waitless=left.packets)
         rival_share = pool.delivered_bytes / max(pool.rival_bytes, 1)
@@ -215,7 +215,7 @@ class Objective:
     def _standard_error(self, tallies: Sequence[Tally]) -> float:
         """s; 0 of a single epoch, and without packets."""
         packets = np.array([t.packets for t in tallies], dtype=np.float64)
-        return _ratio_error(np.array([self._within(t.delays) for t in tallies], dtype=np.float64), packets)
+        return ratio_error(np.array([self._within(t.delays) for t in tallies], dtype=np.float64), packets)
 
     def _within(self, delays: NDArray[np.integer]) -> int:
         return int(delays[: self.bins_within].sum())

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from training.errors import TrainingError
-from training.evaluator import E, Evaluator, Request
-from training.objective import Objective
+from training.evaluator import E, Evaluator, Request, Scores
 from training.search import Found, Search
 
 __all__ = ["optimise"]
@@ -19,7 +18,7 @@ __all__ = ["optimise"]
 
 def optimise(
     evaluator: Evaluator[E],
-    searches: Sequence[tuple[Search, Objective]],
+    searches: Sequence[tuple[Search, Scores]],
     *,
     batch: int = 4,
     told: Callable[[int], None] = lambda _count: None,

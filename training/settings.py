@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -30,20 +30,27 @@ __all__ = [
     "LinkSettings",
     "ObjectiveSettings",
     "RttSettings",
+    "StudyPart",
     "StudySettings",
     "load_study",
     "make_search",
+    "of_provenance",
+    "read_study",
     "study_of",
 ]
 
 MOST_RTTS = 8  # levels of the second axis
 
+Model = TypeVar("Model", bound=BaseModel)
 
-class _Settings(BaseModel):
+
+class StudyPart(BaseModel):
+    """Any part of a study: frozen, and without unknown fields."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ClassSettings(_Settings):
+class ClassSettings(StudyPart):
     """A delay class (rho, Q)."""
 
     goal: Literal["throughput", "delay"] = Field(
@@ -61,7 +68,7 @@ class ClassSettings(_Settings):
         return round(self.queueing_delay_ms * 1000 * self.aim)
 
 
-class LevelSettings(_Settings):
+class LevelSettings(StudyPart):
     """The throughput axis (eq. 2)."""
 
     count: int = Field(40, ge=1, le=64, description="N: levels")
@@ -73,7 +80,7 @@ class LevelSettings(_Settings):
         return self.step_kbps * 125
 
 
-class EpochSettings(_Settings):
+class EpochSettings(StudyPart):
     """Epochs, how they are measured, and how many a state trains on."""
 
     epoch_s: int = Field(30, ge=1, description="P")
@@ -97,7 +104,7 @@ class EpochSettings(_Settings):
         return self
 
 
-class RttSettings(_Settings):
+class RttSettings(StudyPart):
     """The second axis, of minimum RTTs: octaves from the shortest on, each in equal parts (kmod.ensemble.Axis)."""
 
     shortest_ms: int = Field(20, ge=1, le=10_000, description="an octave begins here; below is the first level")
@@ -110,7 +117,7 @@ class RttSettings(_Settings):
         return tuple(self.shortest_ms * 2 ** ((level + 0.5) / self.per_octave) for level in range(self.count))
 
 
-class LinkSettings(_Settings):
+class LinkSettings(StudyPart):
     """The emulated path, beside the recorded link."""
 
     rtt_ms: float = Field(100.0, gt=0, description="propagation delay, both ways together; not used with `rtts`")
@@ -118,7 +125,7 @@ class LinkSettings(_Settings):
     loss: float = Field(0.0, ge=0, lt=1, description="share of packets lost at random")
 
 
-class ObjectiveSettings(_Settings):
+class ObjectiveSettings(StudyPart):
     """How the target is asked of a state's epochs (objective.py)."""
 
     rival: Literal["bbr", "bbr3", "cubic", "reno"] = Field("bbr", description="whose goodput the goal delay asks for")
@@ -136,13 +143,13 @@ class ObjectiveSettings(_Settings):
         return self
 
 
-class SingleSettings(_Settings):
+class SingleSettings(StudyPart):
     """The search of the best single set of each target, which runs on the epochs of all levels."""
 
     steps: int | None = Field(None, ge=0, description="annealing evaluations; none: as many as a level's")
 
 
-class FinalsSettings(_Settings):
+class FinalsSettings(StudyPart):
     """The second search of a level, on more of its epochs, among what the first ones found (finals.py)."""
 
     neighbours: int = Field(2, ge=0, description="levels on each side whose points take part")
@@ -169,7 +176,7 @@ class DdsChoice(DdsSettings):
     kind: Literal["dds"] = "dds"
 
 
-class GridChoice(_Settings):
+class GridChoice(StudyPart):
     """Brute force."""
 
     kind: Literal["grid"] = "grid"
@@ -179,7 +186,7 @@ class GridChoice(_Settings):
 SearchChoice = Annotated[DdsChoice | GridChoice, Field(discriminator="kind")]
 
 
-class StudySettings(_Settings):
+class StudySettings(StudyPart):
     """One search over all states of one algorithm."""
 
     schema_: Literal["ccatune-study/1"] = Field(alias="schema")
@@ -262,14 +269,14 @@ def make_search(
     )
 
 
-def study_of(ensemble: Ensemble) -> StudySettings:
-    """The study that an ensemble says it came from.
+def of_provenance(ensemble: Ensemble, model: type[Model]) -> Model:
+    """The study, as this model has it, that an ensemble says it came from.
 
     Raises:
         TrainingError: its provenance holds none, or one of another version.
     """
     try:
-        return StudySettings.model_validate(ensemble.provenance.get("study"))
+        return model.model_validate(ensemble.provenance.get("study"))
     except ValidationError as error:
         raise TrainingError(
             f"ensemble {ensemble.digest}: expected the study in its provenance, got {error.errors()[0]['msg']}; "
@@ -277,8 +284,17 @@ def study_of(ensemble: Ensemble) -> StudySettings:
         ) from error
 
 
-def load_study(path: Path) -> StudySettings:
-    """Read a study's YAML file.
+def study_of(ensemble: Ensemble) -> StudySettings:
+    """The study that an ensemble says it came from.
+
+    Raises:
+        TrainingError: its provenance holds none, or one of another version.
+    """
+    return of_provenance(ensemble, StudySettings)
+
+
+def read_study(path: Path, model: type[Model]) -> Model:
+    """Read the YAML file of a study that this model describes.
 
     Raises:
         TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
@@ -290,8 +306,17 @@ def load_study(path: Path) -> StudySettings:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise TrainingError(f"{path}: expected YAML, got {error}") from error
     try:
-        return StudySettings.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the study"
         raise TrainingError(f"{path}: {where}: {first['msg']}; got {first['input']!r}") from error
+
+
+def load_study(path: Path) -> StudySettings:
+    """Read a study's YAML file.
+
+    Raises:
+        TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
+    """
+    return read_study(path, StudySettings)

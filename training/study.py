@@ -8,15 +8,13 @@
     finals              each level once more, among what was found (finals.py)
     ensemble            rows and where they came from (build.py)
 
-Parts depend on nothing but the study's key (finals: and all other parts), so their
-order, the number of threads and interruptions change nothing. Finished ones are kept in the journal at once.
+Parts depend on nothing but the study's key (finals: and all other parts): parts.py runs and keeps them.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Protocol
@@ -30,8 +28,9 @@ from training.finals import make_final
 from training.flows import EpochRunner, core_version, objectives, reference_turns
 from training.journal import Journal
 from training.optimise import optimise
+from training.parts import Job, Parts, Progress, Silent
 from training.plan import LevelPlan, by_level, gather, plan_levels
-from training.search import Found, Search
+from training.search import Search
 from training.settings import StudySettings, make_search
 from training.states import StateEpoch, epochs_of
 
@@ -39,32 +38,6 @@ __all__ = ["Progress", "Silent", "Study", "epochs_for", "require_recordings", "s
 
 SINGLE = "single"
 SINGLE_STATE = 1000  # the seed's place for what is no level
-
-
-class Progress(Protocol):
-    """Is told how far a study is; called from several threads."""
-
-    def phase(self, text: str, *, total: float) -> None:
-        """What is done now, and its amount of work."""
-
-    def advance(self, amount: float) -> None:
-        """So much of it is done."""
-
-    def finished(self, name: str, found: Sequence[Found]) -> None:
-        """A part, with its best points by class."""
-
-
-class Silent:
-    """Tells nobody."""
-
-    def phase(self, text: str, *, total: float) -> None:
-        """Nothing."""
-
-    def advance(self, amount: float) -> None:
-        """Nothing."""
-
-    def finished(self, name: str, found: Sequence[Found]) -> None:
-        """Nothing."""
 
 
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
@@ -95,17 +68,6 @@ def epochs_for(
 class _MakeSearch(Protocol):
     def __call__(self, *, delay_class: int) -> Search:
         """A new search for one class."""
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A part that is to be done. amount: its work at most, in bytes. margin_se: None for the study's."""
-
-    name: str
-    epochs: Sequence[StateEpoch]
-    make: _MakeSearch
-    amount: float
-    margin_se: float | None = None
 
 
 @dataclass
@@ -148,33 +110,32 @@ class Study:
         Raises:
             TrainingError: nothing to train on, or a search that came to nothing.
         """
-        done = journal.parts() if journal else {}
-        parts = {name: Part.from_json(data) for name, data in done.items()}
-        work = {job.name: job for job in self._first_jobs() if job.name not in parts}
-        self.progress.phase("searching", total=sum(job.amount for job in work.values()))
-        single = work.pop(SINGLE, None)
-        self._run(list(work.values()), parts, journal)
-        if single is not None:
-            self._keep(SINGLE, self._search(single, threads=self.threads), parts, journal)
-        finals = [job for job in self._final_jobs(parts) if job.name not in parts]
+        parts = Parts(journal, threads=self.threads, progress=self.progress)
+        work = parts.missing(self._first_jobs())
+        parts.begin("searching", work)
+        parts.run([job for job in work if job.name != SINGLE])
+        for job in work:
+            if job.name == SINGLE:
+                parts.run_alone(job)
+        finals = parts.missing(self._final_jobs(parts.done))
         if finals:
-            self.progress.phase("finals", total=sum(job.amount for job in finals))
-            self._run(finals, parts, journal)
+            parts.begin("finals", finals)
+            parts.run(finals)
         unseen = self._measure("scoring unseen epochs", self.unseen) if self.unseen else []
-        return build_ensemble(self, parts, unseen)
+        return build_ensemble(self, parts.done, unseen)
 
-    def _first_jobs(self) -> list[_Job]:
+    def _first_jobs(self) -> list[Job]:
         """The levels that train, and the single sets on all of their epochs."""
         jobs = [
             self._job(part_name("level", plan), plan.epochs, partial(make_search, self.settings, state=plan.place))
             for plan in self.plans
             if plan.epochs
         ]
-        every = {epoch.key: epoch for job in jobs for epoch in job.epochs}
+        every = {epoch.key: epoch for plan in self.plans for epoch in plan.epochs}
         make = partial(make_search, self.settings, state=SINGLE_STATE, steps=self.settings.single.steps)
         return [*jobs, self._job(SINGLE, list(every.values()), make)]
 
-    def _final_jobs(self, parts: Mapping[str, Part]) -> list[_Job]:
+    def _final_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
         """The finals of the levels that trained; none where the study asks for none."""
         finals = self.settings.finals
         if finals is None:
@@ -204,49 +165,30 @@ class Study:
 
     def _job(
         self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch, *, margin_se: float | None = None
-    ) -> _Job:
-        """A job with its work at most: capacity x points, in bytes."""
+    ) -> Job:
+        """A search over epochs; margin_se: None for the study's."""
         points = sum(make(delay_class=c).budget for c in range(len(self.settings.classes)))
-        return _Job(name, epochs, make, float(points * sum(epoch.capacity_bytes for epoch in epochs)), margin_se)
+        capacity = sum(epoch.capacity_bytes for epoch in epochs)
 
-    def _search(self, job: _Job, *, threads: int) -> Part:
-        s = self.settings
-        runner = EpochRunner(s, threads=threads)
-        evaluator = Evaluator(runner, job.epochs, rounds=s.rounds)
-        asked = objectives(s, runner, margin_se=job.margin_se)
-        searches = [(job.make(delay_class=c), objective) for c, objective in enumerate(asked)]
-        capacity = sum(epoch.capacity_bytes for epoch in job.epochs)
-        found = optimise(evaluator, searches, told=lambda n: self.progress.advance(float(n * capacity)))
-        return Part(tuple(found), evaluator.runs)
+        def search(threads: int) -> Part:
+            s = self.settings
+            runner = EpochRunner(s, threads=threads)
+            evaluator = Evaluator(runner, epochs, rounds=s.rounds)
+            asked = objectives(s, runner, margin_se=margin_se)
+            searches = [(make(delay_class=c), objective) for c, objective in enumerate(asked)]
+            found = optimise(evaluator, searches, told=lambda n: self.progress.advance(float(n * capacity)))
+            return Part(tuple(found), evaluator.runs)
 
-    def _run(self, jobs: Sequence[_Job], parts: dict[str, Part], journal: Journal | None) -> None:
-        """Jobs beside each other, the longest first, each on one thread."""
-        with ThreadPoolExecutor(self.threads) as pool:
-            longest_first = sorted(jobs, key=lambda job: -job.amount)
-            self._collect(
-                {pool.submit(self._search, job, threads=1): job.name for job in longest_first}, parts, journal
-            )
-
-    def _collect(self, jobs: dict[Future[Part], str], parts: dict[str, Part], journal: Journal | None) -> None:
-        waiting = set(jobs)
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for job in ready:
-                    self._keep(jobs[job], job.result(), parts, journal)
-        except BaseException:
-            for job in waiting:
-                job.cancel()
-            raise
-
-    def _keep(self, name: str, part: Part, parts: dict[str, Part], journal: Journal | None) -> None:
-        if journal:
-            journal.put(name, part.to_json())
-        parts[name] = part
-        self.progress.finished(name, part.found)
+        return Job(name, float(points * capacity), search)
 
 
-def require_recordings(recordings: Sequence[Recording], study: StudySettings) -> list[Recording]:
+class _OfDatasets(Protocol):
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Which train; empty: all."""
+
+
+def require_recordings(recordings: Sequence[Recording], study: _OfDatasets) -> list[Recording]:
     """The recordings of the study's datasets.
 
     Raises:

@@ -9,10 +9,16 @@
     flows     processor time a packet with 10, 100 and 1,000 GR flows in one simulation, each with the same load:
               a share of 2 Mbit/s of the link and 100 packets of its buffer, starts spread over a second
     core      ns an ACK of each algorithm's core alone
+    rtcp      ns an ACK of the cores that R-TCP stands on, with it and without, while it is idle (no trigger yet),
+              estimating, and holding a flow within a limit that it has found; and the bytes that it needs for a
+              connection beside their state. What the two are told is the same, and what flows under R-TCP were told in
+              the simulator, behind the policers of R-TCP's Table 1 (idle: without): 36 flows a phase. They take turns,
+              flow by flow, and what is added is the median of the differences
 
 Speed and scaling are told by processor time too: on a busy machine that says what an idle one would measure.
 Only wall time counts for the targets: 4 million packets per second (2 million for cubic and bbr), two threads at
-least 1.8 times one. Medians of `repeats` runs.
+least 1.8 times one; R-TCP adds at most 30 ns while it is idle, 150 ns while it estimates, and 250 bytes. Medians of
+`repeats` runs.
 
 Linear in the number of flows means that a packet costs the same however many there are. It cannot quite: ten flows'
 state lies in the first-level cache, that of a hundred in the second, that of a thousand in the third or in memory, and
@@ -29,7 +35,7 @@ import platform
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -61,6 +67,11 @@ BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
 JOBS = 32
 ACKS = 2_000_000
+RTCP_BASES = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3"}
+# Nanoseconds that R-TCP may add, by what it does; None: they are told.
+RTCP_PHASES = {"idle": 30.0, "estimating": 150.0, "limited": None}
+RTCP_MOST_BYTES = 250.0
+RTCP_PASSES = 51
 # The original authors' simulator, measured on a machine like the ones that this runs on.
 AUTHORS_PKTS_PER_S = 0.1e6
 
@@ -155,6 +166,21 @@ def measure_core() -> Figures:
     }
 
 
+def measure_rtcp() -> Figures:
+    """Nanoseconds an ACK without and with R-TCP, and their difference; its bytes a connection."""
+    figures: Figures = {}
+    for base in RTCP_BASES:
+        figures[f"rtcp_{base}_extra_bytes"] = float(_engine.rtcp_extra_bytes(base))
+        for phase in RTCP_PHASES:
+            cost = _engine.rtcp_cost(base, phase, RTCP_PASSES)
+            figures |= {
+                f"{base}_{phase}_ns_per_ack": cost.plain_ns,
+                f"rtcp_{base}_{phase}_ns_per_ack": cost.rtcp_ns,
+                f"rtcp_{base}_{phase}_added_ns": cost.added_ns,
+            }
+    return figures
+
+
 def describe_machine() -> dict[str, str]:
     """Version, processor, what may be used of it, Python and system."""
     try:
@@ -176,23 +202,80 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-def measure(*, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
-    """All runs of all figures, the figures in turn, so that a busy moment does not hit one alone."""
-    parts: list[Callable[[], Figures]] = [
-        lambda: measure_speed(duration_s),
-        lambda: measure_base(duration_s),
-        lambda: measure_flows(duration_s),
-        measure_core,
-    ]
-    if default_threads() > 1:
-        parts.append(lambda: measure_scaling(duration_s))
+# By name: what measures it, in runs of that simulated length.
+PARTS: dict[str, Callable[[float], Figures]] = {
+    "speed": measure_speed,
+    "base": measure_base,
+    "flows": measure_flows,
+    "core": lambda _: measure_core(),
+    "rtcp": lambda _: measure_rtcp(),
+    "scaling": measure_scaling,
+}
+
+
+def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
+    """All runs of all figures of these parts, in turn, so that a busy moment does not hit one alone."""
+    asked = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
     runs: defaultdict[str, list[float]] = defaultdict(list)
     console = Console(stderr=True)
     for _ in track(range(repeats), "measuring", console=console, transient=True, disable=quiet):
-        for part in parts:
-            for name, value in part().items():
+        for part in asked:
+            for name, value in part(duration_s).items():
                 runs[name].append(value)
     return dict(runs)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure as it is printed: times `scale`, with the least or the most that it is asked for."""
+
+    label: str
+    part: str
+    scale: float = 1.0
+    least: float | None = None
+    most: float | None = None
+
+    def falls_short(self, value: float) -> bool:
+        """Whether it is not what was asked for."""
+        return (self.least is not None and value < self.least) or (self.most is not None and value > self.most)
+
+    @property
+    def target(self) -> str:
+        """In words; "" without one."""
+        if self.least is not None:
+            return f">= {self.least * self.scale:g}"
+        return "" if self.most is None else f"<= {self.most * self.scale:g}"
+
+
+def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
+    """The figures of these parts by name, in the order in which they are printed."""
+    million = partial(Figure, scale=1e-6)
+    figures = {
+        "pkts_per_s": million("million packets/s, one thread: GR", "speed", least=TARGET_PKTS_PER_S),
+        "pkts_per_cpu_s": million("  by processor time", "speed"),
+        "cubic_pkts_per_s": million("  CUBIC", "base", least=TARGET_BASE_PKTS_PER_S),
+        "cubic_pkts_per_cpu_s": million("  by processor time", "base"),
+        "bbr_pkts_per_s": million("  BBRv1", "base", least=TARGET_BASE_PKTS_PER_S),
+        "bbr_pkts_per_cpu_s": million("  by processor time", "base"),
+        "two_threads_by_one": Figure("two threads by one", "scaling", least=TARGET_SCALING),
+        "two_threads_by_one_cpu": Figure("  by processor time", "scaling"),
+        **{f"flows_{count}_ns_per_pkt": Figure(f"ns a packet, {count} flows", "flows") for count in FLOW_COUNTS},
+        "flows_1000_by_10": Figure("  1,000 flows by 10", "flows", most=MOST_FLOWS_RATIO),
+        "gr_ns_per_ack": Figure("GR's core, ns an ACK", "core"),
+        "reno_ns_per_ack": Figure("  Reno's", "core"),
+        "cubic_ns_per_ack": Figure("  CUBIC's", "core"),
+        "bbr_ns_per_ack": Figure("  BBRv1's", "core"),
+        "bbr3_ns_per_ack": Figure("  BBRv3's", "core"),
+    }
+    for base, label in RTCP_BASES.items():
+        for phase, most in RTCP_PHASES.items():
+            figures |= {
+                f"{base}_{phase}_ns_per_ack": Figure(f"{label}, R-TCP {phase}: ns an ACK without it", "rtcp"),
+                f"rtcp_{base}_{phase}_ns_per_ack": Figure("  with it", "rtcp"),
+                f"rtcp_{base}_{phase}_added_ns": Figure("  added", "rtcp", most=most),
+            }
+        figures[f"rtcp_{base}_extra_bytes"] = Figure("  bytes a connection", "rtcp", most=RTCP_MOST_BYTES)
+    return {name: figure for name, figure in figures.items() if figure.part in parts}
 
 
 @click.command()
@@ -201,31 +284,34 @@ def measure(*, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[f
     "--duration", "duration_s", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
     help="Simulated seconds of a run.",
 )  # fmt: skip
+@click.option("--only", "only", type=click.Choice(list(PARTS)), multiple=True, help="This part (repeatable).")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def bench(*, repeats: int, duration_s: float, enforce: bool, as_json: bool) -> None:
+def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bool, as_json: bool) -> None:
     """Measure the simulator: packets per second, gain of a second thread, cost of an ACK in the core.
 
     \b
     Example:
       ccatune bench
       ccatune bench --enforce --json
+      ccatune bench --only rtcp
     """
-    runs = measure(repeats=repeats, duration_s=duration_s, quiet=as_json)
+    parts = only or tuple(PARTS)
+    runs = measure(parts, repeats=repeats, duration_s=duration_s, quiet=as_json)
     medians = {name: statistics.median(values) for name, values in runs.items()}
-    targets = {
-        "pkts_per_s": TARGET_PKTS_PER_S,
-        **{f"{cca}_pkts_per_s": TARGET_BASE_PKTS_PER_S for cca in BASE_CCAS},
-        "two_threads_by_one": TARGET_SCALING,
-    }
-    limits = {"flows_1000_by_10": MOST_FLOWS_RATIO}
-    missed = [name for name, least in targets.items() if medians.get(name, 0.0) < least]
-    missed += [name for name, most in limits.items() if medians[name] > most]
+    figures = figures_of(parts)
+    # Without a second processor there is no figure, which is short of any target.
+    missed = [name for name, one in figures.items() if one.falls_short(medians.get(name, 0.0))]
     if as_json:
-        result: dict[str, Any] = {"machine": describe_machine(), "runs": runs, "targets": targets, "limits": limits}
+        result: dict[str, Any] = {
+            "machine": describe_machine(),
+            "runs": runs,
+            "targets": {name: one.least for name, one in figures.items() if one.least is not None},
+            "limits": {name: one.most for name, one in figures.items() if one.most is not None},
+        }
         click.echo(json.dumps({**result, "missed": missed, **medians}))
     else:
-        print_figures(medians, runs, missed)
+        print_figures(figures, medians, runs, missed)
     if enforce and missed:
         click.get_current_context().exit(1)
 
@@ -235,41 +321,28 @@ def is_busy(machine: dict[str, str]) -> bool:
     return float(machine["load_average"]) > int(machine["usable_cpus"]) + 0.5
 
 
-def print_figures(medians: dict[str, float], runs: dict[str, list[float]], missed: list[str]) -> None:
+def print_figures(
+    figures: dict[str, Figure], medians: Figures, runs: dict[str, list[float]], missed: list[str]
+) -> None:
     """Print the machine, then each figure with its range and target."""
     machine = describe_machine()
     for key, value in machine.items():
         click.echo(f"{key.replace('_', ' ')}: {value}")
-    rows = (
-        ("pkts_per_s", "million packets/s, one thread: GR", 1e-6, f">= {TARGET_PKTS_PER_S / 1e6:g}"),
-        ("pkts_per_cpu_s", "  by processor time", 1e-6, ""),
-        ("cubic_pkts_per_s", "  CUBIC", 1e-6, f">= {TARGET_BASE_PKTS_PER_S / 1e6:g}"),
-        ("cubic_pkts_per_cpu_s", "  by processor time", 1e-6, ""),
-        ("bbr_pkts_per_s", "  BBRv1", 1e-6, f">= {TARGET_BASE_PKTS_PER_S / 1e6:g}"),
-        ("bbr_pkts_per_cpu_s", "  by processor time", 1e-6, ""),
-        ("two_threads_by_one", "two threads by one", 1.0, f">= {TARGET_SCALING:g}"),
-        ("two_threads_by_one_cpu", "  by processor time", 1.0, ""),
-        *((f"flows_{count}_ns_per_pkt", f"ns a packet, {count} flows", 1.0, "") for count in FLOW_COUNTS),
-        ("flows_1000_by_10", "  1,000 flows by 10", 1.0, f"<= {MOST_FLOWS_RATIO:g}"),
-        ("gr_ns_per_ack", "GR's core, ns an ACK", 1.0, ""),
-        ("reno_ns_per_ack", "  Reno's", 1.0, ""),
-        ("cubic_ns_per_ack", "  CUBIC's", 1.0, ""),
-        ("bbr_ns_per_ack", "  BBRv1's", 1.0, ""),
-        ("bbr3_ns_per_ack", "  BBRv3's", 1.0, ""),
-    )
     table = Table()
     for heading in ("figure", "median", "least", "most", "target", ""):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
-    for name, label, scale, target in rows:
-        verdict = ("short" if name in missed else "holds") if target else ""
+    for name, figure in figures.items():
+        verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:
-            table.add_row(label, "-", "-", "-", target, "needs two processors")
+            table.add_row(figure.label, "-", "-", "-", figure.target, "needs two processors")
             continue
-        values = [f"{value * scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
-        table.add_row(label, *values, target, verdict)
+        values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
+        table.add_row(figure.label, *values, figure.target, verdict)
     Console().print(table)
     if is_busy(machine):
         click.echo("the machine is busy with other work: wall times are too long")
+    if "pkts_per_s" not in medians:
+        return
     times = medians["pkts_per_s"] / AUTHORS_PKTS_PER_S
     click.echo(
         f"{medians['pkts_per_s'] / 1e6:.2f} million packets/s, {times:.0f} times the original authors' simulator"

@@ -17,8 +17,9 @@ from rich.table import Table
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, read_document
 from emulation.qos import FlowQoS, QoS
-from emulation.scenario import Scenario, Transfer
+from emulation.scenario import FlowSpec, Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
+from emulation.video import VideoFlowQoS, VideoQoS
 
 __all__ = ["print_figures", "series_every_s", "simulate"]
 
@@ -169,7 +170,9 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
     if len(qos.elements) > 1 or qos.acks is not None or scenario.link.codel is not None:
         print_elements(qos)
     for number, flow in enumerate(qos.flows, start=1):
-        if flow.transfers:
+        if isinstance(flow, VideoFlowQoS):
+            click.echo(describe_video(number, scenario.flows[number - 1], flow.video))
+        elif flow.transfers:
             click.echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
     delay = qos.queueing_delay.summary_ms()
     lost = f"{qos.dropped} dropped by the queue, {qos.lost_at_random} lost at random"
@@ -215,3 +218,17 @@ def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -
     if len(took_s) == 1:
         return f"{text}, in {took_s[0]:.3f} s"
     return f"{text}, in {took_s[0]:.3f} to {took_s[-1]:.3f}, median {statistics.median(took_s):.3f} s"
+
+
+def describe_video(number: int, spec: FlowSpec, video: VideoQoS) -> str:
+    """What a flow's viewer got, in two lines: how much of the video, and its QoE with what that is made of."""
+    played, of = video.played, 0 if spec.video is None else spec.video.chunks
+    abr = "" if spec.video is None else f" by {spec.video.abr}"
+    text = f"flow {number}:".ljust(16) + f"{len(played)} of {of} chunks{abr}"
+    if video.startup_s is None:
+        return text
+    rebuffered = f"rebuffering {video.rebuffer_s:.3f} s in {video.interruptions}"
+    return (
+        f"{text}, start-up {video.startup_s:.3f} s\n{'':16}QoE {video.qoe:.3f}: "
+        f"{video.mean_kbps:.0f} kbit/s, {video.switches} switches, {rebuffered}"
+    )

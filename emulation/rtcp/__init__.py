@@ -4,7 +4,14 @@
 from emulation.rtcp.campaign import KINDS, Kind, Part, Results, parts_of, run_part, summary_of
 from emulation.rtcp.settings import RtcpSettings, load_settings
 from emulation.rtcp.statements import STATEMENTS, judge
-from emulation.rtcp.tables import concurrent_table, files_table, map_table, second_table
+from emulation.rtcp.tables import (
+    concurrent_table,
+    files_table,
+    map_table,
+    probing_table,
+    second_table,
+    video_table,
+)
 
 __all__ = [
     "KINDS",
@@ -19,7 +26,9 @@ __all__ = [
     "load_settings",
     "map_table",
     "parts_of",
+    "probing_table",
     "run_part",
     "second_table",
     "summary_of",
+    "video_table",
 ]

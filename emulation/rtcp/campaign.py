@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns of
-objects, clients with several connections, a limit that is lifted (clients.py has the latter ones).
+objects, clients with several connections, a limit that is lifted (both in clients.py), files by how the cap is probed,
+files that meet (sharing.py), videos (video.py); and of the unmodified algorithms whose packets another detector judges
+(policing_detector.py), as "baseline", over the scenarios of detection and of patterns.
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
     unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
@@ -14,9 +16,12 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     ever_limited, limited 1: classified at any time, and at the end
     bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
     speed_mbps, regained_s    of a limit that is lifted
+    SHARING_COLUMNS   of files that meet, and of these alone
+    policed, policer_mbps     of a baseline alone: 1: the detector took it for policed, and the rate in wire bytes
+    VIDEO_COLUMNS     of videos, and of these alone
 
-Of several connections one after the other it is the second's row, of several at a time one of all together: segments of
-all of them, and the last that any of them knew of their limiter.
+Of several connections one after the other it is the second's row, of several at a time, and of videos, one of all
+together: segments of all of them, and the last that any of them knew of their limiter.
 
 A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
 the recorded traces that are evenly spread over their time; a trace that ends begins anew.
@@ -25,32 +30,39 @@ the recorded traces that are evenly spread over their time; a trace that ends be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation.path import GilbertElliott, Jitter, Policer
 from emulation.qos import LimitEstimate, QoS
-from emulation.rtcp import clients
+from emulation.rtcp import clients, policing_detector, sharing, video
 from emulation.rtcp.settings import Limited, RtcpSettings
 from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate_many
+from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Recording
 
 __all__ = [
-    "COLUMNS", "KINDS", "PAIRS", "Kind", "Part", "Results", "parts_of", "run_part", "scenarios_of",
-    "summary_of",
+    "COLUMNS", "KINDS", "PAIRS", "Kind", "Part", "Results", "columns_of", "parts_of", "probing_part", "run_part",
+    "scenarios_of", "summary_of",
 ]  # fmt: skip
 
-Kind = Literal["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]
+Kind = Literal[
+    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing", "fairness", "baseline",
+    "video",
+]  # fmt: skip
 Values = NDArray[np.float64]
 
-KINDS: tuple[Kind, ...] = ("files", "detection", "map", "patterns", "second", "concurrent", "lifted")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
-DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Table 8 has these two
+DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Tables 6 to 9 have these two
+MEETINGS: tuple[tuple[Cca, Cca], ...] = (("bbr", "rtcp_bbr"), ("rtcp_bbr", "bbr"), ("bbr", "bbr"))  # which joins which
+BASELINE_COLUMNS = ("policed", "policer_mbps")
+BASELINE_EVERY_S = 0.005  # in it R of the limited operators is one packet or less
 EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
 WIRE = 1500 / MSS_BYTES
 COLUMNS = (
@@ -91,6 +103,17 @@ class Results:
         return any(part.kind == kind for part in self.parts)
 
 
+def columns_of(kind: Kind) -> tuple[str, ...]:
+    """What a part of that kind holds."""
+    of_kind = {"fairness": sharing.SHARING_COLUMNS, "baseline": BASELINE_COLUMNS, "video": video.VIDEO_COLUMNS}
+    return (*COLUMNS, *of_kind.get(kind, ()))
+
+
+def probing_part(place: str, cca: Cca, at: tuple[int, int]) -> Part:
+    """A file whose cap is probed at eta in rounds and gamma in permille."""
+    return Part("probing", place, cca, f"{at[0]}-{at[1]}")
+
+
 def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part]:
     """What is to be run, in this order."""
     files = [
@@ -106,8 +129,23 @@ def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part
         for bucket in settings.map.buckets_bytes for rate in settings.map.rates_mbps
     ]  # fmt: skip
     patterns = [Part("patterns", name, cca, "objects") for name in settings.patterns for cca in PAIRS.values()]
-    parts = [*files, *detection, *grid, *patterns, *_client_parts(settings)]
+    probing = [
+        probing_part(place, cca, at)
+        for cca in DETECTORS for place in settings.probing.limited for at in settings.probing.cells
+    ]  # fmt: skip
+    fairness = [Part("fairness", settings.fairness.limited, first, second) for first, second in MEETINGS]
+    parts = [
+        *files, *detection, *grid, *patterns, *_client_parts(settings), *probing, *fairness, *_baselines(settings),
+    ]  # fmt: skip
     return [part for part in parts if part.kind in kinds]
+
+
+def _baselines(settings: RtcpSettings) -> list[Part]:
+    """Of what R-TCP stands on: the detector watches, and acts on nothing."""
+    plain: tuple[Cca, ...] = tuple(cca for cca, capped in PAIRS.items() if capped in DETECTORS)
+    places = [(place, "limited") for place in settings.limited] + [(p, "unlimited") for p in settings.unlimited]
+    downloads = [Part("baseline", place, cca, value) for place, value in places for cca in plain]
+    return [*downloads, *(Part("baseline", name, "bbr", "objects") for name in settings.patterns)]
 
 
 def _client_parts(settings: RtcpSettings) -> list[Part]:
@@ -119,32 +157,42 @@ def _client_parts(settings: RtcpSettings) -> list[Part]:
     ]  # fmt: skip
     concurrent = [Part("concurrent", name, cca, "objects") for name in settings.concurrent for cca in pairs]
     lifted = [Part("lifted", "limit", cca, f"{100 * loss:g}") for cca in pairs for loss in settings.lifted.losses]
-    return [*second, *concurrent, *lifted]
+    videos = [Part("video", place, cca, abr) for place in settings.limited for cca in pairs
+              for abr in settings.video.abrs]  # fmt: skip
+    return [*second, *concurrent, *lifted, *videos]
 
 
 def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = ()) -> list[Scenario]:
     """A part's runs. recordings: of its place, where that has no limit."""
     if part.kind == "files":
         return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
-    if part.kind == "patterns":
+    if part.value == "objects" and part.kind in {"patterns", "baseline"}:
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
-    if part.kind in {"second", "concurrent", "lifted"}:
+    if part.kind == "probing":
+        return [_probing(settings, part, seed=seed) for seed in range(settings.probing.runs)]
+    if part.kind in {"second", "concurrent", "lifted", "fairness", "video"}:
         return [_of_client(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
+    runs = settings.baseline.runs if part.kind == "baseline" else settings.runs
     if part.value == "limited":
-        return [_limited_download(settings, part, seed=seed) for seed in range(settings.runs)]
-    return [_unlimited_download(settings, part, recordings, seed=seed) for seed in range(settings.runs)]
+        return [_limited_download(settings, part, seed=seed) for seed in range(runs)]
+    return [_unlimited_download(settings, part, recordings, share=seed / runs, seed=seed) for seed in range(runs)]
 
 
 def run_part(
     settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = (), *, threads: int | None = None
 ) -> dict[str, list[float | None]]:
-    """COLUMNS of a part, a value a run, as JSON data."""
+    """columns_of() a part, a value a run, as JSON data."""
     scenarios = scenarios_of(settings, part, recordings)
-    results = zip(scenarios, simulate_many(scenarios, threads=threads), strict=True)
-    rows = [_row(settings, part, scenario, qos) for scenario, qos in results]
-    return {name: [row[name] for row in rows] for name in COLUMNS}
+    every_s = {"fairness": sharing.EVERY_S, "baseline": BASELINE_EVERY_S}.get(part.kind)
+    if every_s is None:
+        found = simulate_many(scenarios, threads=threads)
+        rows = [_row(settings, part, scenario, qos) for scenario, qos in zip(scenarios, found, strict=True)]
+    else:  # a series is large: it is judged, and forgotten
+        with ThreadPoolExecutor(threads or default_threads()) as pool:
+            rows = list(pool.map(lambda s: _row(settings, part, s, simulate(s, series_every_s=every_s)), scenarios))
+    return {name: [row[name] for row in rows] for name in columns_of(part.kind)}
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------
@@ -166,9 +214,21 @@ def _at(settings: RtcpSettings, place: Limited, *, access: int = 0) -> LinkSpec:
 
 
 def _file(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
-    place, size = settings.limited[part.place], int(part.value)
-    flow = FlowSpec(cca=part.cca, size_bytes=size)
-    most_s = 4 * size * 8e-6 / place.rate_mbps + 30
+    flow = FlowSpec(cca=part.cca, size_bytes=int(part.value))
+    return _alone(settings, part, flow, size_bytes=int(part.value), seed=seed)
+
+
+def _probing(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
+    every_rounds, gain_permille = map(int, part.value.split("-"))
+    params = {"probe_every_rounds": every_rounds, "probe_gain_permille": gain_permille}
+    size_bytes = settings.probing.size_bytes
+    flow = FlowSpec(cca=part.cca, size_bytes=size_bytes, params=params)
+    return _alone(settings, part, flow, size_bytes=size_bytes, seed=seed)
+
+
+def _alone(settings: RtcpSettings, part: Part, flow: FlowSpec, *, size_bytes: int, seed: int) -> Scenario:
+    place = settings.limited[part.place]
+    most_s = 4 * size_bytes * 8e-6 / place.rate_mbps + 30
     return Scenario(name=part.name, link=_at(settings, place), flows=(flow,), duration_s=most_s, seed=seed)
 
 
@@ -185,9 +245,13 @@ def _pattern(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
 def _of_client(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
     if part.kind == "lifted":
         scenario = clients.lifted(settings, part.cca, part.value, seed=seed)
-    elif part.kind == "second":
+    elif part.kind == "video":
         link = _at(settings, settings.limited[part.place])
-        scenario = clients.second(settings, link, part.cca, part.value, seed=seed)
+        scenario = video.scenario_of(settings, link, part.place, part.cca, part.value, seed=seed)
+    elif part.kind in {"second", "fairness"}:
+        link = _at(settings, settings.limited[part.place])
+        of_kind = clients.second if part.kind == "second" else sharing.sharing
+        scenario = of_kind(settings, link, part.cca, part.value, seed=seed)
     else:
         link = _at(settings, settings.limited[settings.concurrent[part.place].limited])
         scenario = clients.concurrent(settings, link, part.cca, part.place, seed=seed)
@@ -206,8 +270,10 @@ def _limited_download(settings: RtcpSettings, part: Part, *, seed: int) -> Scena
     return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
 
 
-def _unlimited_download(settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, seed: int) -> Scenario:
-    recording, start_ms = _place_of(recordings, share=seed / settings.runs)
+def _unlimited_download(
+    settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, share: float, seed: int
+) -> Scenario:
+    recording, start_ms = _place_of(recordings, share=share)
     buffers = settings.buffers_pkts
     lossy = seed // len(buffers) % 2 == 1
     behind = (Jitter(max_ms=settings.jitter_ms), *((GilbertElliott(**settings.burst.model_dump()),) if lossy else ()))
@@ -248,7 +314,7 @@ def _goodput_mbps(scenario: Scenario, qos: QoS) -> float:
 
 
 def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> dict[str, float | None]:
-    together = part.kind == "concurrent"
+    together = part.kind in {"concurrent", "fairness", "video"}
     flows = qos.flows if together else qos.flows[-1:]
     limits = [limit for flow in flows for limit in flow.limits]
     found = _known(limits)
@@ -257,7 +323,7 @@ def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> di
     return {
         "retransmission_rate": qos.retransmission_rate if together else flows[-1].retransmission_rate,
         "goodput_mbps": qos.goodput_mbps if together else _goodput_mbps(scenario, qos),
-        "complete": float(all(not s.plan or f.complete_s is not None
+        "complete": float(all(not s.has_end or f.complete_s is not None
                               for s, f in zip(scenario.flows, qos.flows, strict=True))),
         "triggered": float(bool(limits)),
         "ever_limited": float(bool(found)),
@@ -265,14 +331,22 @@ def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> di
         "bucket_bytes": None if last is None else last.bucket_bytes * WIRE,
         "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
         **lifted,
+        **(sharing.shared(settings, scenario, qos) if part.kind == "fairness" else {}),
+        **(_baseline(qos) if part.kind == "baseline" else {}),
+        **(video.watched(qos) if part.kind == "video" else {}),
     }  # fmt: skip
+
+
+def _baseline(qos: QoS) -> dict[str, float | None]:
+    found = policing_detector.policed_pkts_per_s(policing_detector.sent_packets(qos, every_s=BASELINE_EVERY_S))
+    return {"policed": float(found is not None), "policer_mbps": None if found is None else found * 1500 * 8e-6}
 
 
 def summary_of(results: Results) -> list[dict[str, Any]]:
     """Means of each part, as JSON data."""
     rows = []
     for part in results.parts:
-        columns = {name: results.column(part, name) for name in COLUMNS}
+        columns = {name: results.column(part, name) for name in columns_of(part.kind)}
         means = {name: float(np.nanmean(v)) if np.isfinite(v).any() else None for name, v in columns.items()}
         rows.append({"kind": part.kind, "place": part.place, "cca": part.cca, "value": part.value,
                      "runs": len(columns["complete"]), **means})  # fmt: skip

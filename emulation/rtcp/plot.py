@@ -17,7 +17,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from emulation._plot import FAINT, FLOW_COLOURS, INK, check_path, save
 from emulation.figures import interval_of
 from emulation.rtcp.campaign import PAIRS, Results
-from emulation.rtcp.statements import NAMES, UNVALIDATED, rate
+from emulation.rtcp.statements.common import NAMES, UNVALIDATED
+from emulation.rtcp.statements.files import rate
 
 __all__ = ["draw", "make_figure"]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -11,16 +12,18 @@ from pydantic import Field, model_validator
 from emulation.figures import LEAST_SEEDS, Seeds
 from emulation.files import read_settings
 from emulation.path import Frozen, Policer, RateStep, SteppedPolicer
+from emulation.rtcp.video import VideoSettings
 from emulation.scenario import MSS_BYTES, Transfer
 
 __all__ = [
-    "Burst", "Connection", "Connections", "Lifted", "Limited", "Map", "Pattern", "RtcpSettings", "Second", "Unlimited",
-    "load_settings",
+    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Lifted", "Limited", "Map", "Pattern", "Probing",
+    "RtcpSettings", "Second", "Unlimited", "load_settings",
 ]  # fmt: skip
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
 Milliseconds = Annotated[float, Field(gt=0, le=10_000)]
 Bytes = Annotated[int, Field(ge=1500, lt=2**32)]
+Size = Annotated[int, Field(ge=MSS_BYTES, le=10**9)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$", max_length=32)]
 
 
@@ -114,12 +117,41 @@ class Lifted(Frozen):
         return SteppedPolicer(steps=steps, bucket_bytes=self.bucket_bytes)
 
 
+class Probing(Frozen):
+    """A file behind some of the limited operators, by how often and how high the cap is probed (eta, gamma)."""
+
+    limited: tuple[str, ...] = Field(min_length=1)
+    size_bytes: Size
+    every_rounds: tuple[Annotated[int, Field(ge=2, le=1000)], ...] = Field(min_length=2, description="eta")
+    gains_permille: tuple[Annotated[int, Field(ge=10, le=2000)], ...] = Field(min_length=2, description="gamma")
+    runs: Seeds
+
+    @property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """A table's rows: eta in rounds and gamma in permille."""
+        return tuple(product(self.every_rounds, self.gains_permille))
+
+
+class Fairness(Frozen):
+    """A file behind a limited operator, and another to the same client that joins it."""
+
+    limited: str
+    size_bytes: Size
+    joins_s: float = Field(gt=5, le=3600)
+
+
+class Baseline(Frozen):
+    """What another detector is shown."""
+
+    runs: int = Field(ge=1, le=1_000_000, description="of each cell; of patterns as many as seeds")
+
+
 class RtcpSettings(Frozen):
     """All of it; configs/reports/rtcp.yaml says what is the paper's and what ours."""
 
     seeds: Seeds = Field(description=f"of each file and pattern, at least {LEAST_SEEDS}")
     runs: int = Field(ge=1, le=1_000_000, description="of each cell of detection")
-    sizes_bytes: tuple[Annotated[int, Field(ge=MSS_BYTES, le=10**9)], ...] = Field(min_length=2)
+    sizes_bytes: tuple[Size, ...] = Field(min_length=2)
     access_mbps: tuple[Megabits, ...] = Field(min_length=1)
     buffer_pkts: int = Field(ge=1, lt=2**32)
     jitter_ms: float = Field(gt=0, le=100)
@@ -133,14 +165,23 @@ class RtcpSettings(Frozen):
     second: Second
     concurrent: dict[Name, Connections] = Field(min_length=1)
     lifted: Lifted
+    probing: Probing
+    fairness: Fairness
+    baseline: Baseline
+    video: VideoSettings
 
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:
-        if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
-            raise ValueError(f"expected sizes_bytes ascending, each once, got {list(self.sizes_bytes)}")
-        named = {f"patterns.{name}": pattern.limited for name, pattern in self.patterns.items()}
-        named |= {f"concurrent.{name}": connections.limited for name, connections in self.concurrent.items()}
-        for where, limited in {**named, "second": self.second.limited}.items():
+        ascending = {"sizes_bytes": self.sizes_bytes, "probing.every_rounds": self.probing.every_rounds,
+                     "probing.gains_permille": self.probing.gains_permille}  # fmt: skip
+        for where, values in ascending.items():
+            if list(values) != sorted(set(values)):
+                raise ValueError(f"expected {where} ascending, each once, got {list(values)}")
+        named = [(f"patterns.{name}", pattern.limited) for name, pattern in self.patterns.items()]
+        named += [(f"concurrent.{name}", connections.limited) for name, connections in self.concurrent.items()]
+        named += [("probing", limited) for limited in self.probing.limited]
+        named += [("second", self.second.limited), ("fairness", self.fairness.limited)]
+        for where, limited in named:
             if limited not in self.limited:
                 raise ValueError(f"expected {where}.limited among {', '.join(self.limited)}, got {limited}")
         return self

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client."""
+"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client, files
+by how the cap is probed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from emulation.rtcp.campaign import PAIRS, Part, Results
-from emulation.rtcp.statements import NAMES, concurrent_rate, errors, rate, second
+from emulation.rtcp.campaign import DETECTORS, PAIRS, Part, Results
+from emulation.rtcp.statements import video
+from emulation.rtcp.statements.common import NAMES, errors
+from emulation.rtcp.statements.files import rate
+from emulation.rtcp.statements.probing import cell, paper_cell
+from emulation.rtcp.statements.several import concurrent_rate, second
 
-__all__ = ["concurrent_table", "files_table", "map_table", "second_table"]
+__all__ = ["concurrent_table", "files_table", "map_table", "probing_table", "second_table", "video_table"]
 
 
 def files_table(results: Results) -> list[str]:
@@ -61,6 +66,35 @@ def concurrent_table(results: Results) -> list[str]:
                  for place in patterns]  # fmt: skip
         lines.append(_row(NAMES[pair[0]], *cells))
     return lines
+
+
+def probing_table(results: Results) -> list[str]:
+    """Lines of Markdown: mean retransmission rates in percent by eta and gamma, and the paper's in brackets."""
+    halves = [(cca, place) for cca in DETECTORS for place in results.settings.probing.limited]
+    lines = [_row("eta", "gamma", *(f"{NAMES[cca]} {place}" for cca, place in halves)),
+             _row(*["---"] * (2 + len(halves)))]  # fmt: skip
+    for at in results.settings.probing.cells:
+        cells = []
+        for cca, place in halves:
+            theirs = paper_cell(cca, place, at)
+            ours = f"{100 * cell(results, place, cca, at).mean():.2f}"
+            cells.append(ours if theirs is None else f"{ours} ({100 * theirs[0]:.2f})")
+        lines.append(_row(f"{at[0]}", f"{at[1] / 10:g} %", *cells))
+    return lines
+
+
+def video_table(results: Results) -> list[str]:
+    """Lines of Markdown, a row an ABR, operator and base algorithm, each figure plain > stateful.
+
+    Retransmission of all sessions, of the first and of the later ones in percent, QoE in Mbit/s, mean bitrate in
+    kbit/s, rebuffering of a session in s.
+    """
+    heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "rebuffering")
+    cells = [
+        (abr, place, NAMES[pair[0]], *video.row_of(results, place, abr, pair))
+        for abr in results.settings.video.abrs for place in results.settings.limited for pair in PAIRS.items()
+    ]  # fmt: skip
+    return [_row(*heads), _row(*["---"] * len(heads)), *(_row(*row) for row in cells)]
 
 
 def _error(results: Results, part: Part) -> str:

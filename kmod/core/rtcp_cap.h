@@ -234,12 +234,12 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 			 const struct rtcp_params *p)
 {
-	u64 bytes = rtcp_flow_bdp(f, c);
 	u32 gain = 1000 + cca_min_u32(p->probe_gain_permille, 1u << 16);
-	u64 pkts;
+	u64 bytes, pkts;
 
 	if (!rtcp_is_capped(f, c))
 		return RTCP_NO_CAP_PKTS;
+	bytes = rtcp_flow_bdp(f, c);
 	if (f->phase == RTCP_PROBING)
 		bytes = cca_div(bytes * gain, 1000) + RTCP_PAIR * c->mss_bytes - 1u;
 	else if (f->phase == RTCP_REFILLING)
@@ -254,10 +254,11 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client *c,
 			    const struct rtcp_params *p, u64 bytes_per_s)
 {
-	u64 rate = cca_min_u64(bytes_per_s, rtcp_share_bytes_per_s(c));
+	u64 rate;
 
 	if (!rtcp_is_capped(f, c))
 		return bytes_per_s;
+	rate = cca_min_u64(bytes_per_s, rtcp_share_bytes_per_s(c));
 	if (f->phase == RTCP_REFILLING)
 		return cca_div(rate * 1000, 1000 + cca_min_u32(p->probe_gain_permille, 1u << 16));
 	if (f->phase != RTCP_PROBING)

@@ -90,14 +90,16 @@ CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
 CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 waiting_bytes)
 {
 	u32 others = c->sharing - (f->sharing ? 1u : 0u);
-	u64 share_bytes = rtcp_carried_us(c->bytes_per_s / (others + 1), rtcp_flow_round_us(f));
-	bool weighs = f->active && waiting_bytes >= share_bytes;
+	u64 share_bytes = 0;
 
 	if (!waiting_bytes) {
 		rtcp_flow_rests(f, c);
 		return;
 	}
-	f->sharing = weighs && others < 0xffffu;
+	/* Without an R the division is spared. */
+	if (c->bytes_per_s)
+		share_bytes = rtcp_carried_us(c->bytes_per_s / (others + 1), rtcp_flow_round_us(f));
+	f->sharing = f->active && waiting_bytes >= share_bytes && others < 0xffffu;
 	c->sharing = (u16)(others + (f->sharing ? 1u : 0u));
 }
 

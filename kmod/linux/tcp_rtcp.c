@@ -158,6 +158,31 @@ void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording
 }
 EXPORT_SYMBOL_GPL(rtcp_member_tell);
 
+/* The connection ends, or takes another algorithm; f is freed. */
+void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow)
+{
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	struct ccatune_recording *recording;
+	struct rtcp_client *c;
+	struct rec_record r;
+
+	rcu_read_lock();
+	recording = ccatune_recording(&f->head);
+	c = rtcp_member_lock(&f->member, recording, false);
+	rtcp_flow_leaves(flow, c);
+	if (recording) {
+		rec_init(&r, (enum rec_kind)RTCP_REC_LEAVE, f->head.recorded_as,
+			 tcp_sk(sk)->tcp_mstamp);
+		rtcp_kflow_record(f, flow, c, recording, &r);
+	}
+	rtcp_member_unlock(&f->member);
+	rcu_read_unlock();
+	rtcp_member_part(&f->member);
+	own->flow = NULL;
+	ccatune_flow_end(&f->head);
+}
+EXPORT_SYMBOL_GPL(rtcp_kflow_end);
+
 /*
  * As ccatune_read_tx_start(). A flow that rests, because all of its data was acknowledged,
  * starts whatever the kernel takes the application for.

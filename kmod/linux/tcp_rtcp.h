@@ -41,6 +41,10 @@ struct rtcp_member {
 	struct rtcp_client own;
 };
 
+/* The core asserts that client and flow are within 250 bytes; the place in the table is more. */
+RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
+			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
+
 struct rtcp_kflow {
 	struct ccatune_flow head;
 	struct rtcp_member member;
@@ -61,6 +65,7 @@ int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm);
 void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us);
 void rtcp_member_part(struct rtcp_member *m);
 void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording);
+void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow);
 
 void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 	       const struct rtcp_ens *ens, const struct rtcp_params *params,
@@ -91,10 +96,11 @@ static inline struct rtcp_place *rtcp_member_place(const struct rtcp_member *m)
 
 /*
  * The client, locked. Under rcu_read_lock(), where recording is one: it is then told of the
- * client's state, unless it has all that became of it. NULL: the flow is not recorded.
+ * client's state, unless it has all that became of it. NULL: the flow is not recorded. anew: for
+ * a flow that begins; what another recording was told counts for none, whatever its name.
  */
 static inline struct rtcp_client *rtcp_member_lock(struct rtcp_member *m,
-						   struct ccatune_recording *recording)
+						   struct ccatune_recording *recording, bool anew)
 	__acquires(m)
 {
 	struct rtcp_place *place;
@@ -105,25 +111,8 @@ static inline struct rtcp_client *rtcp_member_lock(struct rtcp_member *m,
 	}
 	place = rtcp_member_place(m);
 	spin_lock_bh(&place->lock);
-	if (place->recording != recording)
+	if (anew || place->recording != recording)
 		rtcp_member_tell(m, recording);
-	return &m->entry->client;
-}
-
-/* For a flow that begins: what another recording was told counts for none, whatever its name. */
-static inline struct rtcp_client *rtcp_member_lock_anew(struct rtcp_member *m,
-							struct ccatune_recording *recording)
-	__acquires(m)
-{
-	struct rtcp_place *place;
-
-	if (!m->entry) {
-		__acquire(m);
-		return &m->own;
-	}
-	place = rtcp_member_place(m);
-	spin_lock_bh(&place->lock);
-	rtcp_member_tell(m, recording);
 	return &m->entry->client;
 }
 
@@ -134,6 +123,25 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		spin_unlock_bh(&rtcp_member_place(m)->lock);
 	else
 		__release(m);
+}
+
+/* With the client's lock, so that records are in the order of events. */
+static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+				     const struct rtcp_client *c,
+				     struct ccatune_recording *recording, struct rec_record *r)
+{
+	rtcp_put_states(r, c, flow, rtcp_member_number(&f->member));
+	ccatune_record(recording, r);
+}
+
+/* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
+static inline bool rtcp_kflow_moves(struct rtcp_kflow *f, struct rtcp_flow *flow,
+				    struct rtcp_client *c, u64 now_us)
+{
+	if (likely(c->kind != RTCP_SPLIT) || !f->member.entry)
+		return false;
+	rtcp_flow_moves(flow, c, &f->member.own, now_us);
+	return true;
 }
 
 /* What a connection has to get acknowledged still: equation 22's u + v, below 2^32. */

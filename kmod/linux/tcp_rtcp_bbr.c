@@ -40,7 +40,7 @@ static struct rtcp_client *rtcp_bbr_lock(struct rtcp_bbr_kflow *f,
 					 struct ccatune_recording *recording)
 	__acquires(&f->shared.member)
 {
-	return rtcp_member_lock(&f->shared.member, recording);
+	return rtcp_member_lock(&f->shared.member, recording, false);
 }
 
 static void rtcp_bbr_unlock(struct rtcp_bbr_kflow *f)
@@ -54,8 +54,7 @@ static void rtcp_bbr_unlock(struct rtcp_bbr_kflow *f)
 static void rtcp_bbr_record(struct rtcp_bbr_kflow *f, const struct rtcp_client *c,
 			    struct ccatune_recording *recording, struct rec_record *r)
 {
-	rtcp_put_states(r, c, &f->bbr.state.flow, rtcp_member_number(&f->shared.member));
-	ccatune_record(recording, r);
+	rtcp_kflow_record(&f->shared, &f->bbr.state.flow, c, recording, r);
 }
 
 static void rtcp_bbr_record_start(struct rtcp_bbr_kflow *f, const struct rtcp_client *c,
@@ -137,17 +136,6 @@ static void rtcp_bbr_look(struct sock *sk, struct rtcp_bbr_kflow *f)
 		rtcp_bbr_tell(sk, CCA_RECOVERY_LEFT);
 }
 
-/* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
-static bool rtcp_bbr_moves(struct rtcp_bbr_kflow *f, struct rtcp_client *c, u64 now_us)
-{
-	struct rtcp_member *m = &f->shared.member;
-
-	if (likely(c->kind != RTCP_SPLIT) || !m->entry)
-		return false;
-	rtcp_flow_moves(&f->bbr.state.flow, c, &m->own, now_us);
-	return true;
-}
-
 static void rtcp_bbr_take_ack(struct rtcp_bbr_kflow *f, const struct cca_ack *ack,
 			      const struct ccatune_table *table,
 			      const struct ccatune_params *params)
@@ -163,7 +151,7 @@ static void rtcp_bbr_take_ack(struct rtcp_bbr_kflow *f, const struct cca_ack *ac
 	if (ack->rtt_us)
 		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
 	rtcp_bbr_record_ack(f, c, recording, ack, waiting_bytes, table, params);
-	moves = rtcp_bbr_moves(f, c, ack->now_us);
+	moves = rtcp_kflow_moves(&f->shared, &f->bbr.state.flow, c, ack->now_us);
 	rtcp_bbr_unlock(f);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
@@ -273,7 +261,7 @@ static void rtcp_bbr_begin(struct rtcp_bbr_kflow *f, struct sock *sk)
 	rcu_read_lock();
 	recording = ccatune_recording(head);
 	params = ccatune_params(head->cca);
-	c = rtcp_member_lock_anew(&f->shared.member, recording);
+	c = rtcp_member_lock(&f->shared.member, recording, true);
 	rtcp_bbr1_flow_init(&f->bbr, c, (const struct rtcp_params *)params->value, &start,
 			    ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			    head->hash, &f->decision);
@@ -307,27 +295,9 @@ static void rtcp_bbr_open(struct sock *sk)
 static void rtcp_bbr_release(struct sock *sk)
 {
 	struct rtcp_bbr_kflow *f = rtcp_bbr_of(sk);
-	struct rtcp_sock *own = inet_csk_ca(sk);
-	struct ccatune_recording *recording;
-	struct rtcp_client *c;
-	struct rec_record r;
 
-	if (!f)
-		return;
-	rcu_read_lock();
-	recording = ccatune_recording(&f->shared.head);
-	c = rtcp_bbr_lock(f, recording);
-	rtcp_flow_leaves(&f->bbr.state.flow, c);
-	if (recording) {
-		rec_init(&r, (enum rec_kind)RTCP_REC_LEAVE, f->shared.head.recorded_as,
-			 tcp_sk(sk)->tcp_mstamp);
-		rtcp_bbr_record(f, c, recording, &r);
-	}
-	rtcp_bbr_unlock(f);
-	rcu_read_unlock();
-	rtcp_member_part(&f->shared.member);
-	own->flow = NULL;
-	ccatune_flow_end(&f->shared.head);
+	if (f)
+		rtcp_kflow_end(sk, &f->shared, &f->bbr.state.flow);
 }
 
 /* --- what it says of itself -------------------------------------------------------- */

@@ -34,7 +34,7 @@ static struct rtcp_client *rtcp_cubic_lock(struct rtcp_cubic_kflow *f,
 					   struct ccatune_recording *recording)
 	__acquires(&f->shared.member)
 {
-	return rtcp_member_lock(&f->shared.member, recording);
+	return rtcp_member_lock(&f->shared.member, recording, false);
 }
 
 static void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
@@ -48,8 +48,7 @@ static void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
 static void rtcp_cubic_record(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
 			      struct ccatune_recording *recording, struct rec_record *r)
 {
-	rtcp_put_states(r, c, &f->cubic.state.flow, rtcp_member_number(&f->shared.member));
-	ccatune_record(recording, r);
+	rtcp_kflow_record(&f->shared, &f->cubic.state.flow, c, recording, r);
 }
 
 static void rtcp_cubic_record_start(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
@@ -116,17 +115,6 @@ static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtc
 
 /* --- what the kernel tells and asks ------------------------------------------------ */
 
-/* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
-static bool rtcp_cubic_moves(struct rtcp_cubic_kflow *f, struct rtcp_client *c, u64 now_us)
-{
-	struct rtcp_member *m = &f->shared.member;
-
-	if (likely(c->kind != RTCP_SPLIT) || !m->entry)
-		return false;
-	rtcp_flow_moves(&f->cubic.state.flow, c, &m->own, now_us);
-	return true;
-}
-
 static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack *ack,
 				struct cca_window *w, const struct ccatune_table *table,
 				const struct ccatune_params *params)
@@ -143,7 +131,7 @@ static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack
 	if (ack->rtt_us)
 		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
 	rtcp_cubic_record_ack(f, c, recording, ack, waiting_bytes, &before, w, table, params);
-	moves = rtcp_cubic_moves(f, c, ack->now_us);
+	moves = rtcp_kflow_moves(&f->shared, &f->cubic.state.flow, c, ack->now_us);
 	rtcp_cubic_unlock(f);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
@@ -310,7 +298,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	rcu_read_lock();
 	recording = ccatune_recording(head);
 	params = ccatune_params(head->cca);
-	c = rtcp_member_lock_anew(&f->shared.member, recording);
+	c = rtcp_member_lock(&f->shared.member, recording, true);
 	rtcp_cubic_flow_init(&f->cubic, c, (const struct rtcp_params *)params->value, &start,
 			     ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			     head->hash);
@@ -346,24 +334,9 @@ static void rtcp_cubic_open(struct sock *sk)
 static void rtcp_cubic_release(struct sock *sk)
 {
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
-	struct rtcp_sock *own = inet_csk_ca(sk);
-	struct ccatune_recording *recording;
-	struct rtcp_client *c;
-	struct rec_record r;
 
-	if (!f)
-		return;
-	rcu_read_lock();
-	recording = ccatune_begin_record(&f->shared.head, &r, (enum rec_kind)RTCP_REC_LEAVE);
-	c = rtcp_cubic_lock(f, recording);
-	rtcp_flow_leaves(&f->cubic.state.flow, c);
-	if (recording)
-		rtcp_cubic_record(f, c, recording, &r);
-	rtcp_cubic_unlock(f);
-	rcu_read_unlock();
-	rtcp_member_part(&f->shared.member);
-	own->flow = NULL;
-	ccatune_flow_end(&f->shared.head);
+	if (f)
+		rtcp_kflow_end(sk, &f->shared, &f->cubic.state.flow);
 }
 
 /* --- what it says of itself -------------------------------------------------------- */

@@ -204,7 +204,10 @@ def test_application_is_a_size_or_transfers() -> None:
             r"expected flows\.1\.after of a flow before it \(flows count from 0\), got 1",
         ),
         ("[{after: 0}]", r"expected flows\.0\.after of a flow before it"),
-        ("[{}, {after: 0}]", r"expected flows\.0 with size_bytes or transfers, which flows\.1 waits for, got data"),
+        (
+            "[{}, {after: 0}]",
+            r"expected flows\.0 with size_bytes, transfers or a video, which flows\.1 waits for, got data",
+        ),
         ("[{size_bytes: 9}, {after: 0, stop_s: 5}]", r"flows\.1: expected no stop_s beside after"),
         ("[{size_bytes: 9}, {after: -1}]", r"flows\.1\.after: expected greater than or equal to 0, got -1"),
     ],

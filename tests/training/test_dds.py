@@ -46,6 +46,17 @@ def made_up(point: Point) -> Score:
     return score(utilization=1 - distance)
 
 
+def test_known_points_are_samples_beside_those_of_the_hypercube() -> None:
+    known = [(60_000, 5000, 90_000), (20_000, 2000, 8000)]
+    plain = search(intervals=5, steps=3)
+    both = DdsSearch(
+        SPACE, settings=DdsSettings(intervals=5, steps=3), samples_seed=(1,), steps_seed=(1, 1), known=known
+    )
+    assert both.budget == plain.budget + 2
+    drawn = drive(plain)[:5]
+    assert drive(both)[:7] == [*drawn, *known]
+
+
 @pytest.mark.parametrize("placement", ["centre", "random"])
 def test_every_interval_of_every_parameter_holds_exactly_one_sample(placement: str) -> None:
     samples = np.array(latin_hypercube(intervals=17, dimensions=3, placement=placement, rng=np.random.default_rng(3)))

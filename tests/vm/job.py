@@ -12,6 +12,9 @@ from tests.vm import boot, cases
 from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
+WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
+# At once: so many as R-TCP's paper names (section 4.2), and in the tier.
+MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
 
 
@@ -68,6 +71,9 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "churn_s": 10 if long else 2,
         # R = 500 kB/s, of which 4 MB take 7 s
         "limited": {"rate": "4mbit", "burst_bytes": LIMIT_BURST_BYTES, "bytes": 8_000_000 if long else 4_000_000},
+        "web": WEB,
+        # R-TCP's table has 512 places in a namespace that is not the initial one
+        "many": {"connections": MANY_CONNECTIONS if long else FEW_CONNECTIONS, "clients": MANY_CLIENTS},
         "bulk_rounds": 3,
         "bulk_s": 1,
     }

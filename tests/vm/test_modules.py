@@ -22,20 +22,22 @@ from emulation.vm import build_modules
 from kmod.abi import ALGORITHMS
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot, cases
-from tests.vm.job import job
+from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, job
 from tests.vm.lines import DEBUG, LINES
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
 LONG = os.environ.get("CCATUNE_VM_LONG") == "1"
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record"]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG else [])]
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
-OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record"]}
+OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"]}
 TIMEOUT_S = 7200 if LONG or DEBUG else 1200
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
+# Of R-TCP's table in a namespace that is not the initial one: 64 sets of 8.
+MOST_CLIENTS = 512
 # What a recording has to hold beside what each has.
 HAPPENED = {
     "gr": ["undo_event", "looked_up", "raised"],
@@ -300,6 +302,39 @@ def test_a_storm_of_writes_damages_nothing_and_leaks_nothing(found: Found, subje
     grown = result["after"]["SUnreclaim"] - result["before"]["SUnreclaim"]
     # A table has a kilobyte of text, and as much again of sums: a leak at each write would be many times this.
     assert grown < 256 * 1024 + (0 if LONG else 512 * 1024), (grown, result["before"], result["after"])
+
+
+@of("many")
+def test_thousands_of_connections_at_once_are_all_told_of(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "many", subject)
+    count = MANY_CONNECTIONS if LONG else FEW_CONNECTIONS
+    assert (seen["flows"], seen["different"], seen["status"], seen["fallbacks"]) == (count, count, str(count), "0")
+    assert seen["least_acked"] >= 18_000
+    assert set(seen["modes"]) <= set(subject.modes)
+    assert seen["reader"]["status"] == 0
+    assert seen["reader"]["times"] > 0
+
+
+@of("many")
+def test_their_clients_stay_within_the_table_and_the_others_have_their_own(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "many", subject)
+    if not subject.shares_clients:
+        assert "clients" not in seen
+        return
+    count = MANY_CONNECTIONS if LONG else FEW_CONNECTIONS
+    # Addresses fall into sets by chance: some sets are not full when others have too many.
+    assert 0.6 * min(MOST_CLIENTS, count) < seen["clients"] <= MOST_CLIENTS
+    assert seen["shared"] == seen["connections"]
+    assert seen["connections"] >= seen["clients"] * max(count // MANY_CLIENTS, 1)
+    assert seen["left"] == 0
+
+
+@of("many")
+def test_thousands_of_connections_leave_nothing(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "many", subject)
+    grown = seen["after"]["SUnreclaim"] - seen["before"]["SUnreclaim"]
+    # 8,000 flows have 10 MB and more, their sockets 40; what stays are slabs with room in them.
+    assert grown < 4 << 20, (grown, seen["before"], seen["slab"], seen["after"])
 
 
 @of("record")

@@ -21,15 +21,21 @@ __all__ = ["rtcp"]
 
 NOTES = ("* unvalidated: no kernel here has BBRv3",)
 WIDTH = 118
+ON_TRACES = {"detection", "baseline"}
 CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yaml"
 
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
 @click.option("--only", "kinds", multiple=True,
-              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted"]),
+              type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing",
+                                 "fairness", "baseline", "video"]),
               help="This alone; may be given again  [all]")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each file, pattern and lift  [the config's]")
+@click.option(
+    "--seeds",
+    type=click.IntRange(5, 10_000),
+    help="Runs of each file, pattern, meeting, lift and video  [the config's]",
+)
 @click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
               help="Of links without a limit: files, folders, archives")  # fmt: skip
@@ -46,7 +52,7 @@ def rtcp(
     *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of R-TCP's statements on itself, beside our figure: files, detection, several transfers and connections.
+    """Each of R-TCP's statements on itself, beside our figure: files, detection, transfers, connections, videos.
 
     A figure is a mean with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is unvalidated: no
     kernel here has it. docs/rtcp.md says where ours differs and why. All of it takes long: --only, --seeds and --runs
@@ -96,19 +102,19 @@ def _run(
     from training.flows import core_version
     from training.journal import Journal
 
-    recordings, recorded = recordings_for(settings, paths) if "detection" in kinds else ({}, False)
+    recordings, recorded = recordings_for(settings, paths) if ON_TRACES & set(kinds) else ({}, False)
     content = {"settings": settings.model_dump(mode="json"), "core": core_version()}
     digests = sorted({recording.trace.digest for found in recordings.values() for recording in found})
     others = Journal(work, key=_key(content))
-    detection = Journal(work, key=_key({**content, "traces": digests}))
-    kept: dict[str, Any] = {**others.parts(), **detection.parts()}
+    on_traces = Journal(work, key=_key({**content, "traces": digests}))
+    kept: dict[str, Any] = {**others.parts(), **on_traces.parts()}
     parts = parts_of(settings, kinds)
     terminal.phase("running flows", total=len(parts))
     found = {}
     for part in parts:
         if part.name not in kept:
             kept[part.name] = run_part(settings, part, recordings.get(part.place, ()), threads=threads)
-            (detection if part.kind == "detection" else others).put(part.name, kept[part.name])
+            (on_traces if part.kind in ON_TRACES else others).put(part.name, kept[part.name])
         found[part] = kept[part.name]
         terminal.advance(1)
     return Results(settings, found, recorded)
@@ -121,20 +127,24 @@ def _key(content: dict[str, Any]) -> str:
 
 
 def _tables(results: Results) -> list[str]:
-    from emulation.rtcp import concurrent_table, files_table, map_table, second_table
+    from emulation.rtcp import concurrent_table, files_table, map_table, probing_table, second_table, video_table
 
     tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (
         ("files", files_table), ("map", map_table), ("second", second_table), ("concurrent", concurrent_table),
+        ("probing", probing_table), ("video", video_table),
     )  # fmt: skip
     lines = [line for kind, table in tables if results.has(kind) for line in ["", *table(results)]]
     return lines[1:]
 
 
 def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
+    settings = results.settings
     agreeing = sum(row["agrees"] for row in rows)
-    traces = f"; traces {'recorded' if results.recorded else 'made'}" if results.has("detection") else ""
-    return [f"agree: {agreeing} of {len(rows)}; {results.settings.seeds} seeds of each file, pattern and lift, "
-            f"{results.settings.runs} runs of each cell of detection{traces}"]  # fmt: skip
+    shown = any(part.kind in ON_TRACES for part in results.parts)
+    traces = f"; traces {'recorded' if results.recorded else 'made'}" if shown else ""
+    return [f"agree: {agreeing} of {len(rows)}; {settings.seeds} seeds of each file, pattern, meeting, lift and video, "
+            f"runs of each cell: {settings.runs} of detection, {settings.probing.runs} of probing, "
+            f"{settings.baseline.runs} of the baseline{traces}"]  # fmt: skip
 
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report states`: each learned row on unseen epochs of its state, beside the defaults and the single set."""
+"""`ccatune report states`: each learned row in its state, unseen, beside the defaults and the single set."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from training.reports.judged import Judged, finish, of_ensemble
+from training.reports.rtcp_states import report_rtcp_states
 
 __all__ = ["states"]
 
@@ -19,15 +20,32 @@ LINE = "in every state no more delay than the defaults and the best single set h
 @of_ensemble
 @click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a state that counts")
 @click.option("--epochs", type=click.IntRange(2), default=30, show_default=True, help="Of a state at most")
-def states(*, judged: Judged, least: int, epochs: int) -> None:
+@click.option("--runs", type=click.IntRange(10), default=40, show_default=True, help="R-TCP: files of each state")
+def states(*, judged: Judged, least: int, epochs: int, runs: int) -> None:
     """An ensemble's rows on unseen epochs of their own states, beside the defaults and the best single set.
 
-    Differences count beyond their 95 % interval. A class with a delay target may use what the target leaves.
+    Differences count beyond their 95 % interval. A class with a delay target may use what the target leaves. Of R-TCP:
+    flows that follow the table behind rate limits that are drawn anew, beside the paper's one setting.
 
     \b
     Example:
       ccatune report states roccet.json
+      ccatune report states rtcp.json
     """
+    if _is_of_rtcp(judged):
+        report_rtcp_states(judged, runs=runs)
+        return
+    _report_states(judged, least=least, epochs=epochs)
+
+
+def _is_of_rtcp(judged: Judged) -> bool:
+    from kmod.ensemble import Ensemble
+    from training.rtcp.settings import is_rtcp
+
+    return is_rtcp(Ensemble.load(judged.file).cca)
+
+
+def _report_states(judged: Judged, *, least: int, epochs: int) -> None:
     from emulation.simulator import default_threads
     from training.reports.states import judge_states, states_of
     from training.settings import study_of

@@ -57,6 +57,25 @@ void add_transfers(Dict& out, const FlowResult& flow) {
     out["transfer_size_pkts"] = owned(std::move(size_pkts));
 }
 
+void add_chunks(Dict& out, const FlowResult& flow) {
+    std::vector<std::uint32_t> bitrate, size;
+    std::vector<double> start_s, complete_s, rebuffer_s, buffer_s;
+    for (const ChunkResult& c : flow.chunks) {
+        bitrate.push_back(c.bitrate_kbps);
+        size.push_back(c.size_bytes);
+        start_s.push_back(c.start.s());
+        complete_s.push_back(c.complete == Instant::never() ? -1 : c.complete.s());
+        rebuffer_s.push_back(c.rebuffer.s());
+        buffer_s.push_back(c.buffer.s());
+    }
+    out["chunk_bitrate_kbps"] = owned(std::move(bitrate));
+    out["chunk_size_bytes"] = owned(std::move(size));
+    out["chunk_start_s"] = owned(std::move(start_s));
+    out["chunk_complete_s"] = owned(std::move(complete_s));
+    out["chunk_rebuffer_s"] = owned(std::move(rebuffer_s));
+    out["chunk_buffer_s"] = owned(std::move(buffer_s));
+}
+
 void add_limits(Dict& out, const FlowResult& flow) {
     std::vector<std::uint64_t> at, bucket, rate;
     std::vector<std::uint32_t> kind;
@@ -93,6 +112,7 @@ Dict flow_dict(const FlowResult& flow) {
     out["complete_s"] = flow.complete_s;
     out["rtt_hist"] = owned(flow.rtt_hist);
     add_transfers(out, flow);
+    add_chunks(out, flow);
     add_limits(out, flow);
     out["turn_at_us"] = owned(std::move(at));
     out["turn_measured_bytes_per_s"] = owned(std::move(measured));

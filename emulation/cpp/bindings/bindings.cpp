@@ -8,17 +8,21 @@ namespace nb = nanobind;
 
 void bind_table(nb::module_& m);
 void bind_path(nb::module_& m);
+void bind_video(nb::module_& m);
 void bind_results(nb::module_& m);
 void bind_jobs(nb::module_& m);
 void bind_bench(nb::module_& m);
+void bind_bench_rtcp(nb::module_& m);
 void bind_sender(nb::module_& m);
 
 NB_MODULE(_engine, m) {
     m.doc() = "The simulator's engine: discrete events over the core of kmod/core.";
     bind_table(m);
     bind_path(m);
+    bind_video(m);
     bind_results(m);
     bind_jobs(m);
     bind_bench(m);
+    bind_bench_rtcp(m);
     bind_sender(m);
 }

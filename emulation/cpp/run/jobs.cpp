@@ -80,7 +80,7 @@ SimulationResult run_job(const Job& job, const std::atomic<bool>& cancel) {
         if (flow.after && *flow.after >= id) throw std::invalid_argument("after: expected a flow before this one");
         flows.push_back({make_algorithm(flow, hash++, clients), Instant{} + Duration::from_s(flow.start_s),
                          flow.stop_s ? Instant{} + Duration::from_s(*flow.stop_s) : Instant::never(), flow.transfers,
-                         flow.client, flow.receiver, flow.after});
+                         flow.video, flow.client, flow.receiver, flow.after});
     }
     return run_simulation(job.config, std::move(flows), &cancel);
 }

@@ -23,6 +23,7 @@ struct FlowJob {
     double start_s = 0;
     std::optional<double> stop_s;
     std::vector<Transfer> transfers;
+    std::shared_ptr<const Video> video;
     std::uint32_t client = 0;
     ReceiverConfig receiver;
     std::optional<std::uint32_t> after;  // start_s counts from the end of that flow, one before this

@@ -108,6 +108,7 @@ FlowResult Accounts::result_of(Flow& flow) const {
     r.sender = counters - flow.sender_base;
     r.all_sent_pkts = counters.sent;
     if (flow.started) r.transfers = flow.application.results();
+    if (flow.started && flow.application.player()) r.chunks = flow.application.player()->chunks();
     r.turns = flow.sender.algorithm().turns();
     r.limits = flow.sender.algorithm().limits();
     r.rtt_hist.assign(flow.rtt_hist->counts().begin(), flow.rtt_hist->counts().end());

@@ -22,7 +22,7 @@ namespace ccatune {
 
 struct alignas(kLineBytes) Flow {
     Flow(std::uint32_t id, FlowConfig config, const SimulationConfig& sim)
-        : application(std::move(config.transfers)),
+        : application(std::move(config.transfers), std::move(config.video)),
           sender(id, std::move(config.algorithm), application.begin(config.start)),
           receiver(config.receiver),
           random(sim.seed, id),

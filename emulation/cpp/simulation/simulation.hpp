@@ -38,7 +38,8 @@ struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
     Instant start{};                  // behind the end of the flow `after`, where there is one
     Instant stop = Instant::never();
-    std::vector<Transfer> transfers;  // none: data without end
+    std::vector<Transfer> transfers;  // none, and no video: data without end
+    std::shared_ptr<const Video> video;  // in place of transfers
     std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
     ReceiverConfig receiver;
     std::optional<std::uint32_t> after;  // starts behind the end of that flow, one before this
@@ -66,6 +67,7 @@ struct FlowResult {
     std::uint64_t all_sent_pkts = 0;   // in the whole run
     double complete_s = -1;            // when all the application had was acknowledged; -1: not
     std::vector<TransferResult> transfers;  // those that have begun
+    std::vector<ChunkResult> chunks;        // of a video, those that have begun
     std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
     std::vector<EpochTurn> turns;
     std::vector<LimitEstimate> limits;

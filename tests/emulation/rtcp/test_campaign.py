@@ -22,18 +22,34 @@ from emulation.rtcp import (
     load_settings,
     map_table,
     parts_of,
+    probing_table,
     run_part,
     second_table,
 )
-from emulation.rtcp.campaign import COLUMNS, DETECTORS, PAIRS, scenarios_of
+from emulation.rtcp.campaign import DETECTORS, PAIRS, columns_of, scenarios_of
 from emulation.rtcp.links import recordings_for
 from emulation.rtcp.plot import draw
-from emulation.rtcp.settings import Map
+from emulation.rtcp.settings import Baseline, Map, Probing
+from emulation.rtcp.sharing import EVERY_S, shared, sharing
+from emulation.scenario import LinkSpec
+from emulation.simulator import simulate
 from emulation.traces import Recording, Trace
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
-SMALL = {"seeds": 5, "runs": 4, "sizes_bytes": (500_000, 1_000_000, 4_000_000), "download_s": 8}
-CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6  # 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms
+SMALL_PROBING = Probing(
+    limited=("op3",), size_bytes=1_000_000, every_rounds=(15, 25), gains_permille=(100, 250), runs=5
+)
+SMALL = {
+    "probing": SMALL_PROBING,
+    "baseline": Baseline(runs=4),
+    "seeds": 5,
+    "runs": 4,
+    "sizes_bytes": (500_000, 1_000_000, 4_000_000),
+    "download_s": 8,
+}
+# 3 x 3 algorithms x sizes; patterns and losses x 6 algorithms; operators x ABRs x 6 algorithms
+CLIENT_PARTS = 9 * 7 + 4 * 6 + 2 * 6 + 3 * 2 * 6
+PROBING = {"limited": ["op2"], "size_bytes": 10**6, "every_rounds": [15, 20], "gains_permille": [100, 200], "runs": 5}
 SMALL_MAP = Map(rates_mbps=(2, 20), buckets_bytes=(16_000, 500_000), rtt_ms=40, runs=1)
 
 
@@ -79,6 +95,9 @@ def test_the_configuration_holds_what_the_issue_names() -> None:
         ),
         ({"concurrent": {"two": {"limited": "op1", "flows": [{"transfers": [{"size_bytes": 9}]}]}}}, "at least 2"),
         ({"limited": {}}, "at least 1 item"),
+        ({"probing": {**PROBING, "limited": ["op4"]}}, "probing.limited among op1, op2, op3, got op4"),
+        ({"probing": {**PROBING, "every_rounds": [20, 15]}}, "expected probing.every_rounds ascending"),
+        ({"fairness": {"limited": "op1", "size_bytes": 4_000_000, "joins_s": 2}}, "greater than 5"),
         ({"unknown": 1}, "Extra inputs"),
     ],
 )
@@ -90,7 +109,7 @@ def test_settings_out_of_range_are_refused(changes: dict[str, object], message: 
 def test_a_file_of_settings_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     text = CONFIG.read_text(encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(text + "wide: 1\n", encoding="utf-8")
-    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, lifted, got 1"):
+    with pytest.raises(EmulationError, match=r"odd\.yaml: wide: expected one of seeds, .*, video, got 1"):
         load_settings(tmp_path / "odd.yaml")
     (tmp_path / "deep.yaml").write_text(text.replace("to_bad", "to_worse"), encoding="utf-8")
     with pytest.raises(EmulationError, match=r"deep\.yaml: burst\.to_bad: expected it, got nothing"):
@@ -107,6 +126,18 @@ def test_the_documents_table_is_of_this_engine() -> None:
     assert [cells(line)[:4] for line in written] == [cells(row) for row in rows]
 
 
+def test_the_documents_table_of_probes_is_of_this_engine() -> None:
+    """The paper's own setting. `ccatune report rtcp --only probing --markdown` prints it anew."""
+    document = (CONFIG.parents[2] / "docs" / "rtcp.md").read_text(encoding="utf-8")
+    chosen = load_settings(CONFIG)
+    probing = chosen.probing.model_copy(update={"every_rounds": (20,), "gains_permille": (200,)})
+    one = chosen.model_copy(update={"probing": probing})
+    parts = {part: run_part(one, part) for part in parts_of(one, ["probing"])}
+    row = probing_table(Results(one, parts))[2]
+    assert row.startswith("| 20 | 20 % | ")
+    assert row in document.splitlines()
+
+
 def cells(row: str) -> list[str]:
     return row.strip("| ").split(" | ")
 
@@ -116,7 +147,8 @@ def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
     assert len(set(names)) == len(names)
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
-    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS
+    # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
+    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + 2 * 2 * 12 + 3 + 14
     assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
 
 
@@ -148,6 +180,46 @@ def test_concurrent_connections_are_of_one_client_and_a_limit_is_lifted_while_da
     lift = scenarios_of(settings(), Part("lifted", "limit", "bbr", "2"))[0]
     assert isinstance(lift.link.before[0], SteppedPolicer)
     assert (lift.link.loss, lift.warmup_s, lift.duration_s) == (0.02, 20, 30)
+
+
+def test_a_file_is_probed_as_its_cell_says_and_two_meet_behind_the_limit() -> None:
+    scenarios = scenarios_of(settings(), Part("probing", "op3", "rtcp_cubic", "15-250"))
+    assert len(scenarios) == 5
+    assert scenarios[0].flows[0].params == {"probe_every_rounds": 15, "probe_gain_permille": 250}
+    meeting = scenarios_of(settings(), Part("fairness", "op1", "bbr", "rtcp_bbr"))[0]
+    assert [(flow.cca, flow.start_s, flow.size_bytes) for flow in meeting.flows] == [
+        ("bbr", 0, 4_000_000), ("rtcp_bbr", 10, 4_000_000),
+    ]  # fmt: skip
+    assert len({flow.client for flow in meeting.flows}) == 1
+
+
+def test_another_detector_is_shown_the_unmodified_algorithms_in_the_same_scenarios() -> None:
+    recordings = [even("a", seconds=30), even("b", seconds=10)]
+    baseline = load_settings(CONFIG).baseline.model_copy(update={"runs": 16})
+    for value, place, cca in (("limited", "op2", "cubic"), ("unlimited", "op4", "bbr")):
+        ours = scenarios_of(settings(runs=16), Part("detection", place, PAIRS[cca], value), recordings)
+        theirs = scenarios_of(settings(baseline=baseline), Part("baseline", place, cca, value), recordings)
+        assert [s.link for s in theirs] == [s.link for s in ours]
+        assert {flow.cca for s in theirs for flow in s.flows} == {cca}
+    patterns = scenarios_of(settings(), Part("baseline", "pages", "bbr", "objects"))
+    assert patterns[0].flows[0].transfers == settings().patterns["pages"].transfers
+
+
+def test_two_flows_of_known_rates_are_measured_alone_together_and_after() -> None:
+    """Fixed windows of the bandwidth-delay product: the first flow has all of the link, then a half of it."""
+    small = settings(fairness=load_settings(CONFIG).fairness.model_copy(update={"size_bytes": 20_000_000}))
+    link = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=1000)
+    scenario = sharing(small, link, "bbr", "bbr", seed=0)
+    fixed = tuple(flow.model_copy(update={"cca": "fixed", "params": {"cwnd_pkts": 60}}) for flow in scenario.flows)
+    scenario = scenario.model_copy(update={"flows": fixed})
+    found = shared(small, scenario, simulate(scenario, series_every_s=EVERY_S))
+    assert found["alone_mbps"] == pytest.approx(12, rel=0.01)
+    assert found["first_mbps"] == pytest.approx(6, rel=0.02)
+    assert found["second_mbps"] == pytest.approx(6, rel=0.02)
+    assert found["after_mbps"] == pytest.approx(12, rel=0.01)
+    # 20 MB of payload are 20.7 MB: 15 MB in the first 10 s, the rest at half the link
+    assert found["both_s"] == pytest.approx((20.72e6 - 15e6) * 8 / 6e6, rel=0.05)
+    assert found["found_s"] is None
 
 
 def test_runs_without_a_limit_are_spread_over_recorded_time_and_take_all_buffers() -> None:
@@ -182,7 +254,7 @@ def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_p
     parts = {part: run_part(small, part, recordings, threads=2) for part in parts_of(small)}
     again = next(part for part in parts if part.cca == "rtcp_bbr" and part.value == "4000000")
     assert run_part(small, again, threads=1) == parts[again]
-    assert all(list(columns) == list(COLUMNS) for columns in parts.values())
+    assert all(tuple(columns) == columns_of(part.kind) for part, columns in parts.items())
     results = Results(small, parts)
     rows = {row["statement"]: row for row in judge(results)}
     # A bucket that holds the file loses nothing; a limit is found; an even link is none.
@@ -197,6 +269,14 @@ def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_p
     assert rows["6.1-11"]["agrees"]
     assert second_table(results)[2].startswith("| CUBIC | 0.0 > 0.0 > 0.0 | ")
     assert concurrent_table(results)[0] == "| algorithm | parallel | joined | videos | shorts |"
+    policed = results.column(Part("baseline", "op2", "cubic", "limited"), "policed") == 1
+    assert policed.any()
+    rates = results.column(Part("baseline", "op2", "cubic", "limited"), "policer_mbps")
+    assert rates[policed] == pytest.approx(1.3, rel=0.01)
+    assert rows["K-7"]["agrees"]
+    assert rows["P-4"]["agrees"]
+    assert rows["P-6"]["agrees"]
+    assert [row.split(" | ")[:2] for row in probing_table(results)[2:4]] == [["| 15", "10 %"], ["| 15", "25 %"]]
     draw(results, path=tmp_path / "rtcp.png")
     assert (tmp_path / "rtcp.png").stat().st_size > 10_000
     head, rule, *lines = files_table(results)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import inside
@@ -30,10 +31,10 @@ def police(rate: str, burst_bytes: int) -> None:
     inside.run(*inside.within("far", "tc", "filter", "add", "dev", "ccat3", "parent", "ffff:", *words))
 
 
-def clients() -> list[dict[str, str]]:
+def clients(folder: Path | None = None) -> list[dict[str, str]]:
     """The lines of `clients`."""
     found = []
-    for line in tree.read("clients").splitlines():
+    for line in tree.read("clients", folder).splitlines():
         address, *words = line.split()
         found.append({"address": address, **dict(word.split("=", 1) for word in words)})
     return found

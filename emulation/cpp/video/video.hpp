@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// A video in chunks, each at one of several bitrates, and what chooses among
+// them chunk by chunk (adaptive bitrate, ABR):
+//
+//   fixed        the first chunk's bitrate, always
+//   bola         Spiteri, Urgaonkar, Sitaraman 2016 (bola.cpp)
+//   mpc          Yin, Jindal, Sekar, Sinopoli 2015, section 4 (mpc.cpp)
+//   robust_mpc   the same with the throughput at its lower bound
+//
+// Bitrates are numbered from the lowest, 0, chunks from 0. Choosing depends on
+// nothing but what a player has seen, so it has no state, no clock and no chance.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/time.hpp"
+
+namespace ccatune {
+
+enum class Abr : std::uint8_t { fixed, bola, mpc, robust_mpc };
+
+struct Video {
+    Abr abr = Abr::fixed;
+    std::vector<std::uint32_t> bitrates_kbps;  // ascending, at least one
+    std::vector<std::uint32_t> sizes_bytes;    // chunk by chunk, of each its bitrates in order
+    Duration chunk{};                          // what a chunk plays
+    Duration most_buffer{};                    // at least one chunk
+    std::uint32_t first = 0;                   // the bitrate of chunk 0
+    std::uint32_t page_bytes = 0;              // fetched in front of chunk 0: the player itself; 0: nothing
+    double rebuffer_penalty_mbps = 4.3;        // of a second without picture (Pensieve's linear QoE)
+    double switch_penalty = 1;                 // of each Mbit/s between a chunk and the next
+
+    std::uint32_t chunks() const { return static_cast<std::uint32_t>(sizes_bytes.size() / bitrates_kbps.size()); }
+    std::uint32_t size_bytes(std::uint32_t chunk_number, std::uint32_t bitrate) const {
+        return sizes_bytes[std::size_t{chunk_number} * bitrates_kbps.size() + bitrate];
+    }
+    double mbps(std::uint32_t bitrate) const { return bitrates_kbps[bitrate] * 1e-3; }
+};
+
+// What a player knows when it decides about chunk `next`, from 1 on.
+struct View {
+    std::uint32_t next = 1;
+    Duration buffer{};                  // of playing time
+    std::uint32_t last = 0;             // the bitrate of the chunk before
+    std::vector<double> measured_mbps;  // of each chunk before: its size over the time from request to last byte
+};
+
+// wait_for: the request waits until the buffer holds no more than this, at most what it holds.
+struct Choice {
+    std::uint32_t bitrate = 0;
+    Duration wait_for{};
+};
+
+Choice choose_bola(const Video& video, const View& view);
+Choice choose_mpc(const Video& video, const View& view, bool is_robust);
+
+// However it is chosen, a chunk is asked for when there is room for all of it.
+inline Duration room_at(const Video& video) { return video.most_buffer - video.chunk; }
+
+inline Choice choose(const Video& video, const View& view) {
+    switch (video.abr) {
+        case Abr::bola:
+            return choose_bola(video, view);
+        case Abr::mpc:
+            return choose_mpc(video, view, false);
+        case Abr::robust_mpc:
+            return choose_mpc(video, view, true);
+        case Abr::fixed:
+            break;
+    }
+    return {video.first, room_at(video)};
+}
+
+}  // namespace ccatune

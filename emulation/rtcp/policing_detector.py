@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: MIT
+"""PD, the loss-based policer detector of Flach et al. 2016, over what a sender's trace holds of a flow.
+
+    t0, t1       when the first and the last lost packet were sent
+    rate         packets that passed between t0 and t1, over t1 - t0
+    tokens(t)    rate (t - t0) - packets that passed since t0: the level of a bucket that was empty at t0
+
+    policed: at least LEAST_LOST lost, and
+             mean and median of tokens at losses below those at packets that passed, and
+             at all but MOST_STRAY_LOST of the losses   |tokens| <= EMPTY_PKTS, and
+             at all but MOST_STRAY_PASSED of the others  tokens >= 0, and
+             median round trip at losses <= MOST_QUEUED of the least one
+
+A policer drops what finds too few tokens, and nothing else. A full queue does the same, its room being tokens, but is
+as long as it gets then. tokens(t) holds no bucket size: a bucket that runs over, while the sender is idle, is taken for
+one that goes on to fill (R-TCP 2026, section 3.2).
+
+Source: Flach et al. 2016, "An Internet-wide analysis of traffic policing", section 3; R-TCP 2026 has its outcome alone.
+DEVIATION: the five bounds are ours, and so is the form in which round trips are held against each other; R-TCP 2026 has
+neither. docs/rtcp.md says how little hangs on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.qos import QoS
+
+__all__ = ["SentPackets", "policed_pkts_per_s", "sent_packets"]
+
+LEAST_LOST = 15
+EMPTY_PKTS = 2.0
+MOST_STRAY_LOST, MOST_STRAY_PASSED = 0.1, 0.03
+MOST_QUEUED = 1.3
+WIRE_BYTES = 1500
+
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class SentPackets:
+    """A flow's packets by when they were sent, in n bins.
+
+    time_s: float [n] ascending, the bins' ends; passed, lost: int [n]; rtt_ms: float [n], the latest one known by then,
+    0 before the first.
+    """
+
+    time_s: Floats
+    passed: Counts
+    lost: Counts
+    rtt_ms: Floats
+
+
+def sent_packets(qos: QoS, *, every_s: float) -> SentPackets:
+    """Of the one flow of a run with series_every_s = every_s.
+
+    In front of the link nothing holds packets here: they are sent when they enter its queue or are dropped before. What
+    is lost behind it has left the queue, which is first in, first out: it is found where it entered.
+    """
+    elements = qos.element_series
+    if elements is None or len(qos.flows) != 1:
+        raise ValueError("expected a run of one flow with series_every_s, got none of its elements, or several flows")
+    link = [element.name for element in qos.elements].index("link")
+    n = len(elements.time_s)
+    left = np.rint(qos.series["rate_mbps"][:n] * every_s * 1e6 / (8 * WIRE_BYTES)).astype(np.int64)
+    inside = elements.inside[:, link].astype(np.int64)
+    passed = np.maximum(left + np.diff(inside, prepend=0), 0)
+    dropped = elements.dropped.astype(np.int64)
+    lost = dropped[:, : link + 1].sum(axis=1)
+    entered_pkts, left_pkts = np.cumsum(passed), np.cumsum(left)
+    behind = dropped[:, link + 1 :].sum(axis=1)
+    for at in np.flatnonzero(behind):
+        ranks = np.linspace(left_pkts[at] - left[at], left_pkts[at], behind[at] + 2)[1:-1]
+        bins = np.minimum(np.searchsorted(entered_pkts, ranks), n - 1)
+        np.add.at(lost, bins, 1)
+        np.add.at(passed, bins, -1)
+    return SentPackets(elements.time_s, np.maximum(passed, 0), lost, qos.series["rtt_ms"][:n])
+
+
+def policed_pkts_per_s(sent: SentPackets) -> float | None:
+    """The rate of the policer that the flow is behind; None: of no policer.
+
+    Within a bin what passed is before what was lost, as a bucket empties; what passed in the first loss's bin does not
+    count.
+    """
+    bins = np.flatnonzero(sent.lost)
+    if sent.lost.sum() < LEAST_LOST or bins[-1] == bins[0]:
+        return None
+    between = slice(bins[0], bins[-1] + 1)
+    time_s, lost, passed = sent.time_s[between] - sent.time_s[bins[0]], sent.lost[between], sent.passed[between].copy()
+    passed[0] = 0
+    if not passed.sum():
+        return None
+    pkts_per_s = float(passed.sum() / time_s[-1])
+    after = pkts_per_s * time_s - np.cumsum(passed)
+    before = after + passed - np.maximum(passed - 1, 0) / 2  # mean over the bin's packets
+    empty_at_losses = (
+        np.average(after, weights=lost) < np.average(before, weights=passed)
+        and _median(after, lost) < _median(before, passed)
+        and lost[np.abs(after) > EMPTY_PKTS].sum() <= MOST_STRAY_LOST * lost.sum()
+        and passed[before < 0].sum() <= MOST_STRAY_PASSED * passed.sum()
+    )
+    least_ms = min(sent.rtt_ms[sent.rtt_ms > 0], default=0.0)
+    in_a_queue = _median(sent.rtt_ms[between], lost) > MOST_QUEUED * least_ms
+    return pkts_per_s if empty_at_losses and not in_a_queue else None
+
+
+def _median(values: Floats, weights: Counts) -> float:
+    """The lower one: of each value as often as its weight."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(total, (total[-1] + 1) // 2)])

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""A statement, what algorithms are called, and figures that several subjects are judged by.
+
+error    |estimate - truth| / truth, of the runs that were found limited (equations 37 and 38)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from emulation.figures import Figure
+from emulation.rtcp.campaign import PAIRS, Kind, Part, Results, Values
+from emulation.scenario import Cca
+
+__all__ = [
+    "BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "UNVALIDATED", "Statement", "errors", "hits", "megabytes",
+]  # fmt: skip
+
+UNVALIDATED = "*"  # behind the name of what no kernel here has
+NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}", "rtcp_cubic": "R-TCP-CUBIC",
+                         "rtcp_bbr": "R-TCP-BBRv1", "rtcp_bbr3": f"R-TCP-BBRv3{UNVALIDATED}"}  # fmt: skip
+BASES: dict[Cca, Cca] = {capped: plain for plain, capped in PAIRS.items()}
+NONE = 0.0005
+LEAST_GOODPUT = 0.95
+MOST_ERROR = 0.05  # of R, on the map and with several objects or connections
+
+
+@dataclass(frozen=True)
+class Statement:
+    """name: section and number. expected: the bound that stands for words."""
+
+    name: str
+    kind: Kind
+    words: str
+    expected: str
+    figures: Callable[[Results], list[Figure]]
+    unvalidated: bool = False
+
+
+def megabytes(size_bytes: int) -> str:
+    """The size as the paper has it."""
+    return f"{size_bytes / 1e6:g} MB"
+
+
+def hits(results: Results, part: Part, column: str) -> tuple[int, int]:
+    """In how many of its runs a column is 1."""
+    values = results.column(part, column)
+    return int(values.sum()), len(values)
+
+
+def errors(results: Results, part: Part, *, truth: tuple[float, float]) -> tuple[Values, Values]:
+    """Of B and of R, of the runs that were found limited."""
+    found = results.column(part, "limited") == 1
+    bucket = results.column(part, "bucket_bytes")[found]
+    mbps = results.column(part, "rate_mbps")[found]
+    return np.abs(bucket / truth[0] - 1), np.abs(mbps / truth[1] - 1)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from training.objective import Pool, Rest
+from training.rtcp.cases import Kind
+from training.rtcp.objective import LeastResent, LimitTally
+
+NOTHING = np.zeros(0, dtype=np.uint32)
+
+
+def tally(kind: Kind = "limited", *, goodput: float = 1.0, resent: int = 50, default: float = 1.0,
+          is_limited: bool = False, default_is_limited: bool = False) -> LimitTally:  # fmt: skip
+    """Of a second; goodput over the unmodified algorithm's, which sends 100 packets again."""
+    return LimitTally(
+        duration_s=1.0, capacity_bytes=1_000_000, delivered_bytes=round(goodput * 1_000_000), packets=700,
+        delays=NOTHING, rival_bytes=1_000_000, kind=kind, default_bytes=round(default * 1_000_000),
+        resent_pkts=resent, rival_resent_pkts=100, is_limited=is_limited,
+        default_is_limited=default_is_limited,
+    )  # fmt: skip
+
+
+def pool(*tallies: LimitTally) -> Pool:
+    found = Pool()
+    for each in tallies:
+        found.add(each)
+    return found
+
+
+def asked(*, margin_se: float = 0.0, untriggered: int = 0) -> LeastResent:
+    return LeastResent(goodput_share=0.95, most_false=0.01, margin_se=margin_se, untriggered=untriggered)
+
+
+def test_the_cost_is_the_mean_of_what_is_sent_again_over_the_unmodified_algorithms() -> None:
+    score = asked().score(pool(tally(resent=20), tally(resent=60), tally("lifted", resent=1000)))
+    assert score.cost == pytest.approx(0.4)
+    assert score.rank == (0.0, score.cost)
+
+
+def test_what_the_unmodified_algorithm_hardly_sends_again_does_not_weigh() -> None:
+    few = LimitTally(1.0, 1_000_000, 1_000_000, 700, NOTHING, 1_000_000, resent_pkts=3, rival_resent_pkts=0)
+    assert asked().score(pool(few)).cost == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("kind", ["limited", "lifted", "unlimited"])
+def test_each_kind_of_traffic_is_to_keep_its_goodput(kind: Kind) -> None:
+    score = asked().score(pool(tally(), tally(kind, goodput=0.76), tally(kind, goodput=0.76)))
+    assert score.excess == pytest.approx((0.95 / (0.84 if kind == "limited" else 0.76)) - 1)
+    assert not score.feasible
+
+
+def test_behind_a_raised_limit_the_papers_setting_is_the_measure_where_it_is_slower() -> None:
+    slow = [tally(), tally("lifted", goodput=0.77, default=0.8)]
+    assert asked().score(pool(*slow)).feasible
+    assert not asked().score(pool(tally(), tally("lifted", goodput=0.75, default=0.8))).feasible
+    assert not asked().score(pool(tally(), tally("lifted", goodput=0.9, default=1.3))).feasible
+
+
+def test_a_margin_asks_for_more_where_cases_differ() -> None:
+    cases = pool(tally(goodput=0.9), tally(goodput=1.02), tally(goodput=0.96))
+    assert asked().score(cases).feasible
+    error = np.std([0.9, 1.02, 0.96], ddof=1) / np.sqrt(3)
+    assert asked(margin_se=2.0).score(cases).excess == pytest.approx((0.95 + 2 * error) / 0.96 - 1)
+
+
+def test_falsely_limited_clients_are_bounded_over_all_without_a_limit() -> None:
+    cases = [tally(), *(tally("unlimited", is_limited=number == 0) for number in range(20))]
+    assert asked().score(pool(*cases)).excess == pytest.approx(0.05 / 0.01 - 1)
+    assert asked(untriggered=80).score(pool(*cases)).feasible
+    # Behind a limit it is no fault to be taken for limited.
+    assert asked().score(pool(tally(is_limited=True))).feasible
+
+
+def test_as_many_clients_may_falsely_be_limited_as_with_the_papers_setting() -> None:
+    cases = [tally(), *(tally("unlimited", default_is_limited=number < 2) for number in range(20))]
+    wrong = [tally("unlimited", is_limited=True)] * 2
+    assert asked().score(pool(*cases, *wrong)).feasible
+    assert asked().score(pool(*cases, *wrong, *wrong)).excess == pytest.approx(1.0)
+
+
+def test_with_a_rest_no_point_is_hopeless() -> None:
+    bound = asked().score(pool(tally(goodput=0.1)), rest=Rest(3, 1000))
+    assert not bound.complete
+    assert bound.rank == (0.0, 0.0)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: MIT
+"""A web server's connections under R-TCP's modules, to a client behind a policer (guest/web.py).
+
+In the campaign `vm` alone (CCATUNE_VM_LONG=1), by the guest's own clock, so that the policer's rate is the machine's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from emulation.vm import LINES
+from tests.vm import boot
+from tests.vm.job import WEB, job
+from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC
+from tests.vm.test_modules import LONG
+
+# Not of the tier: in the tier they would be left out, which it does not allow.
+pytestmark = pytest.mark.vm
+if not LONG:
+    __test__ = False
+
+VISITS = ("base", "first", "second")
+
+
+@pytest.fixture(scope="module", params=LINES)
+def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, boot.Outcome]:
+    """One boot for the modules of a line."""
+    folder = tmp_path_factory.mktemp(f"web-{request.param}")
+    names = [f"web:{subject.cca}" for subject in (RTCP_CUBIC, RTCP_BBR)]
+    return boot.run_programs(
+        request.param, names, job(folder, long=True), folder=folder, timeout_s=1800, own_clock=True
+    )
+
+
+@pytest.fixture(params=[RTCP_CUBIC.cca, RTCP_BBR.cca])
+def web(request: pytest.FixtureRequest, outcomes: dict[str, boot.Outcome]) -> Any:
+    """What the visits gave of one algorithm."""
+    outcome = outcomes[f"web:{request.param}"]
+    assert outcome.error == ""
+    assert outcome.complaints == []
+    return outcome.result
+
+
+def test_less_is_resent_to_a_client_and_hardly_anything_to_one_that_is_known(web: Any) -> None:
+    again = {name: web[name]["again_pkts"] for name in VISITS}
+    assert again["first"] < again["base"], again
+    assert again["second"] < 0.3 * again["base"], again
+
+
+def test_objects_come_whole_over_persistent_connections_and_as_soon(web: Any) -> None:
+    took_s = {}
+    for name in VISITS:
+        connections = web[name]["connections"]
+        assert len(connections) == WEB["connections"]
+        assert {one["whole"] for one in connections} == {WEB["objects"]}, name
+        assert all(one["is_persistent"] for one in connections), name
+        took_s[name] = max(one["seconds"] for one in connections)
+    assert max(took_s["first"], took_s["second"]) < 1.1 * took_s["base"], took_s

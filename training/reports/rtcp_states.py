@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report states` of R-TCP: the table of an ensemble beside the paper's one setting, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from training.reports.judged import Judged, finish
+
+__all__ = ["LINE", "report_rtcp_states", "rtcp_lines"]
+
+LINE = ("no more retransmissions than the paper's one setting at no less goodput in every state, fewer over all, and "
+        "few falsely limited")  # fmt: skip
+
+
+def report_rtcp_states(judged: Judged, *, runs: int) -> None:
+    """Print it; exit 1 where the line does not hold."""
+    from emulation.simulator import default_threads
+    from training.rtcp import rtcp_study_of
+    from training.rtcp.judge import judge_rtcp
+
+    with judged.read() as (ensemble, recordings, terminal):
+        study = rtcp_study_of(ensemble)
+        terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
+        figures = judge_rtcp(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),
+                             told=terminal.advance)  # fmt: skip
+    rows = [*figures["states"], {"all": True, **figures["all"]}, *figures["unlimited"]]
+    finish(rows, rtcp_lines(figures), line=LINE, as_json=judged.as_json)
+
+
+def rtcp_lines(figures: dict[str, Any]) -> list[str]:
+    """A line for each state, for all of them, and for the clients without a limit of each round trip."""
+    lines = ["over the unmodified algorithm's, in %: what is sent again, and the goodput behind a raised limit",
+             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
+             f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip
+    lines += [_state_line(row) for row in figures["states"]]
+    every = figures["all"]
+    lines += [f"{'all':>12} {_resent(every, places=36)}{_short(every)}", ""]
+    lines.append(f"{'RTT':>12} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
+    for row in figures["unlimited"]:
+        false = row["false"]
+        lines.append(f"{_span(row['rtt_ms'], 'ms'):>12} {row['clients']:>8}  {false['learned']} "
+                     f"({_figure(row['share'], row['share_interval'])} %), {false['paper']}, {false['single']}"
+                     f"{_short(row)}")  # fmt: skip
+    return lines
+
+
+def _state_line(row: dict[str, Any]) -> str:
+    values, lifted = row["values"], row["lifted"]
+    return (
+        f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16} "
+        f"{values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
+        f"{values['probe_gain_permille'] / 10:>5.1f} % {_resent(row)} "
+        f"{_figure(lifted['learned'], lifted['learned_interval']):>13} {100 * lifted['paper']:>6.1f}{_short(row)}"
+    )
+
+
+def _resent(row: dict[str, Any], *, places: int = 0) -> str:
+    goodput = row["goodput"]
+    shares = "".join(f" {100 * row['resent'][name]:>{width}.1f}"
+                     for name, width in (("learned", 7), ("paper", 6), ("single", 6)))  # fmt: skip
+    return (
+        f"{'':{places}}{shares} {_figure(row['fewer'], row['fewer_interval']):>21} % "
+        f"{_figure(goodput['over_paper'], goodput['over_paper_interval'], digits=2):>15} %"
+    )
+
+
+def _span(ends: Sequence[float], unit: str) -> str:
+    return f"{ends[0]:g}-{ends[1]:g} {unit}"
+
+
+def _figure(value: float, interval: float, *, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} ± {100 * interval:.{digits}f}"
+
+
+def _short(row: dict[str, Any]) -> str:
+    return "" if row["holds"] else "  short"

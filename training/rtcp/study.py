@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: MIT
+"""Runs a study of R-TCP: its searches, then the ensemble.
+
+    single   one set of theta, eta, gamma over all states, which learning is judged by
+    rtt      theta, eta, gamma for each level of the round trip, over all limits: theta is this one's, for it is fixed
+             at the trigger, when no limit is known yet
+    state    eta, gamma for each round trip and rate limit, under that theta
+
+Each is DDS, with the paper's setting and what the searches before it found among its samples: on the cases that it
+trains on, a state is no worse than these. The single set and those of a round trip train on a share of the states'
+cases. Parts are kept and resumed as those of any study (parts.py); the same key gives the same ensemble.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+from emulation.traces import Recording
+from kmod.ensemble import DelayClass, Ensemble, canonical_json
+from training.build import PROVENANCE_SCHEMA, Part
+from training.dds import DdsSearch, DdsSettings
+from training.evaluator import Evaluator
+from training.flows import core_version
+from training.journal import Journal
+from training.optimise import optimise
+from training.parts import Job, Parts, Progress, Silent
+from training.rtcp.cases import Case, cases_of, unlimited_cases
+from training.rtcp.objective import LeastResent
+from training.rtcp.runner import CaseRunner, triggered
+from training.rtcp.settings import DEFAULT, THETA, RtcpStudySettings
+from training.search import Found
+from training.space import Point, Space
+
+__all__ = ["RtcpStudy"]
+
+SINGLE = "single"
+STATE_PLACE, RTT_PLACE, SINGLE_PLACE = 0, 1, 2  # of the seeds of searches
+DIGITS = 6
+# No goal of R-TCP is about delay: the class counts in the host's sums alone (kmod/core/rtcp_ensemble.h).
+CLASS = DelayClass(95, 100_000)
+ESTIMATE_MS, EPSILON_PCT = 250, 25
+
+
+@dataclass
+class RtcpStudy:
+    """One study; the recordings are of links without a limit."""
+
+    settings: RtcpStudySettings
+    recordings: Sequence[Recording]
+    threads: int = 2
+    progress: Progress = field(default_factory=Silent)
+
+    @cached_property
+    def key(self) -> str:
+        """What a journal is kept under (hex): settings, traces, version of core and simulator."""
+        content = {
+            "study": self.settings.digest,
+            "traces": sorted(f"{r.name} {r.trace.digest}" for r in self.recordings),
+            "core": core_version(),
+        }
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    @cached_property
+    def states(self) -> list[tuple[int, int]]:
+        """Levels of round trip and rate limit, in the order of an ensemble's rows."""
+        return list(product(range(self.settings.rtts.count), range(self.settings.limits.count)))
+
+    @cached_property
+    def unlimited(self) -> list[list[Case]]:
+        """By level of the round trip: the cases without a limit in which detection begins."""
+        s = self.settings
+        count = s.cases.unlimited
+        self.progress.phase("screening links", total=float(s.rtts.count))
+        found = []
+        for rtt in range(s.rtts.count):
+            cases = unlimited_cases(s, rtt, self.recordings, count=count)
+            found.append(triggered(s, cases, threads=self.threads))
+            self.progress.advance(1.0)
+        return found
+
+    def run(self, journal: Journal | None = None) -> Ensemble:
+        """Do all parts that the journal does not hold, and build the ensemble.
+
+        Raises:
+            TrainingError: a search that came to nothing.
+        """
+        parts = Parts(journal, threads=self.threads, progress=self.progress)
+        if SINGLE not in parts.done:
+            job = self._single_job()
+            parts.begin("searching a single set", [job])
+            parts.run_alone(job)
+        rtts = [_rtt_name(rtt) for rtt in range(self.settings.rtts.count)]
+        states = [_state_name(state) for state in self.states]
+        for text, names, make in (("searching round trips", rtts, self._rtt_jobs),
+                                  ("searching states", states, self._state_jobs)):  # fmt: skip
+            if any(name not in parts.done for name in names):
+                work = parts.missing(make(parts.done))
+                parts.begin(text, work)
+                parts.run(work)
+        return self._ensemble(parts.done)
+
+    def theta(self, parts: Mapping[str, Part], rtt: int) -> int:
+        """What a level of the round trip was given."""
+        [found] = parts[_rtt_name(rtt)].found
+        return found.point[self.settings.names.index(THETA)]
+
+    # --- searches -----------------------------------------------------------------------------------------------------
+
+    def _single_job(self) -> Job:
+        share = self.settings.search.single_share
+        cases = [case for state in self.states for case in self._cases(state, share=share)]
+        every = round(1 / share)
+        without = [case for its in self.unlimited for case in its[::every]]
+        untriggered = sum(self.settings.cases.unlimited - len(its) for its in self.unlimited) // every
+        return self._job(SINGLE, [*cases, *without], self.settings.search.single, known=[self._default],
+                         place=(SINGLE_PLACE, 0, 0), untriggered=untriggered)  # fmt: skip
+
+    def _rtt_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
+        known = [self._default, parts[SINGLE].found[0].point]
+        jobs = []
+        for rtt in range(self.settings.rtts.count):
+            its = [state for state in self.states if state[0] == rtt]
+            cases = [case for state in its for case in self._cases(state, share=self.settings.search.single_share)]
+            jobs.append(
+                self._job(_rtt_name(rtt), [*cases, *self.unlimited[rtt]], self.settings.search.rtt, known=known,
+                          place=(RTT_PLACE, rtt, 0),
+                          untriggered=self.settings.cases.unlimited - len(self.unlimited[rtt]))
+            )  # fmt: skip
+        return jobs
+
+    def _state_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
+        jobs = []
+        for state in self.states:
+            near = [self._default, parts[SINGLE].found[0].point, parts[_rtt_name(state[0])].found[0].point]
+            known = [self._without_theta(point) for point in near]
+            jobs.append(
+                self._job(_state_name(state), self._cases(state), self.settings.search.state, known=known,
+                          place=(STATE_PLACE, *state), held={THETA: self.theta(parts, state[0])})
+            )  # fmt: skip
+        return jobs
+
+    @property
+    def _default(self) -> Point:
+        return tuple(DEFAULT[name] for name in self.settings.names)
+
+    def _without_theta(self, point: Point) -> Point:
+        return tuple(value for name, value in zip(self.settings.names, point, strict=True) if name != THETA)
+
+    def _cases(self, state: tuple[int, int], *, share: float = 1.0) -> list[Case]:
+        """Of a state, with a limit; the first of each kind where it is a share of them."""
+        counts = self.settings.cases
+        limited, lifted = (max(round(share * count), 1) for count in (counts.limited, counts.lifted))
+        return cases_of(self.settings, state, limited=limited, lifted=lifted)
+
+    def _job(
+        self, name: str, cases: Sequence[Case], search: DdsSettings, *, known: Sequence[Point],
+        place: tuple[int, int, int], untriggered: int = 0, held: Mapping[str, int] | None = None,
+    ) -> Job:  # fmt: skip
+        s = self.settings
+        space: Space = s.state_space if held else s.space
+        amount = sum(case.capacity_bytes for case in cases)
+        distinct = list(dict.fromkeys(known))
+
+        def run(threads: int) -> Part:
+            dds = DdsSearch(space, settings=search, samples_seed=(s.seed, *place, 0), steps_seed=(s.seed, *place, 1),
+                            known=distinct)  # fmt: skip
+            asked = LeastResent(goodput_share=s.objective.goodput_share, most_false=s.objective.most_false,
+                                margin_se=s.objective.margin_se, untriggered=untriggered)  # fmt: skip
+            evaluator = Evaluator(CaseRunner(s, threads=threads, held=held), cases, rounds=(1.0,))
+            found = optimise(evaluator, [(dds, asked)], told=lambda n: self.progress.advance(float(n * amount)))
+            return Part(tuple(found), evaluator.runs)
+
+        return Job(name, float((search.budget + len(distinct)) * amount), run)
+
+    # --- the ensemble -------------------------------------------------------------------------------------------------
+
+    def _ensemble(self, parts: Mapping[str, Part]) -> Ensemble:
+        rows, states = [], []
+        for state in self.states:
+            [found] = parts[_state_name(state)].found
+            values = {THETA: self.theta(parts, state[0]), **dict(zip(self.settings.state_space.names, found.point,
+                                                                     strict=True))}  # fmt: skip
+            rows.append(tuple(values[name] for name in self.settings.names))
+            states.append({"rtt": state[0], "limit": state[1], "training": _score_json(found)})
+        return Ensemble(
+            cca=self.settings.cca,
+            epoch_ms=self.settings.epoch_s * 1000,
+            estimate_ms=ESTIMATE_MS,
+            epsilon_pct=EPSILON_PCT,
+            classes=(CLASS,),
+            axes=self.settings.axes,
+            columns=self.settings.names,
+            rows=tuple(rows),
+            provenance=self._provenance(parts, states),
+        )
+
+    def _provenance(self, parts: Mapping[str, Part], states: list[dict[str, Any]]) -> dict[str, Any]:
+        [single] = parts[SINGLE].found
+        return {
+            "schema": PROVENANCE_SCHEMA,
+            "study": self.settings.model_dump(mode="json", by_alias=True),
+            "study_digest": self.settings.digest,
+            "core": core_version(),
+            "traces": [{"name": r.name, "dataset": r.dataset, "digest": r.trace.digest} for r in self.recordings],
+            "runs": sum(part.runs for part in parts.values()),
+            "single": [{
+                "class": 0,
+                "values": dict(zip(self.settings.names, single.point, strict=True)),
+                "training": _score_json(single),
+            }],
+            "rtts": [
+                {"rtt": rtt, "training": _score_json(parts[_rtt_name(rtt)].found[0])}
+                for rtt in range(self.settings.rtts.count)
+            ],
+            "states": states,
+        }  # fmt: skip
+
+
+def _rtt_name(rtt: int) -> str:
+    return f"rtt-{rtt}"
+
+
+def _state_name(state: tuple[int, int]) -> str:
+    return f"state-{state[0]}-{state[1]}"
+
+
+def _score_json(found: Found) -> dict[str, Any]:
+    """resent: over what the unmodified algorithm sends again. goodput_share: of the kind that has least of it."""
+    score = found.score
+    return {
+        "meets": score.feasible,
+        "excess": round(score.excess, DIGITS),
+        "resent": round(score.cost or 0.0, DIGITS),
+        "goodput_share": round(score.rival_share or 0.0, DIGITS),
+        "cases": score.epochs,
+    }
