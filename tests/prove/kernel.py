@@ -42,7 +42,7 @@ def build() -> str:
 
 def test(words: list[str]) -> tuple[int, str]:
     """Run the tests; pytest's status and its last line."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *TESTS, *words]
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider", *TESTS, *words]
     last = "(no output)"
     with subprocess.Popen(
         command, cwd=REPOSITORY, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True

@@ -65,6 +65,9 @@ def test_only_what_tells_of_a_refused_cache_is_taken_from_a_log() -> None:
         " dump_stack_lvl+0x5d/0x80",
         " </TASK>",
         "kobject: kobject_add_internal failed for ccatune_gr_flow (error: -12 parent: slab)",
+        "SLUB: Unable to allocate memory on CPU 0 (of node 0) on node -1, gfp=0xdc0(GFP_KERNEL|__GFP_ZERO)",
+        "  cache: seq_file, object size: 232, buffer size: 296, default order: 0, min order: 0",
+        "  node 0: slabs: 9, objs: 117, free: 0",
     ]
     log = ["one", *refusal, "BUG: KASAN: slab-use-after-free in ccatune_flow_end"]
     assert test_debug.without_refusals(log) == [log[0], log[-1]]
