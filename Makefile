@@ -13,12 +13,12 @@ UV := build/lock-tool/bin/uv
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--python-version $(LOCK_PYTHON)
 
-.PHONY: help setup build modules demo test check lint format prove lock clean
+.PHONY: help setup build modules demo test check lint format prove prove-kernel lock clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Install the Debian packages (as root) and the pinned environment in .venv
 
@@ -61,6 +61,9 @@ format: setup ## Lay out the Python files as `make lint` wants them
 
 prove: build ## Campaigns too long for `make test`; resumable, repeated only when what they depend on changed
 	$(BIN)/python -m tests.prove $(ARGS)
+
+prove-kernel: build ## Of these the one on a debug kernel, which is built first, once, from Debian's source
+	$(BIN)/python -m tests.prove kernel $(ARGS)
 
 lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml

@@ -9,7 +9,13 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KINDS = {".c", ".cpp", ".def", ".h", ".hpp", ".py"}
-LICENCES = {"kmod/core": "GPL-2.0 OR MIT", "kmod/linux": "GPL-2.0", "tests/vm/hello": "GPL-2.0", "": "MIT"}
+LICENCES = {
+    "kmod/core": "GPL-2.0 OR MIT",
+    "kmod/linux": "GPL-2.0",
+    "tests/vm/hello": "GPL-2.0",
+    "tests/vm/faulty": "GPL-2.0",
+    "": "MIT",
+}
 FOLDERS = ("emulation", "kmod", "packaging", "serving", "tests", "training")
 
 

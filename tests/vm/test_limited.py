@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """R-TCP's modules behind a policer of the kernel's (guest/limited.py): what they find, and what is sent again.
 
-In the tier over CUBIC, on one line. With CCATUNE_VM_LONG=1 over BBR too, and on both. By the guest's own clock, so that
-the policer's rate is the machine's.
+In the tier over CUBIC, on one line. With CCATUNE_VM_LONG=1 over BBR too, and on both; and so in the debug kernel. By
+the guest's own clock, so that the policer's rate is the machine's.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Any
 
 import pytest
 
-from emulation.vm import LINES
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot
 from tests.vm.job import LIMIT_BURST_BYTES, LIMIT_BYTES_PER_S, job
+from tests.vm.lines import DEBUG, LINES
 from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC, Subject
 from tests.vm.test_modules import LONG, result_of
 
 pytestmark = pytest.mark.vm
 
-RUNS = [(line, one) for line in LINES for one in (RTCP_CUBIC, RTCP_BBR)] if LONG else [(LINES[-1], RTCP_CUBIC)]
+OVER_ALL = [(line, one) for line in LINES for one in (RTCP_CUBIC, RTCP_BBR)]
+RUNS = OVER_ALL if LONG or DEBUG else [(LINES[-1], RTCP_CUBIC)]
 # The policer counts Ethernet's headers, R-TCP segments.
 SEGMENT_BYTES, FRAME_BYTES = 1448, 1514
 Outcomes = dict[str, boot.Outcome]

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT
+"""The kernel lines that tests of the modules run on: those of the tier, or the debug kernel alone.
+
+CCATUNE_VM_DEBUG=1 (the campaign `kernel`) asks for the line that packaging/debug_kernel.py builds. Every module has all
+of its programs there, at the tier's sizes: what the kernel looks for costs several times the time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from emulation import vm
+
+DEBUG = os.environ.get("CCATUNE_VM_DEBUG") == "1"
+DEBUG_LINE = "6.12-debug"
+LINES = (DEBUG_LINE,) if DEBUG else vm.LINES
