@@ -2,8 +2,8 @@
 """Runs the campaigns that are too long for `make test`: `make prove`, or `make prove ARGS="fuzz"`.
 
 The campaigns stand in campaigns.yaml. One that has passed is not run again until its command, or a file that
-it depends on, has changed; so an interrupted `make prove` goes on where it stopped. Results and whole outputs
-stand in build/prove.
+it depends on, has changed; so an interrupted `make prove` goes on where it stopped. One that takes hours has parts,
+each of which passes, and is kept, by itself. Results and whole outputs stand in build/prove.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -32,6 +33,7 @@ class Campaign(BaseModel):
 
     claim: str = Field(description="What a pass shows.")
     command: tuple[str, ...] = Field(min_length=1, description="Arguments; python is the environment's own.")
+    parts: tuple[str, ...] = Field((), description="Last words of the command, run one after the other, each kept.")
     environment: dict[str, str] = Field(default={}, description="Added to the environment of the command.")
     depends: tuple[str, ...] = Field(min_length=1, description="Globs from the root of what the result rests on.")
 
@@ -78,6 +80,31 @@ def passed_before(name: str, *, digest: str, results: Path) -> Result | None:
     return result if result.passed and result.digest == digest else None
 
 
+def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
+    """The campaign by its name, or each of its parts by `name.part`."""
+    if not campaign.parts:
+        return {name: campaign}
+    return {
+        f"{name}.{Path(part).stem}": campaign.model_copy(update={"command": (*campaign.command, part), "parts": ()})
+        for part in campaign.parts
+    }
+
+
+def whole_of(parts: Mapping[str, Result | None]) -> Result | None:
+    """Of parts one result, which passed where all did; None where one did not run and none failed."""
+    ran = [result for result in parts.values() if result]
+    if len(parts) == 1:
+        return ran[0] if ran else None
+    if len(ran) < len(parts) and all(result.passed for result in ran):
+        return None
+    return Result(
+        digest=hashlib.sha256("".join(result.digest for result in ran).encode()).hexdigest(),
+        passed=all(result.passed for result in ran),
+        duration_s=round(sum(result.duration_s for result in ran), 1),
+        last_line="; ".join(f"{name}: {result.last_line.strip('= ')}" for name, result in parts.items() if result),
+    )
+
+
 def run_campaign(name: str, campaign: Campaign, *, digest: str, root: Path, results: Path) -> Result:
     """Run a campaign in `root`, its output into a log in `results`, and record how it ended."""
     results.mkdir(parents=True, exist_ok=True)
@@ -118,13 +145,18 @@ def prove(*, names: tuple[str, ...], again: bool, list_only: bool, as_json: bool
     found: dict[str, Result | None] = {}
     for name in names or campaigns:
         campaign = campaigns[name]
-        digest = digest_of(campaign, root=REPOSITORY)
-        result = None if again else passed_before(name, digest=digest, results=RESULTS)
-        seen = "" if result is None else " (passed before on these files)"
-        if result is None and not list_only:
-            click.echo(f"{name}: {campaign.claim} ...", err=True)
-            result = run_campaign(name, campaign, digest=digest, root=REPOSITORY, results=RESULTS)
-        found[name] = result
+        parts: dict[str, Result | None] = {}
+        before = 0
+        for label, part in parts_of(name, campaign).items():
+            digest = digest_of(part, root=REPOSITORY)
+            parts[label] = None if again else passed_before(label, digest=digest, results=RESULTS)
+            before += parts[label] is not None
+            if parts[label] is None and not list_only:
+                log = (RESULTS / f"{label}.log").relative_to(REPOSITORY)
+                click.echo(f"{label}: {campaign.claim} ... (output: {log})", err=True)
+                parts[label] = run_campaign(label, part, digest=digest, root=REPOSITORY, results=RESULTS)
+        result = found[name] = whole_of(parts)
+        seen = " (passed before on these files)" if before == len(parts) else f" ({before} before)" if before else ""
         word = "not run" if result is None else "passed" if result.passed else "FAILED"
         if not as_json:
             click.echo(f"{name}: {word}{seen}: {campaign.claim if result is None else result.last_line}")

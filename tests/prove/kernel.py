@@ -2,7 +2,7 @@
 """Builds the debug kernel where it is not there, and runs all tests of the modules on it: `make prove-kernel`.
 
     python -m tests.prove.kernel                     all of them
-    python -m tests.prove.kernel -k "faults or gr"   words for pytest
+    python -m tests.prove.kernel tests/vm/test_debug.py -k "faults or gr"    words for pytest
 
 packaging/debug_kernel.py builds it from Debian's source package, with what finds wrong accesses, lock orders, leaks and
 sleeping where that is not allowed, and with memory that can be refused. tests/vm/test_debug.py first shows that it does
@@ -42,7 +42,8 @@ def build() -> str:
 
 def test(words: list[str]) -> tuple[int, str]:
     """Run the tests; pytest's status and its last line."""
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider", *TESTS, *words]
+    files = () if any(word.endswith(".py") for word in words) else TESTS
+    command = [sys.executable, "-m", "pytest", "-v", "-n", "0", "-p", "no:cacheprovider", *files, *words]
     last = "(no output)"
     with subprocess.Popen(
         command, cwd=REPOSITORY, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE, text=True

@@ -8,7 +8,18 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.prove.__main__ import CAMPAIGNS, Campaign, digest_of, load_campaigns, passed_before, run_campaign
+from tests.prove.__main__ import (
+    CAMPAIGNS,
+    Campaign,
+    Result,
+    digest_of,
+    load_campaigns,
+    parts_of,
+    passed_before,
+    run_campaign,
+    whole_of,
+)
+from tests.prove.kernel import TESTS
 
 ROOT = CAMPAIGNS.parents[2]
 
@@ -54,3 +65,33 @@ def test_dependency_that_matches_no_file_is_refused(root: Path) -> None:
     lost = Campaign(claim="a claim", command=("true",), depends=("moved/*.h",))
     with pytest.raises(click.ClickException, match="moved"):
         digest_of(lost, root=root)
+
+
+def test_parts_are_told_by_name_and_end_the_command() -> None:
+    parts = parts_of("all", campaign().model_copy(update={"parts": ("tests/a.py", "tests/b.py")}))
+    assert {name: part.command[-1] for name, part in parts.items()} == {"all.a": "tests/a.py", "all.b": "tests/b.py"}
+    assert not any(part.parts for part in parts.values())
+    assert parts_of("all", campaign()) == {"all": campaign()}
+
+
+def result(*, passed: bool = True, words: str = "=== 3 passed ===") -> Result:
+    return Result(digest="d", passed=passed, duration_s=1.5, last_line=words)
+
+
+def test_a_whole_passes_where_all_of_its_parts_do() -> None:
+    whole = whole_of({"all.a": result(), "all.b": result(words="ended")})
+    assert whole is not None
+    assert (whole.passed, whole.duration_s, whole.last_line) == (True, 3.0, "all.a: 3 passed; all.b: ended")
+    failed = whole_of({"all.a": result(), "all.b": result(passed=False), "all.c": None})
+    assert failed is not None
+    assert not failed.passed
+    assert whole_of({"all.a": result(), "all.b": None}) is None
+    assert whole_of({"all": None}) is None
+    assert whole_of({"all": result()}) == result()
+
+
+def test_no_file_of_the_modules_tests_is_forgotten() -> None:
+    campaigns = load_campaigns(CAMPAIGNS)
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "vm").glob("test_*.py")}
+    assert set(campaigns["vm"].parts) == files - {"tests/vm/test_debug.py"}
+    assert set(campaigns["kernel"].parts) == set(TESTS)
