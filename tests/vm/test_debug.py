@@ -130,7 +130,8 @@ if DEBUG:
     def test_nothing_is_in_the_kernel_log(found: Found, subject: Subject, program: str) -> None:
         result_of(found, program, subject)
         complaints = found[f"{program}:{subject.cca}"].complaints
-        assert (without_refusals(complaints) if program == "faults" else complaints) == []
+        # What kmemleak counts late is of `faults`, too; whose it is says the result.
+        assert (without_refusals(complaints) if program in {"faults", "leaks"} else complaints) == []
 
     def test_refused_memory_is_told_and_what_was_in_force_stays(found: Found, subject: Subject) -> None:
         seen = result_of(found, "faults", subject)

@@ -74,7 +74,8 @@ def unreferenced() -> str:
 def leaked_by_modules() -> str:
     """As `unreferenced`, of what is not the kernel's own fault; what was found is forgotten.
 
-    Where the name of a new cache is refused in sysfs, Linux 6.12 (sysfs_slab_add()) keeps its copy of it for ever.
+    Where the name of a new cache is refused in sysfs, Linux 6.12 (sysfs_slab_add()) keeps its copy of it for ever. A
+    stale pointer may hide one until a later search.
     """
     found = unreferenced().split("unreferenced object ")[1:]
     (PLACE / "kmemleak").write_text("clear")

@@ -11,7 +11,7 @@ import tree
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """With the modules loaded, and unloaded: what was theirs is all gone then."""
-    loaded = debugging.unreferenced()
+    loaded = debugging.leaked_by_modules()
     tree.unload_modules(job)
-    unloaded = debugging.unreferenced()
+    unloaded = debugging.leaked_by_modules()
     return {"loaded": loaded, "unloaded": unloaded, "lockdep": debugging.lockdep()}
