@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vm import boot, cases
+from tests.vm.lines import DEBUG
 from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
@@ -63,6 +64,8 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "spurious": 3 if long else 2,
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
         "record_acks": 11_000 if long else 2_200,
+        # The debug kernel has a tenth of the speed.
+        "patience": 6 if DEBUG else 1,
         "default_settings": SETTINGS,
         "storm_writes": 10_000 if long else 80,
         "seed": 1,

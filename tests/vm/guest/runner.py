@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parent), f"{sys.argv[1]}/emulation/vm"]
@@ -37,8 +38,17 @@ def logged_since(kmsg: int) -> list[str]:
         lines.append(record.partition(";")[2].split("\n")[0])
 
 
-def be_patient() -> None:
-    """A machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel."""
+def be_patient(times: int) -> None:
+    """A machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
+
+    times: programs wait so many times as long for what has to come.
+    """
+    wait_for = inside.wait_for
+
+    def wait_longer(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
+        wait_for(holds, timeout_s=times * timeout_s, what=what, pause_s=pause_s)
+
+    inside.wait_for = wait_longer
     Path("/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout").write_text("300")
     Path("/proc/sys/kernel/watchdog_thresh").write_text("60")
 
@@ -49,7 +59,7 @@ def main() -> None:
     job = json.loads((inside.SHARE / "job.json").read_text())
     # Before anything hides the kernel's own modules, and before their words are anybody's.
     inside.run("modprobe", "-a", "veth", "sch_netem", "sch_tbf")
-    be_patient()
+    be_patient(job["patience"])
     kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     os.lseek(kmsg, 0, os.SEEK_END)
     for name in sys.argv[2:]:
