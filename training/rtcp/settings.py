@@ -114,7 +114,7 @@ class RtcpSearchSettings(StudyPart):
         0.25, gt=0, le=1, description="the single set and those of a round trip train on this share of their cases"
     )
     confirmed_on: float = Field(
-        1.0, ge=0, le=100, description="cases drawn anew that confirm a search, over those that it trained on; 0: none"
+        1.0, gt=0, le=100, description="cases drawn anew that confirm a search, over those that it trained on"
     )
 
     @model_validator(mode="after")

@@ -9,9 +9,8 @@
 Each is DDS, with the paper's setting and what the searches before it found among its samples. What wins among so many
 on the cases that it trained on owes a part of that to chance. So these few and the winner run on as many cases that
 were drawn anew, and the best of them there is taken that is better than the paper's setting by more than a standard
-error, else that one (`confirmed`). The single set and those of a round trip train on a
-share of the states' cases. Parts are kept and resumed as those of any study (parts.py); the same key gives the same
-ensemble.
+error, else that one (`confirmed`). The single set and those of a round trip train on a share of the states' cases.
+Parts are kept and resumed as those of any study (parts.py); the same key gives the same ensemble.
 """
 
 from __future__ import annotations
@@ -207,8 +206,7 @@ class RtcpStudy:
         cases = [*self._cases(work, "training", share=work.share), *work.unlimited]
         amount = sum(case.capacity_bytes for case in cases)
         known = list(dict.fromkeys(work.known))
-        times = s.search.confirmed_on
-        fresh = [*self._cases(work, "confirming", share=times * work.share), *work.unlimited] if times else []
+        fresh = [*self._cases(work, "confirming", share=s.search.confirmed_on * work.share), *work.unlimited]
         fresh_amount = sum(case.capacity_bytes for case in fresh)
 
         def run(threads: int) -> Part:
@@ -217,11 +215,9 @@ class RtcpStudy:
                             steps_seed=(s.seed, *work.place, 1), known=known)  # fmt: skip
             runner = CaseRunner(s, threads=threads, held=work.held)
             evaluator = Evaluator(runner, cases, rounds=(1.0,))
-            found = optimise(evaluator, [(dds, self._asked(work, s.objective.margin_se))],
+            [found] = optimise(evaluator, [(dds, self._asked(work, s.objective.margin_se))],
                              told=lambda n: self.progress.advance(float(n * amount)))  # fmt: skip
-            if not fresh:
-                return Part(tuple(found), evaluator.runs)
-            finalists = list(dict.fromkeys([*known, found[0].point]))
+            finalists = list(dict.fromkeys([*known, found.point]))
             lenience_se = s.objective.lenience_se
             best = confirmed(runner, fresh, finalists, self._asked(work, -lenience_se), least_se=lenience_se)
             self.progress.advance(float((len(known) + 1) * fresh_amount))

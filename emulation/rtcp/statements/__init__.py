@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulation.figures import UNVALIDATED, row_of
+from emulation.figures import row_of
 from emulation.rtcp.campaign import Results
 from emulation.rtcp.statements import baseline, detection, fairness, files, lifted, probing, several, video
 from emulation.rtcp.statements.common import NAMES, Statement
 
-__all__ = ["NAMES", "STATEMENTS", "UNVALIDATED", "Statement", "judge"]
+__all__ = ["NAMES", "STATEMENTS", "judge"]
 
 STATEMENTS: tuple[Statement, ...] = (
     *files.STATEMENTS,
