@@ -72,8 +72,13 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "changes": 500 if long else 50,
         "namespaces": 40 if long else 4,
         "churn_s": 10 if long else 2,
-        # R = 500 kB/s, of which 4 MB take 7 s
-        "limited": {"rate": "4mbit", "burst_bytes": LIMIT_BURST_BYTES, "bytes": 8_000_000 if long else 4_000_000},
+        # R = 500 kB/s, of which 4 MB take 7 s; an empty bucket is full again after 0.8 s
+        "limited": {
+            "rate": "4mbit",
+            "burst_bytes": LIMIT_BURST_BYTES,
+            "refill_s": 1.25 * LIMIT_BURST_BYTES / LIMIT_BYTES_PER_S,
+            "bytes": 8_000_000 if long else 4_000_000,
+        },
         "web": WEB,
         # R-TCP's table has 512 places in a namespace that is not the initial one
         "many": {"connections": MANY_CONNECTIONS if long else FEW_CONNECTIONS, "clients": MANY_CLIENTS},
