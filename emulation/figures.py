@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Protocol, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,27 +136,7 @@ class Statement(Generic[V_contra]):
     unvalidated: bool = False
 
 
-class Stated(Protocol):
-    """What of a statement is printed."""
-
-    @property
-    def name(self) -> str:
-        """Section and number."""
-
-    @property
-    def words(self) -> str:
-        """What is stated."""
-
-    @property
-    def expected(self) -> str:
-        """The bound that stands for words."""
-
-    @property
-    def unvalidated(self) -> bool:
-        """It is of what no kernel here has."""
-
-
-def row_of(statement: Stated, figures: Sequence[Figure], **at: object) -> dict[str, Any]:
+def row_of(statement: Statement[Any], figures: Sequence[Figure], **at: object) -> dict[str, Any]:
     """A statement beside its figures as JSON data, with where they were found; `agrees` where all are as stated."""
     return {
         "statement": statement.name,

@@ -8,33 +8,22 @@ bound stands beside the words.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from emulation.figures import row_of
 from emulation.rtcp.campaign import Results
 from emulation.rtcp.statements import baseline, detection, fairness, files, lifted, probing, several, video
-from emulation.rtcp.statements.common import NAMES, Statement
+from emulation.rtcp.statements.common import NAMES, ByKind
 
 __all__ = ["NAMES", "STATEMENTS", "judge"]
 
-STATEMENTS: tuple[Statement, ...] = (
-    *files.STATEMENTS,
-    *detection.STATEMENTS,
-    *several.STATEMENTS,
-    *lifted.STATEMENTS,
-    *probing.STATEMENTS,
-    *fairness.STATEMENTS,
-    *baseline.STATEMENTS,
-    *video.STATEMENTS,
-)
+_SUBJECTS = (files, detection, several, lifted, probing, fairness, baseline, video)
+_BY_KIND: ByKind = {kind: told for subject in _SUBJECTS for kind, told in subject.STATEMENTS.items()}
+STATEMENTS = tuple(statement for told in _BY_KIND.values() for statement in told)
 
 
-def judge(results: Results, statements: Sequence[Statement] = STATEMENTS) -> list[dict[str, Any]]:
+def judge(results: Results) -> list[dict[str, Any]]:
     """A row for each statement with a figure in what was run, as JSON data; `agrees` where each is as stated."""
-    rows = []
-    for statement in statements:
-        figures = statement.figures(results) if results.has(statement.kind) else []
-        if figures:
-            rows.append(row_of(statement, figures))
-    return rows
+    told = [statement for kind, of_kind in _BY_KIND.items() if results.has(kind) for statement in of_kind]
+    found = [(statement, statement.figures(results)) for statement in told]
+    return [row_of(statement, figures) for statement, figures in found if figures]

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulation.figures import Figure, share
+from emulation.figures import Figure, Statement, share
 from emulation.rtcp.campaign import Results
-from emulation.rtcp.statements.common import NAMES, Statement, hits
+from emulation.rtcp.statements.common import NAMES, ByKind, hits
 
 __all__ = ["STATEMENTS"]
 
@@ -29,11 +29,13 @@ def downloads(value: str, *, least: float = 0.0, most: float = 1.0, missed: bool
     return figures
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("K-6", "baseline", "PD misses limited clients (81 to 100 %)", ">= 81 %",
-              downloads("limited", least=LEAST_MISSED, missed=True)),
-    Statement("K-7", "baseline", "and takes none without a limit for limited (0 %)", "no run",
-              downloads("unlimited", most=0.0, missed=False)),
-    Statement("3.2-1", "baseline", "PD does not find a limit with several objects on a connection", "no run",
-              downloads("objects", most=0.0, missed=False)),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "baseline": (
+        Statement("K-6", "PD misses limited clients (81 to 100 %)", ">= 81 %",
+                  downloads("limited", least=LEAST_MISSED, missed=True)),
+        Statement("K-7", "and takes none without a limit for limited (0 %)", "no run",
+                  downloads("unlimited", most=0.0, missed=False)),
+        Statement("3.2-1", "PD does not find a limit with several objects on a connection", "no run",
+                  downloads("objects", most=0.0, missed=False)),
+    ),
+}  # fmt: skip

@@ -1,40 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""A statement, what algorithms are called, and figures that several subjects are judged by.
+"""What algorithms are called, and figures that several subjects are judged by.
 
 error    |estimate - truth| / truth, of the runs that were found limited (equations 37 and 38)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
-from emulation.figures import UNVALIDATED, Figure
+from emulation.figures import UNVALIDATED, Statement
 from emulation.rtcp.campaign import PAIRS, Kind, Part, Results, Values
 from emulation.scenario import Cca
 
-__all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "Statement", "errors", "hits"]
+__all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "ByKind", "errors", "hits"]
 
+# By what has to be run for them.
+ByKind = Mapping[Kind, tuple[Statement[Results], ...]]
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}", "rtcp_cubic": "R-TCP-CUBIC",
                          "rtcp_bbr": "R-TCP-BBRv1", "rtcp_bbr3": f"R-TCP-BBRv3{UNVALIDATED}"}  # fmt: skip
 BASES: dict[Cca, Cca] = {capped: plain for plain, capped in PAIRS.items()}
 NONE = 0.0005
 LEAST_GOODPUT = 0.95
 MOST_ERROR = 0.05  # of R, on the map and with several objects or connections
-
-
-@dataclass(frozen=True)
-class Statement:
-    """name: section and number. expected: the bound that stands for words."""
-
-    name: str
-    kind: Kind
-    words: str
-    expected: str
-    figures: Callable[[Results], list[Figure]]
-    unvalidated: bool = False
 
 
 def hits(results: Results, part: Part, column: str) -> tuple[int, int]:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from emulation.figures import LEAST_SEEDS, Figure, share, within
+from emulation.figures import LEAST_SEEDS, Figure, Statement, share, within
 from emulation.rtcp.campaign import Part, Results
-from emulation.rtcp.statements.common import MOST_ERROR, NAMES, Statement, errors, hits
+from emulation.rtcp.statements.common import MOST_ERROR, NAMES, ByKind, errors, hits
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS"]
@@ -97,17 +97,21 @@ def operating_map(results: Results) -> list[Figure]:
     return figures + ([within("error of R", rates, most=MOST_ERROR)] if len(rates) >= LEAST_SEEDS else [])
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("K-1", "detection", "Limited clients that are not found (Table 8: up to 1.18 %)", "<= 1.2 %", missed),
-    Statement("K-2", "detection", "Clients without a limit that are taken for limited, still (0 to 0.46 %)",
-              "<= 0.5 %", falsely(moving=False)),
-    Statement("K-3", "detection", "and moving (3.59, 3.67 %)", "<= 3.7 %", falsely(moving=True)),
-    Statement("issue-1", "detection", "so judged where detection begins in enough runs", ">= 200 runs", triggered),
-    Statement("K-4", "detection", "Without trigger and un-detection more are, moving (8.07, 5.96 %)",
-              "at least the share of K-3", without_guards),
-    Statement("K-5", "detection", "Errors of B and R behind op1 (Table 9: 5.71 and 0.41, 6.97 and 0.50 %)",
-              "at most these; of the others none is asked",
-              estimates({"rtcp_bbr": (0.0571, 0.0041), "rtcp_cubic": (0.0697, 0.0050)})),
-    Statement("L-1", "map", "Found wherever R is up to 6 Mbit/s and B from 260 kB on, R with a small error",
-              "all runs, <= 5 %", operating_map),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "detection": (
+        Statement("K-1", "Limited clients that are not found (Table 8: up to 1.18 %)", "<= 1.2 %", missed),
+        Statement("K-2", "Clients without a limit that are taken for limited, still (0 to 0.46 %)",
+                  "<= 0.5 %", falsely(moving=False)),
+        Statement("K-3", "and moving (3.59, 3.67 %)", "<= 3.7 %", falsely(moving=True)),
+        Statement("issue-1", "so judged where detection begins in enough runs", ">= 200 runs", triggered),
+        Statement("K-4", "Without trigger and un-detection more are, moving (8.07, 5.96 %)",
+                  "at least the share of K-3", without_guards),
+        Statement("K-5", "Errors of B and R behind op1 (Table 9: 5.71 and 0.41, 6.97 and 0.50 %)",
+                  "at most these; of the others none is asked",
+                  estimates({"rtcp_bbr": (0.0571, 0.0041), "rtcp_cubic": (0.0697, 0.0050)})),
+    ),
+    "map": (
+        Statement("L-1", "Found wherever R is up to 6 Mbit/s and B from 260 kB on, R with a small error",
+                  "all runs, <= 5 %", operating_map),
+    ),
+}  # fmt: skip

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulation.figures import Figure, quotients, share, within
+from emulation.figures import Figure, Statement, quotients, share, within
 from emulation.rtcp.campaign import WIRE, Part, Results, Values
-from emulation.rtcp.statements.common import Statement
+from emulation.rtcp.statements.common import ByKind
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS"]
@@ -78,16 +78,18 @@ def releases(results: Results) -> list[Figure]:
     return [within("R-TCP-BBRv1", kept[0], most=MOST_KEPT), within("BBRv1 in its place", kept[1])]
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("P-1", "fairness", "R-TCP-BBRv1 that joins a BBRv1 does not find the limit while both send",
-              "in most runs; the paper shows one", joins_unaware),
-    Statement("P-2", "fairness", "and shares it as BBRv1 would in its place", "a share -10 to 10 % of the limit apart",
-              alike("bbr", "rtcp_bbr")),
-    Statement("P-3", "fairness", "Behind the other's end it goes up to R", ">= 95 % of R", regains),
-    Statement("P-4", "fairness", "R-TCP-BBRv1 that came first finds the limit before a BBRv1 joins", "all runs",
-              found_alone),
-    Statement("P-5", "fairness", "and paces at it", "95 to 105 % of R", paced),
-    Statement("P-6", "fairness", "Once the other has joined, it gives way", "<= 75 % of what it had", releases),
-    Statement("P-7", "fairness", "and shares as BBRv1 would in its place", "a share -10 to 10 % of the limit apart",
-              alike("rtcp_bbr", "bbr")),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "fairness": (
+        Statement("P-1", "R-TCP-BBRv1 that joins a BBRv1 does not find the limit while both send",
+                  "in most runs; the paper shows one", joins_unaware),
+        Statement("P-2", "and shares it as BBRv1 would in its place", "a share -10 to 10 % of the limit apart",
+                  alike("bbr", "rtcp_bbr")),
+        Statement("P-3", "Behind the other's end it goes up to R", ">= 95 % of R", regains),
+        Statement("P-4", "R-TCP-BBRv1 that came first finds the limit before a BBRv1 joins", "all runs",
+                  found_alone),
+        Statement("P-5", "and paces at it", "95 to 105 % of R", paced),
+        Statement("P-6", "Once the other has joined, it gives way", "<= 75 % of what it had", releases),
+        Statement("P-7", "and shares as BBRv1 would in its place", "a share -10 to 10 % of the limit apart",
+                  alike("rtcp_bbr", "bbr")),
+    ),
+}  # fmt: skip

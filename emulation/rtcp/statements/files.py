@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from emulation.figures import Figure, below, megabytes, quotients, within
+from emulation.figures import Figure, Statement, below, megabytes, quotients, within
 from emulation.rtcp.campaign import PAIRS, WIRE, Part, Results, Values
-from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, NONE, Statement
+from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, NONE, ByKind
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS", "rate"]
@@ -102,26 +102,28 @@ def similar_at_first(results: Results) -> list[Figure]:
                    least=-SAME, most=SAME) for cca in BASES]  # fmt: skip
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("4.1-1", "files", "Unmodified BBRv1 resends 9 % of the largest file behind op1", "7 to 11 %",
-              baseline("bbr", "op1", least=0.07, most=0.11)),
-    Statement("4.1-2", "files", "Unmodified CUBIC resends 5 % of it", "3 to 7 %",
-              baseline("cubic", "op1", least=0.03, most=0.07)),
-    Statement("talk-1", "files", "Unmodified BBRv3 resends more than a tenth of it", "> 10 %",
-              baseline("bbr3", "op1", least=0.1), unvalidated=True),
-    Statement("6.1-1", "files", "Unmodified BBRv1 resends 8.6 % of it behind op2", "7 to 11 %",
-              baseline("bbr", "op2", least=0.07, most=0.11)),
-    Statement("6.1-2", "files", "Unmodified BBRv1 resends 23.2 % of it behind op3", "19 to 27 %",
-              baseline("bbr", "op3", least=0.19, most=0.27)),
-    Statement("6.1-3", "files", "R-TCP resends 57 % less than CUBIC of the largest file, mean of the operators",
-              ">= 57 %", reduced_by("rtcp_cubic", 0.57)),
-    Statement("6.1-4", "files", "and 80 % less than BBRv1", ">= 80 %", reduced_by("rtcp_bbr", 0.80)),
-    Statement("6.1-5", "files", "and 76 % less than BBRv3", ">= 76 %", reduced_by("rtcp_bbr3", 0.76), unvalidated=True),
-    Statement("6.1-6", "files", "Goodput stays within 5 % of the unmodified version's; the worst size of each",
-              ">= 95 %", same_goodput),
-    Statement("6.1-7", "files", "Less with smaller files", "each at most the size above", grows_with_size),
-    Statement("6.1-8", "files", "Similar to the unmodified version at the first size beyond the bucket of op1",
-              "-10 to 10 %", similar_at_first),
-    Statement("6.1-9", "files", "Little to no retransmission of a file that the bucket holds", "< 0.05 %",
-              within_the_bucket),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "files": (
+        Statement("4.1-1", "Unmodified BBRv1 resends 9 % of the largest file behind op1", "7 to 11 %",
+                  baseline("bbr", "op1", least=0.07, most=0.11)),
+        Statement("4.1-2", "Unmodified CUBIC resends 5 % of it", "3 to 7 %",
+                  baseline("cubic", "op1", least=0.03, most=0.07)),
+        Statement("talk-1", "Unmodified BBRv3 resends more than a tenth of it", "> 10 %",
+                  baseline("bbr3", "op1", least=0.1), unvalidated=True),
+        Statement("6.1-1", "Unmodified BBRv1 resends 8.6 % of it behind op2", "7 to 11 %",
+                  baseline("bbr", "op2", least=0.07, most=0.11)),
+        Statement("6.1-2", "Unmodified BBRv1 resends 23.2 % of it behind op3", "19 to 27 %",
+                  baseline("bbr", "op3", least=0.19, most=0.27)),
+        Statement("6.1-3", "R-TCP resends 57 % less than CUBIC of the largest file, mean of the operators",
+                  ">= 57 %", reduced_by("rtcp_cubic", 0.57)),
+        Statement("6.1-4", "and 80 % less than BBRv1", ">= 80 %", reduced_by("rtcp_bbr", 0.80)),
+        Statement("6.1-5", "and 76 % less than BBRv3", ">= 76 %", reduced_by("rtcp_bbr3", 0.76), unvalidated=True),
+        Statement("6.1-6", "Goodput stays within 5 % of the unmodified version's; the worst size of each",
+                  ">= 95 %", same_goodput),
+        Statement("6.1-7", "Less with smaller files", "each at most the size above", grows_with_size),
+        Statement("6.1-8", "Similar to the unmodified version at the first size beyond the bucket of op1",
+                  "-10 to 10 %", similar_at_first),
+        Statement("6.1-9", "Little to no retransmission of a file that the bucket holds", "< 0.05 %",
+                  within_the_bucket),
+    ),
+}  # fmt: skip

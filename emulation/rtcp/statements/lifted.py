@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from emulation.figures import Figure, quotients, within
+from emulation.figures import Figure, Statement, quotients, within
 from emulation.rtcp.campaign import Part, Results, Values
 from emulation.rtcp.clients import FOR_S
-from emulation.rtcp.statements.common import BASES, NAMES, Statement
+from emulation.rtcp.statements.common import BASES, NAMES, ByKind
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS"]
@@ -45,9 +45,11 @@ def lifted_in_time(results: Results) -> list[Figure]:
     return figures
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("H-1", "lifted", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
-              ">= 80 % of it", lifted_speed),
-    Statement("H-2", "lifted", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s",
-              lifted_in_time),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "lifted": (
+        Statement("H-1", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
+                  ">= 80 % of it", lifted_speed),
+        Statement("H-2", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s",
+                  lifted_in_time),
+    ),
+}  # fmt: skip

@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from emulation.figures import Figure, quotients, within
+from emulation.figures import Figure, Statement, quotients, within
 from emulation.rtcp.campaign import DETECTORS, Results, Values, probing_part
 from emulation.rtcp.settings import Probing
-from emulation.rtcp.statements.common import LEAST_GOODPUT, NAMES, NONE, Statement
+from emulation.rtcp.statements.common import LEAST_GOODPUT, NAMES, NONE, ByKind
 from emulation.scenario import Cca
 
 __all__ = ["PAPER", "STATEMENTS", "cell", "paper_cell"]
@@ -159,17 +159,19 @@ def insensitive(results: Results) -> list[Figure]:
     return out
 
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement("J-1", "probing", "Lower probes of the cap, gamma 10 instead of 25 %, resend less of 8 MB",
-              "not more", fewer("gamma")),
-    Statement("J-2", "probing", "and so do rarer ones, eta 25 instead of 15 round trips", "not more", fewer("eta")),
-    Statement("J-3", "probing", "Retransmission is of the paper's size; the farthest cell of each half of a table",
-              "a third to three times", levels),
-    Statement("J-4", "probing", "So is what lower probes save", "a third to three times",
-              fewer("gamma", by_order=True)),
-    Statement("J-5", "probing", "and what rarer ones save", "a third to three times", fewer("eta", by_order=True)),
-    Statement("J-6", "probing", "R-TCP-BBRv1 may pay with goodput: gamma 10 %, eta 25 over gamma 25 %, eta 15",
-              "<= 100 %", at_its_expense),
-    Statement("J-7", "probing", "R-TCP-CUBIC does not: its lowest cell over its highest", ">= 99 %", insensitive),
-    Statement("J-8", "probing", "Goodput is the paper's; the cell that is lowest beside it", ">= 95 %", goodputs),
-)  # fmt: skip
+STATEMENTS: ByKind = {
+    "probing": (
+        Statement("J-1", "Lower probes of the cap, gamma 10 instead of 25 %, resend less of 8 MB",
+                  "not more", fewer("gamma")),
+        Statement("J-2", "and so do rarer ones, eta 25 instead of 15 round trips", "not more", fewer("eta")),
+        Statement("J-3", "Retransmission is of the paper's size; the farthest cell of each half of a table",
+                  "a third to three times", levels),
+        Statement("J-4", "So is what lower probes save", "a third to three times",
+                  fewer("gamma", by_order=True)),
+        Statement("J-5", "and what rarer ones save", "a third to three times", fewer("eta", by_order=True)),
+        Statement("J-6", "R-TCP-BBRv1 may pay with goodput: gamma 10 %, eta 25 over gamma 25 %, eta 15",
+                  "<= 100 %", at_its_expense),
+        Statement("J-7", "R-TCP-CUBIC does not: its lowest cell over its highest", ">= 99 %", insensitive),
+        Statement("J-8", "Goodput is the paper's; the cell that is lowest beside it", ">= 95 %", goodputs),
+    ),
+}  # fmt: skip
