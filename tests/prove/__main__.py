@@ -85,7 +85,9 @@ def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
     if not campaign.parts:
         return {name: campaign}
     return {
-        f"{name}.{Path(part).stem}": campaign.model_copy(update={"command": (*campaign.command, part), "parts": ()})
+        f"{name}.{Path(part).stem}": campaign.model_copy(
+            update={"command": (*campaign.command, part), "depends": (*campaign.depends, part), "parts": ()}
+        )
         for part in campaign.parts
     }
 

@@ -71,6 +71,7 @@ def test_parts_are_told_by_name_and_end_the_command() -> None:
     parts = parts_of("all", campaign().model_copy(update={"parts": ("tests/a.py", "tests/b.py")}))
     assert {name: part.command[-1] for name, part in parts.items()} == {"all.a": "tests/a.py", "all.b": "tests/b.py"}
     assert not any(part.parts for part in parts.values())
+    assert [part.depends[-1] for part in parts.values()] == ["tests/a.py", "tests/b.py"]
     assert parts_of("all", campaign()) == {"all": campaign()}
 
 

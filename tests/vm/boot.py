@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from emulation.vm import GuestError, build_modules, run_in_guest
+from tests.vm.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 GUEST = Path(__file__).parent / "guest"
@@ -23,6 +26,11 @@ EXPECTED = re.compile(
     r"drop_caches: 3|^evm: overlay not supported|clocksource: |process '.*' started with executable stack|"
     r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long"
 )
+
+
+# Times as long as on a clock like ours. While a guest waits for a file of the host's, its own one skips what it would
+# idle: on a busy machine two minutes pass within seconds.
+OWN_CLOCK_PATIENCE = 20
 
 
 @dataclass(frozen=True)
@@ -41,9 +49,12 @@ class Outcome:
         return [line for line in self.kernel_log if not EXPECTED.search(line)]
 
 
+Found = dict[str, Outcome]
+
+
 def run_programs(
     line: str, names: list[str], job: dict[str, Any], *, folder: Path, timeout_s: float, own_clock: bool = False
-) -> dict[str, Outcome]:
+) -> Found:
     """Boot the line, run the programs, and return their outcomes; own_clock as in run_in_guest.
 
     names: each `PROGRAM:CCA`, for a subject of the job, or the program alone.
@@ -54,7 +65,9 @@ def run_programs(
     folder.mkdir(parents=True, exist_ok=True)
     built = build_modules(line)
     modules = [str(built.paths[name]) for name in sorted(built.paths, key=lambda name: (name != "ccatune", name))]
-    (folder / "job.json").write_text(json.dumps({**job, "modules": modules, "release": built.kernel.release}))
+    told = {**job, "modules": modules, "release": built.kernel.release}
+    told["patience"] = max(job["patience"], OWN_CLOCK_PATIENCE if own_clock else 1)
+    (folder / "job.json").write_text(json.dumps(told))
     command = [python(), "-I", "-S", str(GUEST / "runner.py"), str(REPOSITORY), *names]
     done = run_in_guest(line, command, timeout_s=timeout_s, files=folder, own_clock=own_clock)
     if done.status:
@@ -77,3 +90,11 @@ def load(folder: Path, name: str) -> Outcome:
         kernel_log=data["kernel_log"],
         seconds=data["seconds"],
     )
+
+
+def result_of(found: Found, name: str, subject: Subject | None = None) -> Any:
+    """A program's result, where it ran for a subject that one's; fails with its traceback where it had none."""
+    outcome = found[f"{name}:{subject.cca}" if subject else name]
+    if outcome.error:
+        pytest.fail(outcome.error)
+    return outcome.result

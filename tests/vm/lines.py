@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The kernel lines that tests of the modules run on: those of the tier, or the debug kernel alone.
+"""The kernel lines that tests of the modules run on, those of the tier or the debug kernel alone, and at what length.
 
+CCATUNE_VM_LONG=1 (the campaign `vm`) asks for the sizes that the claims name.
 CCATUNE_VM_DEBUG=1 (the campaign `kernel`) asks for the line that packaging/debug_kernel.py builds. Every module has all
 of its programs there, at the tier's sizes: what the kernel looks for costs several times the time.
 """
@@ -13,4 +14,5 @@ from emulation import vm
 
 DEBUG = os.environ.get("CCATUNE_VM_DEBUG") == "1"
 DEBUG_LINE = "6.12-debug"
+LONG = os.environ.get("CCATUNE_VM_LONG") == "1"
 LINES = (DEBUG_LINE,) if DEBUG else vm.LINES

@@ -9,9 +9,10 @@ import pytest
 
 from emulation.vm import LINES
 from tests.vm import boot
+from tests.vm.boot import Found, result_of
 from tests.vm.job import job
+from tests.vm.lines import LONG
 from tests.vm.subjects import GR, SUBJECTS, Subject
-from tests.vm.test_modules import LONG, Found, result_of
 
 pytestmark = pytest.mark.vm
 

@@ -17,10 +17,10 @@ import pytest
 
 from emulation.vm import build_modules
 from tests.vm import boot
+from tests.vm.boot import Found, result_of
 from tests.vm.job import job
 from tests.vm.lines import DEBUG, DEBUG_LINE
 from tests.vm.subjects import SUBJECTS, Subject
-from tests.vm.test_modules import result_of
 
 pytestmark = pytest.mark.vm
 if not DEBUG:
@@ -55,7 +55,6 @@ REFUSED_ALONE = re.compile(
     r"SLUB: Unable to allocate memory on CPU|  cache: \S+, object size: \d+|  node \d+: slabs: \d+|"
     r"socket: no more sockets|kmemleak: Cannot allocate a scan area|kmemleak: \d+ new suspected memory leaks"
 )
-Found = dict[str, boot.Outcome]
 
 
 def without_refusals(lines: list[str]) -> list[str]:

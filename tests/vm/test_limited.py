@@ -14,10 +14,10 @@ import pytest
 
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot
+from tests.vm.boot import result_of
 from tests.vm.job import LIMIT_BURST_BYTES, LIMIT_BYTES_PER_S, job
-from tests.vm.lines import DEBUG, LINES
+from tests.vm.lines import DEBUG, LINES, LONG
 from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC, Subject
-from tests.vm.test_modules import LONG, result_of
 
 pytestmark = pytest.mark.vm
 
@@ -80,9 +80,9 @@ def test_its_flows_pass_from_free_over_estimating_to_capped(found: Any) -> None:
 def test_fewer_packets_are_sent_again_than_by_the_base_and_hardly_any_by_who_knows_the_client(found: Any) -> None:
     again = {name: found[name]["again_pkts"] for name in ("base", "first", "second", "two at a time")}
     assert again["second"] < again["first"], again
-    assert again["second"] < 0.3 * again["base"], again
     if DEBUG:
         return  # by its own clock the debug kernel is so slow that the base overshoots the bucket by little
+    assert again["second"] < 0.3 * again["base"], again
     assert again["first"] < again["base"], again
     assert again["two at a time"] < 0.5 * again["base"], again
 

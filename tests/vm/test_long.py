@@ -10,9 +10,10 @@ import pytest
 
 from emulation.vm import LINES
 from tests.vm import boot
+from tests.vm.boot import result_of
 from tests.vm.job import job
+from tests.vm.lines import LONG
 from tests.vm.subjects import SUBJECTS
-from tests.vm.test_modules import LONG, result_of
 
 # Not of the tier: in the tier they would be left out, which it does not allow.
 pytestmark = pytest.mark.vm

@@ -9,11 +9,9 @@ that the claims name are asked for. In the debug kernel (tests/vm/lines.py) ever
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,13 +20,13 @@ from emulation.vm import build_modules
 from kmod.abi import ALGORITHMS
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot, cases
+from tests.vm.boot import Found, result_of
 from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, job
-from tests.vm.lines import DEBUG, LINES
+from tests.vm.lines import DEBUG, LINES, LONG
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-LONG = os.environ.get("CCATUNE_VM_LONG") == "1"
 PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG else [])]
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
@@ -46,7 +44,6 @@ HAPPENED = {
     "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client"],
     "rtcp_bbr": ["undo_event", "looked_up", "client"],
 }
-Found = dict[str, boot.Outcome]
 
 
 def programs_of(line: str, cca: str) -> list[str]:
@@ -97,14 +94,6 @@ def of(program: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
         ("found", "subject"), [pytest.param(*run, id="-".join(run)) for run in runs], indirect=True
     )
-
-
-def result_of(found: Found, name: str, subject: Subject | None = None) -> Any:
-    """A program's result, where it ran for a subject that one's; fails with its traceback where it had none."""
-    outcome = found[f"{name}:{subject.cca}" if subject else name]
-    if outcome.error:
-        pytest.fail(outcome.error)
-    return outcome.result
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -13,8 +13,8 @@ import pytest
 from emulation.vm import LINES
 from tests.vm import boot
 from tests.vm.job import WEB, job
+from tests.vm.lines import LONG
 from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC
-from tests.vm.test_modules import LONG
 
 # Not of the tier: in the tier they would be left out, which it does not allow.
 pytestmark = pytest.mark.vm

@@ -149,7 +149,9 @@ def read_beforehand(job: dict[str, Any]) -> None:
     """
     words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--dry-run", "--once")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(ccatune(job, *words), env=environment, capture_output=True, check=False, timeout=120)
+    subprocess.run(
+        ccatune(job, *words), env=environment, capture_output=True, check=False, timeout=120 * job["patience"]
+    )
 
 
 def started_anew(job: dict[str, Any], *, serial: int) -> float:

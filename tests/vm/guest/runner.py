@@ -39,9 +39,9 @@ def logged_since(kmsg: int) -> list[str]:
 
 
 def be_patient(times: int) -> None:
-    """A machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
+    """Programs wait so many times as long for what has to come.
 
-    times: programs wait so many times as long for what has to come.
+    And a machine so busy that a processor of the guest does not run for 20 s is no stall of the guest's kernel.
     """
     wait_for = inside.wait_for
 
