@@ -27,7 +27,7 @@ from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG else [])]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG or DEBUG else [])]
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
 OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"]}
@@ -244,6 +244,8 @@ def test_rows_follow_the_links_rate(found: Found, subject: Subject) -> None:
     # How much of the link a flow fills depends on what else this machine does; that it cannot fill more does not.
     for rate_mbit, rates in measured.items():
         assert statistics.median(rates) < 1.05 * rate_mbit, measured
+    if DEBUG:
+        return  # that kernel is slower than the links
     assert max(measured[16]) > 1.1 * statistics.median(measured[4]), measured
     assert len({look["state"] for look in looks}) >= 3
 
@@ -321,6 +323,8 @@ def test_their_clients_stay_within_the_table_and_the_others_have_their_own(found
 @of("many")
 def test_thousands_of_connections_leave_nothing(found: Found, subject: Subject) -> None:
     seen = result_of(found, "many", subject)
+    if DEBUG:
+        return  # as behind the storm; that caches are empty the kernel sees at the unloading
     grown = seen["after"]["SUnreclaim"] - seen["before"]["SUnreclaim"]
     # 8,000 flows have 10 MB and more, their sockets 40; what stays are slabs with room in them.
     assert grown < 4 << 20, (grown, seen["before"], seen["slab"], seen["after"])

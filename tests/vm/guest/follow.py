@@ -34,11 +34,12 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
     Each look: the link's rate and the flow's line, once for each epoch of the flow.
     """
     seen: list[dict[str, Any]] = []
+    seconds = str(60 * job["patience"])
     tree.must("ensemble", job["tables"]["levels"])
     with inside.chain(rate="16mbit", queue_bytes=200_000, delay_ms=20), inside.receiver():
         for priority in (1, 2):
             inside.shape(rate="16mbit", queue_bytes=200_000)
-            with inside.sending("--cca", job["cca"], "--seconds", "60", "--priority", str(priority)):
+            with inside.sending("--cca", job["cca"], "--seconds", seconds, "--priority", str(priority)):
                 inside.wait_for(tree.flows, timeout_s=10, what="a flow")
                 for rate_mbit in (16, 4, 10):
                     inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
@@ -85,12 +86,12 @@ def late_for_long(flows: list[dict[str, Any]], epochs: dict[str, int], job: dict
 
 def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
     """50 flows, some of them held back, while the table is replaced; and again while it is cleared."""
+    seconds = str(100 * job["patience"])
     tree.must("ensemble", job["tables"]["held_back"])
     with inside.chain(rate="100mbit", queue_bytes=1_000_000, delay_ms=20), inside.receiver():
-        with inside.sending("--cca", job["cca"], "--seconds", "100", "--flows", "50", "--sample", "1000"):
-            inside.wait_for(lambda: len(tree.flows()) == 50, timeout_s=20, what="50 flows")
+        with inside.sending("--cca", job["cca"], "--seconds", seconds, "--flows", "50", "--sample", "1000"):
             inside.wait_for(
-                lambda: all(flow["state"] != "-" for flow in tree.flows()), timeout_s=60, what="a row for each"
+                lambda: sum(flow["state"] != "-" for flow in tree.flows()) == 50, timeout_s=80, what="50 flows on rows"
             )
             before = [pick(flow, job) for flow in tree.flows()]
             moved_s = time.monotonic()
@@ -99,7 +100,7 @@ def moved_under_many(job: dict[str, Any]) -> dict[str, Any]:
             # An epoch that is running now began before the move, or has taken the new table already.
             epochs = {flow["local"]: flow["epoch"] for flow in (pick(line, job) for line in tree.flows())}
             late: dict[str, int] = {}
-            while len(taken_s) < 50 and time.monotonic() < moved_s + 20:
+            while len(taken_s) < 50 and time.monotonic() < moved_s + 20 * job["patience"]:
                 flows = [pick(flow, job) for flow in tree.flows()]
                 for flow in flows:
                     if has_taken_the_moved_table(flow, job):
