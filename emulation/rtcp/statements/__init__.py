@@ -13,17 +13,17 @@ from typing import Any
 from emulation.figures import row_of
 from emulation.rtcp.campaign import Results
 from emulation.rtcp.statements import baseline, detection, fairness, files, lifted, probing, several, video
-from emulation.rtcp.statements.common import NAMES, ByKind
+from emulation.rtcp.statements.common import NAMES
 
 __all__ = ["NAMES", "STATEMENTS", "judge"]
 
 _SUBJECTS = (files, detection, several, lifted, probing, fairness, baseline, video)
-_BY_KIND: ByKind = {kind: told for subject in _SUBJECTS for kind, told in subject.STATEMENTS.items()}
-STATEMENTS = tuple(statement for told in _BY_KIND.values() for statement in told)
+_OF_KINDS = tuple((kind, of_kind) for subject in _SUBJECTS for kind, of_kind in subject.STATEMENTS.items())
+STATEMENTS = tuple(statement for _, of_kind in _OF_KINDS for statement in of_kind)
 
 
 def judge(results: Results) -> list[dict[str, Any]]:
     """A row for each statement with a figure in what was run, as JSON data; `agrees` where each is as stated."""
-    told = [statement for kind, of_kind in _BY_KIND.items() if results.has(kind) for statement in of_kind]
+    told = [statement for kind, of_kind in _OF_KINDS if results.has(kind) for statement in of_kind]
     found = [(statement, statement.figures(results)) for statement in told]
     return [row_of(statement, figures) for statement, figures in found if figures]

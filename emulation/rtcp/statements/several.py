@@ -10,16 +10,7 @@ import numpy as np
 from emulation.figures import LEAST_SEEDS, Figure, Statement, megabytes, quotients, share, within
 from emulation.rtcp.campaign import WIRE, Kind, Part, Results, Values
 from emulation.rtcp.clients import APART
-from emulation.rtcp.statements.common import (
-    BASES,
-    LEAST_GOODPUT,
-    MOST_ERROR,
-    NAMES,
-    NONE,
-    ByKind,
-    errors,
-    hits,
-)
+from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, MOST_ERROR, NAMES, NONE, ByKind, errors, hits
 from emulation.scenario import Cca
 
 __all__ = ["STATEMENTS", "concurrent_rate", "second"]
