@@ -8,6 +8,8 @@ found, those of its neighbours on both sides, and the best single set, also with
 parameters that bound the delay scaled down: it knows the link from all levels' epochs,
 and with a threshold of the level's own it is hard to beat where these are few. DDS
 takes them as its samples and anneals around the best of them, in a box of a given reach.
+Of a class that asks for the goodput of the algorithm's own defaults these take part, too:
+they have it on any epochs.
 
 So a row is at least as good as the single set on the epochs that the level could
 train on: where learning brings nothing, the ensemble is the single set.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from kmod.abi import ALGORITHMS
 from training.dds import DdsSearch, DdsSettings
 from training.plan import LevelPlan
 from training.search import Found, Search
@@ -38,7 +41,8 @@ def finalists(
 ) -> list[Point]:
     """The points that take part, without doubles, the level's own first.
 
-    found: of the levels that trained, by class. singles: the class's best single set and what was made of it.
+    found: of the levels that trained, by class. singles: what all levels have: the class's best single set, what was
+    made of it, and the defaults where they take part.
     """
     near = sorted(range(level - neighbours, level + neighbours + 1), key=lambda n: (abs(n - level), n))
     points = [found[n][delay_class].point for n in near if n in found]
@@ -65,6 +69,9 @@ def make_final(
     """The search of one level and class."""
     space, names = study.space(delay_class), study.classes[delay_class].ranges
     singles = [scaled(single[delay_class].point, space, names, scale) for scale in (1.0, *finals.scales)]
+    if study.rival_of(study.classes[delay_class]) == study.cca:
+        defaults = tuple(spec.default for spec in ALGORITHMS[study.cca].tuned)
+        singles.append(scaled(defaults, space, study.names, 1.0))
     points = finalists(plan.level, delay_class, found, singles, neighbours=finals.neighbours)
     base = study.search if isinstance(study.search, DdsChoice) else DdsSettings()
     return DdsSearch.among(

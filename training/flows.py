@@ -180,7 +180,8 @@ class EpochRunner:
         self._threads = threads
         self._names = study.names
         self._scenarios: dict[str, Scenario] = {}
-        self._rival_bytes: dict[str, int] = {}
+        self._rivals = sorted({rival for asked in study.classes if (rival := study.rival_of(asked)) is not None})
+        self._rival_bytes: dict[tuple[str, str], int] = {}
 
     @property
     def edges_us(self) -> NDArray[np.float64]:
@@ -194,7 +195,7 @@ class EpochRunner:
             [dict(zip(self._names, point, strict=True)) for point in points],
             threads=self._threads,
         )
-        rivals = self._rivals(epochs)
+        rivals_bytes = self._rivals_bytes(epochs)
         return [
             [
                 Tally(
@@ -203,23 +204,23 @@ class EpochRunner:
                     delivered_bytes=int(result.delivered_bytes[i, j]),
                     packets=int(result.packets[i, j]),
                     delays=result.delay_counts[i, j].copy(),
-                    rival_bytes=rivals[i],
+                    rivals_bytes=rivals_bytes[i],
                 )
                 for j in range(len(points))
             ]
             for i, epoch in enumerate(epochs)
         ]
 
-    def _rivals(self, epochs: Sequence[StateEpoch]) -> list[int]:
-        """What the goals' rival delivers on each; zeros where no class asks for it."""
-        if all(one.goal == "throughput" for one in self._study.classes):
-            return [0] * len(epochs)
-        missing = [epoch for epoch in epochs if epoch.key not in self._rival_bytes]
-        flow = FlowSpec(cca=self._study.objective.rival)
-        scenarios = [self._scenario(epoch).model_copy(update={"flows": (flow,)}) for epoch in missing]
-        for epoch, qos in zip(missing, simulate_many(scenarios, threads=self._threads), strict=True):
-            self._rival_bytes[epoch.key] = int(qos.windows.delivered_bytes.sum())
-        return [self._rival_bytes[epoch.key] for epoch in epochs]
+    def _rivals_bytes(self, epochs: Sequence[StateEpoch]) -> list[dict[str, int]]:
+        """What each of the classes' rivals delivers on each epoch."""
+        missing = [(epoch, rival) for epoch in epochs for rival in self._rivals
+                   if (epoch.key, rival) not in self._rival_bytes]  # fmt: skip
+        scenarios = [
+            self._scenario(epoch).model_copy(update={"flows": (FlowSpec(cca=rival),)}) for epoch, rival in missing
+        ]
+        for (epoch, rival), qos in zip(missing, simulate_many(scenarios, threads=self._threads), strict=True):
+            self._rival_bytes[epoch.key, rival] = int(qos.windows.delivered_bytes.sum())
+        return [{rival: self._rival_bytes[epoch.key, rival] for rival in self._rivals} for epoch in epochs]
 
     def _scenario(self, epoch: StateEpoch) -> Scenario:
         """The epoch with its warm-up, cut out of its recording: small, and kept for the next call."""
@@ -260,6 +261,7 @@ def objectives(
             margin_se=margin if aim else 0.0,
             goal=c.goal,
             goodput_share=c.goodput_share,
+            rival=study.rival_of(c) or "",
         )
         for c in study.classes
     ]

@@ -29,8 +29,8 @@ would then make a state infeasible, or its flows slow; `pooled` asks it of the
 state's packets together, which is what a user is promised.
 
 The goal "delay" turns the two around: of the points that deliver at least a share of
-what a rival does on the same epochs (another algorithm, with its defaults) the one
-with the least percentile q wins.
+what a rival does on the same epochs (an algorithm with its defaults: another one, or
+the same) the one with the least percentile q wins.
 
     excess = max(0, (share + z s) R / D - 1), D and R delivered by the point and by the
              rival, s the standard error of D / R over the epochs, as above
@@ -48,7 +48,7 @@ a rival that delivers nothing there).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -70,7 +70,7 @@ Counts = NDArray[np.int64]
 class Tally:
     """What one run counted on one epoch; delays: packets by queueing delay, in the runner's bins.
 
-    rival_bytes: what the rival delivered on it; 0 where no goal asks for it.
+    rivals_bytes: what each algorithm that a goal asks for delivered on it, by name.
     """
 
     duration_s: float
@@ -78,7 +78,7 @@ class Tally:
     delivered_bytes: int
     packets: int
     delays: NDArray[np.uint32]
-    rival_bytes: int = 0
+    rivals_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,6 @@ class Pool:
     duration_s: float = 0.0
     capacity_bytes: int = 0
     delivered_bytes: int = 0
-    rival_bytes: int = 0
     packets: int = 0
     delays: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -114,7 +113,6 @@ class Pool:
         self.duration_s += tally.duration_s
         self.capacity_bytes += tally.capacity_bytes
         self.delivered_bytes += tally.delivered_bytes
-        self.rival_bytes += tally.rival_bytes
         self.packets += tally.packets
         self.delays += tally.delays
 
@@ -149,6 +147,7 @@ class Objective:
 
     percentile: rho. aim_us: aQ. edges_us: upper edges of the runner's delay bins, ascending.
     margin_se: z, of the rule `pooled` and of that goal. goodput_share: of the rival's, of the goal "delay".
+    rival: whose, a name in the tallies' rivals_bytes.
     """
 
     percentile: int
@@ -159,6 +158,7 @@ class Objective:
     margin_se: float = 0.0
     goal: Literal["throughput", "delay"] = "throughput"
     goodput_share: float = 1.0
+    rival: str = "bbr"
 
     @cached_property
     def bins_within(self) -> int:
@@ -199,13 +199,14 @@ class Objective:
 
     def _least_delay(self, pool: Pool, left: Rest) -> Score:
         delivered = pool.delivered_bytes + left.capacity_bytes
+        by_rival = [t.rivals_bytes[self.rival] for t in pool.tallies]
         margin = 0.0
         if not left.epochs and self.margin_se:
-            counted = [(t.delivered_bytes, t.rival_bytes) for t in pool.tallies]
-            margin = self.margin_se * ratio_error(*np.array(counted, dtype=np.float64).T)
-        excess = max((self.goodput_share + margin) * pool.rival_bytes / max(delivered, 1) - 1.0, 0.0)
+            by_point = [t.delivered_bytes for t in pool.tallies]
+            margin = self.margin_se * ratio_error(np.array(by_point, dtype=np.float64), np.array(by_rival, np.float64))
+        excess = max((self.goodput_share + margin) * sum(by_rival) / max(delivered, 1) - 1.0, 0.0)
         least_us = percentile_us(pool.delays, self.edges_us, share=self.share, waitless=left.packets)
-        rival_share = pool.delivered_bytes / max(pool.rival_bytes, 1)
+        rival_share = pool.delivered_bytes / max(sum(by_rival), 1)
         return self._score(pool, left, excess=excess, cost=math.log1p(least_us / 1000), rival_share=rival_share)
 
     def _pooled(self, pool: Pool, rest: Rest) -> float:

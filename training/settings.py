@@ -41,6 +41,7 @@ __all__ = [
 
 MOST_RTTS = 8  # levels of the second axis
 
+Rival = Literal["bbr", "bbr3", "cubic", "reno", "roccet"]
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -57,6 +58,7 @@ class ClassSettings(StudyPart):
         "throughput", description="most throughput with the delay at most Q; or least delay with goodput_share"
     )
     goodput_share: float = Field(0.95, gt=0, le=1, description="goal delay: of what the rival delivers, at least")
+    rival: Rival | None = Field(None, description="goal delay: whose goodput is asked for; none: the objective's")
     percentile: int = Field(95, ge=1, le=99, description="rho: percentile of the queueing delay")
     queueing_delay_ms: int = Field(gt=0, description="Q: what the percentile may be; goal delay: names the class alone")
     aim: float = Field(1.0, gt=0, le=1, description="training asks for this share of Q: epochs not seen do worse")
@@ -128,8 +130,7 @@ class LinkSettings(StudyPart):
 class ObjectiveSettings(StudyPart):
     """How the target is asked of a state's epochs (objective.py)."""
 
-    rival: Literal["bbr", "bbr3", "cubic", "reno"] = Field("bbr", description="whose goodput the goal delay asks for")
-
+    rival: Rival = Field("bbr", description="whose goodput, with its defaults, the goal delay asks for")
     rule: Literal["pooled", "per_epoch"] = "pooled"
     epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
     margin_se: float = Field(
@@ -231,6 +232,10 @@ class StudySettings(StudyPart):
     def paths_ms(self) -> tuple[float, ...]:
         """The RTTs that train, one a level of the second axis; of one path where there is none."""
         return (self.link.rtt_ms,) if self.rtts is None else self.rtts.paths_ms
+
+    def rival_of(self, asked: ClassSettings) -> str | None:
+        """Whose goodput a class asks for; None: of goal throughput."""
+        return None if asked.goal == "throughput" else asked.rival or self.objective.rival
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ def test_a_run_without_packets_has_no_delay_and_meets_the_target() -> None:
 
 def with_rival(packets: int, *tallies: Tally) -> Pool:
     """A pool whose rival delivered so many packets on each."""
-    return pool(*(replace(one, rival_bytes=1500 * packets) for one in tallies))
+    return pool(*(replace(one, rivals_bytes={"bbr": 1500 * packets}) for one in tallies))
 
 
 def least_delay(share: float = 0.95) -> Objective:
@@ -115,7 +115,9 @@ def test_goodput_that_differs_between_epochs_has_to_leave_a_margin_of_its_standa
 def test_a_bound_of_least_delay_is_never_worse_than_what_follows(
     made: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
-    tallies = [replace(tally((n, ms), capacity_packets=n + 40), rival_bytes=1500 * rival) for n, ms, rival in made]
+    tallies = [
+        replace(tally((n, ms), capacity_packets=n + 40), rivals_bytes={"bbr": 1500 * rival}) for n, ms, rival in made
+    ]
     ran = data.draw(st.integers(1, len(tallies) - 1))
     rest = Rest(len(tallies) - ran, sum(one.capacity_bytes for one in tallies[ran:]))
     bound, truth = least_delay().score(pool(*tallies[:ran]), rest=rest), least_delay().score(pool(*tallies))

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from links import constant, recording
 
 from kmod.ensemble import Deployment, Ensemble, table_text
-from training.flows import EpochRunner, objectives, reference_turns
+from training.flows import EpochRunner, default_values, objectives, reference_turns
 from training.objective import Pool
 from training.reports.cli import report
 from training.reports.states import judge_states, states_of, summary
@@ -22,7 +22,11 @@ from training.study import Study, epochs_for
 STUDY = StudySettings.model_validate({
     "schema": "ccatune-study/1",
     "cca": "roccet",
-    "classes": [{"goal": "delay", "queueing_delay_ms": 20}, {"queueing_delay_ms": 60}],
+    "classes": [
+        {"goal": "delay", "queueing_delay_ms": 20},
+        {"goal": "delay", "rival": "roccet", "goodput_share": 1, "queueing_delay_ms": 40},
+        {"queueing_delay_ms": 60},
+    ],
     "levels": {"count": 3, "step_kbps": 2500},
     "rtts": {"shortest_ms": 20, "count": 2},
     "epochs": {"epoch_s": 5, "shortest_s": 3, "minimum": 2, "maximum": 4},
@@ -41,17 +45,17 @@ def trained() -> Ensemble:
 
 def test_an_ensemble_has_a_row_for_every_level_rtt_and_class(trained: Ensemble) -> None:
     assert [axis.count for axis in trained.axes] == [3, 2]
-    assert len(trained.rows) == 3 * 2 * 2
+    assert len(trained.rows) == 3 * 2 * 3
     states = trained.provenance["states"]
     assert [(s["level"], s["rtt"], s["class"]) for s in states] == [
-        (level, rtt, c) for level in range(3) for rtt in range(2) for c in range(2)
+        (level, rtt, c) for level in range(3) for rtt in range(2) for c in range(3)
     ]
     for number, state in enumerate(states):
         if state["copied_from"] is not None:
             assert trained.rows[number] == tuple(
                 trained.row((state["copied_from"], state["rtt"]), state["class"]).values()
             )
-    assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 12\n")
+    assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 18\n")
 
 
 def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_path: Path) -> None:
@@ -66,9 +70,10 @@ def test_training_again_gives_the_same_digest_on_any_number_of_threads(trained: 
 
 
 def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
-    for state in trained.provenance["states"][::2]:
-        if state["training"]["meets"]:
-            assert state["training"]["rival_share"] >= 0.95
+    for state in trained.provenance["states"]:
+        share = {0: 0.95, 1: 1.0}.get(state["class"])
+        if share is not None and state["training"]["meets"]:
+            assert state["training"]["rival_share"] >= share
 
 
 def test_a_flow_without_a_table_measures_a_constant_link_at_its_goodput() -> None:
@@ -87,7 +92,13 @@ def test_each_path_has_epochs_of_its_own_rtt() -> None:
     [[near], [far]] = runner.run([short, long], [(100, 20, 125, 700)])
     assert near.delays.tolist() != far.delays.tolist()
     assert near.capacity_bytes == far.capacity_bytes
-    assert near.rival_bytes > 0
+    assert near.rivals_bytes["bbr"] > 0
+
+
+def test_the_defaults_deliver_exactly_what_they_do_as_a_rival() -> None:
+    epoch = StateEpoch(RECORDINGS[0], 5000, 10_000, 0, 0)
+    [[tally]] = EpochRunner(STUDY, threads=1).run([epoch], [tuple(default_values("roccet").values())])
+    assert tally.rivals_bytes["roccet"] == tally.delivered_bytes
 
 
 def test_a_row_is_judged_on_its_own_states_epochs_beside_the_defaults_and_the_single_set(trained: Ensemble) -> None:
@@ -123,4 +134,5 @@ def test_the_report_says_in_how_many_states_rows_hold(trained: Ensemble, tmp_pat
     assert result.exit_code == (0 if figures["holds"] else 1)
     assert figures["rows_short"] == sum(not row["holds"] for row in figures["rows"])
     text = CliRunner().invoke(report, options, catch_exceptions=False).stdout
-    assert "least delay     beside the default" in text
+    assert "least delay, 95 % of bbr    beside the default" in text
+    assert "least delay, 100 % of roccet" in text

@@ -10,8 +10,10 @@ is judged is the learned row, apart from how well a flow finds it. Per state and
                Efron, Tibshirani 1993, chapter 13)
 
 A state holds against another set where its delay is not higher and its goodput not less, each up to that interval. A
-class with a delay target may use what the target leaves: there its delay may be higher as long as the target is met,
-and its goodput less where the other set misses the target.
+class may use what it is asked for leaves. With a delay target its delay may be higher as long as the target is met, and
+its goodput less where the other set misses the target. With a share of a rival's goodput its goodput may be less as
+long as it has that share, and its delay higher where the other set misses it, again up to the interval. Rows that are
+`better`, of less delay at no less goodput, are counted without any of that.
 """
 
 from __future__ import annotations
@@ -42,17 +44,25 @@ BOOTSTRAPS = 400
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """One set on the epochs of a state: delivered float [epochs], delays float [epochs, bins]."""
+    """One set on the epochs of a state: delivered, and by the class's rival, float [epochs]; delays [epochs, bins]."""
 
     delivered: Floats
+    by_rival: Floats
     delays: Floats
 
     @staticmethod
-    def of(tallies: Sequence[Tally]) -> _Runs:
+    def of(tallies: Sequence[Tally], objective: Objective) -> _Runs:
         return _Runs(
             np.array([t.delivered_bytes for t in tallies], dtype=np.float64),
+            np.array([t.rivals_bytes.get(objective.rival, 0) for t in tallies], dtype=np.float64),
             np.array([t.delays for t in tallies], dtype=np.float64),
         )
+
+    def misses_its_share(self, weights: Floats, objective: Objective) -> bool:
+        """Whether it delivers less than the share of the rival's that is asked, by more than the interval."""
+        share = self.delivered.sum() / max(self.by_rival.sum(), 1.0)
+        drawn = weights @ self.delivered / np.maximum(weights @ self.by_rival, 1.0)
+        return bool(share < objective.goodput_share - _half(drawn))
 
     def drawn_delays_ms(self, weights: Floats, objective: Objective) -> Floats:
         """The percentile of each draw; weights [draws, epochs]."""
@@ -103,7 +113,8 @@ def judge_states(
             asked = study.classes[number]
             rows.append({
                 "level": level, "rtt_ms": study.paths_ms[rtt], "class": number, "goal": asked.goal,
-                "target_ms": asked.queueing_delay_ms, "epochs": len(epochs), "values": sets["learned"], **row,
+                "target_ms": asked.queueing_delay_ms, "goodput_share": asked.goodput_share,
+                "rival": study.rival_of(asked), "epochs": len(epochs), "values": sets["learned"], **row,
             })  # fmt: skip
         told(1.0)
     return rows
@@ -122,7 +133,7 @@ def _row(
         for tally in mine:
             pool.add(tally)
         score = objective.score(pool)
-        runs[name] = _Runs.of(mine)
+        runs[name] = _Runs.of(mine, objective)
         found[name] = {
             "delay_ms": score.delay_ms,
             "utilization": score.utilization,
@@ -146,15 +157,19 @@ def _against(
     delay_ms = mine["delay_ms"] - theirs["delay_ms"]
     goodput = mine["delivered_bytes"] / max(theirs["delivered_bytes"], 1)
     slower, less = delay_ms > _half(delays_ms), goodput < 1 - _half(goodputs)
+    better = delay_ms < -_half(delays_ms) and not less
     if objective.goal == "throughput":
         slower = slower and not mine["meets"]
         less = less and theirs["meets"]
+    else:
+        slower = slower and not their_runs.misses_its_share(weights, objective)
+        less = less and my_runs.misses_its_share(weights, objective)
     return {
         "delay_ms": delay_ms,
         "delay_interval_ms": _half(delays_ms),
         "goodput": goodput,
         "goodput_interval": _half(goodputs),
-        "faster": delay_ms < -_half(delays_ms),
+        "better": better,
         "holds": not slower and not less,
     }
 
@@ -165,7 +180,7 @@ def _half(values: Floats) -> float:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each class: states, those that hold and those with a lower delay, by the set beside; mean delay and goodput.
+    """For each class: states, those that hold and those that are better, by the set beside; mean delay and goodput.
 
     Means weigh every state the same.
     """
@@ -173,12 +188,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     for number in sorted({row["class"] for row in rows}):
         its = [row for row in rows if row["class"] == number]
         found.append({
-            "class": number, "goal": its[0]["goal"], "target_ms": its[0]["target_ms"], "states": len(its),
+            "class": number, "states": len(its),
+            **{key: its[0][key] for key in ("goal", "target_ms", "goodput_share", "rival")},
             **{f"mean_delay_ms_{name}": float(np.mean([row[name]["delay_ms"] for row in its]))
                for name in ("learned", *OTHERS)},
             **{f"mean_utilization_{name}": float(np.mean([row[name]["utilization"] for row in its]))
                for name in ("learned", *OTHERS)},
             **{f"holds_against_{other}": sum(row["against"][other]["holds"] for row in its) for other in OTHERS},
-            **{f"faster_than_{other}": sum(row["against"][other]["faster"] for row in its) for other in OTHERS},
+            **{f"better_than_{other}": sum(row["against"][other]["better"] for row in its) for other in OTHERS},
         })  # fmt: skip
     return found

@@ -50,6 +50,7 @@ class LimitTally(Tally):
     """
 
     kind: Kind = "limited"
+    rival_bytes: int = 0
     default_bytes: int = 0
     resent_pkts: int = 0
     rival_resent_pkts: int = 0

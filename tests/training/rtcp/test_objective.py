@@ -44,7 +44,7 @@ def test_the_cost_is_the_mean_of_what_is_sent_again_over_the_unmodified_algorith
 
 
 def test_what_the_unmodified_algorithm_hardly_sends_again_does_not_weigh() -> None:
-    few = LimitTally(1.0, 1_000_000, 1_000_000, 700, NOTHING, 1_000_000, resent_pkts=3, rival_resent_pkts=0)
+    few = LimitTally(1.0, 1_000_000, 1_000_000, 700, NOTHING, rival_bytes=1_000_000, resent_pkts=3, rival_resent_pkts=0)
     assert asked().score(pool(few)).cost == pytest.approx(0.3)
 
 
