@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import numpy as np
@@ -76,22 +76,26 @@ def interval_of(values: NDArray[np.float64]) -> float:
 
 def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf, most: float = math.inf,
            unit: str = "%") -> Figure:  # fmt: skip
-    """The mean, up to its interval, from `least` to `most`; what did not happen with every seed never is."""
+    """The mean, up to its interval, from `least` to `most`, if the interval fits between two bounds.
+
+    What did not happen with every seed (not a number) never is.
+    """
     mean, interval = float(values.mean()), interval_of(values)
-    return Figure(label, mean, interval, least - interval <= mean <= most + interval, unit)
+    certain = 2 * interval <= most - least
+    return Figure(label, mean, interval, certain and least - interval <= mean <= most + interval, unit)
 
 
 def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, below 0 up to its interval; shown: values."""
+    """values - than, seed by seed, below 0 up to its interval; shown: values, with the difference's interval."""
     apart = values - than
-    agrees = float(apart.mean()) <= interval_of(apart)
-    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
+    interval = interval_of(apart)
+    return Figure(label, float(values.mean()), interval, float(apart.mean()) <= interval, unit)
 
 
 def above(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, above 0 up to its interval; shown: values."""
-    agrees = below(label, than, values).agrees
-    return Figure(label, float(values.mean()), interval_of(values), agrees, unit)
+    """values - than, seed by seed, above 0 up to its interval; shown: values, with the difference's interval."""
+    beside = below(label, than, values, unit=unit)
+    return replace(beside, mean=float(values.mean()))
 
 
 def quotients(values: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ __all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
 
 Cca = Literal["gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "fixed"]
 MSS_BYTES = 1448
+WIRE = 1500 / MSS_BYTES  # a policer counts whole packets, an estimate what they carry
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000

@@ -17,7 +17,7 @@ Moments (Appendix A) come from points over the time of the largest file:
     window       cwnd two round trips behind that, over what it was then; and over R RTT. These are as long as they were
                  then, with what waits in the access link's queue: the sender learns of a drop one of them later
     detection    BBRv1: the pacing rate stays the same for 12 RTTs; its cycle alone changes it within 6
-    pacing       mean rate from 5 s on
+    pacing       mean rate from 5 s on, in wire bytes as the policer counts
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from emulation.figures import LEAST_SEEDS, Seeds
 from emulation.files import read_settings
 from emulation.path import Frozen, Jitter, Policer
 from emulation.qos import QoS
-from emulation.scenario import MSS_BYTES, FlowSpec, LinkSpec, Scenario
+from emulation.scenario import MSS_BYTES, WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate, simulate_many
 
 __all__ = ["CCAS", "Case", "Moments", "PolicingSettings", "Results", "load_settings", "run_campaign", "scenario_of"]
@@ -218,9 +218,9 @@ def _moments(settings: PolicingSettings, case: Case, qos: QoS) -> tuple[float, f
         loss_s = float(time_s[at[0]])
         behind = min(int(np.searchsorted(time_s, loss_s + 2 * rtt_ms[at[0]] / 1000)), len(time_s) - 1)
         window_share = float(cwnd_pkts[behind] / cwnd_pkts[at[0]])
-        window_bdps = float(cwnd_pkts[behind] * MSS_BYTES * 8e-3 / (settings.rate_mbps * case.rtt_ms))
+        window_bdps = float(cwnd_pkts[behind] * MSS_BYTES * WIRE * 8e-3 / (settings.rate_mbps * case.rtt_ms))
     detection_s = first_constant_s(time_s, pacing_mbps, least_s=CONSTANT_RTTS * case.rtt_ms / 1000, from_s=loss_s)
-    return loss_s, window_share, window_bdps, detection_s, float(pacing_mbps[time_s >= STEADY_FROM_S].mean())
+    return loss_s, window_share, window_bdps, detection_s, float(pacing_mbps[time_s >= STEADY_FROM_S].mean()) * WIRE
 
 
 def _policed(qos: QoS) -> NDArray[np.uint64]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What R-TCP 2026 says of itself, beside what R-TCP does in the simulator."""
 
-from emulation.rtcp.campaign import KINDS, Kind, Part, Results, parts_of, run_part, summary_of
+from emulation.rtcp.campaign import FIGURES_VERSION, KINDS, Kind, Part, Results, parts_of, run_part, summary_of
 from emulation.rtcp.settings import RtcpSettings, load_settings
 from emulation.rtcp.statements import STATEMENTS, judge
 from emulation.rtcp.tables import (
@@ -14,6 +14,7 @@ from emulation.rtcp.tables import (
 )
 
 __all__ = [
+    "FIGURES_VERSION",
     "KINDS",
     "STATEMENTS",
     "Kind",

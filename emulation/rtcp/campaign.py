@@ -5,7 +5,8 @@ files that meet (sharing.py), videos (video.py); and of the unmodified algorithm
 (policing_detector.py), as "baseline", over the scenarios of detection and of patterns.
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
-    unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other run) -> receiver
+    unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other time that all buffers had a
+                turn) -> receiver
 
 A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
 
@@ -13,8 +14,8 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     goodput_mbps          of a file its size over the time to its last ACK, of a download what arrived
     complete              1: all that there was to send was acknowledged, as far as it has an end
     triggered             1: detection began (equation 2)
-    ever_limited, limited 1: classified at any time, and at the end
-    bucket_bytes, rate_mbps   the last estimate, in wire bytes as the policer counts them; not a number without one
+    ever_limited, limited 1: taken for limited at any time, and at the end
+    bucket_bytes, rate_mbps   the estimate at the end, in wire bytes as the policer counts; not a number without
     speed_mbps, regained_s    of a limit that is lifted
     SHARING_COLUMNS   of files that meet, and of these alone
     policed, policer_mbps     of a baseline alone: 1: the detector took it for policed, and the rate in wire bytes
@@ -32,23 +33,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation.path import GilbertElliott, Jitter, Policer
-from emulation.qos import LimitEstimate, QoS
+from emulation.qos import QoS
 from emulation.rtcp import clients, policing_detector, sharing, video
+from emulation.rtcp.limits import is_limited, last_estimate
 from emulation.rtcp.settings import Limited, RtcpSettings
-from emulation.scenario import MSS_BYTES, Cca, FlowSpec, LinkSpec, Scenario
+from emulation.scenario import WIRE, Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import default_threads, simulate, simulate_many
-from emulation.traces import Recording
+from emulation.traces import Recording, place_of
 
 __all__ = [
-    "COLUMNS", "KINDS", "PAIRS", "Kind", "Part", "Results", "columns_of", "parts_of", "probing_part", "run_part",
-    "scenarios_of", "summary_of",
+    "COLUMNS", "FIGURES_VERSION", "KINDS", "PAIRS", "Kind", "Part", "Results", "columns_of", "parts_of", "probing_part",
+    "run_part", "scenarios_of", "summary_of",
 ]  # fmt: skip
 
 Kind = Literal[
@@ -58,13 +59,13 @@ Kind = Literal[
 Values = NDArray[np.float64]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+FIGURES_VERSION = 2  # of what a run's row says: parts kept under another one are run again
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
 DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Tables 6 to 9 have these two
 MEETINGS: tuple[tuple[Cca, Cca], ...] = (("bbr", "rtcp_bbr"), ("rtcp_bbr", "bbr"), ("bbr", "bbr"))  # which joins which
 BASELINE_COLUMNS = ("policed", "policer_mbps")
 BASELINE_EVERY_S = 0.005  # in it R of the limited operators is one packet or less
 EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
-WIRE = 1500 / MSS_BYTES
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
     "rate_mbps", "speed_mbps", "regained_s",
@@ -273,7 +274,7 @@ def _limited_download(settings: RtcpSettings, part: Part, *, seed: int) -> Scena
 def _unlimited_download(
     settings: RtcpSettings, part: Part, recordings: Sequence[Recording], *, share: float, seed: int
 ) -> Scenario:
-    recording, start_ms = _place_of(recordings, share=share)
+    recording, start_ms = place_of(recordings, share=share)
     buffers = settings.buffers_pkts
     lossy = seed // len(buffers) % 2 == 1
     behind = (Jitter(max_ms=settings.jitter_ms), *((GilbertElliott(**settings.burst.model_dump()),) if lossy else ()))
@@ -288,48 +289,37 @@ def _unlimited_download(
     return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
 
 
-def _place_of(recordings: Sequence[Recording], *, share: float) -> tuple[Recording, int]:
-    """Where that share of all recorded time is: a recording, and the ms in it."""
-    ends_s = list(accumulate(recording.duration_s for recording in recordings))
-    at_s = share * ends_s[-1]
-    index = min(int(np.searchsorted(ends_s, at_s, side="right")), len(recordings) - 1)
-    return recordings[index], int(1000 * (at_s - ends_s[index] + recordings[index].duration_s))
-
-
 # --- what came out ---------------------------------------------------------------------------------------------------
 
 
-def _known(limits: Sequence[LimitEstimate]) -> list[LimitEstimate]:
-    """In the order of time, without the beginnings of detection."""
-    return sorted((limit for limit in limits if limit.kind != "unknown"), key=lambda limit: limit.at_ms)
-
-
-def _goodput_mbps(scenario: Scenario, qos: QoS) -> float:
-    """Of the last connection; a file's counts from its own start."""
+def _of_last(scenario: Scenario, qos: QoS) -> tuple[float | None, float | None]:
+    """What the last connection sends again, and its goodput in Mbit/s, of a file from its start; None: none began."""
     flow, spec = qos.flows[-1], scenario.flows[-1]
     if spec.size_bytes is None:
-        return flow.goodput_mbps
-    start_s = flow.transfers[0].start_s if flow.transfers else 0.0
-    return spec.size_bytes * 8e-6 / ((flow.complete_s or scenario.duration_s) - start_s)
+        return flow.retransmission_rate, flow.goodput_mbps
+    if not flow.transfers:
+        return None, None
+    seconds = (flow.complete_s or scenario.duration_s) - flow.transfers[0].start_s
+    return flow.retransmission_rate, spec.size_bytes * 8e-6 / seconds
 
 
 def _row(settings: RtcpSettings, part: Part, scenario: Scenario, qos: QoS) -> dict[str, float | None]:
     together = part.kind in {"concurrent", "fairness", "video"}
     flows = qos.flows if together else qos.flows[-1:]
     limits = [limit for flow in flows for limit in flow.limits]
-    found = _known(limits)
-    last = found[-1] if found else None
+    known = last_estimate(limits)
     lifted = clients.regained(settings.lifted, qos) if part.kind == "lifted" else dict.fromkeys(COLUMNS[-2:])
+    resent, goodput_mbps = (qos.retransmission_rate, qos.goodput_mbps) if together else _of_last(scenario, qos)
     return {
-        "retransmission_rate": qos.retransmission_rate if together else flows[-1].retransmission_rate,
-        "goodput_mbps": qos.goodput_mbps if together else _goodput_mbps(scenario, qos),
+        "retransmission_rate": resent,
+        "goodput_mbps": goodput_mbps,
         "complete": float(all(not s.has_end or f.complete_s is not None
                               for s, f in zip(scenario.flows, qos.flows, strict=True))),
         "triggered": float(bool(limits)),
-        "ever_limited": float(bool(found)),
-        "limited": float(last is not None and last.kind == "limited"),
-        "bucket_bytes": None if last is None else last.bucket_bytes * WIRE,
-        "rate_mbps": None if last is None else last.bytes_per_s * 8e-6 * WIRE,
+        "ever_limited": float(any(limit.kind == "limited" for limit in limits)),
+        "limited": float(is_limited(limits)),
+        "bucket_bytes": None if known is None else known.bucket_bytes * WIRE,
+        "rate_mbps": None if known is None else known.bytes_per_s * 8e-6 * WIRE,
         **lifted,
         **(sharing.shared(settings, scenario, qos) if part.kind == "fairness" else {}),
         **(_baseline(qos) if part.kind == "baseline" else {}),

@@ -4,7 +4,7 @@
 from emulation.errors import TraceError
 from emulation.traces.epochs import EPOCH_S, Epoch, epochs
 from emulation.traces.reader import Reading, read, read_recordings
-from emulation.traces.recording import Gap, Recording
+from emulation.traces.recording import Gap, Recording, place_of
 from emulation.traces.split import Part, default_traces, load_split
 from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 
@@ -21,6 +21,7 @@ __all__ = [
     "default_traces",
     "epochs",
     "load_split",
+    "place_of",
     "read",
     "read_recordings",
 ]

@@ -25,6 +25,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from emulation.errors import TraceError
 from emulation.traces.trace import MAX_PERIOD_MS, Trace
 
-__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "is_numbered", "join_files"]
+__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "is_numbered", "join_files", "place_of"]
 
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000
@@ -167,3 +168,11 @@ def _recording(run: Sequence[ParsedFile], slot_ms: int) -> Recording:
 
 def _stem(file: ParsedFile) -> str:
     return file.file_name.rpartition(".")[0]
+
+
+def place_of(recordings: Sequence[Recording], *, share: float) -> tuple[Recording, int]:
+    """Where that share (0 to 1) of all their time is: one of the recordings (at least one), and the ms in it."""
+    ends_s = list(accumulate(recording.duration_s for recording in recordings))
+    at_s = share * ends_s[-1]
+    index = min(int(np.searchsorted(ends_s, at_s, side="right")), len(recordings) - 1)
+    return recordings[index], int(1000 * (at_s - ends_s[index] + recordings[index].duration_s))

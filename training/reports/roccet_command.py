@@ -55,6 +55,8 @@ def roccet(
         from emulation._plot import check_path
 
         check_path(plot)
+        if set(parts) == {"frozen"}:
+            raise click.UsageError("expected --only halved, recorded or share beside --plot, which draws them")
     settings = load_settings(config)
     if seeds is not None:
         settings = settings.model_copy(update={"seeds": seeds})

@@ -97,16 +97,17 @@ def _run(
     terminal: Terminal,
 ) -> Results:  # fmt: skip
     """Every part that the journal does not hold."""
-    from emulation.rtcp import Results, parts_of, run_part
+    from emulation.rtcp import FIGURES_VERSION, Results, parts_of, run_part
     from emulation.rtcp.links import recordings_for
     from training.flows import core_version
     from training.journal import Journal
 
     recordings, recorded = recordings_for(settings, paths) if ON_TRACES & set(kinds) else ({}, False)
-    content = {"settings": settings.model_dump(mode="json"), "core": core_version()}
-    digests = sorted({recording.trace.digest for found in recordings.values() for recording in found})
+    used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces are told below
+    content = {"settings": used, "core": core_version(), "figures": FIGURES_VERSION}
+    traces = {name: [[r.name, r.trace.digest] for r in found] for name, found in recordings.items()}
     others = Journal(work, key=_key(content))
-    on_traces = Journal(work, key=_key({**content, "traces": digests}))
+    on_traces = Journal(work, key=_key({**content, "traces": traces}))
     kept: dict[str, Any] = {**others.parts(), **on_traces.parts()}
     parts = parts_of(settings, kinds)
     terminal.phase("running flows", total=len(parts))

@@ -4,7 +4,8 @@
     limited     sender -> policer (R, B) -> access link -> jitter: a file of B + R x some time; every other one is
                 two halves, each on a connection of its own, so that the second knows what the first has found
     lifted      the same, a download without end; at some time the policer's rate is raised, from when on it counts
-    unlimited   sender -> a recorded link -> jitter -> (bursts of loss, every other case): a download
+    unlimited   sender -> a recorded link -> jitter -> (bursts of loss, every other time that all buffers had a turn):
+                a download
 
 R, RTT, B, access rate and times are drawn evenly on a logarithmic scale, R and RTT within the levels of a state. Each
 case is drawn by itself, from the study's seed, what it is for, its state and its number: so many more cases of a state
@@ -17,16 +18,16 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 import numpy as np
 
 from emulation.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.traces import Recording
+from emulation.scenario import WIRE, FlowSpec, LinkSpec, Scenario
+from emulation.simulator import BYTES_PER_S
+from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
-from training.rtcp.settings import UNMODIFIED, WIRE, RtcpStudySettings
+from training.rtcp.settings import UNMODIFIED, RtcpStudySettings
 
 __all__ = ["KINDS", "Case", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
 
@@ -34,7 +35,6 @@ Kind = Literal["limited", "lifted", "unlimited"]
 Purpose = Literal["training", "judging", "confirming"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
 PURPOSES: tuple[Purpose, ...] = ("training", "judging", "confirming")
-BYTES_PER_S = 125_000  # of one Mbit/s
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
 
 
@@ -80,6 +80,10 @@ class _Draw:
     def seed(self) -> int:
         """Of the run."""
         return int(self.key[:12], 16)
+
+    def share(self) -> float:
+        """From 0 to 1."""
+        return float(self._rng.random())
 
     def between(self, ends: tuple[float, float]) -> float:
         low, high = ends
@@ -149,15 +153,17 @@ def _lifted(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> Ca
 def unlimited_cases(
     study: RtcpStudySettings, rtt: int, recordings: Sequence[Recording], *, count: int, purpose: Purpose = "training"
 ) -> list[Case]:
-    """Downloads at places spread evenly over all recorded time, each dataset the same number of them."""
+    """Downloads, each dataset the same number of them: one somewhere in each of as many equal parts of its time."""
+    recordings = sorted(recordings, key=lambda recording: (recording.name, recording.trace.digest))
     datasets = sorted({recording.dataset for recording in recordings})
+    parts = -(-count // len(datasets))
     found = []
     for number in range(count):
         dataset = datasets[number % len(datasets)]
         its = [recording for recording in recordings if recording.dataset == dataset]
         turn = number // len(datasets)
-        place = _place(its, share=(turn + 0.5) / (count // len(datasets) + 1))
         draw = _Draw(study, purpose, "unlimited", (rtt, 0), number)
+        place = place_of(its, share=(turn + draw.share()) / parts)
         found.append(_unlimited(study, rtt, *place, draw, turn=turn))
     return found
 
@@ -182,11 +188,3 @@ def _unlimited(
     text = f"{draw.key}:{recording.trace.digest}:{start_ms}"
     carried = round(recording.trace.mean_rate_mbps * BYTES_PER_S * duration_s)
     return Case("unlimited", (rtt, 0), scenario, math.nan, hashlib.sha256(text.encode()).hexdigest(), carried)
-
-
-def _place(recordings: Sequence[Recording], *, share: float) -> tuple[Recording, int]:
-    """Where that share of all their time is: a recording, and the ms in it."""
-    ends_s = list(accumulate(recording.duration_s for recording in recordings))
-    at_s = share * ends_s[-1]
-    index = min(int(np.searchsorted(ends_s, at_s, side="right")), len(recordings) - 1)
-    return recordings[index], int(1000 * (at_s - ends_s[index] + recordings[index].duration_s))

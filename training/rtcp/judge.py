@@ -18,12 +18,13 @@ with r what is sent again and g the goodput, each over the unmodified algorithm'
 Intervals are 95 %: of a ratio of two means over n cases t s, s as in objective.py's head (Cochran 1977, section 2.11),
 of a share Wilson's (emulation/figures.py). A state holds where it sends no more again than the paper's setting, at no
 less goodput than training asks beside that setting's (`paper_share`), each up to its interval, and keeps what training
-asks of a limit that is raised. All states together hold where they send fewer again beyond the interval. Clients
-without a limit hold where no more are taken for limited than may be, or than with the paper's setting.
+asks of a limit that is raised. All states together hold where they send fewer again beyond the interval, at no less
+goodput. Clients without a limit hold where no more are taken for limited than may be, or than with the paper's setting.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -32,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.figures import LEAST_SEEDS, share, student_t95
+from emulation.simulator import BYTES_PER_S
 from emulation.traces import Recording
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import single_sets
@@ -45,7 +47,6 @@ from training.rtcp.settings import DEFAULT, RtcpStudySettings
 __all__ = ["SCHEMES", "judge_rtcp"]
 
 SCHEMES = ("learned", "paper", "single")
-BYTES_PER_S = 125_000  # of one Mbit/s
 Values = NDArray[np.float64]
 Tallies = dict[str, list[LimitTally]]
 
@@ -120,9 +121,12 @@ def _place(ensemble: Ensemble, state: Sequence[int]) -> dict[str, Any]:
 
 
 def ratio(parts: Values, wholes: Values) -> tuple[float, float]:
-    """Mean over mean, and the half width of its 95 % interval; both [n], n >= 5. Of nothing over nothing 1."""
+    """Mean over mean, and the half width of its 95 % interval; both [n], n >= 5.
+
+    Of nothing over nothing 1, of something over nothing infinite, without an interval.
+    """
     if not wholes.sum():
-        return 1.0, 0.0
+        return math.inf if parts.sum() else 1.0, 0.0
     return float(parts.sum() / wholes.sum()), student_t95(len(parts)) * ratio_error(parts, wholes)
 
 
@@ -156,14 +160,14 @@ def _goodput(tallies: Tallies) -> dict[str, Any]:
 def _state_row(study: RtcpStudySettings, by_kind: dict[str, Tallies]) -> dict[str, Any]:
     resent, goodput, lifted = _resent(by_kind["limited"]), _goodput(by_kind["limited"]), _goodput(by_kind["lifted"])
     # As training asks it: of the unmodified algorithm's, or of the paper's setting's where that is less.
-    asked = study.objective.goodput_share * min(1.0, lifted["paper"])
+    raised = ("over_paper", "over_paper_interval") if lifted["paper"] < 1 else ("learned", "learned_interval")
     return {
         **resent,
         "goodput": goodput,
         "lifted": lifted,
         "holds": resent["fewer"] >= -resent["fewer_interval"]
         and goodput["over_paper"] >= study.objective.paper_share - goodput["over_paper_interval"]
-        and lifted["learned"] >= asked - lifted["learned_interval"],
+        and lifted[raised[0]] >= study.objective.goodput_share - lifted[raised[1]],
     }
 
 

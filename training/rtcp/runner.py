@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.qos import QoS
+from emulation.rtcp.limits import is_limited
 from emulation.scenario import Scenario
-from emulation.simulator import simulate_many
-from training.rtcp.cases import BYTES_PER_S, Case
+from emulation.simulator import BYTES_PER_S, simulate_many
+from training.rtcp.cases import Case
 from training.rtcp.objective import LimitTally
 from training.rtcp.settings import DEFAULT, UNMODIFIED, RtcpStudySettings
 from training.space import Point
@@ -63,10 +64,6 @@ class CaseRunner:
         rows = self._each(cases, schemes)
         return [[self._beside(case, tally) for tally in row] for case, row in zip(cases, rows, strict=True)]
 
-    def rival(self, case: Case) -> LimitTally:
-        """The unmodified algorithm on a case that was run."""
-        return self._rivals[case.key]
-
     def _run_rivals(self, cases: Sequence[Case]) -> None:
         for case, [tally] in zip(cases, self._each(cases, [self._unmodified]), strict=True):
             self._rivals[case.key] = replace(tally, rival_bytes=tally.delivered_bytes,
@@ -111,25 +108,21 @@ def _tally(case: Case, scenario: Scenario, qos: QoS) -> LimitTally:
         delays=NO_DELAYS,
         kind=case.kind,
         resent_pkts=round(qos.retransmission_rate * qos.sent),
-        is_limited=_is_limited(qos),
+        is_limited=is_limited([limit for flow in qos.flows for limit in flow.limits]),
     )
 
 
 def _files(scenario: Scenario, qos: QoS) -> tuple[float, int]:
-    """Time in which connections had data, and their bytes; one that did not complete counts with all the time."""
+    """Time in which connections had data, and their bytes; one that did not complete counts with all the time.
+
+    A connection that never began, because the one before it did not complete, counts nothing.
+    """
     seconds, delivered = 0.0, 0
     for flow, spec in zip(qos.flows, scenario.flows, strict=True):
         if flow.transfers:
             seconds += (flow.complete_s or scenario.duration_s) - flow.transfers[0].start_s
-        delivered += spec.size_bytes or 0
+            delivered += spec.size_bytes or 0
     return max(seconds, 1e-3), delivered
-
-
-def _is_limited(qos: QoS) -> bool:
-    """What the client was taken for in the end."""
-    limits = sorted((limit for flow in qos.flows for limit in flow.limits), key=lambda limit: limit.at_ms)
-    known = [limit.kind for limit in limits if limit.kind != "unknown"]
-    return bool(known) and known[-1] == "limited"
 
 
 def triggered(study: RtcpStudySettings, cases: Sequence[Case], *, threads: int) -> list[Case]:

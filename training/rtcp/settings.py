@@ -16,7 +16,6 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from emulation.rtcp.settings import Burst
-from emulation.scenario import MSS_BYTES
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Ensemble, canonical_json
 from training.dds import DdsSettings
@@ -30,7 +29,6 @@ RtcpCca = Literal["rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"]
 UNMODIFIED: dict[str, Literal["cubic", "bbr", "bbr3"]] = {"rtcp_cubic": "cubic", "rtcp_bbr": "bbr", "rtcp_bbr3": "bbr3"}
 DEFAULT = {"reduction_permille": 600, "probe_every_rounds": 20, "probe_gain_permille": 200}  # the paper's, section 6
 THETA = "reduction_permille"
-WIRE = 1500 / MSS_BYTES  # a policer counts whole packets, an estimate what they carry
 
 
 def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
@@ -111,7 +109,10 @@ class RtcpSearchSettings(StudyPart):
     rtt: DdsSettings = DdsSettings(intervals=8, steps=12, box="follow")
     state: DdsSettings = DdsSettings(intervals=8, steps=14, box="follow")
     single_share: float = Field(
-        0.25, gt=0, le=1, description="the single set and those of a round trip train on this share of their cases"
+        0.25,
+        gt=0,
+        le=1,
+        description="of the cases: the single set trains on it, and round trips on it of those behind a limit",
     )
     confirmed_on: float = Field(
         1.0, gt=0, le=100, description="cases drawn anew that confirm a search, over those that it trained on"

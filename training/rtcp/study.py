@@ -9,7 +9,8 @@
 Each is DDS, with the paper's setting and what the searches before it found among its samples. What wins among so many
 on the cases that it trained on owes a part of that to chance. So these few and the winner run on as many cases that
 were drawn anew, and the best of them there is taken that is better than the paper's setting by more than a standard
-error, else that one (`confirmed`). The single set and those of a round trip train on a share of the states' cases.
+error, else that one (`confirmed`). The single set trains on a share of its cases, those of a round trip on that share
+of theirs behind a limit.
 Parts are kept and resumed as those of any study (parts.py); the same key gives the same ensemble.
 """
 
@@ -50,16 +51,35 @@ ESTIMATE_MS, EPSILON_PCT = 250, 25
 
 
 @dataclass(frozen=True)
+class _Unlimited:
+    """Cases without a limit: those in which detection begins, and how many others there are."""
+
+    cases: Sequence[Case] = ()
+    untriggered: int = 0
+
+    def share(self, share: float) -> _Unlimited:
+        """So many of them, evenly spread."""
+        chosen = [case for n, case in enumerate(self.cases) if math.floor((n + 1) * share) > math.floor(n * share)]
+        return _Unlimited(chosen, round(self.untriggered * share))
+
+    @staticmethod
+    def joined(parts: Sequence[_Unlimited]) -> _Unlimited:
+        return _Unlimited([case for part in parts for case in part.cases], sum(part.untriggered for part in parts))
+
+
+@dataclass(frozen=True)
 class _Work:
-    """What a search is over. known: points that are among its samples. share: of the states' cases."""
+    """What a search is over. known: points that are among its samples. share: of the states' cases behind a limit.
+
+    without: those without a limit, by what they are for.
+    """
 
     states: Sequence[tuple[int, int]]
     search: DdsSettings
     known: Sequence[Point]
     place: tuple[int, int, int]
     share: float = 1.0
-    unlimited: Sequence[Case] = ()
-    untriggered: int = 0
+    without: Mapping[Purpose, _Unlimited] = field(default_factory=dict)
     held: Mapping[str, int] | None = None
 
 
@@ -114,16 +134,21 @@ class RtcpStudy:
         return list(product(range(self.settings.rtts.count), range(self.settings.limits.count)))
 
     @cached_property
-    def unlimited(self) -> list[list[Case]]:
-        """By level of the round trip: the cases without a limit in which detection begins."""
+    def unlimited(self) -> list[dict[Purpose, _Unlimited]]:
+        """By level of the round trip: the cases without a limit that train, and those that confirm."""
         s = self.settings
         count = s.cases.unlimited
-        self.progress.phase("screening links", total=float(s.rtts.count))
+        purposes: tuple[Purpose, ...] = ("training", "confirming")
+        self.progress.phase("screening links", total=float(s.rtts.count * len(purposes)))
         found = []
         for rtt in range(s.rtts.count):
-            cases = unlimited_cases(s, rtt, self.recordings, count=count)
-            found.append(triggered(s, cases, threads=self.threads))
-            self.progress.advance(1.0)
+            of_rtt: dict[Purpose, _Unlimited] = {}
+            for purpose in purposes:
+                cases = unlimited_cases(s, rtt, self.recordings, count=count, purpose=purpose)
+                begins = triggered(s, cases, threads=self.threads)
+                of_rtt[purpose] = _Unlimited(begins, count - len(begins))
+                self.progress.advance(1.0)
+            found.append(of_rtt)
         return found
 
     def run(self, journal: Journal | None = None) -> Ensemble:
@@ -155,11 +180,11 @@ class RtcpStudy:
     # --- searches -----------------------------------------------------------------------------------------------------
 
     def _single_job(self) -> Job:
-        every = round(1 / self.settings.search.single_share)
-        without = [case for its in self.unlimited for case in its[::every]]
-        untriggered = sum(self.settings.cases.unlimited - len(its) for its in self.unlimited) // every
+        share = self.settings.search.single_share
+        without = {purpose: _Unlimited.joined([its[purpose] for its in self.unlimited]).share(share)
+                   for purpose in self.unlimited[0]}  # fmt: skip
         work = _Work(self.states, self.settings.search.single, [self._default], (SINGLE_PLACE, 0, 0),
-                     share=self.settings.search.single_share, unlimited=without, untriggered=untriggered)  # fmt: skip
+                     share=share, without=without)  # fmt: skip
         return self._job(SINGLE, work)
 
     def _rtt_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
@@ -167,10 +192,8 @@ class RtcpStudy:
         jobs = []
         for rtt in range(self.settings.rtts.count):
             its = [state for state in self.states if state[0] == rtt]
-            without = self.unlimited[rtt]
             work = _Work(its, self.settings.search.rtt, known, (RTT_PLACE, rtt, 0),
-                         share=self.settings.search.single_share, unlimited=without,
-                         untriggered=self.settings.cases.unlimited - len(without))  # fmt: skip
+                         share=self.settings.search.single_share, without=self.unlimited[rtt])  # fmt: skip
             jobs.append(self._job(_rtt_name(rtt), work))
         return jobs
 
@@ -192,21 +215,22 @@ class RtcpStudy:
         return tuple(value for name, value in zip(self.settings.names, point, strict=True) if name != THETA)
 
     def _cases(self, work: _Work, purpose: Purpose, *, share: float) -> list[Case]:
-        """Of the states, with a limit: the first of each kind where it is a share of them, more where it is above 1."""
+        """All that a search is over. share: of those behind a limit, the first of each kind; more where above 1."""
         counts = self.settings.cases
         limited, lifted = (max(round(share * count), 1) for count in (counts.limited, counts.lifted))
-        return [
+        behind = [
             case
             for state in work.states
             for case in cases_of(self.settings, state, limited=limited, lifted=lifted, purpose=purpose)
         ]
+        return [*behind, *work.without.get(purpose, _Unlimited()).cases]
 
     def _job(self, name: str, work: _Work) -> Job:
         s = self.settings
-        cases = [*self._cases(work, "training", share=work.share), *work.unlimited]
+        cases = self._cases(work, "training", share=work.share)
         amount = sum(case.capacity_bytes for case in cases)
         known = list(dict.fromkeys(work.known))
-        fresh = [*self._cases(work, "confirming", share=s.search.confirmed_on * work.share), *work.unlimited]
+        fresh = self._cases(work, "confirming", share=s.search.confirmed_on * work.share)
         fresh_amount = sum(case.capacity_bytes for case in fresh)
 
         def run(threads: int) -> Part:
@@ -215,21 +239,24 @@ class RtcpStudy:
                             steps_seed=(s.seed, *work.place, 1), known=known)  # fmt: skip
             runner = CaseRunner(s, threads=threads, held=work.held)
             evaluator = Evaluator(runner, cases, rounds=(1.0,))
-            [found] = optimise(evaluator, [(dds, self._asked(work, s.objective.margin_se))],
+            [found] = optimise(evaluator, [(dds, self._asked(work, "training", s.objective.margin_se))],
                              told=lambda n: self.progress.advance(float(n * amount)))  # fmt: skip
             finalists = list(dict.fromkeys([*known, found.point]))
             lenience_se = s.objective.lenience_se
-            best = confirmed(runner, fresh, finalists, self._asked(work, -lenience_se), least_se=lenience_se)
+            best = confirmed(
+                runner, fresh, finalists, self._asked(work, "confirming", -lenience_se), least_se=lenience_se
+            )
             self.progress.advance(float((len(known) + 1) * fresh_amount))
             return Part((best,), evaluator.runs + len(finalists) * len(fresh))
 
         total = (work.search.budget + len(known)) * amount + (len(known) + 1) * fresh_amount
         return Job(name, float(total), run)
 
-    def _asked(self, work: _Work, margin_se: float) -> LeastResent:
+    def _asked(self, work: _Work, purpose: Purpose, margin_se: float) -> LeastResent:
         asked = self.settings.objective
+        untriggered = work.without.get(purpose, _Unlimited()).untriggered
         return LeastResent(goodput_share=asked.goodput_share, paper_share=asked.paper_share, margin_se=margin_se,
-                           most_false=asked.most_false, untriggered=work.untriggered)  # fmt: skip
+                           most_false=asked.most_false, untriggered=untriggered)  # fmt: skip
 
     # --- the ensemble -------------------------------------------------------------------------------------------------
 

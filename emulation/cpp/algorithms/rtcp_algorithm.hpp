@@ -72,8 +72,8 @@ public:
         rtcp_flow_weigh(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
 
-    // Behind an event: leaves a client that is split; notes when detection begins, another class, and B or R that moved
-    // by more than a 256th.
+    // Behind an event: leaves a client that is split; notes when detection begins, another class (unknown: what was found
+    // is forgotten), and B or R that moved by more than a 256th.
     void note(rtcp_flow* flow, std::uint64_t now_us) {
         if (get()->kind == RTCP_SPLIT && entry_) [[unlikely]]
             move(flow, now_us);
@@ -81,7 +81,8 @@ public:
         const LimitEstimate now{now_us, client.bucket_bytes, client.bytes_per_s, client.kind};
         const bool begins = client.fit.count && !estimating_;
         estimating_ = client.fit.count != 0;
-        if (now.kind == RTCP_UNKNOWN && !begins) [[likely]]
+        const bool was_unknown = limits_.empty() || limits_.back().kind == RTCP_UNKNOWN;
+        if (now.kind == RTCP_UNKNOWN && was_unknown && !begins) [[likely]]
             return;
         if (!begins && !limits_.empty() && limits_.back().kind == now.kind && is_near(limits_.back(), now)) return;
         limits_.push_back(now);

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from emulation.figures import Figure, Statement, quotients, share, within
-from emulation.rtcp.campaign import WIRE, Part, Results, Values
+from emulation.rtcp.campaign import Part, Results, Values
 from emulation.rtcp.statements.common import ByKind
-from emulation.scenario import Cca
+from emulation.scenario import WIRE, Cca
 
 __all__ = ["STATEMENTS"]
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 import numpy as np
 
 from emulation.figures import Figure, Statement, below, megabytes, quotients, within
-from emulation.rtcp.campaign import PAIRS, WIRE, Part, Results, Values
+from emulation.rtcp.campaign import PAIRS, Part, Results, Values
 from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, NONE, ByKind
-from emulation.scenario import Cca
+from emulation.scenario import WIRE, Cca
 
 __all__ = ["STATEMENTS", "rate"]
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from emulation.figures import LEAST_SEEDS, Figure, Statement, megabytes, quotients, share, within
-from emulation.rtcp.campaign import WIRE, Kind, Part, Results, Values
+from emulation.rtcp.campaign import Kind, Part, Results, Values
 from emulation.rtcp.clients import APART
 from emulation.rtcp.statements.common import BASES, LEAST_GOODPUT, MOST_ERROR, NAMES, NONE, ByKind, errors, hits
-from emulation.scenario import Cca
+from emulation.scenario import WIRE, Cca
 
 __all__ = ["STATEMENTS", "concurrent_rate", "second"]
 

@@ -7,10 +7,10 @@ import pytest
 from links import recording
 
 from emulation.path import Policer, SteppedPolicer
+from emulation.scenario import WIRE
 from kmod.ensemble import Axis
 from training.rtcp import RtcpStudySettings
 from training.rtcp.cases import bounds_of, cases_of, unlimited_cases
-from training.rtcp.settings import WIRE
 
 STUDY = RtcpStudySettings.model_validate({"schema": "ccatune-study/1", "cca": "rtcp_cubic"})
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2, dataset="other-train")]

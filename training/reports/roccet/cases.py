@@ -66,8 +66,13 @@ def _frozen_figures(settled_s: float, scenario: Scenario, qos: QoS) -> Figures:
         "window_bdp": float(np.median(windows_pkts)) / bdp_pkts(scenario),
         "window_change": float(np.ptp(windows_pkts) / np.median(windows_pkts)),
         "rtt_ms": float(np.median(column(qos, "smoothed_rtt_ms", settled_s, scenario.duration_s))),
-        "goodput_mbps": float(column(qos, "rate_mbps", settled_s, scenario.duration_s).mean()),
+        "goodput_mbps": _goodput_mbps(qos, settled_s, scenario.duration_s),
     }
+
+
+def _goodput_mbps(qos: QoS, from_s: float, to_s: float) -> float:
+    """Payload that left the bottleneck. Behind it nothing is lost, so that what is sent again comes through once."""
+    return float(column(qos, "rate_mbps", from_s, to_s).mean()) * MSS_BYTES / 1500
 
 
 # --- IX --------------------------------------------------------------------------------------------------------------
@@ -97,9 +102,8 @@ def _halved_figures(settled_s: float, scenario: Scenario, qos: QoS) -> Figures:
     return {
         "rtt_before_ms": float(np.median(column(qos, "smoothed_rtt_ms", *before))),
         "rtt_after_ms": float(np.median(rtts_ms)),
-        "rtt_after_p95_ms": float(np.percentile(rtts_ms, 95)),
-        "goodput_before_mbps": float(column(qos, "rate_mbps", *before).mean()) * MSS_BYTES / 1500,
-        "goodput_after_mbps": float(column(qos, "rate_mbps", change_s, end_s).mean()) * MSS_BYTES / 1500,
+        "goodput_before_mbps": _goodput_mbps(qos, *before),
+        "goodput_after_mbps": _goodput_mbps(qos, change_s, end_s),
         "window_before_pkts": float(np.median(column(qos, "cwnd_pkts", *before))),
         "window_last_pkts": float(np.median(column(qos, "cwnd_pkts", end_s - 5, end_s))),
         "events_at_once": int((events <= 2).sum()),
@@ -161,7 +165,7 @@ def _recorded_figures(scenario: Scenario, qos: QoS) -> Figures:
     return {
         "goodput_mbps": qos.goodput_mbps,
         "rtts_ms": np.quantile(rtts_ms[rtts_ms > 0], QUANTILES).tolist(),
-        "capacity_mbps": qos.capacity_mbps,
+        "rtt_max_ms": float(rtts_ms.max()),
     }
 
 
@@ -195,10 +199,9 @@ def _shared(settings: RoccetSettings, scenario: Scenario, ccas: Sequence[Cca]) -
 
 
 def _share_figures(_scenario: Scenario, qos: QoS) -> Figures:
-    first, *others = qos.flows
+    first = qos.flows[0]
     return {
         "goodput_mbps": first.goodput_mbps,
-        "others_mbps": sum(flow.goodput_mbps for flow in others),
         "share": qos.bandwidth_shares[0],
         "rtt_p95_ms": first.rtt.percentile_ms(95),
     }

@@ -30,10 +30,9 @@ def all_within(label: str, cells: Mapping[str, Values], *, least: float = -math.
                unit: str = "%") -> Figure:  # fmt: skip
     """The cell that is farthest outside, or nearest to a bound; it agrees where all do. cells: one figure a seed.
 
-    Between two bounds a cell whose interval is wider than what lies between them agrees with nothing.
+    Between two bounds a cell has to be certain, too (`within`).
     """
     each = {name: within(name, values, least=least, most=most, unit=unit) for name, values in cells.items()}
-    each = {name: replace(f, agrees=f.agrees and 2 * f.interval <= most - least) for name, f in each.items()}
     name, worst = max(each.items(), key=lambda item: max(least - item[1].mean, item[1].mean - most))
     agreeing = sum(figure.agrees for figure in each.values())
     text = f"{label} in {agreeing} of {len(each)}, farthest at {name}:"
@@ -55,13 +54,11 @@ def quantile_near(label: str, values: Values, share: float, than: Values, *, wit
 def _quantiles(
     label: str, values: Values, share: float, than: Values, than_share: float
 ) -> tuple[Figure, float, float]:
-    """The figure, how far the two are apart, and half the width of that difference's interval."""
+    """The quantile with the interval of the difference, how far the two are apart, and that interval."""
     here, there = float(np.quantile(values, share)), float(np.quantile(than, than_share))
     drawn = _draws(len(values))
-    heres = np.array([np.quantile(values[rows], share) for rows in drawn])
-    theres = np.array([np.quantile(than[rows], than_share) for rows in drawn])
-    text = f"{label} {there:.1f}:"
-    return Figure(text, here, _half(heres), agrees=False, unit="ms"), here - there, _half(heres - theres)
+    half = _half(np.array([np.quantile(values[rows], share) - np.quantile(than[rows], than_share) for rows in drawn]))
+    return Figure(f"{label} {there:.1f}:", here, half, agrees=False, unit="ms"), here - there, half
 
 
 def sums_over(label: str, values: Values, than: Values, *, least: float = -math.inf, most: float = math.inf) -> Figure:

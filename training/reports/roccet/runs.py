@@ -37,7 +37,7 @@ Results = dict[str, dict[str, Values]]
 SERIES_EVERY_S = 0.02
 # Of a run's samples: enough to pool runs of one length, whose quantiles then weigh the same.
 QUANTILES: Values = (np.arange(100) + 0.5) / 100
-FIGURES_VERSION = 1  # raised where what is kept of a run changes
+FIGURES_VERSION = 2  # raised where what is kept of a run changes
 
 
 @dataclass(frozen=True)

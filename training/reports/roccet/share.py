@@ -2,6 +2,7 @@
 """What the ROCCET paper states of a link that is shared (section VIII), and harm after Ware et al.
 
 ratio   the one flow's share of all throughput over its equal share: share x (n + 1)
+unequal the ratio, or where that is below 1 one over it: 1 equal, more the farther from it on either side
 harm    of throughput (alone - beside) / alone, of delay (beside - alone) / beside, where less is better
         (Ware et al. 2019, section 4): 0 none, 1 all. A newcomer may do as much as the algorithm does to itself.
         Judged as the difference: what ROCCET does to a flow less what that flow's own kind does
@@ -27,6 +28,7 @@ from training.reports.roccet.settings import RoccetSettings, ShareSettings, name
 __all__ = ["SHARED", "Link", "judge_share"]
 
 Values = NDArray[np.float64]
+EIGHT_BDP = 8  # the larger of the two that are compared
 DEEP_BDP = 16  # "if the buffer size increases further"; and section VIII-B's own number
 MANY = 8
 
@@ -50,6 +52,10 @@ class Link:
         """Buffers beyond one BDP."""
         return self.settings.buffers_bdp[1:]
 
+    def nearest(self, buffer_bdp: float) -> float:
+        """The largest buffer up to that one, else the smallest."""
+        return max((b for b in self.settings.buffers_bdp if b <= buffer_bdp), default=self.settings.buffers_bdp[0])
+
     def get(self, cca: str, buffer_bdp: float, crowd: str, figure: str) -> Values:
         """A figure by seed."""
         return self.results[f"{self.name}-{buffer_bdp:g}bdp".replace(".", "-") + f"-{cca}-{crowd}"][figure]
@@ -57,6 +63,11 @@ class Link:
     def ratio(self, cca: str, buffer_bdp: float, flows: int) -> Values:
         """The one flow's share beside so many of ROCCET, over its equal share."""
         return self.get(cca, buffer_bdp, f"beside-{flows}", "share") * (flows + 1)
+
+    def unequal(self, cca: str, buffer_bdp: float, flows: int) -> Values:
+        """How far the share is from the equal one."""
+        ratio = np.maximum(self.ratio(cca, buffer_bdp, flows), 1e-3)
+        return np.maximum(ratio, 1 / ratio)
 
     def cells(
         self,
@@ -91,9 +102,9 @@ def bbr3_takes_more(link: Link) -> list[Figure]:
 
 
 def _worse_with_buffers(link: Link, cca: str) -> list[Figure]:
-    deep = min(8, link.largest)
-    cells = link.cells(lambda b, n: link.ratio(cca, b, n) - link.ratio(cca, 1, n), buffers=(deep,))
-    return [all_within(f"{NAMES[cca]} more than at 1 BDP", cells, least=0, unit="x")]
+    shallow, deep = link.nearest(1), link.nearest(EIGHT_BDP)
+    cells = link.cells(lambda b, n: link.ratio(cca, b, n) - link.ratio(cca, shallow, n), buffers=(deep,))
+    return [all_within(f"{NAMES[cca]} more than at {shallow:g} BDP", cells, least=0, unit="x")]
 
 
 def worse_with_buffers(link: Link) -> list[Figure]:
@@ -111,10 +122,10 @@ def cubic_above_bbr3(link: Link) -> list[Figure]:
 
 def fairer_at_last(link: Link) -> list[Figure]:
     many = [n for n in link.settings.roccet_flows if n >= MANY] or link.settings.roccet_flows[-1:]
-    deep = min(DEEP_BDP, link.settings.buffers_bdp[-2])
-    cells = link.cells(lambda b, n: link.ratio("cubic", b, n) - link.ratio("cubic", deep, n), buffers=(link.largest,),
-                       flows=many)  # fmt: skip
-    return [all_within(f"less than at {deep:g} BDP", cells, most=0, unit="x")]
+    deep = min(link.nearest(DEEP_BDP), link.settings.buffers_bdp[-2])
+    cells = link.cells(lambda b, n: link.unequal("cubic", b, n) - link.unequal("cubic", deep, n),
+                       buffers=(link.largest,), flows=many)  # fmt: skip
+    return [all_within(f"less unequal than at {deep:g} BDP", cells, most=0, unit="x")]
 
 
 def as_itself_at_one(link: Link) -> list[Figure]:
@@ -136,14 +147,14 @@ def better_beside_bbr3(link: Link) -> list[Figure]:
 def fairer_than_first(link: Link) -> list[Figure]:
     first = link.first or link
     return [
-        all_within(f"{NAMES[cca]}'s less", link.cells(partial(_less, link, first, cca), buffers=link.deeper), most=0,
-                   unit="x")
+        all_within(f"{NAMES[cca]}'s less unequal", link.cells(partial(_less, link, first, cca), buffers=link.deeper),
+                   most=0, unit="x")
         for cca in ("cubic", "bbr3")
     ]  # fmt: skip
 
 
 def _less(link: Link, first: Link, cca: str, buffer_bdp: float, flows: int) -> Values:
-    return link.ratio(cca, buffer_bdp, flows) - first.ratio(cca, buffer_bdp, flows)
+    return link.unequal(cca, buffer_bdp, flows) - first.unequal(cca, buffer_bdp, flows)
 
 
 def _harm(link: Link, cca: str) -> list[Figure]:
