@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kmod.abi import ALGORITHMS
 from training.dds import DdsSearch, DdsSettings
 from training.plan import LevelPlan
 from training.search import Found, Search
@@ -69,10 +68,8 @@ def make_final(
     """The search of one level and class."""
     space, names = study.space(delay_class), study.classes[delay_class].ranges
     singles = [scaled(single[delay_class].point, space, names, scale) for scale in (1.0, *finals.scales)]
-    if study.rival_of(study.classes[delay_class]) == study.cca:
-        defaults = tuple(spec.default for spec in ALGORITHMS[study.cca].tuned)
-        singles.append(scaled(defaults, space, study.names, 1.0))
-    points = finalists(plan.level, delay_class, found, singles, neighbours=finals.neighbours)
+    known = [*singles, *study.defaults_of(delay_class)]
+    points = finalists(plan.level, delay_class, found, known, neighbours=finals.neighbours)
     base = study.search if isinstance(study.search, DdsChoice) else DdsSettings()
     return DdsSearch.among(
         space,

@@ -20,7 +20,7 @@ from training.dds import DdsSearch, DdsSettings
 from training.errors import TrainingError
 from training.grid import GridSearch
 from training.search import Search
-from training.space import Space, space_of
+from training.space import Point, Space, space_of
 
 __all__ = [
     "ClassSettings",
@@ -237,6 +237,13 @@ class StudySettings(StudyPart):
         """Whose goodput a class asks for; None: of goal throughput."""
         return None if asked.goal == "throughput" else asked.rival or self.objective.rival
 
+    def defaults_of(self, delay_class: int) -> list[Point]:
+        """The algorithm's defaults, within the class's ranges, where it asks for the goodput that they have."""
+        if self.rival_of(self.classes[delay_class]) != self.cca:
+            return []
+        defaults = (spec.default for spec in ALGORITHMS[self.cca].tuned)
+        return [self.space(delay_class).nearest(tuple(defaults))]
+
     @property
     def names(self) -> tuple[str, ...]:
         """The tuned parameters, in the order of a point's values."""
@@ -257,7 +264,8 @@ def make_search(
 ) -> Search:
     """The study's search for one state and class.
 
-    Classes of a state share their initial samples, so also the runs of these where their ranges are the same.
+    Classes of a state share their initial samples, so also the runs of these where their ranges are the same. Where a
+    class asks for the goodput of the algorithm's own defaults, these are among DDS's samples.
     state: the level, or any other number of its own. seed, steps: instead of the study's.
     """
     choice = study.search
@@ -271,6 +279,7 @@ def make_search(
         settings=choice,
         samples_seed=(root, state),
         steps_seed=(root, state, delay_class + 1),
+        known=study.defaults_of(delay_class),
     )
 
 

@@ -65,6 +65,10 @@ class Space:
         """Where the values of a point lie in their ranges."""
         return [d.position(v) for d, v in zip(self.dimensions, point, strict=True)]
 
+    def nearest(self, point: Point) -> Point:
+        """The point with each value moved into its range."""
+        return tuple(min(max(value, d.low), d.high) for d, value in zip(self.dimensions, point, strict=True))
+
 
 def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Space:
     """The space of an algorithm's tuned parameters, narrowed to a study's ranges.

@@ -32,7 +32,7 @@ STUDY = Path(__file__).resolve().parents[2] / "configs" / "studies" / "gr.yaml"
 
 @click.group()
 def report() -> None:
-    """Tables behind the claims: each exits 0 where its line holds, 1 where it falls short.
+    """Tables behind the claims: exit 1 where a line falls short; of policing, roccet and rtcp with --enforce alone.
 
     \b
     Example:

@@ -68,13 +68,13 @@ def _report_states(judged: Judged, *, least: int, epochs: int) -> None:
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     """A line for each state and class: delay and share of the link by each set."""
     heads = "".join(f"{name:>22}" for name in ("learned", "default", "single"))
-    lines = [f"{'class':<28}{'RTT':>8} {'level':>5} {'epochs':>6}{heads}"]
+    lines = [f"{'class':<30}{'RTT':>8} {'level':>5} {'epochs':>6}{heads}"]
     for row in rows:
         cells = "".join(
             f"{row[name]['delay_ms']:>12.1f} ms {100 * row[name]['utilization']:>5.1f} %"
             for name in ("learned", "default", "single")
         )
-        lines.append(f"{class_name(row):<28}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}{cells}"
+        lines.append(f"{class_name(row):<30}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}{cells}"
                      f"{'' if row['holds'] else '  short'}")  # fmt: skip
     return lines
 
@@ -84,7 +84,7 @@ def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     from training.reports.states import OTHERS, summary
 
     return [
-        f"{class_name(one):<28}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
+        f"{class_name(one):<30}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
         f"{one['states']}, less delay at no less goodput in {one[f'better_than_{other}']}; mean "
         f"{one['mean_delay_ms_learned']:.1f} ms, {100 * one['mean_utilization_learned']:.1f} % against "
         f"{one[f'mean_delay_ms_{other}']:.1f} ms, {100 * one[f'mean_utilization_{other}']:.1f} %"
