@@ -58,7 +58,7 @@ def halved(scheme: str) -> dict[str, np.ndarray]:
     stays = scheme in {"cubic", "bbr3", "held"}
     return {
         "rtt_before_ms": of_each(RTT_AFTER[scheme] / (2 if stays else 1)),
-        "rtt_after_ms": of_each(RTT_AFTER[scheme]), "rtt_after_p95_ms": of_each(RTT_AFTER[scheme]),
+        "rtt_after_ms": of_each(RTT_AFTER[scheme]),
         "goodput_before_mbps": of_each(48), "goodput_after_mbps": of_each(24),
         "window_before_pkts": of_each(230), "window_last_pkts": of_each(230 if stays else 120),
         "events_at_once": of_each(4), "events_later": of_each(3),
@@ -67,7 +67,8 @@ def halved(scheme: str) -> dict[str, np.ndarray]:
 
 def recorded(scheme: str) -> dict[str, np.ndarray]:
     spread = np.tile(RECORDED_RTT[scheme] * (0.9 + 0.2 * QUANTILES), (RUNS, 1))
-    return {"goodput_mbps": np.full(RUNS, GOODPUT[scheme]), "rtts_ms": spread, "capacity_mbps": np.full(RUNS, 12.0)}
+    return {"goodput_mbps": np.full(RUNS, GOODPUT[scheme]), "rtts_ms": spread,
+            "rtt_max_ms": np.full(RUNS, 1.1 * RECORDED_RTT[scheme])}  # fmt: skip
 
 
 def shared(link: str, buffer_bdp: float, cca: str, crowd: str) -> dict[str, np.ndarray]:
@@ -84,7 +85,7 @@ def shared(link: str, buffer_bdp: float, cca: str, crowd: str) -> dict[str, np.n
         ratio = 1.0 if cca == "cubic" and buffer_bdp == 1 else ratio
         share = ratio / (count + 1)
     rtt_ms = {"alone": 50.0, "beside-itself": 90.0}.get(crowd, 80.0)
-    return {"goodput_mbps": of_each(48 * share), "others_mbps": of_each(48 * (1 - share)), "share": of_each(share),
+    return {"goodput_mbps": of_each(48 * share), "share": of_each(share),
             "rtt_p95_ms": of_each(rtt_ms)}  # fmt: skip
 
 
@@ -149,6 +150,9 @@ OFF: list[tuple[str, str, float, float, set[str]]] = [
     ("mobile-bbr3", "rtts_ms", 1.3, 0, {"VII-4"}),
     ("mobile-bbr3", "goodput_mbps", 0.8, 0, {"VII-5"}),
     ("mobile-bbr3", "goodput_mbps", 1.3, 0, {"VII-5", "target-3d"}),
+    ("stationary-roccet", "rtt_max_ms", 8, 0, {"VI-1"}),
+    ("mobile-roccet", "rtt_max_ms", 8, 0, {"VII-3"}),
+    ("10mbps-16bdp-cubic-beside-8", "share", 0.25, 0, {"VIII-2", "VIII-6", "VIII-11"}),
     ("50mbps-16bdp-roccet-beside-8", "share", 0.7, 0, {"VIII-1"}),
     ("50mbps-16bdp-cubic-beside-8", "share", 0.5, 0, {"VIII-2", "VIII-6", "VIII-7", "VIII-11"}),
     ("50mbps-64bdp-cubic-beside-8", "share", 1.03, 0, {"VIII-7"}),
