@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -33,7 +34,7 @@ class Campaign(BaseModel):
 
     claim: str = Field(description="What a pass shows.")
     command: tuple[str, ...] = Field(min_length=1, description="Arguments; python is the environment's own.")
-    parts: tuple[str, ...] = Field((), description="Last words of the command, run one after the other, each kept.")
+    parts: tuple[str, ...] = Field((), description="Last words of the command, a file first; each is run, and kept.")
     environment: dict[str, str] = Field(default={}, description="Added to the environment of the command.")
     depends: tuple[str, ...] = Field(min_length=1, description="Globs from the root of what the result rests on.")
 
@@ -81,15 +82,17 @@ def passed_before(name: str, *, digest: str, results: Path) -> Result | None:
 
 
 def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
-    """The campaign by its name, or each of its parts by `name.part`."""
+    """The campaign by its name, or each of its parts by `name.part`, with the part's options if it has some."""
     if not campaign.parts:
         return {name: campaign}
-    return {
-        f"{name}.{Path(part).stem}": campaign.model_copy(
-            update={"command": (*campaign.command, part), "depends": (*campaign.depends, part), "parts": ()}
-        )
-        for part in campaign.parts
-    }
+    found = {}
+    for part in campaign.parts:
+        file, *options = shlex.split(part)
+        chosen = "".join(f"-{word}" for option in options for word in option.split() if not word.startswith("-"))
+        found[f"{name}.{Path(file).stem}{chosen}"] = campaign.model_copy(update={
+            "command": (*campaign.command, file, *options), "depends": (*campaign.depends, file), "parts": (),
+        })  # fmt: skip
+    return found
 
 
 def whole_of(parts: Mapping[str, Result | None]) -> Result | None:

@@ -75,6 +75,14 @@ def test_parts_are_told_by_name_and_end_the_command() -> None:
     assert parts_of("all", campaign()) == {"all": campaign()}
 
 
+def test_a_part_with_options_has_them_in_its_name_and_rests_on_its_file() -> None:
+    whole = campaign().model_copy(update={"parts": ("tests/a.py -k new", 'tests/a.py -k "not new"')})
+    parts = parts_of("all", whole)
+    assert list(parts) == ["all.a-new", "all.a-not-new"]
+    assert parts["all.a-not-new"].command[-3:] == ("tests/a.py", "-k", "not new")
+    assert {part.depends[-1] for part in parts.values()} == {"tests/a.py"}
+
+
 def result(*, passed: bool = True, words: str = "=== 3 passed ===") -> Result:
     return Result(digest="d", passed=passed, duration_s=1.5, last_line=words)
 
@@ -94,5 +102,5 @@ def test_a_whole_passes_where_all_of_its_parts_do() -> None:
 def test_no_file_of_the_modules_tests_is_forgotten() -> None:
     campaigns = load_campaigns(CAMPAIGNS)
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "vm").glob("test_*.py")}
-    assert set(campaigns["vm"].parts) == files - {"tests/vm/test_debug.py"}
+    assert {part.split()[0] for part in campaigns["vm"].parts} == files - {"tests/vm/test_debug.py"}
     assert set(campaigns["kernel"].parts) == set(TESTS)
