@@ -30,7 +30,7 @@ def test_every_study_that_is_shipped_loads(name: str) -> None:
 
 def test_the_study_of_roccet_has_a_path_in_the_middle_of_each_level_of_rtt() -> None:
     loaded = load_study(SHIPPED / "roccet.yaml")
-    assert [one.goal for one in loaded.classes] == ["delay", "throughput"]
+    assert [loaded.rival_of(one) for one in loaded.classes] == ["bbr", "roccet", None]
     assert load_study(SHIPPED / "roccet-demo.yaml").classes == loaded.classes
     assert loaded.paths_ms == pytest.approx([20 * 2**0.5, 40 * 2**0.5, 80 * 2**0.5, 160 * 2**0.5])
     throughput, rtt = axes_of(loaded)
