@@ -72,13 +72,14 @@ public:
         rtcp_flow_weigh(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
 
-    // Behind an event: leaves a client that is split; notes when detection begins, another class (unknown: what was found
-    // is forgotten), and B or R that moved by more than a 256th.
+    // Behind an event: leaves a client that is split; notes when detection begins, another class (unknown: what was
+    // found is forgotten), and B or R that moved by more than a 256th.
     void note(rtcp_flow* flow, std::uint64_t now_us) {
         if (get()->kind == RTCP_SPLIT && entry_) [[unlikely]]
             move(flow, now_us);
         const rtcp_client& client = *get();
-        const LimitEstimate now{now_us, client.bucket_bytes, client.bytes_per_s, client.kind};
+        LimitEstimate now{now_us, client.bucket_bytes, client.bytes_per_s, client.kind};
+        if (now.kind == RTCP_UNKNOWN) now.bucket_bytes = now.bytes_per_s = 0;
         const bool begins = client.fit.count && !estimating_;
         estimating_ = client.fit.count != 0;
         const bool was_unknown = limits_.empty() || limits_.back().kind == RTCP_UNKNOWN;

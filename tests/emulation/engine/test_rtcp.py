@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from emulation import (
@@ -113,6 +115,18 @@ def test_results_tell_when_detection_began(cca: Cca) -> None:
     assert first.kind == "limited"
     assert first.at_ms - began.at_ms >= 10 * 36
     assert began.at_ms >= 7 * 36
+
+
+def test_results_tell_when_a_limiter_is_forgotten() -> None:
+    """Two percent of random loss make BBRv1 meet the new limit by loss; ten rounds above the cap release it."""
+    steps = (RateStep(at_s=0, rate_mbps=2), RateStep(at_s=20, rate_mbps=40))
+    link = LinkSpec(rate_mbps=100, rtt_ms=40, loss=0.02, before=(SteppedPolicer(steps=steps, bucket_bytes=250_000),))
+    qos = simulate(Scenario(link=link, flows=(FlowSpec(cca="rtcp_bbr"),), duration_s=30, seed=3))
+    forgotten = [after for before, after in pairwise(qos.flows[0].limits)
+                 if (before.kind, after.kind) == ("limited", "unknown")]  # fmt: skip
+    assert forgotten
+    assert {(limit.bucket_bytes, limit.bytes_per_s) for limit in forgotten} == {(0, 0)}
+    assert all(limit.at_ms > 20_000 for limit in forgotten)
 
 
 # --- several connections to a client
