@@ -13,7 +13,7 @@ A state holds against another set where its delay is not higher and its goodput 
 class may use what it is asked for leaves. With a delay target its delay may be higher as long as the target is met, and
 its goodput less where the other set misses the target. With a share of a rival's goodput its goodput may be less as
 long as it has that share, and its delay higher where the other set misses it, again up to the interval. Rows that are
-`better`, of less delay at no less goodput (to a thousandth, or the interval), are counted without any of that.
+`better`, of less delay at no less goodput, are counted without any of that: by the intervals alone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ __all__ = ["OTHERS", "judge_states", "states_of", "summary"]
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
 BOOTSTRAPS = 400
-NO_LESS = 0.001
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +157,7 @@ def _against(
     delay_ms = mine["delay_ms"] - theirs["delay_ms"]
     goodput = mine["delivered_bytes"] / max(theirs["delivered_bytes"], 1)
     slower, less = delay_ms > _half(delays_ms), goodput < 1 - _half(goodputs)
-    better = delay_ms < -_half(delays_ms) and goodput >= 1 - max(_half(goodputs), NO_LESS)
+    better = delay_ms < -_half(delays_ms) and not less
     if objective.goal == "throughput":
         slower = slower and not mine["meets"]
         less = less and theirs["meets"]

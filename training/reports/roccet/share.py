@@ -28,7 +28,7 @@ from training.reports.roccet.settings import RoccetSettings, ShareSettings, name
 __all__ = ["SHARED", "Link", "judge_share"]
 
 Values = NDArray[np.float64]
-EIGHT_BDP = 8  # the larger of the two that are compared
+LARGER_BDP = 8  # than one, where the paper compares two buffers
 DEEP_BDP = 16  # "if the buffer size increases further"; and section VIII-B's own number
 MANY = 8
 
@@ -53,7 +53,7 @@ class Link:
         return self.settings.buffers_bdp[1:]
 
     def nearest(self, buffer_bdp: float) -> float:
-        """The largest buffer up to that one, else the smallest."""
+        """The largest buffer up to that one, else the smallest: settings need not have the paper's."""
         return max((b for b in self.settings.buffers_bdp if b <= buffer_bdp), default=self.settings.buffers_bdp[0])
 
     def get(self, cca: str, buffer_bdp: float, crowd: str, figure: str) -> Values:
@@ -102,7 +102,7 @@ def bbr3_takes_more(link: Link) -> list[Figure]:
 
 
 def _worse_with_buffers(link: Link, cca: str) -> list[Figure]:
-    shallow, deep = link.nearest(1), link.nearest(EIGHT_BDP)
+    shallow, deep = link.nearest(1), link.nearest(LARGER_BDP)
     cells = link.cells(lambda b, n: link.ratio(cca, b, n) - link.ratio(cca, shallow, n), buffers=(deep,))
     return [all_within(f"{NAMES[cca]} more than at {shallow:g} BDP", cells, least=0, unit="x")]
 
