@@ -48,7 +48,7 @@ a rival that delivers nothing there).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -104,6 +104,14 @@ class Pool:
     delivered_bytes: int = 0
     packets: int = 0
     delays: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, tallies: Iterable[Tally]) -> Pool:
+        """All of them."""
+        pool = cls()
+        for tally in tallies:
+            pool.add(tally)
+        return pool
 
     def add(self, tally: Tally) -> None:
         """Take in one more epoch."""

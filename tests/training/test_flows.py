@@ -54,12 +54,10 @@ def test_a_larger_threshold_waits_longer_and_carries_no_less() -> None:
     runner = EpochRunner(study(), threads=1)
     [asked, _] = objectives(study(), runner)
     epochs = [StateEpoch(recording(seconds=60), at_ms, at_ms + 5000, 3) for at_ms in (10_000, 30_000)]
-    scores = []
-    for point in ((20_000, 2000, 10_000), (20_000, 2000, 100_000)):
-        pool = Pool()
-        for [tally] in runner.run(epochs, [point]):
-            pool.add(tally)
-        scores.append(asked.score(pool))
+    scores = [
+        asked.score(Pool.of(tally for [tally] in runner.run(epochs, [point])))
+        for point in ((20_000, 2000, 10_000), (20_000, 2000, 100_000))
+    ]
     assert scores[0].delay_ms < scores[1].delay_ms
     assert scores[0].utilization < scores[1].utilization
 

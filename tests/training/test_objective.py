@@ -23,10 +23,7 @@ def tally(*waits_ms: tuple[int, int], capacity_packets: int | None = None) -> Ta
 
 
 def pool(*tallies: Tally) -> Pool:
-    made = Pool()
-    for one in tallies:
-        made.add(one)
-    return made
+    return Pool.of(tallies)
 
 
 def test_exactly_95_of_100_packets_within_the_target_meet_it() -> None:

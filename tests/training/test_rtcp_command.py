@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from links import recording
 
 from emulation import rtcp
-from emulation.rtcp import KINDS
+from emulation.rtcp import KINDS, load_settings
 from training.reports.cli import report
-from training.reports.rtcp_command import CONFIG
+from training.reports.rtcp_command import CONFIG, journal_keys
 
 SIZES = "sizes_bytes: [500000, 1000000, 2000000, 4000000, 8000000, 16000000, 32000000]"
 
@@ -42,6 +43,23 @@ def test_a_report_is_printed_drawn_enforced_and_not_run_twice(small: Path, monke
     assert figures["rows_differing"]
     assert run(small, "--enforce").exit_code == 1
     assert run(small, "--markdown").stdout.startswith("| operator | algorithm | 0.5 MB | 1 |\n")
+
+
+def test_what_is_kept_rests_on_settings_and_on_names_and_contents_of_traces_not_on_paths() -> None:
+    settings = load_settings(CONFIG)
+    moved = settings.model_copy(update={
+        "unlimited": {name: place.model_copy(update={"model": Path("/elsewhere") / place.model.name})
+                      for name, place in settings.unlimited.items()}
+    })  # fmt: skip
+    others, on_traces = journal_keys(settings, {"op4": [recording("a", seed=1)]})
+    assert journal_keys(moved, {"op4": [recording("a", seed=1)]}) == (others, on_traces)
+    for its in ([recording("b", seed=1)], [recording("a", seed=2)], [recording("a", seed=1), recording("b", seed=2)]):
+        keys = journal_keys(settings, {"op4": its})
+        assert keys[0] == others
+        assert keys[1] != on_traces
+    changed = journal_keys(settings.model_copy(update={"seeds": 41}), {"op4": [recording("a", seed=1)]})
+    assert changed[0] != others
+    assert changed[1] != on_traces
 
 
 def test_a_picture_is_of_files(small: Path) -> None:

@@ -109,11 +109,10 @@ def test_a_row_is_judged_on_its_own_states_epochs_beside_the_defaults_and_the_si
     assert first["values"] == trained.row(next(iter(states)), 0)
     # The figures are those of the objective over the same epochs.
     runner = EpochRunner(STUDY, threads=1)
-    pool = Pool()
     epochs = sorted(next(iter(states.values())), key=lambda e: (e.recording.name, e.start_ms))
     if len(epochs) <= 4:
-        for [tally] in runner.run(epochs, [tuple(first["values"][name] for name in STUDY.names)]):
-            pool.add(tally)
+        point = tuple(first["values"][name] for name in STUDY.names)
+        pool = Pool.of(tally for [tally] in runner.run(epochs, [point]))
         assert first["learned"]["delay_ms"] == objectives(STUDY, runner, aim=False)[0].score(pool).delay_ms
     for row in rows:
         same = row["values"] == trained.provenance["single"][row["class"]]["values"]

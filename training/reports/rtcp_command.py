@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,10 @@ import click
 
 if TYPE_CHECKING:
     from emulation.rtcp import Kind, Results, RtcpSettings
+    from emulation.traces import Recording
     from training.progress import Terminal
 
-__all__ = ["rtcp"]
+__all__ = ["CONFIG", "journal_keys", "rtcp"]
 
 NOTES = ("* unvalidated: no kernel here has BBRv3",)
 WIDTH = 118
@@ -97,17 +98,12 @@ def _run(
     terminal: Terminal,
 ) -> Results:  # fmt: skip
     """Every part that the journal does not hold."""
-    from emulation.rtcp import FIGURES_VERSION, Results, parts_of, run_part
+    from emulation.rtcp import Results, parts_of, run_part
     from emulation.rtcp.links import recordings_for
-    from training.flows import core_version
     from training.journal import Journal
 
     recordings, recorded = recordings_for(settings, paths) if ON_TRACES & set(kinds) else ({}, False)
-    used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces are told below
-    content = {"settings": used, "core": core_version(), "figures": FIGURES_VERSION}
-    traces = {name: [[r.name, r.trace.digest] for r in found] for name, found in recordings.items()}
-    others = Journal(work, key=_key(content))
-    on_traces = Journal(work, key=_key({**content, "traces": traces}))
+    others, on_traces = (Journal(work, key=key) for key in journal_keys(settings, recordings))
     kept: dict[str, Any] = {**others.parts(), **on_traces.parts()}
     parts = parts_of(settings, kinds)
     terminal.phase("running flows", total=len(parts))
@@ -121,10 +117,18 @@ def _run(
     return Results(settings, found, recorded)
 
 
-def _key(content: dict[str, Any]) -> str:
+def journal_keys(settings: RtcpSettings, recordings: Mapping[str, Sequence[Recording]]) -> tuple[str, str]:
+    """Of the parts that run on no traces, and of those that do: wherever settings and traces lie."""
+    from emulation.rtcp import FIGURES_VERSION
     from kmod.ensemble import canonical_json
+    from training.flows import core_version
 
-    return hashlib.sha256(canonical_json(content)).hexdigest()
+    used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces tell it
+    content = {"settings": used, "core": core_version(), "figures": FIGURES_VERSION}
+    traces = {name: [[r.name, r.trace.digest] for r in found] for name, found in recordings.items()}
+    others, on_traces = (hashlib.sha256(canonical_json(each)).hexdigest()
+                         for each in (content, {**content, "traces": traces}))  # fmt: skip
+    return others, on_traces
 
 
 def _tables(results: Results) -> list[str]:

@@ -6,14 +6,14 @@ is judged is the learned row, apart from how well a flow finds it. Per state and
 
     delay      the class's percentile of the queueing delay, over the epochs' packets together
     goodput    delivered over capacity; `rival_share`: over what the goal's rival delivers
-    less, more than another set's: the difference, beyond its 95 % interval or not (percentile bootstrap over epochs,
-               Efron, Tibshirani 1993, chapter 13)
+    less, more than another set's: the whole 95 % interval of the difference lies on that side (percentile bootstrap
+               over epochs, Efron, Tibshirani 1993, chapter 13)
 
-A state holds against another set where its delay is not higher and its goodput not less, each up to that interval. A
-class may use what it is asked for leaves. With a delay target its delay may be higher as long as the target is met, and
-its goodput less where the other set misses the target. With a share of a rival's goodput its goodput may be less as
-long as it has that share, and its delay higher where the other set misses it, again up to the interval. Rows that are
-`better`, of less delay at no less goodput, are counted without any of that: by the intervals alone.
+A state holds against another set where its delay is not higher and its goodput not less. A class may use what it is
+asked for leaves. With a delay target its delay may be higher as long as the target is met, and its goodput less where
+the other set misses the target. With a share of a rival's goodput its goodput may be less as long as it has that share
+(or the interval reaches it), and its delay higher where the other set misses it. Rows that are `better`, of less delay
+at no less goodput, are counted without any of that: by the intervals alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from training.settings import StudySettings
 from training.space import Point
 from training.states import StateEpoch
 
-__all__ = ["OTHERS", "judge_states", "states_of", "summary"]
+__all__ = ["OTHERS", "compare", "judge_states", "states_of", "summary"]
 
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
@@ -59,13 +59,12 @@ class _Runs:
         )
 
     def misses_its_share(self, weights: Floats, objective: Objective) -> bool:
-        """Whether it delivers less than the share of the rival's that is asked, by more than the interval."""
-        share = self.delivered.sum() / max(self.by_rival.sum(), 1.0)
-        drawn = weights @ self.delivered / np.maximum(weights @ self.by_rival, 1.0)
-        return bool(share < objective.goodput_share - _half(drawn))
+        """Whether it delivers less than the share of the rival's that is asked, with its whole interval."""
+        _, high = _interval(weights @ self.delivered / np.maximum(weights @ self.by_rival, 1.0))
+        return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: Objective) -> Floats:
-        """The percentile of each draw; weights [draws, epochs]."""
+        """The percentile of each draw; weights: how often each draw takes each epoch, float [draws, epochs]."""
         reached = np.cumsum(weights @ self.delays, axis=1)
         bins = (reached < objective.share * reached[:, -1:] - 1e-9).sum(axis=1)
         edges_ms: Floats = objective.edges_us / 1000
@@ -125,15 +124,11 @@ def _row(
 ) -> dict[str, Any]:
     distinct = list(dict.fromkeys(points.values()))
     tallies = runner.run(epochs, distinct)
-    runs: dict[str, _Runs] = {}
+    by_name = {name: [row[distinct.index(point)] for row in tallies] for name, point in points.items()}
     found: dict[str, Any] = {}
-    for name, point in points.items():
-        mine = [row[distinct.index(point)] for row in tallies]
-        pool = Pool()
-        for tally in mine:
-            pool.add(tally)
+    for name, its in by_name.items():
+        pool = Pool.of(its)
         score = objective.score(pool)
-        runs[name] = _Runs.of(mine, objective)
         found[name] = {
             "delay_ms": score.delay_ms,
             "utilization": score.utilization,
@@ -141,42 +136,39 @@ def _row(
             "rival_share": score.rival_share,
             "meets": score.feasible,
         }
-    against = {other: _against(found["learned"], found[other], runs["learned"], runs[other], objective)
-               for other in OTHERS}  # fmt: skip
+    against = {other: compare(by_name["learned"], by_name[other], objective) for other in OTHERS}
     return {**found, "against": against, "holds": all(one["holds"] for one in against.values())}
 
 
-def _against(
-    mine: dict[str, Any], theirs: dict[str, Any], my_runs: _Runs, their_runs: _Runs, objective: Objective
-) -> dict[str, Any]:
-    """Differences to another set with half widths of their intervals, and whether the learned one holds."""
-    n = len(my_runs.delivered)
+def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: Objective) -> dict[str, Any]:
+    """Differences of a set to another one on the same epochs, with their intervals; whether it holds."""
+    my_runs, their_runs = _Runs.of(mine, objective), _Runs.of(theirs, objective)
+    my_score, their_score = objective.score(Pool.of(mine)), objective.score(Pool.of(theirs))
+    n = len(mine)
     weights = np.random.default_rng(1).multinomial(n, np.full(n, 1 / n), size=BOOTSTRAPS).astype(np.float64)
-    delays_ms = my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective)
-    goodputs = weights @ my_runs.delivered / np.maximum(weights @ their_runs.delivered, 1.0)
-    delay_ms = mine["delay_ms"] - theirs["delay_ms"]
-    goodput = mine["delivered_bytes"] / max(theirs["delivered_bytes"], 1)
-    slower, less = delay_ms > _half(delays_ms), goodput < 1 - _half(goodputs)
-    better = delay_ms < -_half(delays_ms) and not less
+    delay_ms = _interval(my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective))
+    goodput = _interval(weights @ my_runs.delivered / np.maximum(weights @ their_runs.delivered, 1.0))
+    slower, less = delay_ms[0] > 0, goodput[1] < 1
+    better = delay_ms[1] < 0 and not less
     if objective.goal == "throughput":
-        slower = slower and not mine["meets"]
-        less = less and theirs["meets"]
+        slower = slower and not my_score.feasible
+        less = less and their_score.feasible
     else:
         slower = slower and not their_runs.misses_its_share(weights, objective)
         less = less and my_runs.misses_its_share(weights, objective)
     return {
-        "delay_ms": delay_ms,
-        "delay_interval_ms": _half(delays_ms),
-        "goodput": goodput,
-        "goodput_interval": _half(goodputs),
+        "delay_ms": my_score.delay_ms - their_score.delay_ms,
+        "delay_interval_ms": list(delay_ms),
+        "goodput": float(my_runs.delivered.sum() / max(their_runs.delivered.sum(), 1.0)),
+        "goodput_interval": list(goodput),
         "better": better,
         "holds": not slower and not less,
     }
 
 
-def _half(values: Floats) -> float:
-    low, high = np.percentile(values, (2.5, 97.5))
-    return float(high - low) / 2
+def _interval(drawn: Floats) -> tuple[float, float]:
+    low, high = np.percentile(drawn, (2.5, 97.5))
+    return float(low), float(high)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
 from training.rtcp.settings import UNMODIFIED, RtcpStudySettings
 
-__all__ = ["KINDS", "Case", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
+__all__ = ["KINDS", "PURPOSES", "Case", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
 Purpose = Literal["training", "judging", "confirming"]

@@ -44,7 +44,7 @@ from training.rtcp.objective import LimitTally, goodput_shares, resent_shares
 from training.rtcp.runner import CaseRunner, Scheme
 from training.rtcp.settings import DEFAULT, RtcpStudySettings
 
-__all__ = ["SCHEMES", "judge_rtcp"]
+__all__ = ["SCHEMES", "Tallies", "Values", "judge_rtcp", "ratio", "state_row"]
 
 SCHEMES = ("learned", "paper", "single")
 Values = NDArray[np.float64]
@@ -82,7 +82,7 @@ def judge_rtcp(
         by_kind = {kind: _run(study, [c for c in cases if c.kind == kind], schemes, threads=threads)
                    for kind in ("limited", "lifted")}  # fmt: skip
         files.add(by_kind["limited"])
-        rows.append({**_place(ensemble, state), "values": ensemble.row(state, 0), **_state_row(study, by_kind)})
+        rows.append({**_place(ensemble, state), "values": ensemble.row(state, 0), **state_row(study, by_kind)})
         told(1.0)
     unlimited = []
     for rtt in range(ensemble.axes[0].count):
@@ -157,7 +157,8 @@ def _goodput(tallies: Tallies) -> dict[str, Any]:
     }
 
 
-def _state_row(study: RtcpStudySettings, by_kind: dict[str, Tallies]) -> dict[str, Any]:
+def state_row(study: RtcpStudySettings, by_kind: dict[str, Tallies]) -> dict[str, Any]:
+    """Of a state, by the kinds `limited` and `lifted` of its cases: the figures, and whether it holds."""
     resent, goodput, lifted = _resent(by_kind["limited"]), _goodput(by_kind["limited"]), _goodput(by_kind["lifted"])
     # As training asks it: of the unmodified algorithm's, or of the paper's setting's where that is less.
     raised = ("over_paper", "over_paper_interval") if lifted["paper"] < 1 else ("learned", "learned_interval")

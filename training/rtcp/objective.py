@@ -35,7 +35,7 @@ from training.objective import Pool, Rest, Tally
 from training.rtcp.cases import KINDS, Kind
 from training.search import Score
 
-__all__ = ["LEAST_RESENT_PKTS", "LeastResent", "LimitTally", "Values", "goodput_shares", "pool_of", "resent_shares"]
+__all__ = ["LEAST_RESENT_PKTS", "LeastResent", "LimitTally", "Values", "goodput_shares", "resent_shares"]
 
 LEAST_RESENT_PKTS = 10
 Values = NDArray[np.float64]
@@ -56,14 +56,6 @@ class LimitTally(Tally):
     rival_resent_pkts: int = 0
     is_limited: bool = False
     default_is_limited: bool = False
-
-
-def pool_of(tallies: Sequence[LimitTally]) -> Pool:
-    """All of them."""
-    pool = Pool()
-    for tally in tallies:
-        pool.add(tally)
-    return pool
 
 
 def resent_shares(tallies: Sequence[LimitTally]) -> Values:

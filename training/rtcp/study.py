@@ -31,10 +31,11 @@ from training.dds import DdsSearch, DdsSettings
 from training.evaluator import Evaluator
 from training.flows import core_version
 from training.journal import Journal
+from training.objective import Pool
 from training.optimise import optimise
 from training.parts import Job, Parts, Progress, Silent
 from training.rtcp.cases import Case, Purpose, cases_of, unlimited_cases
-from training.rtcp.objective import LeastResent, LimitTally, Values, pool_of, resent_shares
+from training.rtcp.objective import LeastResent, LimitTally, Values, resent_shares
 from training.rtcp.runner import CaseRunner, triggered
 from training.rtcp.settings import DEFAULT, THETA, RtcpStudySettings
 from training.search import Found
@@ -93,7 +94,7 @@ def confirmed(
     not have what is asked, the best of all.
     """
     tallies: list[list[LimitTally]] = [list(column) for column in zip(*runner.run(cases, points), strict=True)]
-    found = [Found(point, asked.score(pool_of(its))) for point, its in zip(points, tallies, strict=True)]
+    found = [Found(point, asked.score(Pool.of(its))) for point, its in zip(points, tallies, strict=True)]
     costs = [resent_shares([tally for tally in its if tally.kind == "limited"]) for its in tallies]
     eligible = [
         each

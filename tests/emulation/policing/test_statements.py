@@ -218,6 +218,13 @@ def test_a_bound_is_missed_only_beyond_the_interval() -> None:
     assert not within("", values, least=1 + 1.01 * interval).agrees
 
 
+def test_between_two_bounds_the_interval_is_to_fit() -> None:
+    values = np.array([0.9, 1.0, 1.1, 1.0, 1.0])
+    interval = interval_of(values)
+    assert within("", values, least=1 - 1.01 * interval, most=1 + 1.01 * interval).agrees
+    assert not within("", values, least=1 - 0.99 * interval, most=1 + 0.99 * interval).agrees
+
+
 def test_a_comparison_goes_seed_by_seed() -> None:
     # Apart by 0.1 with every seed, though the seeds are apart by more.
     base = np.arange(5.0)

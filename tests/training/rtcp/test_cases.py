@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -10,7 +11,7 @@ from emulation.path import Policer, SteppedPolicer
 from emulation.scenario import WIRE
 from kmod.ensemble import Axis
 from training.rtcp import RtcpStudySettings
-from training.rtcp.cases import bounds_of, cases_of, unlimited_cases
+from training.rtcp.cases import PURPOSES, bounds_of, cases_of, unlimited_cases
 
 STUDY = RtcpStudySettings.model_validate({"schema": "ccatune-study/1", "cca": "rtcp_cubic"})
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2, dataset="other-train")]
@@ -76,6 +77,27 @@ def test_links_without_a_limit_are_of_all_datasets_places_queues_and_losses() ->
         assert len({link.start_ms for link in its}) == 16
     assert len({case.key for case in cases}) == 32
     assert all(math.isnan(case.limit_mbps) for case in cases)
+
+
+def test_what_confirms_or_judges_is_of_the_same_recordings_elsewhere_on_other_paths() -> None:
+    places = {
+        purpose: {
+            (case.scenario.link.trace, case.scenario.link.start_ms, case.scenario.link.rtt_ms)
+            for case in unlimited_cases(STUDY, 1, RECORDINGS, count=32, purpose=purpose)
+        }
+        for purpose in PURPOSES
+    }
+    for purpose, others in itertools.combinations(PURPOSES, 2):
+        assert {trace for trace, _, _ in places[purpose]} == {trace for trace, _, _ in places[others]}
+        for part in (1, 2):
+            assert not {place[part] for place in places[purpose]} & {place[part] for place in places[others]}
+
+
+def test_links_without_a_limit_are_the_same_in_whatever_order_recordings_come() -> None:
+    more = [*RECORDINGS, recording("c", seed=3)]
+    ways = [unlimited_cases(STUDY, 0, its, count=12) for its in (more, more[::-1])]
+    assert [case.key for case in ways[0]] == [case.key for case in ways[1]]
+    assert [case.scenario for case in ways[0]] == [case.scenario for case in ways[1]]
 
 
 def test_flows_are_given_what_runs_and_keep_what_they_send() -> None:

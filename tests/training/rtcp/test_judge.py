@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,14 +11,14 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from links import recording, write_traces
-from small import SMALL, small
+from small import SMALL, small, tally
 
 from emulation.figures import student_t95
 from kmod.ensemble import Ensemble
 from training.cli import train
 from training.errors import TrainingError
 from training.reports.cli import report
-from training.rtcp.judge import SCHEMES, judge_rtcp, ratio
+from training.rtcp.judge import SCHEMES, judge_rtcp, ratio, state_row
 from training.rtcp.settings import DEFAULT
 
 UNSEEN = [recording("c", seed=3, dataset="made-validation")]
@@ -69,6 +70,29 @@ def test_a_ratio_of_means_has_the_interval_of_its_residuals() -> None:
     expected = student_t95(5) * np.sqrt(5 / 4 * (residuals**2).sum()) / wholes.sum()
     assert interval == pytest.approx(expected)
     assert ratio(np.zeros(5), np.zeros(5)) == (1.0, 0.0)
+    assert ratio(parts, np.zeros(5)) == (math.inf, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("unmodified", "paper", "holds"),
+    [(0.96, 1.0, True), (0.94, 1.0, False), (0.80, 0.80, True), (0.75, 0.80, False), (0.96, 1.1, True)],
+)
+def test_behind_a_raised_limit_the_papers_setting_is_the_measure_where_it_is_slower(
+    unmodified: float, paper: float, holds: bool
+) -> None:
+    """unmodified: the learned goodput over the unmodified algorithm's; paper: that of the paper's setting over it."""
+    files = {name: [tally(resent=50)] * 5 for name in SCHEMES}
+    raised = {name: [tally("lifted", goodput=unmodified if name == "learned" else paper)] * 5 for name in SCHEMES}
+    row = state_row(small(), {"limited": files, "lifted": raised})
+    assert row["holds"] == holds
+
+
+def test_what_sends_again_where_the_papers_setting_does_not_never_holds() -> None:
+    files = {name: [tally(resent=3 if name == "learned" else 0)] * 5 for name in SCHEMES}
+    raised = {name: [tally("lifted")] * 5 for name in SCHEMES}
+    row = state_row(small(), {"limited": files, "lifted": raised})
+    assert row["fewer"] == -math.inf
+    assert not row["holds"]
 
 
 def test_too_few_runs_for_an_interval_are_refused(trained: Ensemble) -> None:

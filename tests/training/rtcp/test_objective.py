@@ -3,34 +3,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small import NOTHING, tally
 
 from training.objective import Pool, Rest
 from training.rtcp.cases import Kind
 from training.rtcp.objective import LeastResent, LimitTally
 
-NOTHING = np.zeros(0, dtype=np.uint32)
-
-
-def tally(kind: Kind = "limited", *, goodput: float = 1.0, resent: int = 50, default: float | None = None,
-          is_limited: bool = False, default_is_limited: bool = False) -> LimitTally:  # fmt: skip
-    """Of a second; goodput over the unmodified algorithm's, which sends 100 packets again.
-
-    default: that of the paper's setting; of a file the same as goodput unless it is told, else the unmodified one's.
-    """
-    default = (goodput if kind == "limited" else 1.0) if default is None else default
-    return LimitTally(
-        duration_s=1.0, capacity_bytes=1_000_000, delivered_bytes=round(goodput * 1_000_000), packets=700,
-        delays=NOTHING, rival_bytes=1_000_000, kind=kind, default_bytes=round(default * 1_000_000),
-        resent_pkts=resent, rival_resent_pkts=100, is_limited=is_limited,
-        default_is_limited=default_is_limited,
-    )  # fmt: skip
-
 
 def pool(*tallies: LimitTally) -> Pool:
-    found = Pool()
-    for each in tallies:
-        found.add(each)
-    return found
+    return Pool.of(tallies)
 
 
 def asked(*, margin_se: float = 0.0, untriggered: int = 0) -> LeastResent:
