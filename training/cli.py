@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from training.evaluate import evaluate
+from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
 
 __all__ = ["evaluate", "report", "train"]
@@ -23,14 +24,14 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 @click.argument("cca", type=click.Choice(["gr", "roccet", "rtcp"]))
 @click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
 @click.option("--base", type=click.Choice(["cubic", "bbr", "bbr3"]), help="R-TCP: what it is over, not the study's")
-@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
+@traces_option
 @click.option("--out", type=click.Path(path_type=Path), help="The ensemble's file  [CCA.json]")
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
 @click.option("--seed", type=int, help="Instead of the study's")
-@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-@click.option("--skip-bad", is_flag=True, help="Leave bad trace files out, and say how many")
+@threads_option
+@skip_bad_option
 @click.option("--enforce", is_flag=True, help="Exit 1 when it took more than 15 minutes")
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+@as_json_option
 def train(
     *,
     cca: str,

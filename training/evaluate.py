@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from emulation.traces import Part
+from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
 
 __all__ = ["evaluate"]
 
@@ -26,16 +27,16 @@ def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> t
 
 @click.command()
 @click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
-@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
+@traces_option
 @click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
 @click.option("--dataset", "datasets", multiple=True, help="Only these datasets, by name, e.g. pqsa-4g-validation")
 @click.option("--rtt-ms", type=click.FloatRange(min=0, min_open=True), default=100.0, show_default=True)
 @click.option("--buffer-pkts", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--loss", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
-@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-@click.option("--skip-bad", is_flag=True, help="Leave bad trace files out, and say how many")
+@threads_option
+@skip_bad_option
 @click.option("--levels/--no-levels", default=False, help="Print every level, too")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the comparison (PNG or SVG)")
+@plot_option
 @click.option(
     "--require", callback=_shares, help="Exit 1 unless every target holds with this utilisation, e.g. 0.85,0.95,0.98"
 )
@@ -44,7 +45,7 @@ def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> t
     is_flag=True,
     help="Exit 1 unless at every target more levels hold than with the best single set, at no less utilisation",
 )
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+@as_json_option
 def evaluate(
     *,
     file: Path,

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from training.reports.judged import (
-    Judged,
-    as_json_option,
-    finish,
-    of_ensemble,
-    threads_option,
-    traces_option,
-)
+from training.options import as_json_option, threads_option, traces_option
+from training.reports.judged import Judged, finish, of_ensemble
 from training.reports.policing_command import policing
 from training.reports.roccet_command import roccet
 from training.reports.rtcp_command import rtcp

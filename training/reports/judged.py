@@ -14,19 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from training.options import as_json_option, threads_option, traces_option
+
 if TYPE_CHECKING:
     from emulation.traces import Recording
     from kmod.ensemble import Ensemble
     from training.progress import Terminal
 
-__all__ = ["Judged", "as_json_option", "finish", "of_datasets", "of_ensemble", "threads_option", "traces_option"]
+__all__ = ["Judged", "finish", "of_datasets", "of_ensemble"]
 
-traces_option = click.option(
-    "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"
-)
 _datasets = click.option("--dataset", "datasets", multiple=True, help="Only these, by the beginning of their names")
-threads_option = click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
 _part = click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
 _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
 

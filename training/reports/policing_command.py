@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from training.options import as_json_option, enforce_option, plot_option, threads_option
+
 __all__ = ["policing"]
 
 NOTES = (
@@ -23,11 +25,11 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "policing
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/policing.yaml]")
 @click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each case  [the config's]")
 @click.option("--policer", type=click.Choice(["before", "behind"]), help="Of the access link  [the config's]")
-@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw into this .png, .svg, .pdf.")
+@threads_option
+@plot_option
 @click.option("--markdown", is_flag=True, help="Print the table of docs/policing.md instead of the statements.")
-@click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs.")
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+@enforce_option
+@as_json_option
 def policing(
     *, config: Path, seeds: int | None, policer: str | None, threads: int | None, plot: Path | None, markdown: bool,
     enforce: bool, as_json: bool,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from training.options import as_json_option, enforce_option, plot_option, threads_option, traces_option
+
 if TYPE_CHECKING:
     from emulation.traces import Recording
     from training.reports.roccet import RoccetSettings
@@ -28,13 +30,13 @@ NAMES = ("frozen", "halved", "recorded", "share")
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/roccet.yaml]")
 @click.option("--only", "parts", multiple=True, type=click.Choice(NAMES), help="These parts  [all]")
 @click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each case on a made link  [the config's]")
-@click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives")
+@traces_option
 @click.option("--work", type=click.Path(path_type=Path), default=Path("report-roccet.parts"), show_default=True,
               help="Finished cases are kept here, and not run again")  # fmt: skip
-@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw into this .png, .svg, .pdf.")
-@click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs.")
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+@threads_option
+@plot_option
+@enforce_option
+@as_json_option
 def roccet(
     *, config: Path, parts: tuple[str, ...], seeds: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, enforce: bool, as_json: bool,

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from training.options import as_json_option, enforce_option, plot_option, threads_option
+
 if TYPE_CHECKING:
     from emulation.rtcp import Kind, Results, RtcpSettings
     from emulation.traces import Recording
@@ -42,13 +44,11 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
               help="Of links without a limit: files, folders, archives")  # fmt: skip
 @click.option("--work", type=click.Path(path_type=Path), default=Path("report-rtcp.parts"), show_default=True,
               help="Finished parts are kept here, and not run again")  # fmt: skip
-@click.option("--threads", type=click.IntRange(1), help="At most so many processors  [all]")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the files into this .png, .svg, .pdf."
-)
+@threads_option
+@plot_option
 @click.option("--markdown", is_flag=True, help="Print the tables of docs/rtcp.md instead of the statements.")
-@click.option("--enforce", is_flag=True, help="Exit 1 where a statement differs.")
-@click.option("--json", "as_json", is_flag=True, help="Figures as JSON; no bars")
+@enforce_option
+@as_json_option
 def rtcp(
     *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
