@@ -24,7 +24,8 @@ EXPECTED = re.compile(
     r"IPv6: ADDRCONF\(NETDEV_CHANGE\): \w+: link becomes ready|tun: Universal TUN/TAP|"
     r"TCP: request_sock_TCP: Possible SYN flooding|IPv6: \w+: IPv6 duplicate address|^guest: |"
     r"drop_caches: 3|^evm: overlay not supported|clocksource: |process '.*' started with executable stack|"
-    r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long"
+    r"hrtimer: interrupt took|random: |workqueue: .* hogged CPU|perf: interrupt took too long|"
+    r"sched: DL replenish lagged too much"  # of a guest that the machine left waiting
 )
 
 
