@@ -42,7 +42,7 @@ Seeds = Annotated[int, Field(le=10_000), AfterValidator(_enough)]
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean with the half width of its 95 % interval, and whether it is as stated."""
+    """A mean with the half width of its 95 % interval (not a number: it has none), and whether it is as stated."""
 
     label: str
     mean: float
@@ -53,7 +53,8 @@ class Figure:
     def text(self) -> str:
         """Short, for the table; shares in percent."""
         scale, digits = (100, 1) if self.unit == "%" else (1, 2)
-        figure = f"{scale * self.mean:.{digits}f} ± {scale * self.interval:.{digits}f} {self.unit}".rstrip()
+        interval = "" if math.isnan(self.interval) else f" ± {scale * self.interval:.{digits}f}"
+        figure = f"{scale * self.mean:.{digits}f}{interval} {self.unit}".rstrip()
         return f"{self.label} {figure}{'' if self.agrees else ' !'}"
 
     def summary(self) -> dict[str, object]:

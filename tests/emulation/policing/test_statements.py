@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulation.figures import above, below, interval_of, student_t95, within
+from emulation.figures import Figure, above, below, interval_of, student_t95, within
 from emulation.policing import STATEMENTS, PolicingSettings, judge
 from emulation.policing.campaign import Case, Files, Moments, Results, cases_of, moment_keys
 
@@ -244,3 +244,9 @@ def test_statements_on_version_3_are_marked() -> None:
 def test_names_are_unique() -> None:
     assert len({statement.name for statement in STATEMENTS}) == len(STATEMENTS)
     assert Case("bbr", 50, 36, 1) == Case("bbr", 50.0, 36.0, 1)
+
+
+def test_a_figure_without_an_interval_shows_none() -> None:
+    longest = Figure("longest", 4298.2, math.nan, agrees=True, unit="ms")
+    assert longest.text() == "longest 4298.20 ms"
+    assert longest.summary()["interval"] is None

@@ -10,6 +10,7 @@ DEVIATION: the paper measures two 5G networks, whose links cannot be had again. 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,7 @@ def _named(share: float) -> str:
 def _longest_below(get: Get, label: str, than_ms: float) -> Figure:
     """The longest RTT of all runs; without an interval, for it is of one sample."""
     longest_ms = float(get("roccet", MAXIMA).max())
-    return Figure(f"ROCCET max, {label} {than_ms:.1f}:", longest_ms, 0.0, longest_ms <= than_ms, "ms")
+    return Figure(f"ROCCET max, {label} {than_ms:.1f}:", longest_ms, math.nan, longest_ms <= than_ms, "ms")
 
 
 def all_below_first_quartile(get: Get) -> list[Figure]:
