@@ -16,7 +16,6 @@ from training.reports.cli import report
 
 __all__ = ["evaluate", "report", "train"]
 
-MOST_TRAINING_S = 15 * 60
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 
 
@@ -30,7 +29,8 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 @click.option("--seed", type=int, help="Instead of the study's")
 @threads_option
 @skip_bad_option
-@click.option("--enforce", is_flag=True, help="Exit 1 when it took more than 15 minutes")
+@click.option("--within", "most_minutes", type=click.FloatRange(0, min_open=True), metavar="MINUTES",
+              help="Exit 1 when it took longer")  # fmt: skip
 @as_json_option
 def train(
     *,
@@ -43,7 +43,7 @@ def train(
     seed: int | None,
     threads: int | None,
     skip_bad: bool,
-    enforce: bool,
+    most_minutes: float | None,
     as_json: bool,
 ) -> None:
     """Search an ensemble for CCA, state by state, on recorded links; R-TCP's also behind rate limits that are made.
@@ -72,7 +72,7 @@ def train(
         quiet=as_json,
     )
     show(figures, as_json=as_json)
-    if enforce and figures["total_s"] > MOST_TRAINING_S:
+    if most_minutes is not None and figures["total_s"] > most_minutes * 60:
         sys.exit(1)
 
 

@@ -55,9 +55,10 @@ def evaluate(
     levels: bool,
     **options: Any,
 ) -> None:
-    """Run flows over whole recordings with an ensemble, adapting online, and without.
+    """Run flows over whole recordings with an ensemble of GR, adapting online, and without.
 
-    Beside it: the best single parameter set of each target, and the defaults.
+    Beside it: the best single parameter set of each target, and the defaults. Ensembles of R-TCP and ROCCET are judged
+    by `ccatune report states`.
 
     \b
     Example:

@@ -48,7 +48,7 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
 @click.option("--flows", "n_flows", type=click.IntRange(1, 1000), help="That many flows, all as the first.")
 @click.option("--duration", "duration_s", type=float, help="Seconds simulated.  [default: 30]")
 @click.option("--warmup", "warmup_s", type=float, help="Seconds at the start that do not count.  [default: 0]")
-@click.option("--seed", type=int, help="Of random loss.  [default: 0]")
+@click.option("--seed", type=int, help="Of everything random.  [default: 0]")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the run into this .png, .svg, .pdf."
 )

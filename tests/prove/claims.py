@@ -2,7 +2,7 @@
 """Runs the command behind each claim and writes docs/claims.md: no figure there is typed by hand.
 
     python -m tests.prove.claims            all claims, in their order
-    python -m tests.prove.claims 1a 3b      these alone; the others keep what was found last
+    python -m tests.prove.claims 3a 3b      these alone; the others keep what was found last
 
 The claims stand in claims.yaml. What a command printed last is kept in docs/claims.json: the lines that match
 `pick`, else the last one. A claim with `block` also puts the whole output between the two marks
@@ -51,6 +51,7 @@ class Shown(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    command: str = Field(description="That showed it; the claim's own may have changed since.")
     holds: bool
     figure: str
     date: str
@@ -92,6 +93,7 @@ def show(claim: Claim, *, root: Path) -> tuple[Shown, str]:
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=MOST_S,
     )  # fmt: skip
     return Shown(
+        command=claim.command,
         holds=done.returncode == 0,
         figure=figure_of(done.stdout, claim.pick),
         date=time.strftime("%Y-%m-%d"),
@@ -115,11 +117,18 @@ def page_of(claims: dict[str, Claim], record: dict[str, Shown]) -> str:
     ]
     for name, claim in claims.items():
         shown = record.get(name)
-        text = ("", "not shown yet") if shown is None else ("holds" if shown.holds else "**falls short**", shown.figure)
+        text = "not shown yet" if shown is None else _words_of(shown, claim)
         where = "" if shown is None else f"{shown.date}, {shown.machine}, load {shown.load}, {shown.seconds:.0f} s"
-        cells = [name, claim.claim, f"`{claim.command}`", f"{text[0]}: {text[1]}" if text[0] else text[1], where]
+        cells = [name, claim.claim, f"`{claim.command}`", text, where]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _words_of(shown: Shown, claim: Claim) -> str:
+    """What was shown; by which command, where it is not the claim's any more."""
+    outcome = "holds" if shown.holds else "**falls short**"
+    by = "" if shown.command == claim.command else f" (by `{shown.command}`)"
+    return f"{outcome}{by}: {shown.figure}"
 
 
 def put_block(document: Path, name: str, output: str) -> None:
@@ -139,7 +148,7 @@ def put_block(document: Path, name: str, output: str) -> None:
 @click.argument("names", nargs=-1)
 @click.option("--page-only", is_flag=True, help="Run nothing; write the page from the record.")
 def main(*, names: tuple[str, ...], page_only: bool) -> None:
-    """Show the claims NAMES (all by default), and write docs/claims.md. Example: python -m tests.prove.claims 1a."""
+    """Show the claims NAMES (all by default), and write docs/claims.md. Example: python -m tests.prove.claims 3a."""
     claims, record = load_claims(CLAIMS), load_record(RECORD)
     unknown = sorted(set(names) - set(claims))
     if unknown:

@@ -53,7 +53,14 @@ def test_figure_is_the_last_line_or_the_lines_that_are_picked() -> None:
 
 @pytest.mark.parametrize(("code", "holds"), [("print('found 3')", True), ("print('found 3'); exit(1)", False)])
 def test_claim_holds_where_its_command_exits_0(tmp_path: Path, code: str, holds: bool) -> None:
-    shown, output = show(Claim(claim="c", command=f'python -c "{code}"'), root=tmp_path)
+    claim = Claim(claim="c | d", command=f'python -c "{code}"')
+    shown, output = show(claim, root=tmp_path)
     assert (shown.holds, shown.figure, output) == (holds, "found 3", "found 3\n")
-    page = page_of({"1": Claim(claim="c | d", command="x")}, {"1": shown})
-    assert f"| c \\| d | `x` | {'holds' if holds else '**falls short**'}: found 3 |" in page
+    outcome = "holds" if holds else "**falls short**"
+    assert f"| c \\| d | `{claim.command}` | {outcome}: found 3 |" in page_of({"1": claim}, {"1": shown})
+
+
+def test_page_says_by_which_command_where_the_claim_has_another_now(tmp_path: Path) -> None:
+    shown, _output = show(Claim(claim="c", command="echo 3"), root=tmp_path)
+    page = page_of({"1": Claim(claim="c", command="echo 4")}, {"1": shown})
+    assert "| c | `echo 4` | holds (by `echo 3`): 3 |" in page

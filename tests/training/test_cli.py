@@ -101,6 +101,14 @@ def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
     assert figures["resumed_parts"] == trained["levels_trained"] + 1
 
 
+@pytest.mark.parametrize(("minutes", "code"), [("1.6", 1), ("1.7", 0)])
+def test_training_that_takes_longer_than_was_asked_exits_1(
+    monkeypatch: pytest.MonkeyPatch, minutes: str, code: int
+) -> None:
+    monkeypatch.setattr("training.commands.run_train", lambda *_args, **_named: {"total_s": 100.0})
+    assert CliRunner().invoke(train, ["gr", "--within", minutes], catch_exceptions=False).exit_code == code
+
+
 def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:
     with pytest.raises(TrainingError, match="cannot be read"):
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)

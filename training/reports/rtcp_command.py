@@ -39,7 +39,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
     type=click.IntRange(5, 10_000),
     help="Runs of each file, pattern, meeting, lift and video  [the config's]",
 )
-@click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]")
+@click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection alone  [the config's]")
 @click.option("--traces", "paths", multiple=True, type=click.Path(path_type=Path),
               help="Of links without a limit: files, folders, archives")  # fmt: skip
 @click.option("--work", type=click.Path(path_type=Path), default=Path("report-rtcp.parts"), show_default=True,
