@@ -28,10 +28,16 @@ def pick(flow: dict[str, str], job: dict[str, Any]) -> dict[str, Any]:
     return {**found, "marker": int(flow[job["marker"]])}
 
 
-def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """One flow of each class over a link whose rate changes; looked at ten times a second.
+def row_of(flow: dict[str, Any]) -> list[Any]:
+    """What a turn of the epoch changes in a line."""
+    return [flow.get(name) for name in ("epoch", "state", "turn", "measured_bytes_per_s", "marker")]
 
-    Each look: the link's rate and the flow's line, once for each epoch of the flow.
+
+def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
+    """One flow of each class over a link whose rate changes; looked at twenty times a second.
+
+    Each look: the link's rate and the flow's line, once for each epoch of the flow, when it has shown the same row
+    twice: lines are read without a lock, so that one may show the new measurement beside the old state.
     """
     seen: list[dict[str, Any]] = []
     seconds = str(60 * job["patience"])
@@ -45,11 +51,13 @@ def rows_follow_the_rate(job: dict[str, Any]) -> list[dict[str, Any]]:
                     inside.shape(rate=f"{rate_mbit}mbit", queue_bytes=200_000)
                     end_s = time.monotonic() + job["phase_s"]
                     epoch = -1
+                    before: dict[str, Any] = {}
                     while time.monotonic() < end_s:
                         flow = pick(tree.flows()[0], job)
-                        if flow["epoch"] != epoch:
+                        if flow["epoch"] != epoch and row_of(flow) == row_of(before):
                             epoch = flow["epoch"]
                             seen.append({"rate_mbit": rate_mbit, "priority": priority, **flow})
+                        before = flow
                         time.sleep(0.05)
             inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     return seen
