@@ -3,7 +3,8 @@
 
 The campaigns stand in campaigns.yaml. One that has passed is not run again until its command, or a file that
 it depends on, has changed; so an interrupted `make prove` goes on where it stopped. One that takes hours has parts,
-each of which passes, and is kept, by itself. Results and whole outputs stand in build/prove.
+each of which passes, is kept, and may be run, by itself: `make prove ARGS=vm.test_long`. Results and whole outputs
+stand in build/prove.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -95,6 +96,20 @@ def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
     return found
 
 
+def chosen_of(names: Sequence[str], campaigns: Mapping[str, Campaign]) -> dict[str, dict[str, Campaign]]:
+    """For each name, of a campaign or of a part, what to run by label; of all campaigns without a name.
+
+    Raises click.UsageError for a name that is neither.
+    """
+    known = {name: parts_of(name, campaign) for name, campaign in campaigns.items()}
+    for several in [*known.values()]:
+        known |= {label: {label: part} for label, part in several.items() if label not in known}
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise click.UsageError(f"expected some of {', '.join(known)}, got {', '.join(unknown)}")
+    return {name: known[name] for name in names or campaigns}
+
+
 def whole_of(parts: Mapping[str, Result | None]) -> Result | None:
     """Of parts one result, which passed where all did; None where one did not run and none failed."""
     ran = [result for result in parts.values() if result]
@@ -142,29 +157,26 @@ def run_campaign(name: str, campaign: Campaign, *, digest: str, root: Path, resu
 @click.option("--list", "list_only", is_flag=True, help="Show the campaigns and whether each has passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 def prove(*, names: tuple[str, ...], again: bool, list_only: bool, as_json: bool) -> None:
-    """Run the campaigns NAMES (all by default). Example: make prove ARGS="--list"."""
+    """Run the campaigns, or parts of one, NAMES (all campaigns by default). Example: make prove ARGS="--list"."""
     campaigns = load_campaigns(CAMPAIGNS)
-    unknown = sorted(set(names) - set(campaigns))
-    if unknown:
-        raise click.UsageError(f"expected some of {', '.join(campaigns)}, got {', '.join(unknown)}")
     found: dict[str, Result | None] = {}
-    for name in names or campaigns:
-        campaign = campaigns[name]
+    for name, chosen in chosen_of(names, campaigns).items():
         parts: dict[str, Result | None] = {}
         before = 0
-        for label, part in parts_of(name, campaign).items():
+        for label, part in chosen.items():
             digest = digest_of(part, root=REPOSITORY)
             parts[label] = None if again else passed_before(label, digest=digest, results=RESULTS)
             before += parts[label] is not None
             if parts[label] is None and not list_only:
                 log = (RESULTS / f"{label}.log").relative_to(REPOSITORY)
-                click.echo(f"{label}: {campaign.claim} ... (output: {log})", err=True)
+                click.echo(f"{label}: {part.claim} ... (output: {log})", err=True)
                 parts[label] = run_campaign(label, part, digest=digest, root=REPOSITORY, results=RESULTS)
         result = found[name] = whole_of(parts)
         seen = " (passed before on these files)" if before == len(parts) else f" ({before} before)" if before else ""
         word = "not run" if result is None else "passed" if result.passed else "FAILED"
+        claim = next(iter(chosen.values())).claim
         if not as_json:
-            click.echo(f"{name}: {word}{seen}: {campaign.claim if result is None else result.last_line}")
+            click.echo(f"{name}: {word}{seen}: {claim if result is None else result.last_line}")
     if as_json:
         click.echo(json.dumps({name: result and result.model_dump() for name, result in found.items()}))
     if not list_only:

@@ -12,6 +12,7 @@ from tests.prove.__main__ import (
     CAMPAIGNS,
     Campaign,
     Result,
+    chosen_of,
     digest_of,
     load_campaigns,
     parts_of,
@@ -81,6 +82,19 @@ def test_a_part_with_options_has_them_in_its_name_and_rests_on_its_file() -> Non
     assert list(parts) == ["all.a-new", "all.a-not-new"]
     assert parts["all.a-not-new"].command[-3:] == ("tests/a.py", "-k", "not new")
     assert {part.depends[-1] for part in parts.values()} == {"tests/a.py"}
+
+
+def test_a_part_is_chosen_by_its_name_and_a_campaign_with_all_of_its_parts() -> None:
+    whole = campaign().model_copy(update={"parts": ("tests/a.py", "tests/b.py")})
+    known = {"all": whole, "short": campaign()}
+    assert {name: list(chosen) for name, chosen in chosen_of([], known).items()} == {
+        "all": ["all.a", "all.b"], "short": ["short"],
+    }  # fmt: skip
+    assert chosen_of(["all.b", "short"], known) == {
+        "all.b": {"all.b": parts_of("all", whole)["all.b"]}, "short": {"short": campaign()},
+    }  # fmt: skip
+    with pytest.raises(click.UsageError, match=r"expected some of all, short, all\.a, all\.b, got all\.c"):
+        chosen_of(["all.c"], known)
 
 
 def result(*, passed: bool = True, words: str = "=== 3 passed ===") -> Result:

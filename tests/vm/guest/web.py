@@ -2,8 +2,9 @@
 """A web server behind R-TCP and a client behind a police action: persistent connections, several at a time.
 
 The server is http.server's, with HTTP/1.1; a client's connections stay open over all of its objects, with pauses
-between them. Each algorithm serves the same client: the kernel's own that R-TCP stands on, then R-TCP, which knows
-nothing of the client, then R-TCP again, which does. The bucket is full when each begins.
+between them. The same client is served by the kernel's own algorithm that R-TCP stands on, then by R-TCP, which knows
+nothing of it, then by R-TCP again, which does. The bucket is full when each visit begins. How much a visit sends again
+hangs on how its connections meet, so those that can be repeated are.
 """
 
 from __future__ import annotations
@@ -93,16 +94,16 @@ def visit(cca: str, words: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    """What each visit gave, and the clients that R-TCP knows in the end."""
+    """What the visits gave, by kind, and the clients that R-TCP knows in the end."""
     told, cca = job["limited"], job["cca"]
     with inside.chain(rate="50mbit", queue_bytes=200_000, delay_ms=40):
         police(told["rate"], told["burst_bytes"])
         inside.run("modprobe", f"tcp_{BASE[cca]}", check=False)  # or it is built in
-        found = {name: visit(algorithm, job["web"]) for name, algorithm in visits(cca)}
+        found = {kind: [visit(algorithm, job["web"]) for _ in range(count)] for kind, algorithm, count in visits(cca)}
         inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flows' end")
         return {**found, "clients": tree.read("clients")}
 
 
-def visits(cca: str) -> list[tuple[str, str]]:
-    """Their names and algorithms, in order."""
-    return [("base", BASE[cca]), ("first", cca), ("second", cca)]
+def visits(cca: str) -> list[tuple[str, str, int]]:
+    """Kinds of visits in their order, the algorithm of each, and how many there are."""
+    return [("base", BASE[cca], 2), ("unknown", cca, 1), ("known", cca, 3)]
