@@ -30,7 +30,7 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 @threads_option
 @skip_bad_option
 @click.option("--within", "most_minutes", type=click.FloatRange(0, min_open=True), metavar="MINUTES",
-              help="Exit 1 when it took longer")  # fmt: skip
+              help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option
 def train(
     *,
@@ -73,6 +73,7 @@ def train(
     )
     show(figures, as_json=as_json)
     if most_minutes is not None and figures["total_s"] > most_minutes * 60:
+        click.echo(f"--within: expected at most {most_minutes:g} minutes, took {figures['total_s'] / 60:.1f}", err=True)
         sys.exit(1)
 
 

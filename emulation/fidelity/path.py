@@ -20,10 +20,11 @@ always has one.
 Measured by what ACKs do at the sender, 50 Mbit/s and four runs side by side on two processors: 63 bursts in 100 ms, 12
 of them more than 2 ms behind the one before; three clocks of 1.05 to 1.7 ms give 63 and 10.
 
-In the guest, by its own clock, no shell is late, so that a packet goes through all of them in one ms, and so does its
-ACK: a hop each way, with the jitter of a clock of whole ms (emulation/mahimahi/clock.py). With one hop alone round
-trips were 0.2 to 1 ms shorter than the guest's, and what is sent again behind a policer met its tokens at the same
-phase in round after round.
+In the guest, by its own clock, no shell is late, but in slow start, when its one processor has many packets to carry
+(that is left out here; docs/rtcp-kernel.md). So a packet goes through all of them in one ms, and so does its ACK: a
+hop each way, with the jitter of a clock of whole ms (emulation/mahimahi/clock.py). With one hop alone round trips
+were 0.2 to 1 ms shorter than the guest's, and what is sent again behind a policer met its tokens at the same phase in
+round after round.
 
 Limits: how late a shell wakes up depends on what else the machine does.
 """

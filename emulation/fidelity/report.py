@@ -156,6 +156,8 @@ def _told(error: Error) -> str:
 
 
 def _print_outside(comparisons: Sequence[Comparison]) -> None:
+    """Each case outside, and why; an explanation of several cases stands with the first."""
+    told_at: dict[str, str] = {}
     for comparison in comparisons:
         if not comparison.outside:
             continue
@@ -168,7 +170,9 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
         click.echo(f"{comparison.key}: {'; '.join(told)}")
         why = comparison.explanation
         if why is not None:
-            click.echo(f"    {why.at_fault} at fault: {why.mechanism}")
+            first = told_at.setdefault(why.mechanism, comparison.key)
+            as_told = f": {why.mechanism}" if first == comparison.key else f", as {first}"
+            click.echo(f"    {why.at_fault} at fault{as_told}")
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:

@@ -28,6 +28,15 @@ CAMPAIGNS = Path(__file__).with_name("campaigns.yaml")
 RESULTS = REPOSITORY / "build" / "prove"
 
 
+class Part(BaseModel):
+    """A part of a campaign that is run, and kept, by itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: str = Field(description="What a pass of it shows.")
+    depends: tuple[str, ...] = Field((), description="Globs of what it rests on beside the campaign's and its file.")
+
+
 class Campaign(BaseModel):
     """One long test. Its command exits 0 when the claim holds, and its last line says what was found."""
 
@@ -35,7 +44,7 @@ class Campaign(BaseModel):
 
     claim: str = Field(description="What a pass shows.")
     command: tuple[str, ...] = Field(min_length=1, description="Arguments; python is the environment's own.")
-    parts: tuple[str, ...] = Field((), description="Last words of the command, a file first; each is run, and kept.")
+    parts: dict[str, Part] = Field({}, description="By the last words of the command, of which the first is a file.")
     environment: dict[str, str] = Field(default={}, description="Added to the environment of the command.")
     depends: tuple[str, ...] = Field(min_length=1, description="Globs from the root of what the result rests on.")
 
@@ -62,7 +71,7 @@ def digest_of(campaign: Campaign, *, root: Path) -> str:
 
     Raises click.ClickException for a glob that matches no file, which would hide changes for ever.
     """
-    total = hashlib.sha256(campaign.model_dump_json().encode())
+    total = hashlib.sha256(campaign.model_dump_json(exclude={"claim"}).encode())
     for pattern in campaign.depends:
         files = sorted(path for path in root.glob(pattern) if path.is_file() and "__pycache__" not in path.parts)
         if not files:
@@ -87,27 +96,28 @@ def parts_of(name: str, campaign: Campaign) -> dict[str, Campaign]:
     if not campaign.parts:
         return {name: campaign}
     found = {}
-    for part in campaign.parts:
-        file, *options = shlex.split(part)
+    for words, part in campaign.parts.items():
+        file, *options = shlex.split(words)
         chosen = "".join(f"-{word}" for option in options for word in option.split() if not word.startswith("-"))
         found[f"{name}.{Path(file).stem}{chosen}"] = campaign.model_copy(update={
-            "command": (*campaign.command, file, *options), "depends": (*campaign.depends, file), "parts": (),
+            "claim": part.claim, "command": (*campaign.command, file, *options),
+            "depends": (*campaign.depends, *part.depends, file), "parts": {},
         })  # fmt: skip
     return found
 
 
 def chosen_of(names: Sequence[str], campaigns: Mapping[str, Campaign]) -> dict[str, dict[str, Campaign]]:
-    """For each name, of a campaign or of a part, what to run by label; of all campaigns without a name.
+    """What to run, by label, for each name of a campaign or of a part; without names, for each campaign.
 
     Raises click.UsageError for a name that is neither.
     """
-    known = {name: parts_of(name, campaign) for name, campaign in campaigns.items()}
-    for several in [*known.values()]:
-        known |= {label: {label: part} for label, part in several.items() if label not in known}
+    wholes = {name: parts_of(name, campaign) for name, campaign in campaigns.items()}
+    parts = {label: {label: part} for whole in wholes.values() for label, part in whole.items()}
+    known = wholes | {label: part for label, part in parts.items() if label not in wholes}
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise click.UsageError(f"expected some of {', '.join(known)}, got {', '.join(unknown)}")
-    return {name: known[name] for name in names or campaigns}
+    return {name: known[name] for name in names or wholes}
 
 
 def whole_of(parts: Mapping[str, Result | None]) -> Result | None:
@@ -174,9 +184,11 @@ def prove(*, names: tuple[str, ...], again: bool, list_only: bool, as_json: bool
         result = found[name] = whole_of(parts)
         seen = " (passed before on these files)" if before == len(parts) else f" ({before} before)" if before else ""
         word = "not run" if result is None else "passed" if result.passed else "FAILED"
-        claim = next(iter(chosen.values())).claim
+        claim = (campaigns.get(name) or chosen[name]).claim
         if not as_json:
             click.echo(f"{name}: {word}{seen}: {claim if result is None else result.last_line}")
+            for label, part in chosen.items() if list_only and len(chosen) > 1 else ():
+                click.echo(f"  {label}: {'passed' if parts[label] else 'not run'}: {part.claim}")
     if as_json:
         click.echo(json.dumps({name: result and result.model_dump() for name, result in found.items()}))
     if not list_only:

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +32,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 CLAIMS = Path(__file__).with_name("claims.yaml")
 RECORD = REPOSITORY / "docs" / "claims.json"
 PAGE = REPOSITORY / "docs" / "claims.md"
-MOST_S = 2 * 3600
+MOST_S = 6 * 3600
 BLOCK = "<!-- output of {id} -->\n```\n{output}\n```\n<!-- end of output -->"
 
 
@@ -84,23 +85,31 @@ def describe_place() -> str:
     return f"{found['usable_cpus']} x {found['processor']}, Python {found['python']}"
 
 
-def show(claim: Claim, *, root: Path) -> tuple[Shown, str]:
-    """Run a claim's command; what it showed, and its whole output."""
+def show(claim: Claim, *, root: Path, most_s: float = MOST_S) -> tuple[Shown, str]:
+    """Run a claim's command; what it showed, and its whole output. Past `most_s` it is ended with all it began."""
     load, began_s = os.getloadavg()[0], time.monotonic()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        shlex.split(claim.command), cwd=root, env={**os.environ, "PATH": path, "COLUMNS": "120"}, check=False,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, timeout=MOST_S,
-    )  # fmt: skip
+    with subprocess.Popen(
+        shlex.split(claim.command), cwd=root, env={**os.environ, "PATH": path, "COLUMNS": "120"},
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as running:  # fmt: skip
+        try:
+            output, _ = running.communicate(timeout=most_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            output = f"{running.communicate()[0]}\nnot over after {most_s:g} s\n"
+        except BaseException:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
     return Shown(
         command=claim.command,
-        holds=done.returncode == 0,
-        figure=figure_of(done.stdout, claim.pick),
+        holds=running.returncode == 0,
+        figure=figure_of(output, claim.pick),
         date=time.strftime("%Y-%m-%d"),
         machine=describe_place(),
         load=round(load, 1),
         seconds=round(time.monotonic() - began_s, 1),
-    ), done.stdout
+    ), output
 
 
 def page_of(claims: dict[str, Claim], record: dict[str, Shown]) -> str:

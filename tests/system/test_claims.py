@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 import pytest
 
+from tests.prove.__main__ import CAMPAIGNS, chosen_of, load_campaigns
 from tests.prove.claims import (
     CLAIMS,
     PAGE,
@@ -25,6 +27,7 @@ ROOT = CLAIMS.parents[2]
 
 
 def test_page_is_what_the_record_says() -> None:
+    assert set(load_record(RECORD)) <= set(load_claims(CLAIMS))
     assert PAGE.read_text(encoding="utf-8") == page_of(load_claims(CLAIMS), load_record(RECORD))
 
 
@@ -38,6 +41,12 @@ def test_every_document_named_has_a_place_for_its_output(name: str, tmp_path: Pa
     assert f"<!-- output of {name} -->\n```\n3 rows\n```\n<!-- end of output -->" in copy.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("claim", [c for c in load_claims(CLAIMS).values() if c.command.startswith("make prove ")])
+def test_every_campaign_or_part_named_is_there(claim: Claim) -> None:
+    words = shlex.split(claim.command)[-1]
+    chosen_of(words.removeprefix("ARGS=").split(), load_campaigns(CAMPAIGNS))
+
+
 def test_document_without_a_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("nothing\n", encoding="utf-8")
     with pytest.raises(click.ClickException, match="expected the marks of claim 1a"):
@@ -49,6 +58,14 @@ def test_figure_is_the_last_line_or_the_lines_that_are_picked() -> None:
     assert figure_of(output, None) == "last line"
     assert figure_of(output, "^(one|two)") == "one 1; two 2"
     assert figure_of(output, "three") == "(no output)"
+
+
+def test_a_command_past_its_time_is_ended_with_what_it_began(tmp_path: Path) -> None:
+    command = f"""bash -c 'echo begun; (sleep 60; touch {tmp_path}/late) & sleep 60'"""
+    shown, output = show(Claim(claim="a claim", command=command), root=tmp_path, most_s=0.5)
+    assert not shown.holds
+    assert output.split("\n") == ["begun", "", "not over after 0.5 s", ""]
+    assert shown.seconds < 30
 
 
 @pytest.mark.parametrize(("code", "holds"), [("print('found 3')", True), ("print('found 3'); exit(1)", False)])

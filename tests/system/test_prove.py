@@ -11,6 +11,7 @@ import pytest
 from tests.prove.__main__ import (
     CAMPAIGNS,
     Campaign,
+    Part,
     Result,
     chosen_of,
     digest_of,
@@ -23,6 +24,9 @@ from tests.prove.__main__ import (
 from tests.prove.kernel import TESTS
 
 ROOT = CAMPAIGNS.parents[2]
+
+
+A, B = Part(claim="one"), Part(claim="two", depends=("b/*",))
 
 
 def campaign(code: str = "print('found 0')") -> Campaign:
@@ -62,6 +66,10 @@ def test_command_is_part_of_the_digest(root: Path) -> None:
     assert digest_of(campaign("pass"), root=root) != digest_of(campaign("1"), root=root)
 
 
+def test_a_claim_may_be_worded_anew(root: Path) -> None:
+    assert digest_of(campaign(), root=root) == digest_of(campaign().model_copy(update={"claim": "a"}), root=root)
+
+
 def test_dependency_that_matches_no_file_is_refused(root: Path) -> None:
     lost = Campaign(claim="a claim", command=("true",), depends=("moved/*.h",))
     with pytest.raises(click.ClickException, match="moved"):
@@ -69,15 +77,16 @@ def test_dependency_that_matches_no_file_is_refused(root: Path) -> None:
 
 
 def test_parts_are_told_by_name_and_end_the_command() -> None:
-    parts = parts_of("all", campaign().model_copy(update={"parts": ("tests/a.py", "tests/b.py")}))
+    parts = parts_of("all", campaign().model_copy(update={"parts": {"tests/a.py": A, "tests/b.py": B}}))
     assert {name: part.command[-1] for name, part in parts.items()} == {"all.a": "tests/a.py", "all.b": "tests/b.py"}
     assert not any(part.parts for part in parts.values())
-    assert [part.depends[-1] for part in parts.values()] == ["tests/a.py", "tests/b.py"]
+    assert [part.claim for part in parts.values()] == ["one", "two"]
+    assert [part.depends for part in parts.values()] == [("core/*.h", "tests/a.py"), ("core/*.h", "b/*", "tests/b.py")]
     assert parts_of("all", campaign()) == {"all": campaign()}
 
 
 def test_a_part_with_options_has_them_in_its_name_and_rests_on_its_file() -> None:
-    whole = campaign().model_copy(update={"parts": ("tests/a.py -k new", 'tests/a.py -k "not new"')})
+    whole = campaign().model_copy(update={"parts": {"tests/a.py -k new": A, 'tests/a.py -k "not new"': A}})
     parts = parts_of("all", whole)
     assert list(parts) == ["all.a-new", "all.a-not-new"]
     assert parts["all.a-not-new"].command[-3:] == ("tests/a.py", "-k", "not new")
@@ -85,7 +94,7 @@ def test_a_part_with_options_has_them_in_its_name_and_rests_on_its_file() -> Non
 
 
 def test_a_part_is_chosen_by_its_name_and_a_campaign_with_all_of_its_parts() -> None:
-    whole = campaign().model_copy(update={"parts": ("tests/a.py", "tests/b.py")})
+    whole = campaign().model_copy(update={"parts": {"tests/a.py": A, "tests/b.py": B}})
     known = {"all": whole, "short": campaign()}
     assert {name: list(chosen) for name, chosen in chosen_of([], known).items()} == {
         "all": ["all.a", "all.b"], "short": ["short"],

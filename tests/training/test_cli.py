@@ -106,7 +106,9 @@ def test_training_that_takes_longer_than_was_asked_exits_1(
     monkeypatch: pytest.MonkeyPatch, minutes: str, code: int
 ) -> None:
     monkeypatch.setattr("training.commands.run_train", lambda *_args, **_named: {"total_s": 100.0})
-    assert CliRunner().invoke(train, ["gr", "--within", minutes], catch_exceptions=False).exit_code == code
+    result = CliRunner().invoke(train, ["gr", "--within", minutes], catch_exceptions=False)
+    assert result.exit_code == code
+    assert ("--within: expected at most 1.6 minutes, took 1.7" in result.stderr) == bool(code)
 
 
 def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:

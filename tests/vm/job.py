@@ -13,10 +13,19 @@ from tests.vm.lines import DEBUG
 from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
+# The policer counts Ethernet's headers, R-TCP segments.
+SEGMENT_BYTES, FRAME_BYTES = 1448, 1514
 WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
 MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
+
+
+def limits(line: dict[str, str]) -> tuple[float, float]:
+    """B and R of a line of `clients` or `flows`, as parts of the policer's."""
+    payload = SEGMENT_BYTES / FRAME_BYTES
+    bucket, rate = int(line["bucket_bytes"]), int(line["limit_bytes_per_s"])
+    return bucket / (LIMIT_BURST_BYTES * payload), rate / (LIMIT_BYTES_PER_S * payload)
 
 
 def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:

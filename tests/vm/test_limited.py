@@ -15,7 +15,7 @@ import pytest
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot
 from tests.vm.boot import result_of
-from tests.vm.job import LIMIT_BURST_BYTES, LIMIT_BYTES_PER_S, job
+from tests.vm.job import LIMIT_BYTES_PER_S, job, limits
 from tests.vm.lines import DEBUG, LINES, LONG
 from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC, Subject
 
@@ -23,8 +23,6 @@ pytestmark = pytest.mark.vm
 
 OVER_ALL = [(line, one) for line in LINES for one in (RTCP_CUBIC, RTCP_BBR)]
 RUNS = OVER_ALL if LONG or DEBUG else [(LINES[-1], RTCP_CUBIC)]
-# The policer counts Ethernet's headers, R-TCP segments.
-SEGMENT_BYTES, FRAME_BYTES = 1448, 1514
 Outcomes = dict[str, boot.Outcome]
 
 
@@ -48,13 +46,6 @@ def subject(ran: tuple[Subject, Outcomes, Path]) -> Subject:
 def found(ran: tuple[Subject, Outcomes, Path]) -> Any:
     """What the program found."""
     return result_of(ran[1], "limited", ran[0])
-
-
-def limits(line: dict[str, str]) -> tuple[float, float]:
-    """B and R of a line, as parts of the policer's."""
-    payload = SEGMENT_BYTES / FRAME_BYTES
-    bucket, rate = int(line["bucket_bytes"]), int(line["limit_bytes_per_s"])
-    return bucket / (LIMIT_BURST_BYTES * payload), rate / (LIMIT_BYTES_PER_S * payload)
 
 
 def test_nothing_is_in_the_kernel_log(ran: tuple[Subject, Outcomes, Path]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from emulation.vm import LINES
 from tests.vm import boot
-from tests.vm.job import WEB, job
+from tests.vm.job import WEB, job, limits
 from tests.vm.lines import LONG
 from tests.vm.subjects import RTCP_BBR, RTCP_CUBIC
 
@@ -44,7 +44,12 @@ def web(request: pytest.FixtureRequest, outcomes: dict[str, boot.Outcome]) -> An
     return outcome.result
 
 
-def test_less_is_resent_to_a_client_and_hardly_anything_to_one_that_is_known(web: Any) -> None:
+def test_the_client_is_found_to_be_limited_and_to_what(web: Any) -> None:
+    assert [client["class"] for client in web["clients"]] == ["limited"]
+    assert limits(web["clients"][0])[1] == pytest.approx(1, rel=0.05)
+
+
+def test_less_is_resent_to_a_client_and_less_than_a_third_to_one_that_is_known(web: Any) -> None:
     again = {kind: statistics.mean(visit["again_pkts"] for visit in web[kind]) for kind in KINDS}
     assert again["unknown"] < again["base"], web
     assert again["known"] < 0.3 * again["base"], web

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 import ccatune
 from emulation.fidelity.machine import Machine, Watch
@@ -56,6 +57,16 @@ def test_a_kernel_that_is_slower_falls_short_and_is_unexplained(
     assert out.count(", unexplained)") == 8  # all figures of three cases, and one is explained
     assert "    emulation at fault: what a test says of it" in out
     told(capsys, plan_file, "--kept", "--runner", "mahimahi")
+
+
+def test_an_explanation_of_several_cases_is_told_once(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
+    kernel.slower = 0.8
+    plan = yaml.safe_load(plan_file.read_text(encoding="utf-8"))
+    plan["explanations"]["slow/cubic"] = plan["explanations"]["slow/reno"]
+    plan_file.write_text(yaml.safe_dump(plan), encoding="utf-8")
+    out = told(capsys, plan_file, "--runner", "mahimahi")
+    assert out.count("    emulation at fault: what a test says of it\n") == 1
+    assert out.count("    emulation at fault, as slow/cubic\n") == 1
 
 
 def test_json_says_the_same(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:

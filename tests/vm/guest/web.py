@@ -4,7 +4,7 @@
 The server is http.server's, with HTTP/1.1; a client's connections stay open over all of its objects, with pauses
 between them. The same client is served by the kernel's own algorithm that R-TCP stands on, then by R-TCP, which knows
 nothing of it, then by R-TCP again, which does. The bucket is full when each visit begins. How much a visit sends again
-hangs on how its connections meet, so those that can be repeated are.
+depends on how its connections meet, so each kind is repeated, but for the one of R-TCP that does not know the client.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import inside
 import traffic
 import tree
-from limited import BASE, police
+from limited import BASE, clients, police
 from web_client import body
 
 NEAR, PORT = "10.9.1.1", 8080
@@ -93,6 +93,11 @@ def visit(cca: str, words: dict[str, Any]) -> dict[str, Any]:
     return {"again_pkts": sum(resent), "connections": connections}
 
 
+def visits(cca: str) -> list[tuple[str, str, int]]:
+    """Kinds of visits in their order, the algorithm of each, and how many there are."""
+    return [("base", BASE[cca], 2), ("unknown", cca, 1), ("known", cca, 3)]
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """What the visits gave, by kind, and the clients that R-TCP knows in the end."""
     told, cca = job["limited"], job["cca"]
@@ -101,9 +106,4 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         inside.run("modprobe", f"tcp_{BASE[cca]}", check=False)  # or it is built in
         found = {kind: [visit(algorithm, job["web"]) for _ in range(count)] for kind, algorithm, count in visits(cca)}
         inside.wait_for(lambda: not tree.flows(), timeout_s=30, what="the flows' end")
-        return {**found, "clients": tree.read("clients")}
-
-
-def visits(cca: str) -> list[tuple[str, str, int]]:
-    """Kinds of visits in their order, the algorithm of each, and how many there are."""
-    return [("base", BASE[cca], 2), ("unknown", cca, 1), ("known", cca, 3)]
+        return {**found, "clients": clients()}
