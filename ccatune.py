@@ -3,13 +3,16 @@
 
 Listing the commands imports none of them, so that `ccatune --help` answers at once and so that a machine
 with one extra installed can use that extra's commands. Exit status of every command: 0 what was asked for
-holds, 1 it falls short, 2 it could not be asked (usage, input, set-up), 130 interrupted.
+holds, 1 it falls short, 2 it could not be asked (usage, input, set-up), 70 a fault of ours, with its traceback,
+130 interrupted.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -21,7 +24,10 @@ from kmod.errors import CcatuneError
 __all__ = ["COMMANDS", "LazyCommand", "LazyGroup", "cli", "main"]
 
 EXIT_USAGE = 2
+EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
+# What writing to an open file ends with; such an error does not name it.
+FULL_OR_BROKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 OUR_PACKAGES = frozenset({"emulation", "kmod", "serving", "training"})
 
 
@@ -116,7 +122,7 @@ def cli() -> None:
     Example:
       ccatune traces make configs/traces/cellular-4g.json --duration 600 -o made.down
       ccatune train gr
-      ccatune evaluate build/gr.json --json
+      ccatune evaluate gr.json --json
     """
 
 
@@ -127,9 +133,10 @@ def fail(message: str) -> int:
 
 
 def run(arguments: Sequence[str] | None) -> int:
-    """Run one command line and return its exit status; a fault of ours keeps its traceback."""
+    """Run one command line and return its exit status; a fault of ours is raised."""
     try:
         status = cli.main(arguments, prog_name="ccatune", standalone_mode=False)
+        sys.stdout.flush()
     except click.UsageError as error:
         if error.ctx is not None:
             click.echo(error.ctx.get_usage(), err=True)
@@ -140,6 +147,10 @@ def run(arguments: Sequence[str] | None) -> int:
         return EXIT_INTERRUPTED
     except CcatuneError as error:
         return fail(str(error))
+    except OSError as error:
+        if error.filename is None and error.errno not in FULL_OR_BROKEN:
+            raise
+        return fail(f"{error.filename or 'the output'}: cannot be used ({error.strerror or error})")
     except ModuleNotFoundError as error:
         words = sys.argv[1:] if arguments is None else arguments
         name = next((word for word in words if word in COMMANDS), "")
@@ -151,7 +162,12 @@ def run(arguments: Sequence[str] | None) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point: run the command line (sys.argv by default) and exit."""
-    sys.exit(run(arguments))
+    try:
+        status = run(arguments)
+    except Exception:  # told whole, under a status that no answer has
+        traceback.print_exc()
+        status = EXIT_FAULT
+    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -100,10 +100,34 @@ def test_error_for_the_user_is_one_line_without_traceback(probe: type, capsys: p
     assert capsys.readouterr().err == "ccatune: a.down: expected a trace, got nothing; name another file\n"
 
 
-def test_fault_of_ours_keeps_its_traceback(probe: type) -> None:
-    probe.act = lambda: raise_(ZeroDivisionError("a bug"))
-    with pytest.raises(ZeroDivisionError):
+@pytest.mark.parametrize("fault", [ZeroDivisionError("a bug"), ConnectionRefusedError(111, "Connection refused")])
+def test_fault_of_ours_is_raised(probe: type, fault: Exception) -> None:
+    probe.act = lambda: raise_(fault)
+    with pytest.raises(type(fault)):
         ccatune.run(["probe"])
+
+
+def test_fault_of_ours_has_a_status_of_its_own(probe: type, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.act = lambda: raise_(ZeroDivisionError("a bug"))
+    with pytest.raises(SystemExit) as ended:
+        ccatune.main(["probe"])
+    assert ended.value.code == 70
+    assert capsys.readouterr().err.endswith("ZeroDivisionError: a bug\n")
+
+
+def test_a_file_that_cannot_be_used_is_named(probe: type, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    probe.act = lambda: (tmp_path / "nowhere" / "a.json").write_text("{}", encoding="utf-8")
+    assert ccatune.run(["probe"]) == 2
+    said = f"ccatune: {tmp_path}/nowhere/a.json: cannot be used (No such file or directory)\n"
+    assert capsys.readouterr().err == said
+
+
+def test_an_output_that_takes_nothing_is_told_in_a_line() -> None:
+    command = [sys.executable, "-m", "ccatune", "--help"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    said = "ccatune: the output: cannot be used (No space left on device)\n"
+    assert (done.returncode, done.stderr) == (2, said)
 
 
 @pytest.mark.parametrize(("act", "status"), [(lambda: None, 0), (lambda: 1, 1)])
