@@ -22,6 +22,7 @@ scenario.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +45,26 @@ Location = tuple[int | str, ...]
 
 DEPLOYMENT = Deployment("file", "simulate", 1)
 MOST_NAMES_SHOWN = 8
+MOST_NAMED_MBPS = 1e9
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which no key stands twice, and 1e6 is a number as it is in JSON."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        # Before merge keys are resolved, which a mapping's own keys may override.
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                raise yaml.MarkedYAMLError(problem=f"found {key.value} twice", problem_mark=key.start_mark)
+            seen.add((key.tag, str(key.value)))
+        return node
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$", re.ASCII), list("-+0123456789")
+)
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -56,13 +77,14 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
 
     what, holding: what messages call it, and what it should hold.
 
-    Raises EmulationError for a file that cannot be read, is no YAML or holds no mapping.
+    Raises EmulationError for a file that cannot be read, is no YAML, names a key twice or holds no mapping.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except OSError as error:
         raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    # PyYAML lets through what its constructors meet: ValueError of 2020-13-45, KeyError of !!bool x, RecursionError.
+    except Exception as error:
         text = " ".join(str(error).split())
         raise EmulationError(f"{path}: expected {what} as YAML, got other text ({text})") from error
     if not isinstance(document, dict):
@@ -103,9 +125,19 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
             for number, flow in enumerate(flows)
         )
     try:
-        return Scenario.model_validate(fields)
+        # Strict: yes is no number, and "20" is none.
+        return Scenario.model_validate(_tuples(fields), strict=True)
     except ValidationError as error:
         raise EmulationError(f"{source}: {first_fault(error, known=_fields_at)}") from error
+    except RecursionError as error:
+        raise EmulationError(f"{source}: expected mappings that end, got one with an alias of itself in it") from error
+
+
+def _tuples(value: Any) -> Any:
+    """The same with lists as tuples, which strict validation asks for."""
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
 
 
 def _mapping(value: object, what: str) -> Document:
@@ -134,7 +166,7 @@ def _link(link: Document, *, source: str, folder: Path) -> Document:
 def _element(element: object, *, what: str, folder: Path) -> Document:
     fields = _mapping(element, what)
     kind = fields.get("kind")
-    if kind not in ELEMENTS:
+    if not isinstance(kind, str) or kind not in ELEMENTS:
         raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {kind!r}")
     return _with_trace(fields, what=what, folder=folder) if kind == "access" else fields
 
@@ -150,6 +182,8 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     if path is None or isinstance(path, Trace):
         if recording is not None:
             raise EmulationError(f"{what}.recording: expected a trace beside it, got none")
+        if path is None and link.get("start_ms"):
+            raise EmulationError(f"{what}.start_ms: expected a trace beside it, got none")
         return link
     found = _located(path, folder, f"{what}.trace")
     link["trace"] = _one_recording(read_recordings(found), recording, found).trace
@@ -171,7 +205,7 @@ def _made_trace(fields: Document, *, source: str, folder: Path) -> Trace:
     from emulation.traces.synthetic import TraceModel, make
 
     try:
-        made = _Made.model_validate(fields)
+        made = _Made.model_validate(fields, strict=True)
     except ValidationError as error:
         raise EmulationError(f"{source}: {first_fault(error, known=lambda _: _Made.model_fields)}") from error
     model = TraceModel.load(_located(made.model, folder, f"{source}.model"))
@@ -183,7 +217,9 @@ def _name_of(link: Document) -> str:
     trace, rate_mbps = link.get("trace"), link.get("rate_mbps")
     if isinstance(trace, Trace):
         return trace.name
-    return f"{rate_mbps:g} Mbit/s" if isinstance(rate_mbps, int | float) else "scenario"
+    # What is beyond all rates is refused below, and may be too much for a float.
+    is_rate = isinstance(rate_mbps, int | float) and abs(rate_mbps) < MOST_NAMED_MBPS
+    return f"{rate_mbps:g} Mbit/s" if is_rate else "scenario"
 
 
 def _located(path: object, folder: Path, what: str) -> Path:
@@ -250,7 +286,8 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
     elif fault["type"] == "missing":
         text = "expected it, got nothing"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
-        text += f", got {fault['input']!r}"
+        came = fault["input"]
+        text += f", got {list(came) if isinstance(came, tuple) else came!r}"
     return f"{where}: {text}" if where else text
 
 

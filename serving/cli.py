@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kmod.ensemble import Ensemble, write_atomically
-from serving.client import DEFAULT_URL, RegistryClient
-from serving.errors import SettingsError
+from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
+from serving.errors import RegistryClientError, SettingsError
 from serving.settings import load_settings
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def serve(
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
     )
+    ready = _ReadyFile(ready_file)
 
     def tell(url: str, context: Context) -> None:
         facts = {
@@ -116,17 +117,10 @@ def serve(
             "url": url,
         }
         _print_facts(facts, as_json=as_json)
-        if ready_file is not None:
-            _write_ready_file(ready_file, url)
+        ready.write(url)
 
-    if ready_file is not None:
-        # One that a killed process left behind would send its reader to the wrong place.
-        ready_file.unlink(missing_ok=True)
-    try:
-        serve_until_stopped(settings, on_listening=tell)
-    finally:
-        if ready_file is not None:
-            ready_file.unlink(missing_ok=True)
+    with ready:
+        serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)
 
 
 @click.command()
@@ -143,26 +137,33 @@ def publish(
 
     \b
     Example:
-      ccatune publish build/gr.json
-      ccatune publish build/gr.json --channel champion --note "trained on March"
+      ccatune publish gr.json
+      ccatune publish gr.json --channel champion --note "trained on March"
     """
     if channel_name is not None and len(files) > 1:
         raise click.UsageError("--channel: expected one file, for a channel points to one ensemble")
-    # All are read before one is sent, so that a bad file changes nothing.
+    if channel_name is None and (hold_back_permille or note):
+        raise click.UsageError("--hold-back-permille, --note: expected --channel with them, for they say how it moves")
+    # All is read and looked at before anything is sent, so that a mistake changes nothing.
     loaded = [Ensemble.load(path) for path in files]
+    if channel_name is not None:
+        require_channel(loaded[0].cca, channel_name)
+        require_note(note)
     results: list[Json] = []
     with RegistryClient(url) as client:
         for path, ensemble in zip(files, loaded, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
         if channel_name is not None:
-            moved = client.move(
-                loaded[0].cca,
-                channel_name,
-                digest=loaded[0].digest,
-                hold_back_permille=hold_back_permille,
-                note=note,
-            )
-            results[0]["deployment"] = moved
+            try:
+                results[0]["deployment"] = client.move(
+                    loaded[0].cca,
+                    channel_name,
+                    digest=loaded[0].digest,
+                    hold_back_permille=hold_back_permille,
+                    note=note,
+                )
+            except RegistryClientError as error:
+                raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
     if as_json:
         click.echo(json.dumps(results))
         return
@@ -306,13 +307,41 @@ def show(*, digest: str, url: str) -> None:
         click.echo(json.dumps(client.ensemble(digest).to_json(), indent=1, sort_keys=True))
 
 
-def _write_ready_file(path: Path, url: str) -> None:
-    try:
-        write_atomically(path, f"{url}\n".encode())
-    except OSError as error:
-        raise SettingsError(
-            f"--ready-file {path}: expected a file that can be written, got {error.strerror}"
-        ) from error
+class _ReadyFile:
+    """Holds the URL while requests are answered; nothing at all without a path."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raise SettingsError where no file can be at that path."""
+        if path is not None and not path.parent.is_dir():
+            raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
+        self._path = path
+        self._is_ours = False
+
+    def __enter__(self) -> None:
+        """Leave the file alone: a registry that runs may have written it."""
+
+    def __exit__(self, *_: object) -> None:
+        """Remove what was written here."""
+        if self._is_ours and self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    def take(self) -> None:
+        """Remove what is there; only once the port is bound, for the file may be of a registry that runs on it."""
+        if self._path is not None:
+            # One that a killed process left behind would send its reader to the wrong place.
+            self._path.unlink(missing_ok=True)
+            self._is_ours = True
+
+    def write(self, url: str) -> None:
+        """Say where requests are answered. Raises SettingsError."""
+        if self._path is None:
+            return
+        try:
+            write_atomically(self._path, f"{url}\n".encode())
+        except OSError as error:
+            raise SettingsError(
+                f"--ready-file {self._path}: expected a file that can be written, got {error.strerror}"
+            ) from error
 
 
 def _print_facts(facts: Json, *, as_json: bool) -> None:
@@ -342,6 +371,6 @@ def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool)
     for name in columns:
         table.add_column(name, no_wrap=True)
     for row in found:
-        table.add_row(*("" if row[name] is None else str(row[name]) for name in columns))
+        table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
     # A digest cut to the terminal's width could not be copied: lines may be as long as they are.
     Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)

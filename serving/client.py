@@ -11,12 +11,13 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
 from serving.errors import RegistryClientError
+from serving.names import CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
@@ -26,19 +27,48 @@ _TIMEOUT_S = 30.0
 
 Json = dict[str, Any]
 
+_CCA: TypeAdapter[str] = TypeAdapter(CcaName)
+_CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
+_DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
+_NOTE: TypeAdapter[str] = TypeAdapter(Note)
+
+
+class _Answer(BaseModel):
+    """What is read of an answer; a newer registry may say more."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _Page(_Answer):
+    items: list[Json]
+    next_cursor: str | None
+
+
+class _Published(_Answer):
+    digest: str
+    created: bool
+
+
+class _Deployment(_Answer):
+    registry: str
+    cca: str
+    channel: str
+    serial: int
+    digest: str
+    restores_serial: int | None
+
 
 class RegistryClient:
     """One registry. Every method raises RegistryClientError where it is out of reach or says no."""
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = _TIMEOUT_S) -> None:
         """Raise RegistryClientError where the URL is none."""
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise RegistryClientError(f"registry: expected a URL such as {DEFAULT_URL}, got {url!r}")
-        self.url = url.rstrip("/")
+        parts = _parse(url)
+        # Of a name and password in it, errors say nothing.
+        self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._timeout_s = timeout_s
         # A proxy of the environment cannot reach this machine's loopback.
-        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=not _is_loopback(parts.hostname))
+        self._http = httpx.Client(base_url=parts, timeout=timeout_s, trust_env=not _is_loopback(parts.host))
 
     def __enter__(self) -> RegistryClient:
         """Return the client itself."""
@@ -54,19 +84,20 @@ class RegistryClient:
 
     def health(self) -> Json:
         """Status and the registry's name."""
-        return _object(self._ask("GET", "/healthz"))
+        return _read(_Answer, self._ask("GET", "/healthz"))
 
     def publish(self, ensemble: Ensemble) -> Json:
         """Publish; the answer's `created` is False where the registry held it already."""
-        return _object(self._ask("POST", "/v1/ensembles", json=ensemble.to_json()))
+        return _read(_Published, self._ask("POST", "/v1/ensembles", json=ensemble.to_json()))
 
     def ensemble(self, digest: str) -> Ensemble:
         """Get an ensemble, its digest verified here."""
-        return Ensemble.from_json(self._ask("GET", f"/v1/ensembles/{digest}").json())
+        _require(_DIGEST, "digest", digest)
+        return Ensemble.from_json(_read(_Answer, self._ask("GET", f"/v1/ensembles/{digest}")))
 
     def ensembles(self, *, cca: str | None = None) -> Iterator[Json]:
         """Summaries of all ensembles, newest first."""
-        return self._pages("/v1/ensembles", {"cca": cca})
+        return self._pages("/v1/ensembles", cca=cca)
 
     def move(
         self,
@@ -79,24 +110,30 @@ class RegistryClient:
         if_serial: int | None = None,
     ) -> Json:
         """Point a channel to an ensemble; with `if_serial` only where it stands at that serial (0: at none)."""
-        body = {"digest": digest, "hold_back_permille": hold_back_permille, "note": note}
-        return _object(self._ask("PUT", f"/v1/channels/{cca}/{channel}", json=body, headers=_condition(if_serial)))
+        path = require_channel(cca, channel)
+        body = {
+            "digest": _require(_DIGEST, "digest", digest),
+            "hold_back_permille": hold_back_permille,
+            "note": require_note(note),
+        }
+        return _read(_Deployment, self._ask("PUT", path, json=body, headers=_condition(if_serial)))
 
     def roll_back(self, cca: str, channel: str, *, note: str = "", if_serial: int | None = None) -> Json:
         """Point a channel back to the ensemble before."""
-        path = f"/v1/channels/{cca}/{channel}/rollback"
-        return _object(self._ask("POST", path, json={"note": note}, headers=_condition(if_serial)))
+        path = f"{require_channel(cca, channel)}/rollback"
+        body = {"note": require_note(note)}
+        return _read(_Deployment, self._ask("POST", path, json=body, headers=_condition(if_serial)))
 
     def channel(self, cca: str, channel: str) -> Json:
         """The current deployment, with its ensemble."""
-        return _object(self._ask("GET", f"/v1/channels/{cca}/{channel}"))
+        return _read(_Deployment, self._ask("GET", require_channel(cca, channel)))
 
     def wait_for_channel(self, cca: str, channel: str, *, etag: str | None, wait_s: float) -> httpx.Response:
         """Long poll: a 200 with the deployment, or a 304 when `etag` stayed current for `wait_s` seconds."""
         headers = {"If-None-Match": etag} if etag is not None else {}
         return self._ask(
             "GET",
-            f"/v1/channels/{cca}/{channel}",
+            require_channel(cca, channel),
             params={"wait": f"{wait_s:g}"},
             headers=headers,
             timeout=self._timeout_s + wait_s,
@@ -104,25 +141,31 @@ class RegistryClient:
 
     def channels(self, *, cca: str | None = None) -> Iterator[Json]:
         """All channels, each as it stands."""
-        return self._pages("/v1/channels", {"cca": cca})
+        return self._pages("/v1/channels", cca=cca)
 
     def history(self, cca: str, channel: str) -> Iterator[Json]:
         """A channel's deployments, newest first."""
-        return self._pages(f"/v1/channels/{cca}/{channel}/history", {})
+        return self._pages(f"{require_channel(cca, channel)}/history", cca=None)
 
     def agents(self, *, cca: str | None = None) -> Iterator[Json]:
         """The latest report of each agent and algorithm."""
-        return self._pages("/v1/agents", {"cca": cca})
+        return self._pages("/v1/agents", cca=cca)
 
-    def _pages(self, path: str, params: dict[str, str | None]) -> Iterator[Json]:
-        cursor: str | None = None
+    def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
+        params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}
+        seen: set[str] = set()
         while True:
-            asked = {key: value for key, value in {**params, "cursor": cursor}.items() if value is not None}
-            page = _object(self._ask("GET", path, params=asked))
+            page = _read(_Page, self._ask("GET", path, params=params))
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
                 return
+            if cursor in seen:
+                raise RegistryClientError(
+                    f"registry {self.url}: expected another page, got the cursor {cursor!r} again"
+                )
+            seen.add(cursor)
+            params["cursor"] = cursor
 
     def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with self._errors_in_words():
@@ -135,32 +178,65 @@ class RegistryClient:
     def _errors_in_words(self) -> Iterator[None]:
         try:
             yield
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             said = str(error) or type(error).__name__
             raise RegistryClientError(
                 f"registry {self.url}: expected an answer, got {said}; is `ccatune serve` running there?"
             ) from error
 
 
+def require_channel(cca: str, channel: str) -> str:
+    """The channel's path. Raises RegistryClientError where a name is none, and would lead to another path."""
+    return f"/v1/channels/{_require(_CCA, 'cca', cca)}/{_require(_CHANNEL, 'channel', channel)}"
+
+
+def require_note(note: str) -> str:
+    """The note as the registry keeps it. Raises RegistryClientError where it is too long."""
+    return _require(_NOTE, "note", note)
+
+
+def _require(kind: TypeAdapter[str], what: str, value: str) -> str:
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        raise RegistryClientError(f"{what}: {error.errors()[0]['msg']}, got {value!r:.200}") from error
+
+
+def _parse(url: str) -> httpx.URL:
+    try:
+        parts = httpx.URL(url)
+        # As it is looked up: a label may be empty or too long for that.
+        parts.raw_host.decode("ascii").encode("idna")
+        usable = parts.scheme in {"http", "https"} and bool(parts.host) and not parts.query and not parts.fragment
+    except (httpx.InvalidURL, UnicodeError):
+        usable = False
+    if not usable:
+        shown = url if "@" not in url else "...@" + url.rpartition("@")[2]
+        raise RegistryClientError(f"registry: expected a URL such as {DEFAULT_URL}, got {shown!r}")
+    return parts
+
+
 def _condition(if_serial: int | None) -> dict[str, str]:
     return {} if if_serial is None else {"If-Match": f'"{if_serial}"'}
 
 
-def _object(answer: httpx.Response) -> Json:
+def _read(kind: type[_Answer], answer: httpx.Response) -> Json:
     try:
-        data = answer.json()
-    except ValueError:
-        data = None
-    if not isinstance(data, dict):
-        raise RegistryClientError(f"{answer.url}: expected a JSON object, got {answer.text[:80]!r}; is it a registry?")
-    return data
+        return kind.model_validate_json(answer.content).model_dump()
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = "".join(f" at {part}" for part in first["loc"][:1])
+        place = answer.url.copy_with(userinfo=b"")
+        raise RegistryClientError(
+            f"{place}: expected a registry's JSON, got {answer.text[:80]!r} ({first['msg']}{where}); is it a registry?"
+        ) from error
 
 
 def _problem(answer: httpx.Response) -> str:
     """What a problem document says, or the bare status."""
     try:
         said = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     detail = said.get("detail") if isinstance(said, dict) else None
     return f"{answer.status_code} {detail}" if isinstance(detail, str) else f"got {answer.status_code}"

@@ -5,10 +5,21 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["IF_MATCH", "IF_NONE_MATCH", "matches_strongly", "matches_weakly", "quoted"]
+__all__ = [
+    "IF_MATCH",
+    "IF_NONE_MATCH",
+    "IF_NONE_MATCH_MOVE",
+    "matches_strongly",
+    "matches_weakly",
+    "names_a_tag",
+    "quoted",
+]
 
 IF_NONE_MATCH = "Entity tags that the caller holds: with one of them current the answer is 304."
 IF_MATCH = 'The move is made only where this is current: an ETag, `"SERIAL"`, or `"0"` for a channel without any.'
+IF_NONE_MATCH_MOVE = (
+    "The move is not made where this is current: an ETag, or `*` for a channel that has any deployment."
+)
 
 _TAG = re.compile(r'(W/)?("[^"]*")')
 
@@ -16,6 +27,11 @@ _TAG = re.compile(r'(W/)?("[^"]*")')
 def quoted(opaque: str) -> str:
     """A strong entity tag."""
     return f'"{opaque}"'
+
+
+def names_a_tag(header: str) -> bool:
+    """Whether the header holds a tag at all; without its quotes a word is none."""
+    return _TAG.search(header) is not None
 
 
 def matches_weakly(header: str | None, etag: str) -> bool:

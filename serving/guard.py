@@ -60,9 +60,10 @@ class Guard:
     def _foreign(self, method: str, headers: Headers) -> str | None:
         host = headers.get("host", "")
         if self._host_names is not None and _name_of(host) not in self._host_names:
-            return f"expected a request to this machine, got one to {host!r}; use http://127.0.0.1:PORT"
+            known = ", ".join(sorted(self._host_names))
+            return f"expected a request to {known}, got one to {host!r}; use one of these, or serve with --host-name"
         origin = headers.get("origin")
-        if method not in _READS and origin is not None and urlsplit(origin).netloc != host:
+        if method not in _READS and origin is not None and _place_of(origin) != host:
             return f"expected a write from no other site, got one from {origin!r}"
         return None
 
@@ -91,6 +92,14 @@ def _name_of(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _place_of(origin: str) -> str | None:
+    """The host and port of an Origin header, None where it has none (`null`) or is no URL."""
+    try:
+        return urlsplit(origin).netloc or None
+    except ValueError:
+        return None
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:

@@ -3,19 +3,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from kmod.abi import ALGORITHMS
 
-__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "PlainText", "is_name"]
+__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "is_name"]
 
 # The grammar of the /proc text for registry and channel (core/ensemble.h).
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
 _DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 _AGENT_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
+_MAX_NOTE_CHARS = 1000
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|(?=.*:.*:)[0-9A-Fa-f:.]{2,45}")
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
@@ -35,6 +38,13 @@ def _known_cca(name: str) -> str:
     if name not in ALGORITHMS:
         raise ValueError(f"expected one of the algorithms {', '.join(sorted(ALGORITHMS))}")
     return name
+
+
+def _host_name(name: str) -> str:
+    # As it stands in a Host header: in small letters, IPv6 without its brackets.
+    if not _HOST_NAME.fullmatch(name):
+        raise ValueError(f"expected a host's name alone, without port or brackets, got {name!r}")
+    return name.lower()
 
 
 def _storable(text: str) -> str:
@@ -61,4 +71,6 @@ AgentId = Annotated[
     Field(pattern=_AGENT_PATTERN, description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -"),
     AfterValidator(_not_dots),
 ]
+HostName = Annotated[str, AfterValidator(_host_name)]
 PlainText = Annotated[str, AfterValidator(_storable)]
+Note = Annotated[PlainText, Field(max_length=_MAX_NOTE_CHARS, description="Why, for those who read the history.")]

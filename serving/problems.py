@@ -50,7 +50,7 @@ class Problem(BaseModel):
     type: str = Field(description="What kind of problem: a stable URN.")
     title: str = Field(description="The kind in words.")
     status: int = Field(description="The HTTP status again.")
-    detail: str = Field(description="What was expected, what came, and what to do.")
+    detail: str = Field(description="What was expected, what came, and what to do; of a 422, where and what.")
     errors: list[InvalidPart] | None = Field(default=None, description="Each place of an invalid request.")
 
 
@@ -90,10 +90,12 @@ def _serving_error(_request: Request, error: Exception) -> JSONResponse:
     return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error))
 
 
-def _invalid_request(_request: Request, error: Exception) -> JSONResponse:
+def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     parts = [{"where": ".".join(str(step) for step in e["loc"]), "message": str(e["msg"])} for e in error.errors()]
     detail = "; ".join(f"{part['where']}: {part['message']}" for part in parts[:3])
+    if parts[0]["where"] == "body" and "json" not in request.headers.get("content-type", ""):
+        detail += "; send the body with Content-Type: application/json"
     return problem_response(
         422, slug="invalid-request", title="Invalid request", detail=f"{detail}; see /v1/docs", errors=parts
     )

@@ -92,7 +92,7 @@ def bind(settings: ServingSettings) -> socket.socket:
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
     if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
@@ -148,14 +148,17 @@ def listen(
     return RegistryServer(config, listener, on_start=lambda: on_listening(url, context), on_stop=context.watch.close)
 
 
-def serve_until_stopped(settings: ServingSettings, *, on_listening: Listening) -> None:
-    """Open the database, listen, call `on_listening`, and return after SIGTERM or SIGINT.
+def serve_until_stopped(
+    settings: ServingSettings, *, on_listening: Listening, on_bound: Callable[[], None] = lambda: None
+) -> None:
+    """Bind, call `on_bound`, open the database, listen, call `on_listening`, and return after SIGTERM or SIGINT.
 
     Raises:
         SettingsError, DatabaseError: it could not start.
     """
     # The port first: a second start on a taken one fails before it touches a database.
     with bind(settings) as listener:
+        on_bound()
         database = open_database(settings)
         try:
             listen(database, settings, listener, on_listening=on_listening).run_until_stopped()

@@ -14,12 +14,15 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from serving.errors import SettingsError
-from serving.names import is_name
+from serving.names import HostName, is_name
 
 __all__ = ["DEFAULT_PORT", "DEFAULT_REGISTRY", "ServingSettings", "load_settings"]
 
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
+
+# What makes a value of a word (a date, an integer, a tag) raises errors of its own.
+_NOT_YAML = (yaml.YAMLError, ValueError, AttributeError, KeyError, RecursionError)
 
 
 class ServingSettings(BaseModel):
@@ -41,7 +44,7 @@ class ServingSettings(BaseModel):
         default=False,
         description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
     )
-    host_names: tuple[str, ...] = Field(
+    host_names: tuple[HostName, ...] = Field(
         default=(),
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
         "Without any, an insecure bind takes every name.",
@@ -90,8 +93,8 @@ def _read_yaml(path: Path) -> dict[str, Any]:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: expected a settings file, it cannot be read ({error.strerror})") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: expected YAML, got {str(error).splitlines()[0]}") from error
+    except _NOT_YAML as error:
+        raise SettingsError(f"{path}: expected YAML, got {str(error).partition(chr(10))[0]}") from error
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):

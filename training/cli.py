@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from emulation.options import FiniteRange
 from training.evaluate import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
@@ -24,12 +25,12 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 @click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
 @click.option("--base", type=click.Choice(["cubic", "bbr", "bbr3"]), help="R-TCP: what it is over, not the study's")
 @traces_option
-@click.option("--out", type=click.Path(path_type=Path), help="The ensemble's file  [CCA.json]")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The ensemble's file  [CCA.json]")
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
-@click.option("--seed", type=int, help="Instead of the study's")
+@click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the study's")
 @threads_option
 @skip_bad_option
-@click.option("--within", "most_minutes", type=click.FloatRange(0, min_open=True), metavar="MINUTES",
+@click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option
 def train(

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from emulation.errors import TraceError
+import click
+
+from emulation.options import check_output
 from emulation.simulator import default_threads
-from emulation.traces import Part, Recording, load_split
-from kmod.ensemble import Ensemble
+from emulation.traces import Part, Reading, Recording, read_split, require_part
+from kmod.ensemble import Ensemble, EnsembleError
 from training.errors import TrainingError
 from training.journal import Journal
 from training.parts import Progress
@@ -31,15 +33,24 @@ def recordings_of(paths: Sequence[Path], *, part: Part, skip_bad: bool = False) 
     Raises:
         TraceError: nothing to read, or bad files that were not to be skipped.
     """
-    return load_split(list(paths) or None, part=part, skip_bad=skip_bad)
+    return require_part(reading_of(paths, part=part, skip_bad=skip_bad), part=part)
+
+
+def reading_of(paths: Sequence[Path], *, part: Part, skip_bad: bool) -> Reading:
+    """One part of these paths, of which there may be nothing; of bad files that were left out is told on stderr."""
+    reading = read_split(list(paths) or None, part=part, skip_bad=skip_bad)
+    for line in reading.left_out:
+        click.echo(f"{part}: {line}", err=True)
+    return reading
 
 
 def unseen_of(paths: Sequence[Path], study: StudySettings, *, skip_bad: bool) -> list[Recording]:
-    """What judges, as far as there is any beside what trains."""
-    try:
-        found = recordings_of(paths, part="validation", skip_bad=skip_bad)
-    except TraceError:
-        return []
+    """What judges, as far as there is any beside what trains.
+
+    Raises:
+        TraceError: bad files that were not to be skipped.
+    """
+    found = reading_of(paths, part="validation", skip_bad=skip_bad).recordings
     names = {name.removesuffix("-train") for name in study.datasets}
     return [r for r in found if not names or r.dataset.removesuffix("-validation") in names]
 
@@ -79,10 +90,7 @@ def making(study_path: Path, *, cca: str, base: str | None, seed: int | None) ->
             return RtcpStudy(rtcp, recordings, threads=threads, progress=progress)
 
         return make_rtcp
-    settings = load_study(study_path)
-    if settings.cca != cca:
-        raise TrainingError(f"{study_path}: expected a study of {cca}, got one of {settings.cca}")
-    settings = settings.model_copy(update=again)
+    settings = load_study(study_path, cca=cca).model_copy(update=again)
 
     def make(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> Study:
         recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings)
@@ -110,12 +118,13 @@ def run_train(
     resume: go on with a journal of this very study; False: discard it; None: refuse when there is one.
     """
     make = making(study_path, cca=cca, base=base, seed=seed)
-    out.parent.mkdir(parents=True, exist_ok=True)
+    parts = out.with_name(out.name + ".parts")
+    check_outs(out, parts)
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
         terminal.phase("reading traces", total=1)
         study = make(paths=paths, skip_bad=skip_bad, threads=threads or default_threads(), progress=terminal)
-        journal = Journal(out.with_name(out.name + ".parts"), key=study.key)
+        journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)
     ensemble.save(out)
@@ -129,6 +138,26 @@ def run_train(
         "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
         "total_s": round(seconds, 1),
     }
+
+
+def check_outs(out: Path, parts: Path) -> None:
+    """Make the folder of an ensemble's file and of its study's parts, and see that both can be written.
+
+    Raises:
+        EmulationError, TrainingError: one cannot, or there is a file that is no ensemble.
+    """
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TrainingError(f"{out}: expected a folder to write to, got {error.strerror}; name another") from error
+    check_output(out)
+    if parts.exists() and not parts.is_dir():
+        raise TrainingError(f"{parts}: expected a folder for finished parts, got another file; move it")
+    if out.exists():
+        try:
+            Ensemble.load(out)
+        except EnsembleError as error:
+            raise TrainingError(f"{error}; expected no file or an ensemble, to be replaced; name another") from error
 
 
 def begin_journal(journal: Journal, *, resume: bool | None) -> int:

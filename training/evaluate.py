@@ -10,19 +10,22 @@ from typing import Any
 
 import click
 
+from emulation.options import FiniteRange
 from emulation.traces import Part
-from training.options import as_json_option, plot_option, skip_bad_option, threads_option, traces_option
+from training.options import (
+    as_json_option,
+    plot_option,
+    skip_bad_option,
+    threads_option,
+    traces_option,
+)
 
 __all__ = ["evaluate"]
 
 
-def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        return tuple(float(word) for word in text.split(","))
-    except ValueError as error:
-        raise click.BadParameter(f"expected shares such as 0.85,0.95,0.98, got {text!r}") from error
+def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
+    share = FiniteRange(0, 1)
+    return None if text is None else tuple(share.convert(word, param, ctx) for word in text.split(","))
 
 
 @click.command()
@@ -30,9 +33,9 @@ def _shares(_ctx: click.Context, _param: click.Parameter, text: str | None) -> t
 @traces_option
 @click.option("--part", type=click.Choice(["validation", "train"]), default="validation", show_default=True)
 @click.option("--dataset", "datasets", multiple=True, help="Only these datasets, by name, e.g. pqsa-4g-validation")
-@click.option("--rtt-ms", type=click.FloatRange(min=0, min_open=True), default=100.0, show_default=True)
-@click.option("--buffer-pkts", type=click.IntRange(1), default=1000, show_default=True)
-@click.option("--loss", type=click.FloatRange(0, 1, max_open=True), default=0.0, show_default=True)
+@click.option("--rtt-ms", type=float, default=100.0, show_default=True)
+@click.option("--buffer-pkts", type=int, default=1000, show_default=True)
+@click.option("--loss", type=float, default=0.0, show_default=True)
 @threads_option
 @skip_bad_option
 @click.option("--levels/--no-levels", default=False, help="Print every level, too")
@@ -67,15 +70,19 @@ def evaluate(
     """
     from training.reports.gain import draw_gain, gain_lines, level_lines
 
-    figures = _judge(file, **options)
     if plot is not None:
-        draw_gain(figures, plot)
+        from emulation._plot import check_path
+
+        check_path(plot)
+    figures = _judge(file, require=require, **options)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if options["as_json"]:
         click.echo(json.dumps({**figures, "short_of": short}, indent=1))
     else:
         lines = [*(level_lines(figures) if levels else []), *gain_lines(figures), *short]
         click.echo("\n".join(lines))
+    if plot is not None:
+        draw_gain(figures, plot)
     if short:
         sys.exit(1)
 
@@ -83,6 +90,7 @@ def evaluate(
 def _judge(
     file: Path,
     *,
+    require: tuple[float, ...] | None,
     paths: tuple[Path, ...],
     part: Part,
     datasets: tuple[str, ...],
@@ -97,10 +105,14 @@ def _judge(
     from training.commands import recordings_of
     from training.errors import TrainingError
     from training.judge import Path as LinkPath
-    from training.judge import judge
+    from training.judge import judge, require_gr
     from training.progress import Terminal
 
+    path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
     ensemble = Ensemble.load(file)
+    require_gr(ensemble)
+    if require is not None and len(require) != len(ensemble.classes):
+        raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("reading traces", total=1)
         recordings = recordings_of(paths, part=part, skip_bad=skip_bad)
@@ -110,7 +122,6 @@ def _judge(
         recordings = [r for r in recordings if not datasets or r.dataset in datasets]
         runs = 2 * len(ensemble.classes) + 1
         terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
-        path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
         return judge(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)
 
 
@@ -118,8 +129,6 @@ def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> lis
     """What of the requirement does not hold."""
     if require is None:
         return []
-    if len(require) != len(figures["targets"]):
-        raise click.UsageError(f"--require: expected {len(figures['targets'])} shares, got {len(require)}")
     found = []
     for row, least in zip(figures["targets"], require, strict=True):
         if not row["meets"]:

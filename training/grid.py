@@ -16,7 +16,17 @@ from training.errors import TrainingError
 from training.search import Found, Score
 from training.space import Point, Space
 
-__all__ = ["GridSearch", "grid_points"]
+__all__ = ["GridSearch", "check_counts", "grid_points"]
+
+
+def check_counts(counts: Sequence[int], *, dimensions: int) -> None:
+    """Refuse counts of no grid.
+
+    Raises:
+        TrainingError: not one count per dimension, or one below 2.
+    """
+    if len(counts) != dimensions or min(counts) < 2:
+        raise TrainingError(f"grid: expected {dimensions} counts of at least 2, got {list(counts)}")
 
 
 def grid_points(space: Space, counts: Sequence[int]) -> list[Point]:
@@ -25,8 +35,7 @@ def grid_points(space: Space, counts: Sequence[int]) -> list[Point]:
     Raises:
         TrainingError: not one count per dimension, or one below 2.
     """
-    if len(counts) != len(space.dimensions) or min(counts) < 2:
-        raise TrainingError(f"grid: expected {len(space.dimensions)} counts of at least 2, got {list(counts)}")
+    check_counts(counts, dimensions=len(space.dimensions))
     axes = [[i / (n - 1) for i in range(n)] for n in counts]
     return list(dict.fromkeys(space.point(positions) for positions in itertools.product(*axes)))
 

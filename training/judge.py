@@ -22,15 +22,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario, simulate_many
+from emulation.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.build import single_sets
 from training.errors import TrainingError
 from training.flows import default_values, flat_text
 
-__all__ = ["Path", "Windows", "judge", "run_schemes", "windows_of"]
+__all__ = ["Path", "Windows", "judge", "require_gr", "run_schemes", "windows_of"]
 
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
@@ -46,6 +48,13 @@ class Path:
     buffer_pkts: int = 1000
     loss: float = 0.0
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises TrainingError for values that no link has."""
+        try:
+            LinkSpec(rate_mbps=1.0, rtt_ms=self.rtt_ms, buffer_pkts=self.buffer_pkts, loss=self.loss)
+        except ValidationError as error:
+            raise TrainingError(f"path: {first_fault(error)}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +87,7 @@ def judge(
     progress: told seconds of recording as their runs are done, (2 classes + 1) times the recordings in all.
 
     Raises:
-        TrainingError: no recordings, or an ensemble without its single sets.
+        TrainingError: no recordings, or an ensemble of another algorithm than GR or without its single sets.
     """
     if not recordings:
         raise TrainingError("evaluate: expected recordings to judge on, got none")
@@ -145,12 +154,24 @@ def run_schemes(
     return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
 
 
+def require_gr(ensemble: Ensemble) -> None:
+    """Refuse an ensemble whose simulated flows are not judged here.
+
+    Raises:
+        TrainingError: it is of another algorithm than GR.
+    """
+    if ensemble.cca != "gr":
+        raise TrainingError(
+            f"ensemble {ensemble.digest}: expected one of gr, got one of {ensemble.cca}; "
+            "`ccatune report states` judges it"
+        )
+
+
 def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
+    require_gr(ensemble)
     singles = single_sets(ensemble)
     if singles is None:
         raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
-    if ensemble.cca != "gr":
-        raise TrainingError(f"evaluate: expected an ensemble of gr, got one of {ensemble.cca}")
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
     flows = {("default", 0): _reference_flow(ensemble)}
     for c, values in enumerate(singles):

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import click
 
-__all__ = ["as_json_option", "enforce_option", "plot_option", "skip_bad_option", "threads_option", "traces_option"]
+__all__ = [
+    "as_json_option",
+    "enforce_option",
+    "plot_option",
+    "skip_bad_option",
+    "threads_option",
+    "traces_option",
+]
+
 
 traces_option = click.option(
     "--traces", "paths", multiple=True, type=click.Path(path_type=Path), help="Files, folders, archives"

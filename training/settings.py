@@ -11,9 +11,10 @@ import hashlib
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from emulation.errors import EmulationError
+from emulation.files import first_fault, read_document
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Ensemble, canonical_json
 from training.dds import DdsSearch, DdsSettings
@@ -181,7 +182,9 @@ class GridChoice(StudyPart):
     """Brute force."""
 
     kind: Literal["grid"] = "grid"
-    counts: tuple[int, ...] = Field((12, 8, 12), description="values of each parameter, log-spaced")
+    counts: tuple[Annotated[int, Field(ge=2)], ...] = Field(
+        (12, 8, 12), description="values of each parameter, log-spaced"
+    )
 
 
 SearchChoice = Annotated[DdsChoice | GridChoice, Field(discriminator="kind")]
@@ -192,7 +195,7 @@ class StudySettings(StudyPart):
 
     schema_: Literal["ccatune-study/1"] = Field(alias="schema")
     cca: str = Field(description="an algorithm of kmod/core with tuned parameters")
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**64)
     classes: tuple[ClassSettings, ...] = Field(min_length=1, max_length=8)
     levels: LevelSettings = LevelSettings()
     rtts: RttSettings | None = Field(None, description="none: one path, link.rtt_ms")
@@ -307,30 +310,29 @@ def study_of(ensemble: Ensemble) -> StudySettings:
     return of_provenance(ensemble, StudySettings)
 
 
-def read_study(path: Path, model: type[Model]) -> Model:
-    """Read the YAML file of a study that this model describes.
+def read_study(path: Path, model: type[Model], *, cca: str | None = None) -> Model:
+    """Read the YAML file of a study that this model describes; cca: of this algorithm (None: of any).
 
     Raises:
         TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TrainingError(f"{path}: cannot be read ({error.strerror}); give an existing study") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise TrainingError(f"{path}: expected YAML, got {error}") from error
+        data = read_document(path, what="a study", holding="schema, cca and the choices of training")
+    except EmulationError as error:
+        raise TrainingError(str(error)) from error
+    if cca is not None and data.get("cca", cca) != cca:
+        raise TrainingError(f"{path}: expected a study of {cca}, got one of {data['cca']!r}")
+    names = [field.alias or name for name, field in model.model_fields.items()]
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the study"
-        raise TrainingError(f"{path}: {where}: {first['msg']}; got {first['input']!r}") from error
+        raise TrainingError(f"{path}: {first_fault(error, known=lambda at: () if at[:-1] else names)}") from error
 
 
-def load_study(path: Path) -> StudySettings:
-    """Read a study's YAML file.
+def load_study(path: Path, *, cca: str | None = None) -> StudySettings:
+    """Read a study's YAML file; cca: of this algorithm (None: of any).
 
     Raises:
         TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
     """
-    return read_study(path, StudySettings)
+    return read_study(path, StudySettings, cca=cca)

@@ -49,6 +49,7 @@ from rich.progress import track
 from rich.table import Table
 
 from emulation import _engine
+from emulation.options import FiniteRange
 from emulation.qos import QoS
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import default_threads, simulate, simulate_many
@@ -281,7 +282,7 @@ def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
 @click.command()
 @click.option("--repeats", type=click.IntRange(1, 99), default=5, show_default=True, help="Runs behind each median.")
 @click.option(
-    "--duration", "duration_s", type=click.FloatRange(1, 86400), default=3600.0, show_default=True,
+    "--duration", "duration_s", type=FiniteRange(1, 86400), default=3600.0, show_default=True,
     help="Simulated seconds of a run.",
 )  # fmt: skip
 @click.option("--only", "only", type=click.Choice(list(PARTS)), multiple=True, help="This part (repeatable).")

@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from emulation.cli.simulate_command import print_figures, series_every_s
-from emulation.files import load_scenario
+from emulation.cli.simulate_command import as_written, print_figures, series_every_s
+from emulation.files import first_fault, load_scenario
+from emulation.options import FiniteRange, check_output
 from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
@@ -43,8 +44,8 @@ Emulate = Callable[..., list[QoS]]
 )
 @click.option("--kernel", "line", type=click.Choice(LINES), help="The virtual machine's kernel.  [default: 6.12]")
 @click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Repeat each; give the spread.")
-@click.option("--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), help="Seconds of each run.")
-@click.option("--warmup", "warmup_s", type=click.FloatRange(min=0), help="Seconds at the start that do not count.")
+@click.option("--duration", "duration_s", type=FiniteRange(min=0, min_open=True), help="Seconds of each run.")
+@click.option("--warmup", "warmup_s", type=FiniteRange(min=0), help="Seconds at the start that do not count.")
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the (first) run into this file.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write all runs' figures here, as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -70,6 +71,8 @@ def emulate(
     """
     if line is not None and runner != "vm":
         raise click.UsageError("--kernel: expected --runner vm beside it; this machine runs its own kernel alone")
+    if out is not None:
+        check_output(out)
     if plot is not None:
         from emulation._plot import check_path
 
@@ -80,18 +83,21 @@ def emulate(
     results = [flat[at : at + runs] for at in range(0, len(flat), runs)]
     document = [_document(scenario, found, runner) for scenario, found in zip(scenarios, results, strict=True)]
     text = json.dumps(document[0] if len(document) == 1 else document)
-    if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+    try:
+        if out is not None:
+            out.write_text(text + "\n", encoding="utf-8")
+    finally:
+        # A disk that is full does not lose what took minutes.
+        if as_json:
+            click.echo(text)
+        else:
+            _print(scenarios, results)
     if plot is not None:
         from emulation._plot import draw_run
 
         draw_run(scenarios[0], results[0][0], path=plot)
-    if as_json:
-        click.echo(text)
-        return
-    _print(scenarios, results)
-    if plot is not None:
-        click.echo(f"picture: {plot}")
+        if not as_json:
+            click.echo(f"picture: {plot}")
 
 
 def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
@@ -102,8 +108,7 @@ def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
     try:
         return Scenario.model_validate({**fields, **given})
     except ValidationError as error:
-        text = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-        raise click.UsageError(f"{scenario.name}: {text}") from error
+        raise click.UsageError(f"{scenario.name}: {first_fault(error)}") from error
 
 
 def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_s: float | None) -> list[QoS]:
@@ -173,6 +178,6 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
             spread = f" ({form.format(figure['least'])} to {form.format(figure['most'])})" if len(found) > 1 else ""
             cells.append(form.format(figure["median"]) + spread)
         table.add_row(scenario.name, *cells)
-    Console().print(table)
+    as_written().print(table)
     if len(results[0]) > 1:
         click.echo(f"median of {len(results[0])} runs each (least to most)")

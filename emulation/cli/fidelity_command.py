@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from emulation.errors import EmulationError
 from emulation.fidelity import (
     Campaign,
     Case,
@@ -30,12 +31,12 @@ from emulation.fidelity import (
 from emulation.fidelity.pieces import Pieces
 from emulation.fidelity.plan import DEFAULT_PLAN
 from emulation.fidelity.report import document_of, print_report
+from emulation.options import check_output
 from emulation.traces import default_traces
 
 __all__ = ["fidelity"]
 
 WORK = Path("build") / "fidelity"
-EXIT_NOTHING = 2
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 Told = Callable[[str, int, int], None]
@@ -109,11 +110,13 @@ def fidelity(
             from emulation._plot import check_path
 
             check_path(picture)
-    if record is not None and not record.parent.is_dir():
-        raise click.UsageError(f"--record: expected a file in a folder that exists, got {record}")
+    if record is not None:
+        check_output(record)
     if record is not None and (patterns or runners or short):
         raise click.UsageError("--record: expected all cases, since it replaces the file; leave out --only, --runner")
     plan = load_plan(plan_path)
+    if not (list_only or kept):
+        _make_folder(work)
     with _progress() as told:
         pieces = Pieces(
             traces or default_traces(), folder=work / "pieces", progress=lambda name: told(f"reading {name}", 0, 0)
@@ -141,11 +144,20 @@ def fidelity(
     _report(plan, outcomes, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
 
 
+def _make_folder(work: Path) -> None:
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(
+            f"--work: expected a folder, got {work}, which cannot be made ({error.strerror})"
+        ) from error
+
+
 @contextmanager
 def _progress() -> Iterator[Told]:
     """Bars on a terminal, one for each side that runs; nothing elsewhere."""
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
 
@@ -213,6 +225,8 @@ def _report(
             if picture is not None and comparisons:
                 click.echo(f"picture: {picture}")
     if not comparisons:
-        click.get_current_context().exit(EXIT_NOTHING)
+        raise EmulationError(
+            "expected runs to judge, got none; `ccatune fidelity --list` shows which are kept, and what cannot run"
+        )
     if enforce and not all(verdict.holds for verdict in verdicts):
         click.get_current_context().exit(1)

@@ -16,20 +16,24 @@ from rich.table import Table
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, read_document
+from emulation.options import FiniteRange
 from emulation.qos import FlowQoS, QoS
 from emulation.scenario import FlowSpec, Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
 from emulation.video import VideoFlowQoS, VideoQoS
 
-__all__ = ["print_figures", "series_every_s", "simulate"]
+__all__ = ["as_written", "print_figures", "series_every_s", "simulate"]
 
 Document = dict[str, Any]
 
 SERIES_POINTS = 900
 SERIES_LEAST_S = 0.02
 MOST_SHARES = 4
-_BUFFER = re.compile(r"(\d+)(pkts|bytes)")
-_PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
+# Of which a scenario's link takes one; an option for it replaces what the file has.
+RATES = frozenset({"trace", "rate_mbps", "steps", "made"})
+OF_A_TRACE = frozenset({"recording", "start_ms"})
+_BUFFER = re.compile(r"(\d{1,18})(pkts|bytes)")
+_PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d{1,18})")
 
 
 @click.command()
@@ -37,7 +41,7 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d+)")
 @click.option("--trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .up, .txt, .tar.xz).")
 @click.option("--recording", help="Part of its name, where --trace holds several recordings.")
 @click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")
-@click.option("--start-s", type=click.FloatRange(min=0), help="Where in the trace the run begins.")
+@click.option("--start-s", type=FiniteRange(min=0), help="Where in the trace the run begins.")
 @click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
 @click.option("--buffer", "buffer_size", help="Most in the queue, as 1000pkts or 1500000bytes.  [default: 1000pkts]")
 @click.option("--loss", type=float, help="Share of packets lost at random, 0 to 1.  [default: 0]")
@@ -62,6 +66,11 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
       ccatune simulate --trace 4g.down --param delay_threshold_us=20000 --json
       ccatune simulate configs/scenarios/two-flows.yaml --ensemble gr.json --delay-class 100ms
     """
+    if plot is not None:
+        # matplotlib takes longer to import than most runs take.
+        from emulation._plot import check_path
+
+        check_path(plot)
     document = {} if file is None else read_document(file)
     source = "options" if file is None else str(file)
     lay_over(document, options, source=source)
@@ -76,10 +85,8 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
 
 
 def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
-    # matplotlib takes longer to import than most runs take.
-    from emulation._plot import check_path, draw_run
+    from emulation._plot import draw_run
 
-    check_path(plot)
     qos = run_scenario(scenario, series_every_s=series_every_s(scenario))
     draw_run(scenario, qos, path=plot)
     return qos
@@ -97,24 +104,29 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
             document[key] = options[key]
     if not isinstance(document.setdefault("link", {}), dict):
         raise EmulationError(f"{source}: link: expected a mapping, got {document['link']!r}")
-    document["link"] = {**document["link"], **_link_options(options)}
-    if options["trace"] is not None:
-        for other in ("rate_mbps", "made"):
-            document["link"].pop(other, None)
-    elif options["rate_mbps"] is not None:
-        for other in ("trace", "recording", "made"):
-            document["link"].pop(other, None)
-    if not document["link"].keys() & {"trace", "rate_mbps", "made"}:
+    kept = {key: value for key, value in document["link"].items() if key not in _replaced_by(options)}
+    document["link"] = {**kept, **_link_options(options)}
+    if not document["link"].keys() & RATES:
         raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
     flows = document.setdefault("flows", [{}])
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         raise EmulationError(f"{source}: flows: expected a list of mappings, got {flows!r}")
-    given = _flow_options(options)
+    given, params = _flow_options(options), _params(options["params"])
     if options["n_flows"] is not None:
         flows = flows[:1] * options["n_flows"]
-    document["flows"] = [
-        {**flow, **given, "params": {**(flow.get("params") or {}), **_params(options["params"])}} for flow in flows
-    ]
+    document["flows"] = [{**flow, **given, "params": _with_params(flow.get("params"), params)} for flow in flows]
+
+
+def _replaced_by(options: Document) -> frozenset[str]:
+    """The fields of a file's link that --trace or --rate-mbps takes the place of."""
+    if options["trace"] is not None:
+        return RATES
+    return RATES | OF_A_TRACE if options["rate_mbps"] is not None else frozenset()
+
+
+def _with_params(own: object, given: dict[str, int]) -> object:
+    """A flow's parameters with those given over them; what is no mapping stays, for the scenario's check to refuse."""
+    return {**own, **given} if isinstance(own, dict) else own or given
 
 
 def _link_options(options: Document) -> Document:
@@ -151,6 +163,11 @@ def _params(texts: tuple[str, ...]) -> dict[str, int]:
     return values
 
 
+def as_written() -> Console:
+    """A console on which a name in brackets is no style, and one in colons no picture."""
+    return Console(markup=False, emoji=False)
+
+
 def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
     table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -166,7 +183,7 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
             str(flow.timeouts),
             str(len(flow.turns)),
         )
-    Console().print(table)
+    as_written().print(table)
     if len(qos.elements) > 1 or qos.acks is not None or scenario.link.codel is not None:
         print_elements(qos)
     for number, flow in enumerate(qos.flows, start=1):
@@ -206,7 +223,7 @@ def print_elements(qos: QoS) -> None:
             str(element.inside),
             delays if element.delay.total else "-",
         )
-    Console().print(table)
+    as_written().print(table)
 
 
 def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -> str:

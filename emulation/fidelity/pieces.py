@@ -45,7 +45,8 @@ class Pieces:
         """The piece as a trace that starts at 0; None, and why, where there is none of its dataset here.
 
         Raises:
-            TraceError: a dataset without that recording, a piece that reaches beyond its end, a bad file.
+            TraceError: a dataset without that recording, a piece that reaches beyond its end, a bad file, or no
+                folder to keep pieces in.
         """
         if self._source is None or not self._source.exists():
             where = "none in $CCATUNE_TRACES" if self._source is None else f"nothing at {self._source}"
@@ -58,9 +59,14 @@ class Pieces:
         kept = self._folder / f"{piece.dataset}-{digest[:16]}.json"
         if kept.exists():
             return _trace(name, json.loads(kept.read_bytes())), ""
+        # Before the archive is unpacked, which takes long.
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise TraceError(f"{self._folder}: expected a folder to keep pieces in, got none "
+                             f"({error.strerror}); choose another place (--work)") from error  # fmt: skip
         trace = self._cut(piece, duration_s)
         found = {"opportunities_ms": trace.opportunities_ms.tolist(), "period_ms": trace.period_ms}
-        self._folder.mkdir(parents=True, exist_ok=True)
         write_atomically(kept, json.dumps(found).encode())
         return _trace(name, found), ""
 

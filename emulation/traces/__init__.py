@@ -5,7 +5,7 @@ from emulation.errors import TraceError
 from emulation.traces.epochs import EPOCH_S, Epoch, epochs
 from emulation.traces.reader import Reading, read, read_recordings
 from emulation.traces.recording import Gap, Recording, place_of
-from emulation.traces.split import Part, default_traces, load_split
+from emulation.traces.split import Part, default_traces, read_split, require_part
 from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 
 __all__ = [
@@ -20,8 +20,9 @@ __all__ = [
     "TraceError",
     "default_traces",
     "epochs",
-    "load_split",
     "place_of",
     "read",
     "read_recordings",
+    "read_split",
+    "require_part",
 ]

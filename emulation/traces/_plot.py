@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from emulation._plot import save
 from emulation.traces.recording import Recording
 from emulation.traces.variation import variation_of
 
@@ -17,7 +18,7 @@ MOST_ROWS = 8
 
 
 def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
-    """A row for each of the first eight recordings; PNG or SVG by the name."""
+    """A row for each of the first eight recordings; PNG, SVG or PDF by the name. Raises EmulationError."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -25,7 +26,13 @@ def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
 
     shown = recordings[:MOST_ROWS]
     figure, grid = plt.subplots(
-        len(shown), 2, figsize=(13, 2.6 * len(shown)), width_ratios=(2.4, 1), squeeze=False, layout="constrained"
+        len(shown),
+        2,
+        figsize=(13, 2.6 * len(shown)),
+        width_ratios=(2.4, 1),
+        squeeze=False,
+        layout="constrained",
+        dpi=110,
     )
     for (left, right), recording in zip(grid, shown, strict=True):
         mbps = recording.trace.bin_counts(1000) * 0.012
@@ -37,5 +44,5 @@ def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
         right.semilogx(variation.scale_ms / 1000, 100 * variation.deviation, color="#d98c21", marker="o", markersize=3)
         right.set(xlabel="time scale (s)", ylabel="variation (%)", ylim=(0, None))
         right.grid(alpha=0.25)
-    figure.savefig(path, dpi=110)
+    save(figure, path=path)
     plt.close(figure)

@@ -22,6 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeFloat, model_validator
 
+from emulation.errors import TraceError
+
 __all__ = ["SlowRate", "draw_slow", "fit_slow", "smooth"]
 
 Floats = NDArray[np.float64]
@@ -31,15 +33,17 @@ MIN_SPAN_S = 600
 MAX_OCTAVE = 14
 MAX_LAG_SHARE = 0.25
 SWEEPS = 2000
+# More lines than these, of nine characters each, are a file that is refused where traces are read (_sources.py).
+MOST_OPPORTUNITIES = 100_000_000
 
 
 class SlowRate(BaseModel):
     """Opportunities per tick, as means over blocks of window_ticks."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    tick_ms: int = Field(ge=1)
-    window_ticks: int = Field(ge=1, description="ticks in a block")
+    tick_ms: int = Field(ge=1, le=60_000)
+    window_ticks: int = Field(ge=1, le=1000, description="ticks in a block")
     quantiles: tuple[Annotated[FiniteFloat, Field(ge=0)], ...] = Field(
         min_length=2, description="opportunities per tick, at probabilities 0, 1/(n-1) ... 1"
     )
@@ -85,7 +89,10 @@ def fit_slow(slow: Sequence[Floats], *, tick_ms: int, window_ticks: int) -> Slow
 
 
 def draw_slow(model: SlowRate, *, n_blocks: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Opportunities in each window of a made link, one window after the other [n_blocks]."""
+    """Opportunities in each window of a made link, one window after the other [n_blocks].
+
+    Raises TraceError for more than MOST_OPPORTUNITIES in all.
+    """
     width = model.window_ticks
     n_drawn = max(n_blocks, -(-MIN_SPAN_S * 1000 // (model.tick_ms * width)))
     time_constants = 2.0 ** np.arange(len(model.octave_variances))
@@ -102,7 +109,13 @@ def draw_slow(model: SlowRate, *, n_blocks: int, rng: np.random.Generator) -> ND
     ranks = np.argsort(np.argsort(drawn.reshape(n_drawn, width).mean(axis=1), kind="stable"), kind="stable")
     at = (ranks + 0.5) / n_drawn
     rates = np.interp(at, np.linspace(0, 1, len(model.quantiles)), model.quantiles)
-    return np.rint(rates[:n_blocks] * width).astype(np.int64)
+    counts = np.rint(rates[:n_blocks] * width)
+    if counts.sum() > MOST_OPPORTUNITIES:
+        raise TraceError(
+            f"made trace: expected at most {MOST_OPPORTUNITIES} opportunities, got {counts.sum():.3g}; "
+            "make a shorter one, or one of a slower link"
+        )
+    return counts.astype(np.int64)
 
 
 def _normal_scores(values: Floats) -> Floats:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from emulation.errors import TraceError
 
-__all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "TraceFile", "find_files"]
+__all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "TraceFile", "find_files", "is_trace"]
 
 TRACE_SUFFIXES = (".down", ".up", ".txt")
 ARCHIVE_SUFFIX = ".tar.xz"
@@ -75,11 +75,11 @@ def _paths_of(path: Path) -> Iterator[tuple[Path, Path]]:
     """Trace files and archives at or below a path, each with the folder from which its dataset is told."""
     if path.is_dir():
         for below in sorted(path.rglob("*")):
-            if (_is_trace(below.name) or _is_archive(below.name)) and below.is_file():
+            if (is_trace(below.name) or _is_archive(below.name)) and below.is_file():
                 yield below, path
     elif not path.is_file():
         raise TraceError(f"{path}: expected a trace file, folder or archive, got nothing there; check the path")
-    elif _is_trace(path.name) or _is_archive(path.name):
+    elif is_trace(path.name) or _is_archive(path.name):
         yield path, path.parent
     else:
         raise TraceError(
@@ -87,7 +87,8 @@ def _paths_of(path: Path) -> Iterator[tuple[Path, Path]]:
         )
 
 
-def _is_trace(file_name: str) -> bool:
+def is_trace(file_name: str) -> bool:
+    """Whether a file is a trace by its name."""
     return file_name.endswith(TRACE_SUFFIXES) and not file_name.startswith(".")
 
 
@@ -120,7 +121,7 @@ def _archive_files(path: Path) -> Iterator[TraceFile]:
         with tarfile.open(path, mode="r|xz") as archive:
             for member in archive:
                 parts = [part for part in PurePosixPath(member.name).parts if part not in {".", "..", "/"}]
-                if not member.isreg() or not _is_trace(parts[-1]):
+                if not member.isreg() or not parts or not is_trace(parts[-1]):
                     continue
                 folder = "/".join([dataset, *(part for part in parts[:-1] if part != dataset)])
                 _check_size(folder, parts[-1], member.size)

@@ -13,6 +13,8 @@ import click
 import numpy as np
 
 from emulation.errors import TraceError
+from emulation.options import check_output
+from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
 from emulation.traces.reader import read
 from emulation.traces.recording import Recording
@@ -23,6 +25,14 @@ __all__ = ["traces"]
 _paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 _skip_bad = click.option("--skip-bad", is_flag=True, help="Leave bad files out, and say how many.")
 _json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
+
+
+def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
+    """The recordings; of bad files that were left out is told on stderr."""
+    reading = read(list(paths), skip_bad=skip_bad)
+    for line in reading.left_out:
+        click.echo(line, err=True)
+    return reading.recordings
 
 
 @click.group()
@@ -66,7 +76,9 @@ def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
 @traces.command()
 @_paths
 @_skip_bad
-@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw rate and variation (PNG or SVG).")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw rate and variation (PNG, SVG, PDF)."
+)
 @_json
 def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json: bool) -> None:
     """Mean rate, spread, gaps, and the variation at every time scale, from 1 ms to minutes.
@@ -75,7 +87,11 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
     Example:
       ccatune traces show drive.down --plot drive.png
     """
-    recordings = read(list(paths), skip_bad=skip_bad).recordings
+    if plot is not None:
+        from emulation._plot import check_path
+
+        check_path(plot)
+    recordings = _read(paths, skip_bad=skip_bad)
     rows = [_facts(recording) for recording in recordings]
     for row, recording in zip(rows, recordings, strict=True):
         variation = variation_of(recording.trace)
@@ -111,7 +127,8 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) ->
     """
     from emulation.traces.synthetic import fit as fit_model
 
-    recordings = read(list(paths), skip_bad=skip_bad).recordings
+    check_output(out)
+    recordings = _read(paths, skip_bad=skip_bad)
     model = fit_model(recordings, progress=lambda name: click.echo(f"fitting {name}", err=True))
     model.save(out)
     recorded_s = sum(r.duration_s for r in recordings)
@@ -142,6 +159,9 @@ def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, ou
     from emulation.traces.synthetic import make as make_trace
     from kmod.ensemble import write_atomically
 
+    if not is_trace(out.name):
+        raise TraceError(f"{out}: expected a name ending in {', '.join(TRACE_SUFFIXES)}, by which it can be read again")
+    check_output(out)
     trace = make_trace(TraceModel.load(model_path), duration_s=duration_s, seed=seed, link=link)
     try:
         write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from emulation.errors import TraceError
 from emulation.traces._parse import parse_trace
-from emulation.traces._sources import find_files
-from emulation.traces.recording import ParsedFile, Recording, join_files
+from emulation.traces._sources import TraceFile, find_files
+from emulation.traces.recording import MAX_RECORDING_MS, ParsedFile, Recording, join_files
 
 __all__ = ["Reading", "read", "read_recordings"]
 
@@ -24,6 +24,12 @@ class Reading:
     recordings: tuple[Recording, ...]
     n_files: int
     skipped: tuple[str, ...]
+
+    @property
+    def left_out(self) -> list[str]:
+        """A line for each bad file that was left out, and how many; no line where none was."""
+        lines = [f"left out: {text}" for text in self.skipped]
+        return [*lines, f"{len(lines)} bad files left out"] if lines else []
 
 
 def read(
@@ -39,7 +45,8 @@ def read(
     whether a file is read. progress: called with each file's name. How files are joined, and what holes, short
     files and gaps become, is said in recording.py.
 
-    Raises TraceError as _parse.parse_trace and _sources.find_files do, and when every file was left out.
+    Raises TraceError as _parse.parse_trace and _sources.find_files do, for a file over 24 h, and when every file was
+    left out.
     """
     files: list[ParsedFile] = []
     skipped: list[str] = []
@@ -47,13 +54,11 @@ def read(
         if progress is not None:
             progress(file.name)
         try:
-            times_ms = parse_trace(file.data, name=file.name)
+            files.append(_parsed(file))
         except TraceError as error:
             if not skip_bad:
                 raise
             skipped.append(str(error))
-            continue
-        files.append(ParsedFile(file.dataset, file.folder, file.location, file.file_name, times_ms))
     if skipped and not files:
         raise TraceError(f"{skipped[0]}; {len(skipped)} bad files were left out, and nothing is left")
     return Reading(tuple(join_files(files)), n_files=len(files), skipped=tuple(skipped))
@@ -62,6 +67,15 @@ def read(
 def read_recordings(paths: Paths, *, skip_bad: bool = False) -> list[Recording]:
     """The recordings of `read`, for those who need no count of what was left out."""
     return list(read(paths, skip_bad=skip_bad).recordings)
+
+
+def _parsed(file: TraceFile) -> ParsedFile:
+    times_ms = parse_trace(file.data, name=file.name)
+    if times_ms[-1] > MAX_RECORDING_MS:
+        raise TraceError(
+            f"{file.name}: expected at most 24 h, {MAX_RECORDING_MS} ms, got {times_ms[-1]} ms; cut the file in pieces"
+        )
+    return ParsedFile(file.dataset, file.folder, file.location, file.file_name, times_ms)
 
 
 def _every(dataset: str) -> bool:

@@ -13,6 +13,8 @@ last is a full slot. The rules, in the order in which they apply:
     short      a file of another length (20 s in a series of 30) ends the recording: its rest is unknown too
     gap        silence of at least 1 s within a recording is a real outage and stays, listed in `gaps`
     folders    a recording never crosses folders: who puts hours into folders of their own gets a recording per hour
+    day        a recording lasts at most 24 h, as a run does (emulation/scenario.py): a series that runs on for longer
+               goes on in another recording; a single file that does is refused where it is read (reader.py)
 
 A file whose stem ends in no number, or whose neighbours are missing, is a recording by itself; its period is then its
 last line, as in Mahimahi.
@@ -31,10 +33,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import TraceError
-from emulation.traces.trace import MAX_PERIOD_MS, Trace
+from emulation.traces.trace import Trace
 
-__all__ = ["Gap", "ParsedFile", "Recording", "find_gaps", "is_numbered", "join_files", "place_of"]
+__all__ = [
+    "MAX_RECORDING_MS",
+    "Gap",
+    "ParsedFile",
+    "Recording",
+    "find_gaps",
+    "is_numbered",
+    "join_files",
+    "place_of",
+]
 
+MAX_RECORDING_MS = 24 * 3600 * 1000  # a whole number of steps of a file's length
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000
 # At most nine digits: a longer number is a date or a hash, not a place in a series.
@@ -116,7 +128,7 @@ def find_gaps(trace: Trace) -> tuple[Gap, ...]:
 def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
     """Recordings of these files by the rules at the top of this module, in the order of their first files.
 
-    Raises TraceError for two files of one series with the same number, and for a recording over 2^32 - 1 ms.
+    files: none over 24 h. Raises TraceError for two files of one series with the same number.
     """
     alone: list[tuple[ParsedFile, ...]] = []
     series: defaultdict[str, dict[int, ParsedFile]] = defaultdict(dict)
@@ -138,14 +150,14 @@ def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
 
 
 def _runs(members: dict[int, ParsedFile]) -> list[tuple[tuple[ParsedFile, ...], int]]:
-    """Cut one series where its numbers leave a hole or a file is not a full slot; each run with the slot."""
+    """Cut one series where its numbers leave a hole, a file is not a full slot or a day is over; each with the slot."""
     counts = Counter(file.length_ms for file in members.values())
     slot_ms = max(counts, key=lambda length_ms: (counts[length_ms], length_ms))
     runs: list[list[ParsedFile]] = []
     previous: int | None = None
     for number in sorted(members):
         goes_on = previous is not None and number == previous + 1 and runs[-1][-1].length_ms == slot_ms
-        if goes_on and members[number].length_ms <= slot_ms:
+        if goes_on and members[number].length_ms <= min(slot_ms, MAX_RECORDING_MS - len(runs[-1]) * slot_ms):
             runs[-1].append(members[number])
         else:
             runs.append([members[number]])
@@ -159,8 +171,6 @@ def _recording(run: Sequence[ParsedFile], slot_ms: int) -> Recording:
     name = names[0] if len(run) == 1 else f"{first.folder}/{_stem(first)}-{_stem(last)}"
     full = len(run) > 1 and last.length_ms == slot_ms
     period_ms = len(run) * slot_ms if full else (len(run) - 1) * slot_ms + int(last.times_ms[-1])
-    if period_ms > MAX_PERIOD_MS:
-        raise TraceError(f"{name}: expected at most {MAX_PERIOD_MS} ms in all, got {period_ms}; split the folder")
     times_ms = np.concatenate([file.times_ms + np.uint32(slot_ms * index) for index, file in enumerate(run)])
     trace = Trace(name, times_ms, period_ms)
     return Recording(name, first.dataset, trace, find_gaps(trace), names)

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from emulation.errors import TraceError
-from emulation.traces.reader import Paths, read
+from emulation.traces.reader import Paths, Reading, read
 from emulation.traces.recording import Recording
 
-__all__ = ["TRACES_VARIABLE", "Part", "default_traces", "load_split"]
+__all__ = ["TRACES_VARIABLE", "Part", "default_traces", "read_split", "require_part"]
 
 Part = Literal["train", "validation"]
 
 TRACES_VARIABLE = "CCATUNE_TRACES"
 TRAIN_SHARE = 0.6
 SUFFIX = {"train": "-train", "validation": "-validation"}
+OTHER: dict[Part, Part] = {"train": "validation", "validation": "train"}
+USE = {"train": "train", "validation": "judge"}
 
 
 def default_traces() -> Path | None:
@@ -38,33 +41,43 @@ def default_traces() -> Path | None:
     return beside if beside.is_dir() else None
 
 
-def load_split(
+def read_split(
     paths: Paths | None = None,
     *,
     part: Part = "train",
     skip_bad: bool = False,
     only: Callable[[str], bool] | None = None,
     progress: Callable[[str], None] | None = None,
-) -> list[Recording]:
-    """The recordings of one part, by the rule at the top of this module.
+) -> Reading:
+    """One part, by the rule at the top of this module; without recordings where there is nothing of it.
 
     paths: as in `read`; default_traces() when left out. only: a choice of datasets by name. Raises TraceError when
-    there is nothing to read, and as `read` does.
+    there is no path, and as `read` does.
     """
     source = default_traces() if paths is None else paths
     if source is None:
         raise TraceError(f"recorded traces: expected a folder in ${TRACES_VARIABLE}, got none; set it, or give a path")
-    other = SUFFIX["validation" if part == "train" else "train"]
 
     def wanted(dataset: str) -> bool:
-        return not dataset.endswith(other) and (only is None or only(dataset))
+        return not dataset.endswith(SUFFIX[OTHER[part]]) and (only is None or only(dataset))
 
-    recordings = read(source, skip_bad=skip_bad, wanted=wanted, progress=progress).recordings
-    if not recordings:
-        raise TraceError(f"{source}: expected traces to {part} on, got none; see docs of emulation/traces/split.py")
-    return [
-        recording if recording.dataset.endswith(SUFFIX[part]) else _share(recording, part) for recording in recordings
-    ]
+    reading = read(source, skip_bad=skip_bad, wanted=wanted, progress=progress)
+    recordings = (
+        recording if recording.dataset.endswith(SUFFIX[part]) else _share(recording, part)
+        for recording in reading.recordings
+    )
+    return replace(reading, recordings=tuple(recordings))
+
+
+def require_part(reading: Reading, *, part: Part) -> list[Recording]:
+    """The recordings of a part. Raises TraceError where there is none."""
+    if not reading.recordings:
+        other = OTHER[part]
+        raise TraceError(
+            f"traces: expected traces to {USE[part]} on, got none that are asked for; "
+            f"those in *{SUFFIX[other]} {USE[other]} alone"
+        )
+    return list(reading.recordings)
 
 
 def _share(recording: Recording, part: Part) -> Recording:

@@ -52,7 +52,7 @@ BLOCK_TICKS = 30
 class Source(BaseModel):
     """What a link was fitted on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     digest: str
@@ -62,7 +62,7 @@ class Source(BaseModel):
 class LinkModel(BaseModel):
     """One link: its slow rate and its stages, coarse to fine. recorded_s: how much it was fitted on."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     name: str
     recorded_s: float = Field(gt=0)
@@ -135,7 +135,8 @@ def make(model: TraceModel, *, duration_s: float, seed: int, link: str | None = 
     """Make a trace of duration_s; equal model, duration, seed and link give equal traces.
 
     link: which one (see TraceModel.link); None draws one by the seed, with the recorded times as weights. Raises
-    TraceError for a duration below 1 ms or over a week, and when the link is silent all the time.
+    TraceError for a duration below 1 ms or over six hours, for more opportunities than a file of traces holds, and when
+    the link is silent all the time.
     """
     if not 0.001 <= duration_s <= MAX_DURATION_S:
         raise TraceError(f"made trace: expected a duration of 0.001 to {MAX_DURATION_S} s, got {duration_s}")

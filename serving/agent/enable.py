@@ -121,7 +121,7 @@ class Switch:
         known = self._recall()
         if known is None:
             self._file.unlink(missing_ok=True)
-            return ["nothing is enabled since this machine was started"], ""
+            return [f"{self._file}: it remembers nothing that was enabled since this machine was started"], ""
         # The default first: the kernel keeps it among the allowed ones.
         done = [self._put_back(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
         busy = self._unload(known, done)

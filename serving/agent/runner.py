@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from serving.agent.errors import RegistryUnavailableError
 from serving.agent.keeper import CcaReport, Keeper
-from serving.agent.store import Store
+from serving.agent.store import STATE, Store
 
 # What speaks to the registry (HTTP, TLS) is imported behind the start: the last known good table does not wait for it.
 if TYPE_CHECKING:
@@ -119,6 +119,10 @@ class Agent:
         self._log.event("started", registry=self._settings.registry, channel=self._settings.channel)
         for keeper in self._keepers.values():
             keeper.start()
+        # What an agent before kept and this one does not would be shown for ever; its tables stay.
+        for cca in self._store.ccas():
+            if cca not in self._keepers:
+                self._store.discard(cca, STATE)
 
     def _follow(self, reporter: Reporter) -> None:
         next_look_s = self._clock() + self._settings.interval_s

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kmod.abi import ALGORITHMS
 from serving.agent.address import check_url
 from serving.agent.errors import SettingsError
 from serving.agent.tree import DEFAULT_PROC_ROOT
@@ -23,6 +24,7 @@ DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_DOTS = (".", "..")
 
 # name: (smallest, default, largest, what it is)
 SECONDS: dict[str, tuple[float, float, float, str]] = {
@@ -52,19 +54,24 @@ class AgentSettings:
     report_every_s: float = SECONDS["report_every_s"][1]
 
     def __post_init__(self) -> None:
-        check_url(self.registry)
+        scheme = check_url(self.registry).scheme
         if not self.ccas:
             raise SettingsError("cca: expected at least one algorithm, got none; set --cca, e.g. --cca gr")
         if len(set(self.ccas)) != len(self.ccas):
             raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
-        for name, value in (*(("cca", cca) for cca in self.ccas), ("channel", self.channel)):
-            _require_name(name, value)
-        if self.agent_id and not _AGENT_ID.fullmatch(self.agent_id):
-            raise SettingsError(f"agent_id: expected 1 to 128 of A-Z a-z 0-9 . _ : -, got {self.agent_id!r}")
-        for name, (smallest, _, largest, _) in SECONDS.items():
-            value = getattr(self, name)
-            if not smallest <= value <= largest:
-                raise SettingsError(f"{name}: expected {smallest:g} to {largest:g} s, got {value:g}")
+        for cca in self.ccas:
+            _require_algorithm(cca)
+        # It becomes a part of a URL's path: `.` and `..` are no names.
+        if not _NAME.fullmatch(self.channel) or self.channel in _DOTS:
+            raise SettingsError(f"channel: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {self.channel!r}")
+        if self.agent_id and (not _AGENT_ID.fullmatch(self.agent_id) or self.agent_id in _DOTS):
+            raise SettingsError(
+                f"agent_id: expected 1 to 128 of A-Z a-z 0-9 . _ : -, not . or .. alone, got {self.agent_id!r}"
+            )
+        if self.ca_file is not None and scheme != "https":
+            raise SettingsError(f"ca_file: expected a registry by https, got {scheme}; leave ca_file out, or use https")
+        for name in SECONDS:
+            _require_seconds(name, getattr(self, name))
 
     @property
     def effective_agent_id(self) -> str:
@@ -101,7 +108,7 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
 
     try:
         data = tomllib.loads(content.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{path}: expected a TOML file, got {error}") from error
     for key, value in data.items():
         if key not in _FILE_KEYS:
@@ -109,10 +116,19 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
         if not isinstance(value, _FILE_KEYS[key]) or isinstance(value, bool):
             kinds = " or ".join(kind.__name__ for kind in _FILE_KEYS[key])
             raise SettingsError(f"{path}: expected {key} as {kinds}, got {value!r}")
+    for key in SECONDS.keys() & data.keys():
+        _require_seconds(key, data[key], where=f"{path}: ")
     return data
 
 
-def _require_name(what: str, value: str) -> None:
-    # It becomes a folder's name and a part of a URL's path: `.` and `..` are none.
-    if not _NAME.fullmatch(value) or value in {".", ".."}:
-        raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {value!r}")
+def _require_algorithm(cca: str) -> None:
+    kept = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
+    if cca not in kept:
+        raise SettingsError(f"cca: expected one of {', '.join(kept)}, got {cca!r}; correct --cca")
+
+
+def _require_seconds(name: str, value: float, *, where: str = "") -> None:
+    smallest, _, largest, _ = SECONDS[name]
+    # An integer of a file may be too large for a float: it is compared, and shown cut.
+    if not smallest <= value <= largest:
+        raise SettingsError(f"{where}{name}: expected {smallest:g} to {largest:g} s, got {value!s:.40}")

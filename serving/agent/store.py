@@ -209,10 +209,8 @@ class Store:
         self.discard(cca, _RESUME)
 
     def ccas(self) -> list[str]:
-        """Return the names of the CCAs that the folder knows, sorted."""
-        if not self.root.is_dir():
-            return []
-        return sorted(path.name for path in self.root.iterdir() if path.is_dir())
+        """Return the names of the CCAs that the last agent kept here, sorted."""
+        return sorted(path.parent.name for path in self.root.glob(f"*/{STATE}"))
 
     def _folder(self, cca: str) -> Path:
         return self.root / cca

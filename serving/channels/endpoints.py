@@ -14,7 +14,7 @@ from serving.channels import service
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
-from serving.etags import IF_MATCH, IF_NONE_MATCH, matches_weakly
+from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE, matches_weakly
 from serving.names import CcaName, ChannelName
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
@@ -69,6 +69,7 @@ def move_channel(
     name: ChannelName,
     body: ChannelMove,
     if_match: IfMatch = None,
+    if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH_MOVE)] = None,
 ) -> DeploymentRead:
     """Point the channel to an ensemble: a new deployment with the next serial, on disk when the answer comes."""
     with context.database.write() as session:
@@ -81,6 +82,7 @@ def move_channel(
             hold_back_permille=body.hold_back_permille,
             note=body.note,
             if_match=if_match,
+            if_none_match=if_none_match,
             now=context.clock(),
         )
     if row.serial == 1:

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.database import DeploymentRow
-from serving.names import CcaName, ChannelName, DigestText, PlainText
+from serving.names import CcaName, ChannelName, DigestText, Note
 
 __all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "RollBack"]
-
-MAX_NOTE_CHARS = 1000
-
-Note = Annotated[PlainText, Field(max_length=MAX_NOTE_CHARS, description="Why, for those who read the history.")]
 
 
 class ChannelMove(BaseModel):

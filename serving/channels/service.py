@@ -26,7 +26,7 @@ from serving.errors import (
     SerialMismatchError,
     WrongAlgorithmError,
 )
-from serving.etags import matches_strongly, quoted
+from serving.etags import matches_strongly, matches_weakly, names_a_tag, quoted
 from serving.paging import page_of
 
 __all__ = ["current", "current_with_document", "etag_of", "history", "list_channels", "move", "roll_back"]
@@ -48,12 +48,13 @@ def move(
     note: str,
     if_match: str | None,
     now: datetime,
+    if_none_match: str | None = None,
 ) -> DeploymentRow:
     """Point the channel to an ensemble.
 
     Raises:
         EnsembleNotFoundError, WrongAlgorithmError: the digest cannot stand on this channel.
-        SerialMismatchError: `if_match` names another state than the current one.
+        SerialMismatchError: `if_match` names another state than the current one, or `if_none_match` the current one.
     """
     ensemble = ensembles.find(session, digest)
     if ensemble is None:
@@ -62,6 +63,7 @@ def move(
         raise WrongAlgorithmError(f"expected an ensemble of {cca}, got {digest} of {ensemble.cca}")
     channel = repository.channel_for_move(session, cca=cca, name=name)
     _require_match(session, channel, registry=registry, if_match=if_match)
+    _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
     return _deploy(
         session, channel, digest=digest, hold_back_permille=hold_back_permille, note=note, restores=None, now=now
     )
@@ -154,10 +156,22 @@ def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_m
         accepted.add(etag_of(_deployed(session, channel), registry=registry))
         if if_match.strip() == "*":
             return
+    if if_match.strip() != "*" and not names_a_tag(if_match):
+        raise SerialMismatchError(f'If-Match: expected an ETag or "SERIAL", quotes included, got {if_match}')
     if not matches_strongly(if_match, frozenset(accepted)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {channel.serial}; "
             "look at it again before you move it"
+        )
+
+
+def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, if_none_match: str | None) -> None:
+    if channel.serial == 0:
+        return
+    if matches_weakly(if_none_match, etag_of(_deployed(session, channel), registry=registry)):
+        raise SerialMismatchError(
+            f"{channel.cca}/{channel.name}: expected {if_none_match} not to be current, it stands at serial "
+            f"{channel.serial}; name what it stands at by If-Match to move it"
         )
 
 

@@ -39,11 +39,16 @@ class Database:
         """Raise DatabaseError where the URL is malformed, its driver missing, or it keeps nothing on disk."""
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        self.sqlite_file = Path(str(parsed.database)) if self.is_sqlite and "uri" not in parsed.query else None
         self.shown_url = parsed.render_as_string(hide_password=True)
         try:
             self._engine = create_engine(
                 parsed, pool_size=_POOL_CONNECTIONS, max_overflow=_POOL_OVERFLOW, pool_pre_ping=not self.is_sqlite
             )
+        except ValueError as error:
+            raise DatabaseError(
+                f"database {self.shown_url}: expected options that its driver takes, got {error}"
+            ) from error
         except (ImportError, NoSuchModuleError) as error:
             raise DatabaseError(
                 f"database {self.shown_url}: expected an installed driver, got {error}; install one for SQLAlchemy"
@@ -87,7 +92,7 @@ class Database:
 def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         # The error would repeat the URL, password and all.
         raise DatabaseError(
             "database: expected a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, got something else"

@@ -68,6 +68,11 @@ def require_current_schema(database: Database) -> None:
     Raises:
         DatabaseError: the schema is not the one of this version.
     """
+    # SQLite would make the file that it is asked to look into.
+    if database.sqlite_file is not None and not database.sqlite_file.exists():
+        raise DatabaseError(
+            f"database {database.shown_url}: expected a database, there is none; start once without --no-migrate"
+        )
     try:
         with database.read() as session:
             current = MigrationContext.configure(session.connection()).get_current_revision()

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +16,7 @@ from emulation import _engine
 from emulation.cli import bench as bench_command
 from emulation.cli import simulate as simulate_command
 from emulation.files import load_scenario
+from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from kmod.ensemble import Axis, DelayClass, Ensemble
@@ -62,6 +66,10 @@ def test_commands_are_those_of_the_table() -> None:
         ("--kernel 6.1", "--kernel: expected --runner vm beside it"),
         ("--plot it.jpg", "expected a picture ending in .png"),
         ("--duration 5 --warmup 6", "expected warmup_s below duration_s"),
+        ("--duration 90000", "reno-20mbps: duration_s: expected less than or equal to 86400, got 90000.0"),
+        ("--duration nan", "'--duration': expected a finite number, got nan"),
+        ("--warmup inf", "'--warmup': expected a finite number, got inf"),
+        ("--out nowhere/x.json", "nowhere/x.json: cannot be written (No such file or directory)"),
     ],
 )
 def test_a_real_run_that_cannot_be_is_refused_before_it_starts(
@@ -103,6 +111,93 @@ def test_trace_on_the_command_line_counts_from_where_one_stands(
     got = run_json(capsys, "simulate", str(file), "--trace", "a.down", "--start-s", "0.5")
     assert got["capacity_mbps"] == pytest.approx(12, rel=1e-3)
     assert len(got["flows"]) == 2  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def even_trace(tmp_path: Path) -> Path:
+    """A trace of 12 Mbit/s, in a file whose name rich would read as a style."""
+    path = tmp_path / "[bold]a:smile:.down"
+    path.write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    return path
+
+
+def test_shipped_scenarios_are_run(capsys: Capture, repository: Path) -> None:
+    for file in sorted((repository / "configs" / "scenarios").glob("*.yaml")):
+        words = ["--duration", "0.5", "--warmup", "0"]
+        if any(flow.stop_s or flow.after is not None for flow in load_scenario(file).flows):
+            words = words[2:]
+        assert run_json(capsys, "simulate", str(file), *words)["scenario"] == file.stem
+
+
+@pytest.mark.parametrize(
+    "link", ["steps: [{at_s: 0, rate_mbps: 3}]", "trace: a.down, recording: a, start_ms: 9", "rate_mbps: 3"]
+)
+def test_an_option_for_the_link_replaces_whichever_the_file_has(
+    capsys: Capture, tmp_path: Path, even_trace: Path, link: str
+) -> None:
+    (tmp_path / "a.down").write_text("1\n2\n40\n")
+    file = tmp_path / "s.yaml"
+    file.write_text(f"link: {{{link}}}\nduration_s: 2\n")
+    got = run_json(capsys, "simulate", str(file), "--rate-mbps", "12")
+    assert got["capacity_mbps"] == pytest.approx(12)
+    got = run_json(capsys, "simulate", str(file), "--trace", str(even_trace))
+    assert got["capacity_mbps"] == pytest.approx(12, rel=1e-2)
+
+
+def test_parameters_lie_over_those_of_the_file(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 4}\nflows: [{params: {delay_threshold_us: 9000}}, {params: }]\n")
+    got = run_json(capsys, "simulate", str(file), "--duration", "2", "--param", "delay_threshold_us=20000")
+    flow = FlowSpec(params={"delay_threshold_us": 20_000})
+    scenario = Scenario(name="4 Mbit/s", link=LinkSpec(rate_mbps=4), flows=(flow, flow), duration_s=2)
+    assert got == json.loads(json.dumps(simulate(scenario).summary()))
+
+
+def test_parameters_that_are_no_mapping_are_refused_with_their_place(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 4}\nflows: [{params: [1]}]\n")
+    assert refused(capsys, str(file)).endswith("s.yaml: flows.0.params: expected a valid dictionary, got [1]")
+
+
+def test_names_are_printed_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
+    assert ccatune.run(["simulate", "--trace", str(even_trace), "--duration", "1"]) == 0
+    assert "[bold]a:smile:.down" in capsys.readouterr().out
+    file = tmp_path / "s.yaml"
+    file.write_text('name: "drive [wifi] 3 [/nosuch]"\nlink: {rate_mbps: 4}\n')
+    assert ccatune.run(["simulate", str(file), "--duration", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].strip() == "drive [wifi] 3 [/nosuch]"
+
+
+@pytest.fixture
+def on_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`emulate` in a test that needs no real link."""
+
+    def emulate_many(scenarios: Sequence[Scenario], **_options: object) -> list[QoS]:
+        return [simulate(scenario) for scenario in scenarios]
+
+    monkeypatch.setattr("emulation.mahimahi.runner.emulate_many", emulate_many)
+
+
+@pytest.mark.usefixtures("on_the_simulator")
+def test_names_of_real_runs_are_printed_as_they_are_written(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text('name: "[bold]x[/nosuch]"\nlink: {rate_mbps: 4}\nduration_s: 1\n')
+    assert ccatune.run(["emulate", str(file), str(file)]) == 0
+    assert "[bold]x[/nosuch]" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("on_the_simulator")
+def test_figures_of_real_runs_are_printed_where_they_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.yaml"
+    file.write_text("link: {rate_mbps: 4}\nduration_s: 1\n")
+    full = OSError(errno.ENOSPC, "No space left on device", "x.json")
+    monkeypatch.setattr(Path, "write_text", Mock(side_effect=full))
+    assert ccatune.run(["emulate", str(file), "--json", "--out", str(tmp_path / "x.json")]) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["scenario"] == "4 Mbit/s"
+    assert err == "ccatune: x.json: cannot be used (No space left on device)\n"
 
 
 @pytest.fixture
@@ -185,6 +280,10 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --ensemble none.json", "none.json: cannot be read (No such file or directory)"),
         ("--rate-mbps 2 --duration 0", "options: duration_s: expected greater than 0, got 0.0"),
         ("--rate-mbps 2 --warmup 30", "options: expected warmup_s below duration_s"),
+        ("--rate-mbps 2 --recording x", "options: link.recording: expected a trace beside it, got none"),
+        ("--rate-mbps 2 --start-s 3", "options: link.start_ms: expected a trace beside it, got none"),
+        ("--trace a.down --start-s nan", "'--start-s': expected a finite number, got nan"),
+        ("--trace a.down --start-s inf", "'--start-s': expected a finite number, got inf"),
         ("--rate-mbps 2 --seed -1", "options: seed: expected greater than or equal to 0, got -1"),
         ("--rate-mbps 2 --plot a.gif", "a.gif: expected a picture ending in .png, .svg, .pdf, got .gif"),
         ("--rate-mbps 2 --plot none/a.png", "none/a.png: expected a folder none to write to, got none; make it first"),
@@ -220,6 +319,11 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
             assert 0 < got[f"{base}_{phase}_ns_per_ack"] < got[f"rtcp_{base}_{phase}_ns_per_ack"]  # type: ignore[operator]
     assert set(got["runs"]) >= {f"flows_{count}_ns_per_pkt" for count in (10, 100, 1000)}  # type: ignore[call-overload]
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
+
+
+def test_bench_takes_no_time_that_is_no_number(capsys: Capture) -> None:
+    assert ccatune.run(["bench", "--duration", "nan", "--only", "speed"]) == 2
+    assert capsys.readouterr().err.endswith("'--duration': expected a finite number, got nan\n")
 
 
 def test_bench_measures_the_part_that_it_is_asked_for(capsys: Capture) -> None:

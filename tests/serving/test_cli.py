@@ -10,6 +10,8 @@ import pytest
 
 import ccatune
 from kmod.ensemble import Ensemble
+from serving.client import RegistryClient
+from serving.errors import RegistryClientError
 from tests.serving.running import Running
 
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
@@ -44,6 +46,49 @@ def test_publish_can_point_a_channel_in_the_same_breath(command, ensemble_file):
     assert out.splitlines()[-1] == f"lab: gr/champion serial 1 {Ensemble.load(path).digest}"
     history = json.loads(command("channel", "history", "gr", "champion", "--json")[1])
     assert [(row["serial"], row["hold_back_permille"], row["note"]) for row in history] == [(1, 100, "n")]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--channel", "a b"], "channel: "),
+        (["--channel", "champion#a"], "channel: "),
+        (["--channel", "champion", "--note", "n" * 1001], "note: "),
+        (["--note", "why"], "expected --channel with them"),
+        (["--hold-back-permille", 100], "expected --channel with them"),
+    ],
+)
+def test_a_mistake_of_the_move_keeps_the_ensemble_from_being_published(command, ensemble_file, options, expected):
+    status, _, error = command("publish", ensemble_file(), *options)
+    assert status == 2
+    assert f"ccatune: {expected}" in error or expected in error.splitlines()[-1]
+    assert json.loads(command("ensembles", "list", "--json")[1]) == []
+
+
+def test_a_move_that_fails_behind_its_publication_says_what_is_done(command, ensemble_file, monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise RegistryClientError("no")
+
+    monkeypatch.setattr(RegistryClient, "move", refuse)
+    status, _, error = command("publish", ensemble_file(), "--channel", "champion")
+    assert (status, error) == (2, f"ccatune: no ({ensemble_file()} is published, --channel alone failed)\n")
+
+
+def test_a_name_that_leads_to_another_channel_moves_none(command, ensemble_file):
+    command("publish", ensemble_file(), "--channel", "champion")
+    digest = Ensemble.load(ensemble_file()).digest
+    for words in (
+        ("set", "gr", "champion#x", digest),
+        ("set", "gr", "champion?dry-run=1", digest),
+        ("set", "gr", "zz/../champion", digest),
+        ("set", "roccet/../gr", "champion", digest),
+        ("set", "gr", "champion", f"{digest}#x"),
+        ("rollback", "gr", "champion/rollback#"),
+    ):
+        status, _, error = command("channel", *words)
+        assert (status, error.count("\n")) == (2, 1)
+    assert len(json.loads(command("channel", "history", "gr", "champion", "--json")[1])) == 1
+    assert command("ensembles", "show", f"{digest}#x")[0] == 2
 
 
 def test_one_bad_file_keeps_the_good_ones_from_being_published(command, ensemble_file, tmp_path):

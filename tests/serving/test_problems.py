@@ -45,6 +45,14 @@ def test_a_database_that_does_not_answer_is_a_503_problem_to_try_again(api, prob
     assert "gone" in caplog.text
 
 
+@pytest.mark.parametrize(("kind", "is_told"), [("text/plain", True), ("application/json", False)])
+def test_a_body_of_another_content_type_is_told_which_one_is_read(api, problem, kind, is_told):
+    answer = api.request("POST", "/v1/ensembles", content="[]" if kind.endswith("json") else "{}",
+                         headers={"Content-Type": kind})  # fmt: skip
+    told = "Content-Type: application/json" in problem(answer, status=422)["detail"]
+    assert told == is_told
+
+
 def test_the_values_of_an_invalid_request_are_not_repeated(api, problem):
     answer = api.request("PUT", "/v1/channels/gr/champion", json={"digest": "secret-value", "note": 7})
     assert "secret-value" not in str(problem(answer, status=422))

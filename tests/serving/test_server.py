@@ -157,17 +157,41 @@ def test_a_port_that_is_taken_is_an_error_in_words(sqlite_url, capsys):
     assert f"expected 127.0.0.1 port {port} to be free" in capsys.readouterr().err
 
 
+def test_a_second_start_on_a_taken_port_leaves_the_ready_file_of_the_first(process, sqlite_url, capsys):
+    url = process.url
+    port = url.rpartition(":")[2]
+    assert serve("--database", sqlite_url, "--port", port, "--ready-file", str(process.ready_file)) == 2
+    assert "to be free" in capsys.readouterr().err
+    assert process.url == url
+
+
+def test_a_ready_file_that_cannot_be_is_refused_before_a_database_is_made(sqlite_url, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    for folder in ("file", "none"):
+        ready = tmp_path / folder / "ready"
+        assert serve("--database", sqlite_url, "--port", "0", "--ready-file", str(ready)) == 2
+        assert f"expected the folder {ready.parent} to exist" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_that_cannot_be_looked_up_is_an_error_in_words(host):
+    with pytest.raises(SettingsError, match="host: expected an address of this machine"):
+        bind(ServingSettings.model_validate({"host": host, "port": 0}))
+
+
 def test_a_host_that_is_not_this_machine_is_an_error_in_words():
     with pytest.raises(SettingsError, match=r"expected 192\.0\.2\.1 port"):
         bind(ServingSettings.model_validate({"host": "192.0.2.1", "port": 0, "insecure_bind": True}))
 
 
-def test_without_migrating_an_empty_database_is_refused(sqlite_url, capsys):
+def test_without_migrating_a_missing_database_is_refused_and_not_made(sqlite_url, tmp_path, capsys):
     assert serve("--database", sqlite_url, "--port", "0", "--no-migrate") == 2
-    assert "start once without --no-migrate" in capsys.readouterr().err
+    assert "expected a database, there is none; start once without --no-migrate" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stale_ready_file_is_removed_before_anything_else(sqlite_url, tmp_path):
+def test_a_stale_ready_file_is_removed_once_the_port_is_bound(sqlite_url, tmp_path):
     stale = tmp_path / "ready"
     stale.write_text("http://127.0.0.1:1\n", encoding="utf-8")
     assert serve("--database", sqlite_url, "--port", "0", "--no-migrate", "--ready-file", str(stale)) == 2

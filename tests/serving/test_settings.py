@@ -37,6 +37,11 @@ def test_an_option_that_is_given_wins_over_the_file(tmp_path):
         ("- port", "`key: value` lines"),
         ("port: [", "YAML"),
         ("\x00", "YAML"),
+        ("registry: 2020-13-45", "YAML, got month must be in"),
+        ("registry: !!timestamp x", "YAML"),
+        ("registry: !!bool x", "YAML"),
+        ("registry: " + "[" * 3000, "YAML"),
+        ("port: " + "1" * 5000, "YAML"),
     ],
 )
 def test_a_mistake_in_the_file_is_named(tmp_path, text, expected):
@@ -56,6 +61,16 @@ def test_an_empty_file_means_the_defaults(tmp_path):
     path = tmp_path / "settings.yaml"
     path.write_text("# nothing\n", encoding="utf-8")
     assert load_settings(path) == ServingSettings()
+
+
+@pytest.mark.parametrize("name", ["", "foo:80", "fee:80", "[::1]", "a/b"])
+def test_a_host_name_that_no_request_could_name_is_refused(name):
+    with pytest.raises(SettingsError, match=r"expected a host's name alone, without port or brackets"):
+        load_settings(host_names=[name])
+
+
+def test_host_names_are_kept_in_small_letters():
+    assert load_settings(host_names=["MyBox", "FE80::1"]).host_names == ("mybox", "fe80::1")
 
 
 def test_a_database_password_is_shown_nowhere():

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from click.testing import CliRunner
 from links import STUDY, write_traces
 
+from emulation.errors import TraceError
 from emulation.figures import LEAST_SEEDS
 from kmod.ensemble import Ensemble
+from kmod.errors import CcatuneError
 from training.cli import evaluate, report, train
 from training.errors import TrainingError
 
@@ -69,7 +73,7 @@ def test_evaluation_prints_the_pooled_targets_as_json(folder: Path, trained: dic
 
 def test_evaluation_exits_1_where_what_is_required_does_not_hold(folder: Path, trained: dict) -> None:
     del trained
-    options = [str(folder / "gr.json"), "--traces", str(folder), "--require", "1.01,1.01"]
+    options = [str(folder / "gr.json"), "--traces", str(folder), "--require", "1,1"]
     assert CliRunner().invoke(evaluate, options, catch_exceptions=False).exit_code == 1
 
 
@@ -111,7 +115,100 @@ def test_training_that_takes_longer_than_was_asked_exits_1(
     assert ("--within: expected at most 1.6 minutes, took 1.7" in result.stderr) == bool(code)
 
 
-def test_a_study_of_another_algorithm_is_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "words", "message"),
+    [
+        (train, ["gr", "--within", "nan"], "'--within': expected a finite number"),
+        (train, ["gr", "--within", "inf"], "'--within': expected a finite number"),
+        (train, ["gr", "--seed", "-1"], "'--seed': -1 is not in the range"),
+        (train, ["gr", "--seed", "18446744073709551616"], "'--seed': 18446744073709551616 is not in the range"),
+        (train, ["gr", "--out", "/"], "'--out': File '/' is a directory"),
+        (evaluate, ["gr.json", "--require", "nan"], "'--require': expected a finite number"),
+        (evaluate, ["gr.json", "--require", "98"], "'--require': 98.0 is not in the range 0<=x<=1"),
+        (evaluate, ["gr.json", "--require", "0.9,"], "'--require': '' is not a valid float"),
+        (report, ["bound", "gr.json", "--counts", "0,0,0"], "'--counts': 0 is not in the range x>=2"),
+        (report, ["bound", "gr.json", "--counts", "a,2,2"], "'--counts': 'a' is not a valid integer"),
+    ],
+)
+def test_options_that_ask_for_nothing_are_refused(command: click.Command, words: list[str], message: str) -> None:
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2
+    assert message in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "--require", "0.9,0.9,0.9"], "expected 2 shares, got 3"),
+        (["evaluate", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
+        (["evaluate", "--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
+        (["evaluate", "--rtt-ms", "nan"], "rtt_ms: expected"),
+        (["bound", "--counts", "2,2"], "grid: expected 3 counts"),
+    ],
+)
+def test_what_can_be_refused_is_refused_before_any_run(
+    folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    del trained
+    monkeypatch.setattr(importlib.import_module("training.judge"), "judge", lambda *_, **__: pytest.fail("flows ran"))
+    command = {"evaluate": evaluate, "bound": report.commands["bound"]}[words[0]]
+    options = [str(folder / "gr.json"), "--traces", str(folder), *words[1:]]
+    with pytest.raises((CcatuneError, click.UsageError), match=message):
+        command.main(options, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("precious.json", "precious.json: .*expected no file or an ensemble"),
+        ("precious.json/o.json", "expected a folder to write to"),
+        ("/proc/o.json", "/proc/o.json: cannot be written"),
+        ("held.json", r"held.json.parts: expected a folder for finished parts"),
+        ("o" * 250 + ".json", "cannot be written .File name too long"),
+    ],
+)
+def test_a_file_that_cannot_or_should_not_be_replaced_is_refused_before_traces_are_read(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, message: str
+) -> None:
+    monkeypatch.setattr("training.commands.read_split", lambda *_args, **_named: pytest.fail("traces were read"))
+    (tmp_path / "precious.json").write_text('{"precious": 1}')
+    (tmp_path / "held.json.parts").write_text("")
+    with pytest.raises(CcatuneError, match=message):
+        CliRunner().invoke(train, arguments(folder, "--out", str(tmp_path / out)), catch_exceptions=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["held.json.parts", "precious.json"]
+
+
+def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path, tmp_path: Path) -> None:
+    write_traces(tmp_path / "a-train", files=1)
+    write_traces(tmp_path / "a-validation", files=1)
+    (tmp_path / "a-validation" / "bad.down").write_text("5\n4\n")
+    words = ["gr", "--study", str(folder / "study.yaml"), "--traces", str(tmp_path), "--out", str(tmp_path / "gr.json")]
+    with pytest.raises(TraceError, match=r"a-validation/bad\.down, line 2"):
+        CliRunner().invoke(train, words, catch_exceptions=False)
+    result = CliRunner().invoke(train, [*words, "--skip-bad", "--json"], catch_exceptions=False)
+    assert json.loads(result.stdout)["targets_judged_unseen"] > 0
+    assert "validation: left out: a-validation/bad.down, line 2" in result.stderr
+    assert "validation: 1 bad files left out" in result.stderr
+
+
+def test_training_goes_without_traces_that_judge(folder: Path, tmp_path: Path) -> None:
+    words = ["gr", "--study", str(folder / "study.yaml"), "--traces", str(folder / "made-train"), "--json"]
+    result = CliRunner().invoke(train, [*words, "--out", str(tmp_path / "gr.json")], catch_exceptions=False)
+    assert json.loads(result.stdout)["targets_judged_unseen"] == 0
+
+
+def test_a_picture_that_cannot_be_written_loses_no_figures(
+    folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del trained
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_args: (_ for _ in ()).throw(OSError(28, "full")))
+    options = [str(folder / "gr.json"), "--traces", str(folder), "--plot", str(folder / "x.png"), "--json"]
+    result = CliRunner().invoke(evaluate, options)
+    assert json.loads(result.stdout)["targets"]
+    assert "cannot be written (full)" in str(result.exception)
+
+
+def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(TrainingError, match="cannot be read"):
         CliRunner().invoke(train, ["gr", "--study", str(folder / "none.yaml")], catch_exceptions=False)
 

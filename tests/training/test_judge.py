@@ -92,6 +92,20 @@ def test_an_ensemble_without_its_single_sets_is_refused(trained: Ensemble) -> No
         judge(replace(trained, provenance={}), UNSEEN)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"rtt_ms": 1e9}, "rtt_ms: expected less than or equal to 60000"),
+        ({"rtt_ms": float("nan")}, "rtt_ms: expected"),
+        ({"loss": float("nan")}, "loss: expected"),
+        ({"buffer_pkts": 99_999_999_999}, "buffer_pkts: expected less than 4294967296"),
+    ],
+)
+def test_a_path_that_no_link_has_is_refused(value: dict, message: str) -> None:
+    with pytest.raises(TrainingError, match=f"path: {message}"):
+        LinkPath(**value)
+
+
 def test_the_picture_and_the_tables_hold_every_scheme(tmp_path: Path, figures: dict) -> None:
     draw_gain(figures, tmp_path / "gain.png")
     assert (tmp_path / "gain.png").read_bytes()[:4] == b"\x89PNG"

@@ -61,7 +61,7 @@ def test_the_single_sets_may_have_steps_of_their_own() -> None:
 
 def test_an_unknown_field_is_named(tmp_path: Path) -> None:
     path = written(tmp_path, "schema: ccatune-study/1\ncca: gr\nclasses: [{queueing_delay_ms: 50}]\nepoch: 30\n")
-    with pytest.raises(TrainingError, match=r"study.yaml: epoch: Extra inputs .* got 30"):
+    with pytest.raises(TrainingError, match=r"study.yaml: epoch: expected one of schema, cca, .* got 30"):
         load_study(path)
 
 
@@ -74,10 +74,31 @@ def test_a_range_outside_the_contract_is_refused(tmp_path: Path) -> None:
         load_study(path)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "expected YAML"), ("42", "expected|Input should")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "expected a study as YAML"),
+        ("42", "expected a mapping with schema"),
+        ("x: 2020-13-45", "expected a study as YAML"),
+        ("x: " + "9" * 5000, "expected a study as YAML"),
+        ("[" * 3000, "expected a study as YAML"),
+        ("schema: ccatune-study/1\ncca: gr\n", "classes: expected it, got nothing$"),
+        ("schema: ccatune-study/1\ncca: gr\nseed: 18446744073709551616\n", "seed: expected less than"),
+        (
+            "schema: ccatune-study/1\ncca: gr\nclasses: [{queueing_delay_ms: 50}]\n"
+            "search: {kind: grid, counts: [0, 2, 2]}\n",
+            "search.grid.counts.0: expected",
+        ),
+    ],
+)
 def test_what_is_no_study_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(TrainingError, match=message):
+    with pytest.raises(TrainingError, match=f"study.yaml: {message}"):
         load_study(written(tmp_path, text))
+
+
+def test_a_study_of_another_algorithm_is_told_by_its_name() -> None:
+    with pytest.raises(TrainingError, match=r"rtcp.yaml: expected a study of gr, got one of 'rtcp_bbr'$"):
+        load_study(SHIPPED / "rtcp.yaml", cca="gr")
 
 
 def test_a_missing_file_is_named() -> None:

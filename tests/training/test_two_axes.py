@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from click.testing import CliRunner
 from links import constant, recording
 
 from kmod.ensemble import Deployment, Ensemble, table_text
+from training.cli import evaluate
+from training.errors import TrainingError
 from training.flows import EpochRunner, default_values, objectives, reference_turns
 from training.objective import Pool
 from training.reports.cli import report
@@ -135,3 +138,17 @@ def test_the_report_says_in_how_many_states_rows_hold(trained: Ensemble, tmp_pat
     text = CliRunner().invoke(report, options, catch_exceptions=False).stdout
     assert "least delay, 95 % of bbr      beside the default" in text
     assert "least delay, 100 % of roccet" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["evaluate"], *(["report", name] for name in ("robustness", "synthetic", "bound", "scaled", "attainable"))],
+)
+def test_what_is_of_gr_alone_refuses_another_algorithm_before_traces_are_read(
+    trained: Ensemble, tmp_path: Path, words: list[str]
+) -> None:
+    replace(trained, provenance={}).save(tmp_path / "roccet.json")
+    command = {"evaluate": evaluate, "report": report}[words[0]]
+    options = [*words[1:], str(tmp_path / "roccet.json"), "--traces", str(tmp_path / "nowhere")]
+    with pytest.raises(TrainingError, match="expected one of gr, got one of roccet; `ccatune report states` judges it"):
+        CliRunner().invoke(command, options, catch_exceptions=False)

@@ -24,6 +24,12 @@ __all__ = ["report"]
 STUDY = Path(__file__).resolve().parents[2] / "configs" / "studies" / "gr.yaml"
 
 
+def counts_of(ctx: click.Context, param: click.Parameter, text: str) -> tuple[int, ...]:
+    """ "12,8,12" as numbers."""
+    words: list[Any] = text.split(",")
+    return tuple(click.IntRange(2).convert(word, param, ctx) for word in words)
+
+
 @click.group()
 def report() -> None:
     """Tables behind the claims: exit 1 where a line falls short; of policing, roccet and rtcp with --enforce alone.
@@ -166,7 +172,7 @@ def synthetic(*, judged: Judged, seed: int) -> None:
 
 @report.command()
 @of_ensemble
-@click.option("--counts", default="12,8,12", show_default=True, callback=lambda *args: counts_of(args[-1]),
+@click.option("--counts", default="12,8,12", show_default=True, callback=counts_of,
               help="Values of each parameter, log-spaced")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=12, show_default=True, help="Of a level at most")
 def bound(*, judged: Judged, counts: tuple[int, ...], epochs: int) -> None:
@@ -190,16 +196,9 @@ def bound(*, judged: Judged, counts: tuple[int, ...], epochs: int) -> None:
     finish(rows, lines, line="no level misses a target that the bound meets", as_json=judged.as_json)
 
 
-def counts_of(text: str) -> tuple[int, ...]:
-    """ "12,8,12" as numbers."""
-    try:
-        return tuple(int(word) for word in text.split(","))
-    except ValueError as error:
-        raise click.BadParameter(f"expected counts such as 12,8,12, got {text!r}") from error
-
-
 def _bound_rows(judged: Judged, *, counts: tuple[int, ...], epochs: int) -> list[dict[str, Any]]:
     from emulation.simulator import default_threads
+    from training.grid import check_counts
     from training.judge import judge
     from training.reports.bound import bounds, missed
     from training.settings import study_of
@@ -208,6 +207,7 @@ def _bound_rows(judged: Judged, *, counts: tuple[int, ...], epochs: int) -> list
     used = judged.threads or default_threads()
     with judged.read() as (ensemble, recordings, terminal):
         study = study_of(ensemble)
+        check_counts(counts, dimensions=len(study.names))
         seconds = sum(r.duration_s for r in recordings)
         terminal.phase("running flows", total=(2 * len(ensemble.classes) + 1) * seconds)
         figures = judge(ensemble, recordings, threads=used, progress=terminal.advance)

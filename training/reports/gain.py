@@ -65,17 +65,22 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def draw_gain(figures: dict[str, Any], path: Path) -> None:
-    """Pooled figures at the left, the levels' delays against their target at the right; PNG or SVG by name."""
+    """Pooled figures at the left, the levels' delays against their target at the right; PNG, SVG or PDF by name.
+
+    Raises EmulationError where it cannot be written.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), width_ratios=(1, 1.5), layout="constrained")
+    from emulation._plot import save
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), dpi=130, width_ratios=(1, 1.5), layout="constrained")
     _draw_pooled(left, figures)
     _draw_levels(right, figures)
     figure.suptitle(f"{figures['cca'].upper()} over {figures['hours']:.1f} h of links that nobody trained on")
-    figure.savefig(path, dpi=130)
+    save(figure, path=path)
     plt.close(figure)
 
 

@@ -40,13 +40,19 @@ class Judged:
     as_json: bool
 
     @contextmanager
-    def read(self) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
-        """The ensemble, the recordings that judge it, and the terminal that shows how far that is."""
+    def read(self, *, of_gr: bool = True) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
+        """The ensemble, the recordings that judge it, and the terminal that shows how far that is.
+
+        of_gr: an ensemble of another algorithm is refused.
+        """
         from kmod.ensemble import Ensemble
         from training.commands import recordings_of
+        from training.judge import require_gr
         from training.progress import Terminal
 
         ensemble = Ensemble.load(self.file)
+        if of_gr:
+            require_gr(ensemble)
         with Terminal(quiet=self.as_json) as terminal:
             terminal.phase("reading traces", total=1)
             yield ensemble, of_datasets(recordings_of(self.paths, part=self.part), self.datasets), terminal

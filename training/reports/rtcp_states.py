@@ -22,7 +22,7 @@ def report_rtcp_states(judged: Judged, *, runs: int) -> None:
     from training.rtcp import rtcp_study_of
     from training.rtcp.judge import judge_rtcp
 
-    with judged.read() as (ensemble, recordings, terminal):
+    with judged.read(of_gr=False) as (ensemble, recordings, terminal):
         study = rtcp_study_of(ensemble)
         terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
         figures = judge_rtcp(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),

@@ -56,7 +56,7 @@ def _report_states(judged: Judged, *, least: int, epochs: int) -> None:
     from training.study import epochs_for
 
     used = judged.threads or default_threads()
-    with judged.read() as (ensemble, recordings, terminal):
+    with judged.read(of_gr=False) as (ensemble, recordings, terminal):
         study = study_of(ensemble)
         terminal.phase("measuring levels", total=sum(r.duration_s for r in recordings) * len(study.paths_ms))
         here = states_of(epochs_for(study, recordings, threads=used, ran=terminal.advance), least=least)

@@ -130,7 +130,7 @@ class RtcpStudySettings(StudyPart):
 
     schema_: Literal["ccatune-study/1"] = Field(alias="schema")
     cca: RtcpCca
-    seed: int = Field(1, ge=0)
+    seed: int = Field(1, ge=0, lt=2**64)
     rtts: RttSettings = RttSettings(shortest_ms=10, count=5)
     limits: LimitSettings = LimitSettings()
     epoch_s: int = Field(30, ge=1, le=3600, description="a flow looks its row up that often at least")

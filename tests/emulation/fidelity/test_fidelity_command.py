@@ -83,7 +83,25 @@ def test_kept_runs_nothing(kernel: StandInKernel, plan_file: Path, capsys: Captu
     out = told(capsys, plan_file, "--kept", status=2)
     assert out.splitlines()[-1] == "fidelity: 0 cases compared, 4 without runs: nothing to judge"
     assert not kernel.ran
-    assert not (plan_file.parent / "work" / "runs").exists()
+    assert not (plan_file.parent / "work").exists()
+
+
+def test_without_runs_json_says_why_it_is_empty(plan_file: Path, capsys: Capture) -> None:
+    words = ["fidelity", "--plan", str(plan_file), "--work", str(plan_file.parent / "work"), "--kept", "--json"]
+    assert ccatune.run(words) == 2
+    out, err = capsys.readouterr()
+    assert json.loads(out)["cases"] == []
+    assert err.startswith("ccatune: expected runs to judge, got none; `ccatune fidelity --list` shows which are kept")
+    assert err.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_a_run(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture
+) -> None:
+    work = plan_file / "work"
+    assert ccatune.run(["fidelity", "--plan", str(plan_file), "--work", str(work)]) == 2
+    assert f"--work: expected a folder, got {work}, which cannot be made" in capsys.readouterr().err
+    assert not kernel.ran
 
 
 def test_list_says_what_is_kept(kernel: StandInKernel, plan_file: Path, capsys: Capture) -> None:
@@ -156,7 +174,7 @@ def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) 
         (["--plot", "x.jpg"], "expected a picture ending in"),
         (["--plan", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
         (["--recorded", "nowhere.jsonl"], "nowhere.jsonl: expected recorded runs, "),
-        (["--record", "nowhere/runs.jsonl"], "--record: expected a file in a folder that exists"),
+        (["--record", "nowhere/runs.jsonl"], "nowhere/runs.jsonl: cannot be written"),
         (["--record", "runs.jsonl", "--only", "fast/cubic"], "--record: expected all cases"),
     ],
 )

@@ -196,6 +196,16 @@ def test_a_piece_beyond_the_end_is_refused(tmp_path: Path) -> None:
         cases_of(plan, source=path, pieces=Pieces(tmp_path / "traces", folder=tmp_path))
 
 
+def test_no_recording_is_read_where_its_pieces_cannot_be_kept(tmp_path: Path) -> None:
+    write_recording(tmp_path / "traces")
+    plan, path = recorded_plan(tmp_path, start_s=10)
+    asked: list[str] = []
+    pieces = Pieces(tmp_path / "traces", folder=path / "pieces", progress=asked.append)
+    with pytest.raises(EmulationError, match=r"pieces: expected a folder to keep pieces in, got none"):
+        cases_of(plan, source=path, pieces=pieces, patterns=["slow/cubic"])
+    assert not asked
+
+
 @pytest.mark.parametrize(("folder", "words"), [(None, "no recorded traces"), ("traces", "no dataset links")])
 def test_without_the_recording_a_case_lacks_it(tmp_path: Path, folder: str | None, words: str) -> None:
     (tmp_path / "traces").mkdir()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from emulation.errors import TraceError
+from emulation.errors import EmulationError
 from emulation.traces.cli import traces
 
 
@@ -67,8 +67,35 @@ def test_a_link_is_fitted_and_made_again_with_about_its_rate(folder: Path, tmp_p
     assert made[0]["mean_rate_mbps"] == pytest.approx(recorded, rel=0.5)
 
 
+def test_bad_files_that_are_left_out_are_told_and_counted(folder: Path, tmp_path: Path) -> None:
+    for words in (["show"], ["fit", "-o", str(tmp_path / "m.json")]):
+        result = CliRunner().invoke(traces, [*words, str(folder), "--skip-bad"], catch_exceptions=False)
+        assert result.exit_code == 0
+        assert "left out: bad/torn.down, line 3" in result.stderr
+        assert "1 bad files left out" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["show", "good", "--plot", "x.txt"], "x.txt: expected a picture ending in"),
+        (["show", "good", "--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
+        (["fit", "good", "-o", "nowhere/m.json"], "nowhere/m.json: cannot be written"),
+        (
+            ["fit", "good", "-o", "/dev/null"],
+            "/dev/null: cannot be written .a folder or a device is there",
+        ),
+        (["make", "m.json", "-o", "m.xyz"], "m.xyz: expected a name ending in .down, .up, .txt"),
+        (["make", "m.json", "-o", ".m.down"], ".m.down: expected a name ending in .down, .up, .txt"),
+    ],
+)
+def test_what_could_not_be_written_is_refused_before_anything_is_read(words: list[str], message: str) -> None:
+    with pytest.raises(EmulationError, match=message):
+        CliRunner().invoke(traces, words, catch_exceptions=False)
+
+
 def test_a_place_that_cannot_be_written_is_named(folder: Path, tmp_path: Path) -> None:
     run("fit", folder / "good", "-o", tmp_path / "m.json")
     out = tmp_path / "nowhere" / "x.down"
-    with pytest.raises(TraceError, match=r"nowhere/x\.down: expected a file that can be written"):
+    with pytest.raises(EmulationError, match=r"nowhere/x\.down: cannot be written"):
         CliRunner().invoke(traces, ["make", str(tmp_path / "m.json"), "-o", str(out)], catch_exceptions=False)

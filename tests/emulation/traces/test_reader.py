@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from emulation.scenario import LinkSpec, Scenario
 from emulation.traces import TraceError, read, read_recordings
 from emulation.traces import _sources as sources
 
@@ -168,3 +169,18 @@ def test_recorded_archives_give_the_hours_that_they_hold(recorded_traces: Path) 
     assert first.name == "pqsa-3g-train/hour00/08640-08759"
     assert first.duration_s == 3600
     assert all(recording.duration_s == 30 * len(recording.files) for recording in reading.recordings)
+
+
+def test_a_member_of_an_archive_without_a_name_is_passed_over(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.tar.xz", {"..": "1\n", "a/x.down": "5\n"})
+    assert [recording.name for recording in read_recordings(path)] == ["a/x.down"]
+
+
+def test_a_file_of_a_day_is_read_and_a_longer_one_is_bad(tmp_path: Path) -> None:
+    folder = write(tmp_path / "set", day="86400000\n")
+    (recording,) = read_recordings(folder)
+    assert Scenario(link=LinkSpec(trace=recording.trace), duration_s=recording.duration_s).duration_s == 86400
+    write(folder, more="86400001\n")
+    with pytest.raises(TraceError, match=r"set/more\.down: expected at most 24 h, 86400000 ms, got 86400001 ms; cut"):
+        read(folder)
+    assert len(read(folder, skip_bad=True).skipped) == 1

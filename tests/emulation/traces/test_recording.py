@@ -52,6 +52,16 @@ def test_a_file_longer_than_the_slot_stands_alone() -> None:
     assert [len(files) for files, _ in joined(file("1.down"), long, file("3.down"), file("4.down"))] == [1, 1, 2]
 
 
+@pytest.mark.parametrize(("last_h", "sizes"), [(12, [2, 1]), (6, [2, 1])])
+def test_a_series_that_runs_on_for_longer_than_a_day_goes_on_in_another_recording(
+    last_h: int, sizes: list[int]
+) -> None:
+    half_day, last = (0, 43_200_000), (0, last_h * 3_600_000)
+    files = [file("1.down", half_day), file("2.down", half_day), file("3.down", last)]
+    assert [len(names) for names, _ in joined(*files)] == sizes
+    assert joined(*files)[0][1] == 86_400_000
+
+
 def test_folders_prefixes_and_suffixes_are_series_of_their_own() -> None:
     files = [
         file("1.down", location="a"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is made has the rates and time scales of what it was fitted on, and is the same for the same seed."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -82,3 +83,29 @@ def test_an_unknown_link_and_a_broken_model_are_refused(tmp_path: Path) -> None:
 def test_the_models_that_come_along_make_traces(repository: Path, name: str) -> None:
     made = make(TraceModel.load(repository / "configs" / "traces" / f"{name}.json"), duration_s=30, seed=1)
     assert made.period_ms == 30_000
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("recorded_s", float("inf"), "links.0.recorded_s: Input should be a finite number"),
+        ("window_ticks", 10**9, "links.0.slow.window_ticks: Input should be less than"),
+    ],
+)
+def test_a_model_of_no_link_is_refused(tmp_path: Path, place: str, value: float, message: str) -> None:
+    fields = fit([steps()]).model_dump(mode="json", by_alias=True)
+    link = fields["links"][0]
+    (link if place in link else link["slow"])[place] = value
+    (tmp_path / "model.json").write_text(json.dumps(fields))
+    with pytest.raises(TraceError, match=message):
+        TraceModel.load(tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("rate", [1e9, 1e300])
+def test_a_trace_that_no_file_would_hold_is_not_made(rate: float) -> None:
+    model = fit([steps()])
+    link = model.links[0]
+    slow = link.slow.model_copy(update={"quantiles": (rate, rate)})
+    fast = model.model_copy(update={"links": (link.model_copy(update={"slow": slow}),)})
+    with pytest.raises(TraceError, match="expected at most 100000000 opportunities, got"):
+        make(fast, duration_s=60, seed=1)

@@ -143,6 +143,23 @@ def test_status_shows_what_was_last_known(
 
 
 @pytest.mark.usefixtures("tree")
+def test_an_algorithm_that_is_no_longer_kept_is_neither_shown_nor_resumed_and_keeps_its_tables(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--cca", "roccet", "--once"])
+    kept = tmp_path / "state" / "roccet" / LAST_KNOWN_GOOD
+    kept.write_bytes(b"its table")
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    capsys.readouterr()
+    with Store(tmp_path / "state").acquire():
+        assert run(["status", "--state-dir", str(tmp_path / "state")]) == 0
+    assert run(["resume", "--state-dir", str(tmp_path / "state")]) == 0
+    assert "roccet" not in capsys.readouterr().out
+    assert kept.read_bytes() == b"its table"
+
+
+@pytest.mark.usefixtures("tree")
 def test_status_exits_0_where_an_agent_runs_and_is_in_sync(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,6 +203,7 @@ def test_mistakes_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) ->
     for arguments, words in [
         ([], "registry: expected http"),
         (["--registry", "http://r"], "cca: expected at least one algorithm"),
+        (["--registry", "http://r", "--cca", "nosuch"], "cca: expected one of gr, roccet"),
         (["--registry", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
         (["--config", "/nonexistent.toml"], "there is none; set --config"),
         (["--no-such"], "No such option"),
@@ -243,11 +261,11 @@ def test_several_algorithms_come_from_options_environment_or_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "agent.toml"
-    path.write_text('cca = ["gr", "reno"]\n', encoding="utf-8")
-    assert chosen(["--registry", "http://r", "--config", str(path)]).ccas == ("gr", "reno")
-    assert chosen(["--registry", "http://r", "--cca", "gr", "--cca", "cubic"]).ccas == ("gr", "cubic")
-    monkeypatch.setenv("CCATUNE_AGENT_CCA", "reno gr")
-    assert chosen(["--registry", "http://r"]).ccas == ("reno", "gr")
+    path.write_text('cca = ["gr", "roccet"]\n', encoding="utf-8")
+    assert chosen(["--registry", "http://r", "--config", str(path)]).ccas == ("gr", "roccet")
+    assert chosen(["--registry", "http://r", "--cca", "gr", "--cca", "rtcp_bbr"]).ccas == ("gr", "rtcp_bbr")
+    monkeypatch.setenv("CCATUNE_AGENT_CCA", "roccet gr")
+    assert chosen(["--registry", "http://r"]).ccas == ("roccet", "gr")
 
 
 def test_extra_options_reach_the_factory_of_the_tree() -> None:

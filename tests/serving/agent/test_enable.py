@@ -148,9 +148,16 @@ def test_what_was_found_in_one_namespace_is_not_put_back_in_another(machine: Mac
     assert settings(machine) == ("cubic", "reno cubic")
 
 
-def test_disable_without_enable_and_disable_twice_change_nothing(machine: Machine, switch: Switch) -> None:
+def nothing_in(file: Path) -> tuple[list[str], str]:
+    """What `disable` says of a file without anything of this boot."""
+    return [f"{file}: it remembers nothing that was enabled since this machine was started"], ""
+
+
+def test_disable_without_enable_and_disable_twice_change_nothing(
+    machine: Machine, switch: Switch, tmp_path: Path
+) -> None:
     for _ in range(2):
-        assert switch.disable() == (["nothing is enabled since this machine was started"], "")
+        assert switch.disable() == nothing_in(tmp_path / "state" / "enabled.json")
     assert settings(machine) == ("cubic", "reno cubic")
     assert machine.ran == []
 
@@ -186,7 +193,7 @@ def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: S
     machine.boot("second")
     machine.write(DEFAULT, "bbr")
     again = Switch(tmp_path / "state" / "enabled.json", root=machine.root, program=machine.program)
-    assert again.disable() == (["nothing is enabled since this machine was started"], "")
+    assert again.disable() == nothing_in(tmp_path / "state" / "enabled.json")
     assert settings(machine) == ("bbr", "reno cubic")
 
 
@@ -227,4 +234,4 @@ def test_a_damaged_memory_is_named_and_not_acted_on(machine: Machine, switch: Sw
 def test_the_agents_own_command_line_has_both(tmp_path: Path) -> None:
     result = CliRunner().invoke(agent, ["disable", "--state-file", str(tmp_path / "none.json"), "--json"])
     assert result.exit_code == 0
-    assert json.loads(result.output) == {"done": ["nothing is enabled since this machine was started"]}
+    assert json.loads(result.output) == {"done": nothing_in(tmp_path / "none.json")[0]}

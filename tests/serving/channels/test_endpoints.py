@@ -130,6 +130,21 @@ def test_if_match_stops_a_move_with_412_where_the_channel_stands_elsewhere(api, 
     assert api.get(CHAMPION).json()["serial"] == 1
 
 
+def test_if_match_without_its_quotes_is_told_that_they_are_missing(api, problem):
+    digest = api.move(0)["digest"]
+    answer = api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": "1"})
+    assert 'an ETag or "SERIAL", quotes included, got 1' in problem(answer, status=412)["detail"]
+
+
+@pytest.mark.parametrize("tag", ["*", '"lab:1:{digest}"'])
+def test_if_none_match_stops_a_move_with_412_where_it_names_the_current_state(api, problem, tag):
+    digest = api.publish()
+    headers = {"If-None-Match": tag.format(digest=digest)}
+    assert api.request("PUT", CHAMPION, json={"digest": digest}, headers=headers).status_code == 201
+    problem(api.request("PUT", CHAMPION, json={"digest": digest}, headers=headers), status=412)
+    assert api.get(CHAMPION).json()["serial"] == 1
+
+
 def test_if_match_zero_means_that_nothing_was_deployed_yet(api, problem):
     digest = api.publish()
     problem(api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": "*"}), status=412)

@@ -35,6 +35,8 @@ def test_sqlite_writes_ahead_syncs_fully_and_checks_foreign_keys(sqlite_url):
         ("sqlite:///file:x?mode=memory&uri=true", "outlives the process"),
         ("sqlite:////no/such/folder/x.db", "folder /no/such/folder to exist"),
         ("no url", "expected a URL"),
+        ("postgresql://u:secret@h:abc/d", "expected a URL .* got something else"),
+        ("sqlite:///a.db?timeout=abc", "expected options that its driver takes"),
         ("nothing://x/y", "installed driver"),
     ],
 )

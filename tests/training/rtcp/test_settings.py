@@ -53,7 +53,7 @@ def test_what_is_no_study_of_rtcp_is_refused(changes: dict[str, object], message
 
 
 def test_a_study_of_another_algorithm_is_refused_with_the_fields_name() -> None:
-    with pytest.raises(TrainingError, match=r"gr.yaml: cca: Input should be 'rtcp_cubic'"):
+    with pytest.raises(TrainingError, match=r"gr.yaml: cca: expected 'rtcp_cubic'"):
         load_rtcp_study(SHIPPED / "gr.yaml")
 
 

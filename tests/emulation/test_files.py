@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT
+"""YAML as it is read: what is no YAML of ours is refused in one line, and numbers are numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from emulation.errors import EmulationError
+from emulation.files import load_scenario, read_document
+
+LINK = "link: {rate_mbps: 4}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "s.yaml"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("name: 2020-13-45", "month must be in 1..12"),
+        ("[" * 3000, "maximum recursion depth exceeded"),
+        (f"seed: {'9' * 5000}", "Exceeds the limit"),
+        ("name: !!bool x", "got other text"),
+        ("name: a\nname: b", 'found name twice in "<unicode string>", line 2, column 1'),
+        ("link: {flows: [{cca: gr, 'cca': gr}]}", "found cca twice"),
+        ("a: {<<: {b: 1}, <<: {c: 1}}", "found << twice"),
+    ],
+)
+def test_what_is_no_yaml_of_ours_is_refused_in_one_line(file: Path, text: str, words: str) -> None:
+    file.write_text(text)
+    with pytest.raises(EmulationError) as caught:
+        read_document(file)
+    said = str(caught.value)
+    assert said.startswith(f"{file}: expected a scenario as YAML, got other text (")
+    assert words in said
+    assert "\n" not in said
+
+
+def test_a_key_of_its_own_stands_over_a_merged_one(file: Path) -> None:
+    file.write_text("a: {deep: &base {x: 1, y: 2}, b: &more {<<: *base, x: 3}}\nc: {<<: *more, y: 4}\nd: *more\n")
+    found = read_document(file)
+    assert found["a"]["b"] == found["d"] == {"x": 3, "y": 2}
+    assert found["c"] == {"x": 3, "y": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("link: {rate_mbps: yes}", r"link\.rate_mbps: expected a valid number, got True"),
+        ("link: {rate_mbps: '20'}", r"link\.rate_mbps: expected a valid number, got '20'"),
+        (f"link: {{rate_mbps: 1{'0' * 400}}}", r"link\.rate_mbps: expected a valid number, got 10+"),
+        ("link: {rate_mbps: 4, buffer_pkts: true}", r"link\.buffer_pkts: expected a valid integer, got True"),
+        (
+            "link: {rate_mbps: 4, behind: [{kind: loss, share: on}]}",
+            r"behind\.0\.loss\.share: expected a valid number, got True",
+        ),
+        ("link: {made: {model: m.json, duration_s: yes}}", r"made: duration_s: expected a valid number, got True"),
+        ("link: {rate_mbps: 4, behind: [{kind: [a]}]}", r"behind\.0\.kind: expected one of access, .*, got \['a'\]"),
+        ("link: {rate_mbps: 4, start_ms: 5}", r"link\.start_ms: expected a trace beside it, got none"),
+        ("link: {rate_mbps: 4, codel: &a {x: *a}}", r"expected mappings that end, got one with an alias of itself"),
+        (LINK + "seed: true", r"seed: expected a valid integer, got True"),
+        (LINK + "flows: [{params: [1]}]", r"flows\.0\.params: expected a valid dictionary, got \[1\]"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_its_place(file: Path, text: str, message: str) -> None:
+    file.write_text(text)
+    with pytest.raises(EmulationError, match=message) as caught:
+        load_scenario(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_numbers_with_an_exponent_are_numbers(file: Path) -> None:
+    file.write_text("link: {rate_mbps: 1e1, loss: 1e-3, rtt_ms: 2.5E+1}\nduration_s: 3\nname: e1\n")
+    scenario = load_scenario(file)
+    assert (scenario.link.rate_mbps, scenario.link.loss, scenario.link.rtt_ms) == (10.0, 0.001, 25.0)
+    assert scenario.name == "e1"
+
+
+def test_lists_in_lists_are_read(file: Path) -> None:
+    video = "{bitrates_kbps: [300, 700], chunks: 2, sizes_bytes: [[9000, 20000], [8000, 19000]]}"
+    file.write_text(f"link: {{steps: [{{at_s: 0, rate_mbps: 4}}]}}\nflows: [{{cca: cubic, video: {video}}}]\n")
+    video_of = load_scenario(file).flows[0].video
+    assert video_of is not None
+    assert video_of.sizes_bytes == ((9000, 20_000), (8000, 19_000))
