@@ -142,12 +142,12 @@ def without_the_registry(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_beforehand(job: dict[str, Any]) -> None:
-    """Start the agent once with nothing to do, so that its files are in memory and compiled, as installed ones are.
+    """Run the agent once with nothing to apply, so that its files are in memory and compiled, as installed ones are.
 
     While a file is on its way from the host the guest's own clock skips what it would idle, tick by tick: on a busy
     machine the agent's start then takes seconds that no disk took (docs/decisions/0012).
     """
-    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--dry-run", "--once")
+    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--once")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     subprocess.run(
         ccatune(job, *words), env=environment, capture_output=True, check=False, timeout=120 * job["patience"]
