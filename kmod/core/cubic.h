@@ -22,6 +22,12 @@
  * HyStart++ knows the delay alone, against the round trip before, and then grows
  * by a quarter for five round trips, unless the RTT falls again, before it leaves.
  *
+ * Once HyStart has ended a slow start it is off, as in Linux, until a timeout: in
+ * recovery the host's window is below ssthresh as well, and the queue there is the
+ * one that slow start built. Its delay would end what a loss has ended already, and
+ * put ssthresh to that small window. HyStart++ is for the first slow start alone
+ * (RFC 9406, section 4.3).
+ *
  * The frozen window: the host calls cubic_grow() only when the window held the
  * sender (cca_ack.cwnd_limited). A window that is larger than what the
  * application, the receiver or a queue of the host lets out stays as it is, in
@@ -80,6 +86,7 @@ struct hystart_state {
 	u32 css_rounds;
 	u32 samples;
 	bool started;
+	bool over;			/* it has ended a slow start */
 };
 
 struct cubic_state {
@@ -223,6 +230,7 @@ CCA_FN void cubic_avoid_congestion(struct cubic_state *s, const struct cubic_par
 CCA_FN void hystart_reset(struct hystart_state *h)
 {
 	h->started = false;
+	h->over = false;
 	h->last_min_rtt_us = 0;
 	h->css_rtt_us = 0;
 	h->css_rounds = 0;
@@ -291,6 +299,15 @@ CCA_FN void hystart_follow(struct hystart_state *h, const struct cca_ack *ack, u
 	hystart_sample(h, rtt_us);
 }
 
+/* Whether it may end this slow start. */
+CCA_FN bool cubic_has_hystart(const struct cubic_state *s, const struct cubic_params *p)
+{
+	if (s->hystart.over)
+		return false;
+	return p->hystart == CUBIC_HYSTART ||
+	       (p->hystart == CUBIC_HYSTART_PLUS && !s->prior_cwnd_pkts);
+}
+
 CCA_FN bool cubic_slow_start_is_over(struct cubic_state *s, const struct cubic_params *p,
 				     const struct cca_ack *ack)
 {
@@ -306,7 +323,7 @@ CCA_FN bool cubic_slow_start_is_over(struct cubic_state *s, const struct cubic_p
 CCA_FN u32 cubic_slow_start_acked(const struct cubic_state *s, const struct cubic_params *p,
 				  u32 acked_pkts)
 {
-	if (p->hystart != CUBIC_HYSTART_PLUS)
+	if (p->hystart != CUBIC_HYSTART_PLUS || !cubic_has_hystart(s, p))
 		return acked_pkts;
 	acked_pkts = cca_min_u32(acked_pkts, HYSTART_MOST_ACKED);
 	return s->hystart.css_rtt_us ?
@@ -357,11 +374,13 @@ CCA_FN void cubic_on_ack(struct cubic_state *s, const struct cubic_params *p,
 		return;
 	if (!s->min_rtt_us || rtt_us < s->min_rtt_us)
 		s->min_rtt_us = rtt_us;
-	if (p->hystart == CUBIC_NO_HYSTART || w->cwnd_pkts >= w->ssthresh_pkts)
+	if (!cubic_has_hystart(s, p) || w->cwnd_pkts >= w->ssthresh_pkts)
 		return;
 	hystart_follow(&s->hystart, ack, rtt_us);
-	if (w->cwnd_pkts >= p->hystart_low_window_pkts && cubic_slow_start_is_over(s, p, ack))
-		w->ssthresh_pkts = w->cwnd_pkts;
+	if (w->cwnd_pkts < p->hystart_low_window_pkts || !cubic_slow_start_is_over(s, p, ack))
+		return;
+	w->ssthresh_pkts = w->cwnd_pkts;
+	s->hystart.over = true;
 }
 
 CCA_FN void cubic_grow(struct cubic_state *s, const struct cubic_params *p,

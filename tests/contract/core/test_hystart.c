@@ -111,6 +111,42 @@ static void small_windows_and_a_switch_keep_it(void)
 	CHECK_EQ(f.w.ssthresh_pkts, 50);
 }
 
+/* What a host shows of a recovery: a small window below ssthresh, and the queue that slow start left. */
+static void recover(struct cubic_flow *f)
+{
+	f->w.cwnd_pkts = 20;
+	f->s.hystart.started = false;	/* a round trip begins */
+	take_samples(f, 30, 300 * MS);
+}
+
+static void it_ends_one_slow_start_until_a_timeout(void)
+{
+	struct cca_event timeout;
+	struct cubic_flow f;
+	u32 i;
+
+	memset(&timeout, 0, sizeof(timeout));
+	timeout.kind = CCA_TIMEOUT;
+	open_flow(&f, 1000, NO_SSTHRESH);
+	for (i = 0; i < 60; i++)
+		take_ack(&f, MS, 1, 100 * MS);
+	CHECK(left_slow_start(&f));
+	lose(&f);
+	CHECK(f.w.ssthresh_pkts >= 700);
+	recover(&f);
+	CHECK(f.w.ssthresh_pkts >= 700);
+	cubic_on_event(&f.s, &timeout);
+	take_samples(&f, 1, 100 * MS);
+	recover(&f);
+	CHECK(f.w.ssthresh_pkts < 50);
+	/* It did not end the first slow start: as in Linux, it looks on. */
+	open_flow(&f, 1000, NO_SSTHRESH);
+	take_samples(&f, 1, 100 * MS);
+	lose(&f);
+	recover(&f);
+	CHECK(f.w.ssthresh_pkts < 50);
+}
+
 static void slow_start_doubles_in_a_round_trip(void)
 {
 	struct cubic_flow f;
@@ -193,6 +229,33 @@ static void hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack(void
 	CHECK_EQ(f.w.cwnd_pkts, 108);
 }
 
+/* RFC 9406 section 4.3: behind a loss slow start is the standard one. */
+static void hystart_plus_is_of_the_first_slow_start(void)
+{
+	struct cubic_flow f;
+	u32 round, before_pkts;
+
+	open_plus(&f, 200);
+	lose(&f);
+	f.w.cwnd_pkts = 20;
+	take_ack(&f, MS, 15, 50 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 35);
+	f.w.cwnd_pkts = 20;
+	for (round = 0; round < 3; round++)
+		take_flight(&f, (50 + 20 * round) * MS);
+	CHECK_EQ(f.s.hystart.css_rtt_us, 0);
+	CHECK_EQ(f.w.ssthresh_pkts, 140);
+	/* In its conservative phase, too. */
+	open_plus(&f, 100);
+	f.s.hystart.started = true;
+	f.s.hystart.round_end_pkts = 1000;
+	f.s.hystart.css_rtt_us = 60 * MS;
+	lose(&f);
+	f.w.cwnd_pkts = before_pkts = 20;
+	take_ack(&f, MS, 4, 60 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, before_pkts + 4);
+}
+
 int main(void)
 {
 	RUN(a_rise_of_the_delay_ends_it);
@@ -200,9 +263,11 @@ int main(void)
 	RUN(round_trips_are_counted_from_the_first_ack_on);
 	RUN(a_train_of_acks_that_spans_half_of_the_path_ends_it);
 	RUN(small_windows_and_a_switch_keep_it);
+	RUN(it_ends_one_slow_start_until_a_timeout);
 	RUN(slow_start_doubles_in_a_round_trip);
 	RUN(hystart_plus_slows_down_before_it_leaves);
 	RUN(hystart_plus_goes_on_when_the_delay_falls_again);
 	RUN(hystart_plus_knows_no_trains_and_counts_eight_packets_of_an_ack);
+	RUN(hystart_plus_is_of_the_first_slow_start);
 	return check_report();
 }

@@ -40,24 +40,40 @@ def clients(folder: Path | None = None) -> list[dict[str, str]]:
     return found
 
 
+def sent_again() -> int:
+    """Packets that were sent again so far, here: of all connections, by the kernel's own count."""
+    names, values = [
+        line.split() for line in Path("/proc/net/snmp").read_text(encoding="ascii").splitlines() if line[:4] == "Tcp:"
+    ]
+    return int(dict(zip(names, values, strict=True))["RetransSegs"])
+
+
 def download(job: dict[str, Any], cca: str, *, flows: int = 1) -> dict[str, Any]:
-    """Send so much to FAR out of a full bucket: what was sent again, how long it took, what `flows` said meanwhile."""
+    """Send so much to FAR out of a full bucket: what was sent again, how long it took, what `flows` said meanwhile.
+
+    again_capped_pkts: of what was sent again, that behind the first look at which every flow was capped.
+    """
     time.sleep(job["limited"]["refill_s"])
     size = str(job["limited"]["bytes"] // flows)
     words = ("--cca", cca, "--bytes", size, "--seconds", "120", "--flows", str(flows))
     seen: list[dict[str, str]] = []
+    began, capped = sent_again(), None
     with inside.sending(*words) as sender:
         while sender.poll() is None:
-            for flow in tree.flows():
+            looked = tree.flows()
+            if capped is None and looked and all(flow["mode"] == "capped" for flow in looked):
+                capped = sent_again()
+            for flow in looked:
                 now = {name: flow[name] for name in (*POLICED, job["marker"])}
                 if not seen or now != seen[-1]:
                     seen.append(now)
-            time.sleep(0.25)
+            time.sleep(0.1)
         lines = sender.stdout.read().splitlines() if sender.stdout else []
     ends = inside.ends([inside.json.loads(line) for line in lines])
     return {
         "acked_bytes": sum(int(str(end["acked_bytes"])) for end in ends),
-        "again_pkts": sum(int(str(end["total_retrans_pkts"])) for end in ends),
+        "again_pkts": sent_again() - began,
+        "again_capped_pkts": None if capped is None else sent_again() - capped,
         "seconds": max(float(str(end["at_s"])) for end in ends),
         "seen": seen,
     }
