@@ -71,11 +71,11 @@ def test_its_flows_pass_from_free_over_estimating_to_capped(found: Any) -> None:
 def test_fewer_packets_are_sent_again_than_by_the_base_and_hardly_any_by_who_knows_the_client(found: Any) -> None:
     again = {name: found[name]["again_pkts"] for name in ("base", "first", "second", "two at a time")}
     assert again["second"] < again["first"], again
-    assert found["first"]["again_capped_pkts"] < 0.3 * again["first"], (again, found["first"]["again_capped_pkts"])
     if DEBUG:
         return  # by its own clock the debug kernel is so slow that the base overshoots the bucket by little
     # The first is capped at about the time at which CUBIC has come down to the limit, so that its sum tells little:
     # what the base sends again in slow start's wake goes from 460 to 760 packets.
+    assert found["first"]["again_capped_pkts"] < 0.3 * again["first"], (again, found["first"]["again_capped_pkts"])
     assert again["second"] < 0.3 * again["base"], again
     assert again["two at a time"] < 0.5 * again["base"], again
 
