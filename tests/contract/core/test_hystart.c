@@ -121,12 +121,9 @@ static void recover(struct cubic_flow *f)
 
 static void it_ends_one_slow_start_until_a_timeout(void)
 {
-	struct cca_event timeout;
 	struct cubic_flow f;
 	u32 i;
 
-	memset(&timeout, 0, sizeof(timeout));
-	timeout.kind = CCA_TIMEOUT;
 	open_flow(&f, 1000, NO_SSTHRESH);
 	for (i = 0; i < 60; i++)
 		take_ack(&f, MS, 1, 100 * MS);
@@ -135,7 +132,7 @@ static void it_ends_one_slow_start_until_a_timeout(void)
 	CHECK(f.w.ssthresh_pkts >= 700);
 	recover(&f);
 	CHECK(f.w.ssthresh_pkts >= 700);
-	cubic_on_event(&f.s, &timeout);
+	take_event(&f, CCA_TIMEOUT, 0);
 	take_samples(&f, 1, 100 * MS);
 	recover(&f);
 	CHECK(f.w.ssthresh_pkts < 50);
@@ -245,7 +242,18 @@ static void hystart_plus_is_of_the_first_slow_start(void)
 		take_flight(&f, (50 + 20 * round) * MS);
 	CHECK_EQ(f.s.hystart.css_rtt_us, 0);
 	CHECK_EQ(f.w.ssthresh_pkts, 140);
-	/* In its conservative phase, too. */
+	/* Behind silence it grows as standard slow start, too. */
+	open_plus(&f, 100);
+	f.s.hystart.started = true;
+	f.s.hystart.round_end_pkts = 1000;
+	f.s.hystart.css_rtt_us = 60 * MS;
+	f.s.hystart.css_rounds = HYSTART_CSS_ROUNDS;
+	take_samples(&f, 8, 60 * MS);
+	CHECK(left_slow_start(&f));
+	f.w.cwnd_pkts = before_pkts = 20;
+	take_ack(&f, MS, 4, 60 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, before_pkts + 4);
+	/* So it does where a loss ends its conservative phase. */
 	open_plus(&f, 100);
 	f.s.hystart.started = true;
 	f.s.hystart.round_end_pkts = 1000;

@@ -41,7 +41,7 @@ def clients(folder: Path | None = None) -> list[dict[str, str]]:
 
 
 def sent_again() -> int:
-    """Packets that were sent again so far, here: of all connections, by the kernel's own count."""
+    """Packets that were sent again so far by all connections of this namespace, by the kernel's own count."""
     names, values = [
         line.split() for line in Path("/proc/net/snmp").read_text(encoding="ascii").splitlines() if line[:4] == "Tcp:"
     ]
@@ -51,18 +51,22 @@ def sent_again() -> int:
 def download(job: dict[str, Any], cca: str, *, flows: int = 1) -> dict[str, Any]:
     """Send so much to FAR out of a full bucket: what was sent again, how long it took, what `flows` said meanwhile.
 
-    again_capped_pkts: of what was sent again, that behind the first look at which every flow was capped.
+    again_capped_pkts: of what was sent again, that behind the first look at which every flow was capped. capped_s:
+    when that was, since the first look that showed a flow. Both None where there was none.
     """
     time.sleep(job["limited"]["refill_s"])
     size = str(job["limited"]["bytes"] // flows)
     words = ("--cca", cca, "--bytes", size, "--seconds", "120", "--flows", str(flows))
     seen: list[dict[str, str]] = []
-    began, capped = sent_again(), None
+    began, found_s, capped, capped_s = sent_again(), None, None, None
     with inside.sending(*words) as sender:
         while sender.poll() is None:
             looked = tree.flows()
-            if capped is None and looked and all(flow["mode"] == "capped" for flow in looked):
-                capped = sent_again()
+            now_s = time.monotonic()
+            if found_s is None and looked:
+                found_s = now_s
+            if capped is None and found_s is not None and looked and all(flow["mode"] == "capped" for flow in looked):
+                capped, capped_s = sent_again(), now_s - found_s
             for flow in looked:
                 now = {name: flow[name] for name in (*POLICED, job["marker"])}
                 if not seen or now != seen[-1]:
@@ -70,10 +74,12 @@ def download(job: dict[str, Any], cca: str, *, flows: int = 1) -> dict[str, Any]
             time.sleep(0.1)
         lines = sender.stdout.read().splitlines() if sender.stdout else []
     ends = inside.ends([inside.json.loads(line) for line in lines])
+    ended = sent_again()
     return {
         "acked_bytes": sum(int(str(end["acked_bytes"])) for end in ends),
-        "again_pkts": sent_again() - began,
-        "again_capped_pkts": None if capped is None else sent_again() - capped,
+        "again_pkts": ended - began,
+        "again_capped_pkts": None if capped is None else ended - capped,
+        "capped_s": capped_s,
         "seconds": max(float(str(end["at_s"])) for end in ends),
         "seen": seen,
     }
