@@ -41,7 +41,7 @@ def web(request: pytest.FixtureRequest, outcomes: dict[str, boot.Outcome]) -> An
     outcome = outcomes[f"web:{request.param}"]
     assert outcome.error == ""
     assert outcome.complaints == []
-    return outcome.result
+    return {**outcome.result, "cca": request.param}
 
 
 def test_the_client_is_found_to_be_limited_and_to_what(web: Any) -> None:
@@ -49,11 +49,12 @@ def test_the_client_is_found_to_be_limited_and_to_what(web: Any) -> None:
     assert limits(web["clients"][0])[1] == pytest.approx(1, rel=0.05)
 
 
-def test_no_more_is_resent_to_a_client_and_less_than_a_third_to_one_that_is_known(web: Any) -> None:
+def test_first_visits_resend_hardly_more_and_those_to_a_known_client_less_than_a_third(web: Any) -> None:
     again = {kind: statistics.mean(visit["again_pkts"] for visit in web[kind]) for kind in KINDS}
     # Over CUBIC a first visit has sent most of it again when the limit is found: 540 to 640 packets, the base's 640 to
-    # 760.
-    assert again["unknown"] < 1.2 * again["base"], web
+    # 760. Over BBR 46, the base's 1070 to 1530.
+    most = 1.2 if web["cca"] == RTCP_CUBIC.cca else 1
+    assert again["unknown"] < most * again["base"], web
     assert again["known"] < 0.3 * again["base"], web
 
 
