@@ -52,7 +52,8 @@ class Watch:
 
     def __init__(self, *, timers: bool = False) -> None:
         self._looks = [(time.monotonic(), *_times())]
-        self._seconds: list[tuple[float, int, int]] = []
+        # When a line came, the timers that it tells of, and how many of them were late.
+        self._told: list[tuple[float, int, int]] = []
         self._timers = timers
         self._program: subprocess.Popen[str] | None = None
 
@@ -76,7 +77,7 @@ class Watch:
         with program.stdout as lines:
             for line in lines:
                 at_s, count, late = line.split()
-                self._seconds.append((float(at_s), int(count), int(late)))
+                self._told.append((float(at_s), int(count), int(late)))
 
     def during_the_last(self, duration_s: float) -> Machine:
         """Since the last look before so many seconds ago, or since the first."""
@@ -84,10 +85,10 @@ class Watch:
         before = [look for look in self._looks if look[0] <= now_s - duration_s]
         _, idle_then, ticks_then = before[-1] if before else self._looks[0]
         self._looks.append((now_s, idle, ticks))
-        seconds = [second for second in list(self._seconds) if second[0] > now_s - duration_s]
-        woken = sum(count for _, count, _ in seconds)
+        told = [line for line in list(self._told) if line[0] > now_s - duration_s]
+        timers = sum(count for _, count, _ in told)
         return Machine(
             idle_share=round((idle - idle_then) / max(ticks - ticks_then, 1), 3),
             load=round(os.getloadavg()[0], 2),
-            late_share=round(sum(late for _, _, late in seconds) / woken, 5) if woken else None,
+            late_share=round(sum(late for _, _, late in told) / timers, 5) if timers else None,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from emulation.errors import EmulationError
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
-from emulation.vm.runner import emulate
+from emulation.vm.runner import emulate_each
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
 pytestmark = pytest.mark.vm
@@ -41,7 +42,22 @@ def both() -> tuple[QoS, QoS]:
         duration_s=5,
         warmup_s=2,
     )
-    return emulate(scenario, series_every_s=0.1), simulate(scenario)
+    return second_of_a_boot(scenario), simulate(scenario)
+
+
+def second_of_a_boot(scenario: Scenario) -> QoS:
+    """What it gives behind a short run that only reads the programs.
+
+    A guest's own clock skips what it would idle. While a busy machine still gives it its files, that is all of the
+    time in which a run's programs have to be ready: its first run may find no receiver.
+    """
+    found: dict[int, QoS | EmulationError] = {}
+    first = scenario.model_copy(update={"name": "first", "duration_s": 0.5, "warmup_s": 0})
+    emulate_each((first, scenario), found.__setitem__, series_every_s=0.1)
+    result = found[1]
+    if isinstance(result, EmulationError):
+        raise result
+    return result
 
 
 def test_gr_fills_a_real_link_as_the_simulator_says(both: tuple[QoS, QoS]) -> None:

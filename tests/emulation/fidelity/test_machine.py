@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulation import processors
-from emulation.fidelity import machine
+from emulation.fidelity import _late, machine
 from emulation.fidelity.machine import LATE_MOST, Machine, Watch, is_disturbed
 from emulation.processors import kept_awake
 
@@ -39,8 +39,16 @@ def test_late_timers_are_counted_over_the_runs_own_time(monkeypatch: pytest.Monk
     monkeypatch.setattr(machine.time, "monotonic", lambda: 100.0)
     watch = Watch()
     assert watch.during_the_last(10.0).late_share is None
-    watch._seconds += [(89.5, 500, 400), (90.5, 500, 10), (91.5, 500, 0)]
+    watch._told += [(89.5, 500, 400), (90.5, 500, 10), (91.5, 500, 0)]
     assert watch.during_the_last(10.0).late_share == 0.01
+
+
+@pytest.mark.parametrize("behind_ns", [0, 1_000_000, 1_000_001, 2_500_000, 3_000_000, 3_000_001, 130_000_000])
+def test_timers_of_a_pause_are_all_late_but_those_of_its_last_ms(behind_ns: int) -> None:
+    due_ns = 5 * _late.EVERY_NS
+    lateness_ns = list(range(behind_ns, -1, -_late.EVERY_NS))
+    late = [ns for ns in lateness_ns if ns > _late.LATE_NS]
+    assert _late.answered(due_ns, due_ns + behind_ns) == (len(lateness_ns), len(late))
 
 
 def test_a_watch_of_timers_has_a_program_that_ends_with_it() -> None:
@@ -48,7 +56,7 @@ def test_a_watch_of_timers_has_a_program_that_ends_with_it() -> None:
         program = watch._program
         assert program is not None
         until_s = time.monotonic() + 20
-        while not watch._seconds and time.monotonic() < until_s:
+        while not watch._told and time.monotonic() < until_s:
             time.sleep(0.05)
         seen = watch.during_the_last(60.0)
     assert seen.late_share is not None
