@@ -237,7 +237,7 @@ def _run_once(
             return
         task = tasks[number]
         figures, series = figures_of(task.scenario, found), series_of(found)
-        seen = machine.during_the_last(task.scenario.duration_s)
+        seen = machine.during_a_run(task.scenario.duration_s)
         store.save(task, RunResult(key=task.digest, figures=figures, machine=seen, series=series))
         del lacking[number]
         told(1)

@@ -2,7 +2,8 @@
 """What else the machine did while a real run ran, and whether that disturbed it.
 
 Mahimahi's shells forward packets when a timer of 1 ms wakes them up. A run is disturbed where more than LATE_MOST of
-such timers were more than 1 ms late: measured by one of our own (_late.py), which goes first as the shells do. How busy
+such timers, here of 2 ms, were more than 1 ms late: measured by one of our own (_late.py), which goes first as the
+shells do; timers that came due in a pause of the whole machine are late ones. How busy
 the processors were says little: on a virtual machine idle ones were later than busy ones (emulation/processors.py).
 """
 
@@ -21,6 +22,8 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = ["LATE_MOST", "Machine", "Watch", "is_disturbed"]
 
 LATE_MOST = 0.01
+# Between the end of what a scenario asks for and a look at the machine: the shells end, and their log is read.
+_AFTER_S = 5.0
 _PROGRAM = Path(__file__).with_name("_late.py")
 # Fields of the line `cpu` in /proc/stat: idle, and waiting for a disk.
 _IDLE_FIELDS = (3, 4)
@@ -78,6 +81,10 @@ class Watch:
             for line in lines:
                 at_s, count, late = line.split()
                 self._told.append((float(at_s), int(count), int(late)))
+
+    def during_a_run(self, duration_s: float) -> Machine:
+        """Of so many seconds that is over by now, its results read: since somewhat before it began."""
+        return self.during_the_last(duration_s + _AFTER_S)
 
     def during_the_last(self, duration_s: float) -> Machine:
         """Since the last look before so many seconds ago, or since the first."""

@@ -42,14 +42,14 @@ def both() -> tuple[QoS, QoS]:
         duration_s=5,
         warmup_s=2,
     )
-    return second_of_a_boot(scenario), simulate(scenario)
+    return behind_a_first_run(scenario), simulate(scenario)
 
 
-def second_of_a_boot(scenario: Scenario) -> QoS:
-    """What it gives behind a short run that only reads the programs.
+def behind_a_first_run(scenario: Scenario) -> QoS:
+    """What it gives behind a short one, of the same boot, whose result does not matter.
 
-    A guest's own clock skips what it would idle. While a busy machine still gives it its files, that is all of the
-    time in which a run's programs have to be ready: its first run may find no receiver.
+    A guest's own clock skips what it would idle. While a busy machine still gives it its files, that may be all of the
+    time in which a run's programs have to be ready, so that a boot's first run finds no receiver (docs/emulate.md).
     """
     found: dict[int, QoS | EmulationError] = {}
     first = scenario.model_copy(update={"name": "first", "duration_s": 0.5, "warmup_s": 0})

@@ -96,7 +96,7 @@ def test_runs_with_late_timers_are_run_anew_on_request_and_no_others(
     kernel: StandInKernel, choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = Machine(idle_share=0.5, load=1.0, late_share=0.02)
-    monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: seen)
+    monkeypatch.setattr(Watch, "during_a_run", lambda _self, _duration_s: seen)
     run(choose("cubic"), tmp_path)
     run(choose("cubic"), tmp_path)
     assert len(kernel.ran) == 4

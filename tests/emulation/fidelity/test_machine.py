@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,14 +57,40 @@ def test_a_watch_of_timers_has_a_program_that_ends_with_it() -> None:
     with Watch(timers=True) as watch:
         program = watch._program
         assert program is not None
-        until_s = time.monotonic() + 20
-        while not watch._told and time.monotonic() < until_s:
-            time.sleep(0.05)
+        _until(lambda: bool(watch._told))
         seen = watch.during_the_last(60.0)
     assert seen.late_share is not None
     assert program.returncode is not None
     with Watch() as watch:
         assert watch._program is None
+
+
+def test_a_pause_of_the_machine_is_many_late_timers_and_not_one() -> None:
+    with Watch(timers=True) as watch:
+        program = watch._program
+        assert program is not None
+        _until(lambda: bool(watch._told))
+        before = len(watch._told)
+        program.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        program.send_signal(signal.SIGCONT)
+        # In one line: those of the pause are told of at once.
+        _until(lambda: any(late > 0.25e9 / _late.EVERY_NS for _, _, late in watch._told[before:]))
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 20
+    while not is_so():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_a_run_is_looked_at_from_before_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine.time, "monotonic", lambda: 100.0)
+    watch = Watch()
+    # It lasted 10 s and ended some seconds ago; its first was the disturbed one.
+    watch._told += [(60.0, 500, 500), (86.5, 500, 50), (90.5, 500, 0)]
+    assert watch.during_a_run(10.0).late_share == 0.05
 
 
 def test_a_run_is_disturbed_by_late_timers_alone() -> None:

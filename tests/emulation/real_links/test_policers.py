@@ -138,8 +138,8 @@ def test_flows_of_one_client_share_a_real_bucket(policed: Policed) -> None:
 @pytest.mark.mahimahi
 def test_a_file_that_a_real_bucket_holds_meets_no_drop(policed: Policed) -> None:
     within, beyond = policed.pairs["sizes"][0].flows
-    # A sender that meets a pause of the machine may probe for a lost tail, which is resent as well and was not dropped.
-    assert within.retransmission_rate == pytest.approx(0, abs=0.01 * (policed.slack - 1))
+    # In a pause of the machine a sender may probe for a lost tail, which was not dropped; no more than the one or two.
+    assert within.retransmission_rate <= 2 / 95
     # 130 packets from a bucket of 100 and 10 tokens a second.
     assert beyond.retransmission_rate > 20 / 200
     assert policed.pairs["sizes"][0].elements[0].dropped >= 20
@@ -147,24 +147,27 @@ def test_a_file_that_a_real_bucket_holds_meets_no_drop(policed: Policed) -> None
 
 @pytest.mark.mahimahi
 def test_real_transfers_begin_a_gap_behind_what_was_acknowledged(policed: Policed) -> None:
-    real, said = (qos.flows[0] for qos in policed.pairs["objects"])
+    of_run, of_simulator = policed.pairs["objects"]
+    real, said = of_run.flows[0], of_simulator.flows[0]
     assert (
         [t.size_bytes for t in real.transfers]
         == [t.size_bytes for t in said.transfers]
         == [300_000, 300_000, 600_000, 9]
     )
     ends_s = [t.complete_s or 0.0 for t in real.transfers]
-    # The sender looks for the last acknowledgment every ms; who is kept from running begins later, and never earlier.
+    # A pause of the machine makes the sender begin later, never earlier.
     gaps_s = [after.start_s - end_s for after, end_s in zip(real.transfers[1:], ends_s, strict=False)]
     for gap_s, asked_s in zip(gaps_s, (0.5, 0.5, 1.0), strict=True):
-        assert asked_s - 0.001 <= gap_s <= asked_s + 0.05 * policed.slack
+        assert asked_s - 1e-6 <= gap_s <= asked_s + 0.25
     assert real.complete_s == ends_s[-1]
     # The bucket holds the first and refills in the gap; the third transfer goes by its tokens.
-    assert ends_s[0] == pytest.approx(said.transfers[0].complete_s, abs=0.1 * policed.slack)
-    series = policed.pairs["objects"][0].element_series
+    quickest_s = said.transfers[0].complete_s
+    assert quickest_s is not None
+    assert quickest_s - 0.05 <= ends_s[0] <= quickest_s + 0.5
+    series, names = of_run.element_series, [element.name for element in of_run.elements]
     assert series is not None
-    dropped = series.dropped[:, [element.name for element in policed.pairs["objects"][0].elements].index("policer")]
-    third_s = real.transfers[2].start_s
-    assert dropped[series.time_s <= third_s].sum() == 0
-    assert dropped[(third_s < series.time_s) & (series.time_s <= ends_s[2] + 0.1)].sum() > 0
+    dropped = series.dropped[:, names.index("policer")]
+    third = real.transfers[2].start_s < series.time_s
+    assert dropped[~third].sum() == 0
+    assert dropped[third].sum() > 0
     assert real.goodput_mbps == pytest.approx(1_200_009 * 8e-6 / 6, rel=0.001)
