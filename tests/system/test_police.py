@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""What files behind a police action are held against (tests/prove/police.py); the guest itself runs in `claims 24`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import pytest
+
+from emulation.fidelity import Case, Plan, cases_of, load_plan
+from emulation.fidelity.pieces import Pieces
+from tests.prove import police
+from tests.prove.police import Sides, booted, is_over, path_of_guest, reductions, run_of, simulated
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return load_plan(police.PLAN)
+
+
+@pytest.fixture
+def cases(plan: Plan, tmp_path: Path) -> list[Case]:
+    return cases_of(plan, source=police.PLAN, pieces=Pieces(None, folder=tmp_path))
+
+
+def test_the_guest_is_told_each_case_of_the_plan(cases: list[Case]) -> None:
+    runs = {run["case"]: run for run in map(run_of, cases)}
+    assert len(runs) == 24
+    assert runs["op2-8mb/bbr"] == {
+        "case": "op2-8mb/bbr",
+        "kernel_cca": "bbr",
+        "rate_mbps": 50,
+        "rtt_ms": 18,
+        "buffer_pkts": 1000,
+        "limit_mbps": 1.3,
+        "bucket_bytes": 385_000,
+        "size_bytes": 8_000_000,
+    }
+
+
+def test_seeds_of_an_algorithm_without_chance_differ_by_the_guests_jitter(cases: list[Case]) -> None:
+    (case,) = (case for case in cases if case.key == "op3-4mb/cubic")
+    assert case.scenario is not None
+    # The guest's access link passes two packets at once, which takes them 0.48 ms at 50 Mbit/s.
+    assert path_of_guest(case.scenario).link.rtt_ms == pytest.approx(20 - 0.48)
+    rates = simulated(case.scenario, seeds=4)
+    assert len(set(rates)) > 1
+    assert all(0.1 < rate < 0.4 for rate in rates)
+
+
+@pytest.mark.parametrize(("kernel", "agrees"), [((0.10, 0.11, 0.30), True), ((0.03, 0.04, 0.11), False)])
+def test_a_reduction_agrees_where_the_kernels_median_lies_among_the_seeds(
+    plan: Plan, cases: list[Case], kernel: tuple[float, ...], agrees: bool
+) -> None:
+    sides = {case.key: Sides([0.2, 0.2, 0.2], [0.2, 0.2]) for case in cases}
+    sides["op1-4mb/rtcp_bbr"] = Sides(list(kernel), [0.10, 0.12])
+    found = {(each.name, each.cca): each for each in reductions(plan, cases, sides)}
+    assert len(found) == 12
+    its = found["op1-4mb", "rtcp_bbr"]
+    assert its.base == "bbr"
+    assert its.agrees is agrees
+    assert its.real.median == pytest.approx(1 - kernel[1] / 0.2)
+
+
+def test_a_boot_is_taken_for_over_when_it_was_told_the_same_and_ended(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text("told")
+    assert not is_over(tmp_path, "told")
+    (tmp_path / police.LOG).write_text("[]")
+    assert is_over(tmp_path, "told")
+    assert not is_over(tmp_path, "something else")
+
+
+@pytest.mark.parametrize(
+    ("acked_bytes", "said", "told"),
+    [
+        (4_000_001, "clocksource: of no interest", ""),
+        (3_999_999, "clocksource: of no interest", "expected 4000000 bytes acknowledged"),
+        (4_000_001, "WARNING: at net/ipv4/tcp.c", "nothing in its log"),
+    ],
+)
+def test_a_boot_counts_where_its_file_arrived_and_its_log_is_clean(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acked_bytes: int, said: str, told: str
+) -> None:
+    run = {"case": "op1-4mb/cubic", "size_bytes": 4_000_000}
+    result = {"case": run["case"], "acked_bytes": acked_bytes, "resent_pkts": 5, "sent_pkts": 100}
+
+    def pretend(line: str, folder: Path, *, cases: int) -> None:
+        del line, cases
+        (folder / police.RESULTS).write_text(json.dumps(result) + "\n")
+        (folder / police.LOG).write_text(json.dumps([said]))
+
+    monkeypatch.setattr(police, "boot_guest", pretend)
+    monkeypatch.setattr(police, "build_modules", lambda _line: SimpleNamespace(paths={}))
+    if told:
+        with pytest.raises(click.ClickException, match=told):
+            booted("6.12", [run], folder=tmp_path / "boot")
+    else:
+        assert booted("6.12", [run], folder=tmp_path / "boot") == {run["case"]: 0.05}
