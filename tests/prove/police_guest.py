@@ -24,7 +24,10 @@ import limited  # noqa: E402
 import tree  # noqa: E402
 
 NEAR = "near"
-# A frame is an IP packet and Ethernet's header; tc counts both.
+# What is kept of a flow's samples, four in a second.
+SEEN = ("at_s", "total_retrans_pkts", "cwnd_pkts", "rtt_us", "min_rtt_us")
+# An IP packet, and with Ethernet's header. tc counts the header where a frame leaves (the token bucket), and not where
+# it came in (the police action): there it has been taken off.
 PACKET_BYTES, FRAME_BYTES = 1500, 1514
 
 
@@ -53,7 +56,7 @@ def send(run: dict[str, Any]) -> dict[str, Any]:
     }
     words = ("--cca", run["kernel_cca"], "--bytes", str(run["size_bytes"]), "--seconds", "600")
     with sender_of_its_own(), inside.chain(**path), inside.receiver():
-        limited.police(f"{in_frames(run['limit_mbps'] * 1e6)}bit", in_frames(run["bucket_bytes"]))
+        limited.police(f"{round(run['limit_mbps'] * 1e6)}bit", run["bucket_bytes"])
         lines = inside.send(*words, namespace=NEAR)
         (end,) = inside.ends(lines)
     return {
@@ -62,8 +65,7 @@ def send(run: dict[str, Any]) -> dict[str, Any]:
         "seconds": end["at_s"],
         "resent_pkts": end["total_retrans_pkts"],
         "sent_pkts": end["segments_out"],
-        "min_rtt_us": end["min_rtt_us"],
-        "smoothed_rtt_us": [line["rtt_us"] for line in lines],
+        "seen": [{name: line[name] for name in SEEN} for line in lines],
     }
 
 

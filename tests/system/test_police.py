@@ -13,7 +13,17 @@ import pytest
 from emulation.fidelity import Case, Plan, cases_of, load_plan
 from emulation.fidelity.pieces import Pieces
 from tests.prove import police
-from tests.prove.police import Sides, booted, is_over, path_of_guest, reductions, run_of, simulated
+from tests.prove.police import (
+    Sent,
+    Sides,
+    booted,
+    is_over,
+    path_of_guest,
+    reductions,
+    run_of,
+    simulated,
+    with_another_limiter,
+)
 
 
 @pytest.fixture
@@ -44,19 +54,30 @@ def test_the_guest_is_told_each_case_of_the_plan(cases: list[Case]) -> None:
 def test_seeds_of_an_algorithm_without_chance_differ_by_the_guests_jitter(cases: list[Case]) -> None:
     (case,) = (case for case in cases if case.key == "op3-4mb/cubic")
     assert case.scenario is not None
-    # The guest's access link passes two packets at once, which takes them 0.48 ms at 50 Mbit/s.
-    assert path_of_guest(case.scenario).link.rtt_ms == pytest.approx(20 - 0.48)
-    rates = simulated(case.scenario, seeds=4)
-    assert len(set(rates)) > 1
-    assert all(0.1 < rate < 0.4 for rate in rates)
+    kinds = [element.kind for element in path_of_guest(case.scenario).link.behind]
+    assert kinds == ["shaper", "policer", "jitter"]
+    sent = simulated(case.scenario, seeds=4)
+    assert len({each.resent for each in sent}) > 1
+    assert all(0.1 < each.resent < 0.4 for each in sent)
+    # (2763 packets of 1500 bytes - 223,000 bytes) / 1.04 Mbit/s
+    assert all(each.seconds == pytest.approx(30.17, abs=0.15) for each in sent)
+
+
+@pytest.mark.parametrize(("kernel_s", "simulator_s", "said"), [(30.2, 30.2, 0), (29.9, 29.9, 1), (30.2, 30.5, 1)])
+def test_a_file_that_beats_the_limiter_or_the_other_side_has_met_another_one(
+    cases: list[Case], kernel_s: float, simulator_s: float, said: int
+) -> None:
+    (case,) = (case for case in cases if case.key == "op3-4mb/cubic")
+    sides = {case.key: Sides([Sent(0.2, kernel_s)], [Sent(0.2, simulator_s)])}
+    assert len(with_another_limiter([case], sides)) == said
 
 
 @pytest.mark.parametrize(("kernel", "agrees"), [((0.10, 0.11, 0.30), True), ((0.03, 0.04, 0.11), False)])
 def test_a_reduction_agrees_where_the_kernels_median_lies_among_the_seeds(
     plan: Plan, cases: list[Case], kernel: tuple[float, ...], agrees: bool
 ) -> None:
-    sides = {case.key: Sides([0.2, 0.2, 0.2], [0.2, 0.2]) for case in cases}
-    sides["op1-4mb/rtcp_bbr"] = Sides(list(kernel), [0.10, 0.12])
+    sides = {case.key: Sides([Sent(0.2, 1.0)] * 3, [Sent(0.2, 1.0)] * 2) for case in cases}
+    sides["op1-4mb/rtcp_bbr"] = Sides([Sent(rate, 1.0) for rate in kernel], [Sent(0.10, 1.0), Sent(0.12, 1.0)])
     found = {(each.name, each.cca): each for each in reductions(plan, cases, sides)}
     assert len(found) == 12
     its = found["op1-4mb", "rtcp_bbr"]
@@ -85,7 +106,7 @@ def test_a_boot_counts_where_its_file_arrived_and_its_log_is_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, acked_bytes: int, said: str, told: str
 ) -> None:
     run = {"case": "op1-4mb/cubic", "size_bytes": 4_000_000}
-    result = {"case": run["case"], "acked_bytes": acked_bytes, "resent_pkts": 5, "sent_pkts": 100}
+    result = {"case": run["case"], "acked_bytes": acked_bytes, "resent_pkts": 5, "sent_pkts": 100, "seconds": 3.0}
 
     def pretend(line: str, folder: Path, *, cases: int) -> None:
         del line, cases
@@ -98,4 +119,6 @@ def test_a_boot_counts_where_its_file_arrived_and_its_log_is_clean(
         with pytest.raises(click.ClickException, match=told):
             booted("6.12", [run], folder=tmp_path / "boot")
     else:
-        assert booted("6.12", [run], folder=tmp_path / "boot") == {run["case"]: 0.05}
+        assert booted("6.12", [run], folder=tmp_path / "boot") == {run["case"]: Sent(0.05, 3.0)}
+    # What is not taken runs anew.
+    assert (tmp_path / "boot" / police.LOG).exists() is not bool(told)
