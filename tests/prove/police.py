@@ -149,7 +149,9 @@ def boot_guest(line: str, folder: Path, *, cases: int) -> None:
 def on_kernel(line: str, cases: list[Case], *, runs: int, work: Path) -> list[dict[str, Sent]]:
     """Each boot's files. A guest with a clock of its own takes one processor and minds no other."""
     asked = [run_of(case) for case in cases]
-    folders = [work / f"{line}-{number}" for number in range(runs)]
+    # Some of the cases have folders of their own, and leave those of all alone.
+    these = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:8]
+    folders = [work / f"{line}-{these}-{number}" for number in range(runs)]
     over = threading.Event()
 
     def tell() -> None:
@@ -246,7 +248,13 @@ def percent(middle: Middle) -> str:
 @click.option("--only", "patterns", multiple=True, help="Only these scenarios or cases (op1-4mb, op1-4mb/cubic).")
 @click.option("--kernel", "line", default=LINES[-1], show_default=True, type=click.Choice(LINES))
 @click.option("--runs", type=click.IntRange(1), help="Boots, instead of the plan's.")
-@click.option("--work", type=click.Path(path_type=Path), default=Path("build/police"), show_default=True)
+@click.option(
+    "--work",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("build/police"),
+    show_default=True,
+    help="Where boots are kept, with four samples a second of each file.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print every run's rate as JSON.")
 def main(*, patterns: tuple[str, ...], line: str, runs: int | None, work: Path, as_json: bool) -> None:
     """Compare, and exit 0 where each reduction agrees. Example: python -m tests.prove.police --only op1-4mb"""
