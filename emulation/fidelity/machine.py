@@ -3,8 +3,8 @@
 
 Mahimahi's shells forward packets when a timer of 1 ms wakes them up. A run is disturbed where more than LATE_MOST of
 such timers, here of 2 ms, were more than 1 ms late: measured by one of our own (_late.py), which goes first as the
-shells do; timers that came due in a pause of the whole machine are late ones. How busy
-the processors were says little: on a virtual machine idle ones were later than busy ones (emulation/processors.py).
+shells do. Timers that came due in a pause of the whole machine are late ones. How busy the processors were says little:
+on a virtual machine idle ones were later than busy ones (emulation/processors.py).
 """
 
 from __future__ import annotations
