@@ -209,8 +209,10 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 	}
 	switch (f->phase) {
 	case RTCP_CAPPED:
-		if (rtcp_has_passed(f, c, rtcp_wait_us(f, p)))
+		if (rtcp_has_passed(f, c, rtcp_wait_us(f, p))) {
+			rtcp_forget_excess(c);
 			rtcp_enter(f, c, RTCP_PROBING);
+		}
 		break;
 	case RTCP_PROBING:
 		rtcp_probe(f, c, p, changed, lost);

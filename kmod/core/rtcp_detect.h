@@ -46,9 +46,13 @@
  *                 alpha rounds are over. None at the first classification: the bucket
  *                 was emptied.
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
- *                 two packets and 4 ms of R, by four where a window is what is capped: its
- *                 probe may be a pair more in each round. Or R moved by more than an eighth.
- *                 What came in too much up to a loss is forgotten: the bucket was empty then.
+ *                 two packets and 4 ms of R. Or R moved by more than an eighth. What came in
+ *                 too much up to a loss is forgotten: the bucket was empty then.
+ *   windows       where a window is what is capped, it is by RTCP_LOSS_WEIGHT packets. Of a
+ *                 window of two a loss is known behind a delayed ACK and a tail-loss probe:
+ *                 the tokens that it takes have come since. And what came in too much is
+ *                 forgotten where a probe begins: in whole pairs a cap may be a little above
+ *                 R, round after round.
  *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
  *                 that is right at theta R_h would be cleared by its own last steps.
  *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
@@ -150,10 +154,10 @@ CCA_FN void rtcp_empty(struct rtcp_client *c)
 	c->lack_bytes = cca_max_u64(c->lack_bytes, c->bucket_bytes);
 }
 
-/* What may be above the line without being a change. Below 2^18 + 2^24. */
+/* What may be above the line without being a change. Below 2^19 + 2^24. */
 CCA_FN u32 rtcp_noise_bytes(const struct rtcp_client *c)
 {
-	u32 pkts = c->windowed ? 2 * RTCP_NOISE_PKTS : RTCP_NOISE_PKTS;
+	u32 pkts = c->windowed ? RTCP_LOSS_WEIGHT : RTCP_NOISE_PKTS;
 
 	return pkts * c->mss_bytes + (c->bytes_per_s >> 8);
 }
@@ -217,6 +221,13 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 	}
 	/* What was refused behind them: the bucket is empty, and was a little fuller. */
 	if (lost_bytes)
+		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
+}
+
+/* A probe begins. What a cap of pairs let through before it is no sign of a change. */
+CCA_FN void rtcp_forget_excess(struct rtcp_client *c)
+{
+	if (c->windowed)
 		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
 }
 

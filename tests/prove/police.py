@@ -45,6 +45,7 @@ SOURCES = (
     PROGRAM,
     boot.GUEST / "limited.py",
     boot.GUEST / "tree.py",
+    EMULATION / "vm" / "guest.py",
     EMULATION / "vm" / "inside.py",
     EMULATION / "mahimahi" / "namespace" / "traffic.py",
 )

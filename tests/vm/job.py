@@ -13,8 +13,8 @@ from tests.vm.lines import DEBUG
 from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
-# The policer counts Ethernet's headers, R-TCP segments.
-SEGMENT_BYTES, FRAME_BYTES = 1448, 1514
+# R-TCP counts what segments carry, the police action IP packets: Ethernet's header is off where a frame has come in.
+SEGMENT_BYTES, PACKET_BYTES = 1448, 1500
 WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
 MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
@@ -23,7 +23,7 @@ SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initi
 
 def limits(line: dict[str, str]) -> tuple[float, float]:
     """B and R of a line of `clients` or `flows`, as parts of the policer's."""
-    payload = SEGMENT_BYTES / FRAME_BYTES
+    payload = SEGMENT_BYTES / PACKET_BYTES
     bucket, rate = int(line["bucket_bytes"]), int(line["limit_bytes_per_s"])
     return bucket / (LIMIT_BURST_BYTES * payload), rate / (LIMIT_BYTES_PER_S * payload)
 

@@ -239,6 +239,22 @@ static void test_a_probe_that_shows_a_change_lifts_the_cap(void)
 	CHECK_EQ(f.phase, RTCP_CAPPED);
 }
 
+/* A window of whole pairs may be above R, round after round, behind the same limiter; a pacing rate is not. */
+static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(void)
+{
+	for (row = 0; row < 2; row++) {
+		open_capped(100 * MS);
+		l.c.windowed = row != 0;
+		flow_runs(19);
+		l.c.lack_bytes = l.c.bucket_bytes + rtcp_noise_bytes(&l.c) - 1;
+		flow_runs(1);
+		CHECK_EQ(f.phase, RTCP_PROBING);
+		flow_ack(100 * MS, 17 + RTCP_PAIR, 0);
+		CHECK_EQ(f.phase, row ? RTCP_PROBING : RTCP_LIFTED);
+	}
+	row = 0;
+}
+
 /* epsilon is 10 rounds: one less, and the cap comes back. */
 static void test_a_limiter_that_stays_lifted_is_forgotten(void)
 {
@@ -326,6 +342,7 @@ int main(void)
 	RUN(test_probes_that_did_not_meet_the_limit_bring_back_eta);
 	RUN(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is);
 	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
+	RUN(test_what_a_window_lets_through_is_forgotten_where_a_probe_begins);
 	RUN(test_a_limiter_that_stays_lifted_is_forgotten);
 	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
 	RUN(test_srtt_is_smoothed);
