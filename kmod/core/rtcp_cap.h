@@ -10,7 +10,7 @@
  *      |  unchanged             |  v                                    |
  *      +------------------------+  REFILLING 1 / (1 + gamma)            |
  *      +---------------------------+  a round                           |
- *      |                                 unchanged for three rounds,    |
+ *      |                 unchanged for three rounds (a window: six),    |
  *      +----------------------------------------------------------------+
  *                                        or loss beyond beta
  *
@@ -42,7 +42,10 @@
  * min(r, (1 + gamma) R) would leave it there.
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
  * odd one. A cap rounded down stays below R for ever, one rounded up above: it is rounded
- * down, with a pair more while the bucket holds one. A probe's is rounded up.
+ * down, with a pair more while the bucket holds one. A probe's is rounded up, and so far above
+ * R that it lets through more than noise in its 16 rounds.
+ * DEVIATION: a window is lifted for six rounds. It grows from a few packets, and in three would
+ * not come to more than noise again: back under a cap it would begin anew, for ever.
  */
 #ifndef CCA_RTCP_CAP_H
 #define CCA_RTCP_CAP_H
@@ -52,6 +55,7 @@
 #define RTCP_PAIR 2u			/* packets; no cap is lower */
 #define RTCP_NO_CAP_PKTS 0xffffffffu
 #define RTCP_PROBE_ROUNDS 3u
+#define RTCP_WINDOW_ROUNDS 6u
 #define RTCP_MOST_PROBE_ROUNDS 16u
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
@@ -153,6 +157,14 @@ CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			   cca_min_u64(shows_us, RTCP_MOST_PROBE_ROUNDS * round_us));
 }
 
+/* How long a change lifts the cap. */
+CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	u32 rounds = c->windowed ? RTCP_WINDOW_ROUNDS : RTCP_PROBE_ROUNDS;
+
+	return (u64)rounds * rtcp_flow_round_us(f);
+}
+
 CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		       const struct rtcp_params *p, bool changed, bool lost)
 {
@@ -224,7 +236,7 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 	default:
 		if (changed)
 			rtcp_stay_lifted(f, c, p);
-		else if (rtcp_has_passed(f, c, round_us * RTCP_PROBE_ROUNDS))
+		else if (rtcp_has_passed(f, c, rtcp_lifted_us(f, c)))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
 	}
@@ -243,7 +255,9 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 		return RTCP_NO_CAP_PKTS;
 	bytes = rtcp_flow_bdp(f, c);
 	if (f->phase == RTCP_PROBING)
-		bytes = cca_div(bytes * gain, 1000) + RTCP_PAIR * c->mss_bytes - 1u;
+		bytes = cca_max_u64(cca_div(bytes * gain, 1000),
+				    bytes + rtcp_noise_bytes(c) / RTCP_MOST_PROBE_ROUNDS) +
+			RTCP_PAIR * c->mss_bytes - 1u;
 	else if (f->phase == RTCP_REFILLING)
 		bytes = cca_div(bytes * 1000, gain);
 	else

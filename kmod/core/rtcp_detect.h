@@ -48,9 +48,10 @@
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
  *                 two packets and 4 ms of R. Or R moved by more than an eighth. What came in
  *                 too much up to a loss is forgotten: the bucket was empty then.
- *   windows       where a window is what is capped, it is by RTCP_LOSS_WEIGHT packets. Of a
- *                 window of two a loss is known behind a delayed ACK and a tail-loss probe:
- *                 the tokens that it takes have come since. And what came in too much is
+ *   windows       where a window is what is capped, a change is more by eight packets and
+ *                 4 ms of R. Of a window of two a loss is told behind a delayed ACK and a
+ *                 tail-loss probe, so late that tokens for seven packets have come since, of
+ *                 which e knows none: a loss takes more. And what came in too much is
  *                 forgotten where a probe begins: in whole pairs a cap may be a little above
  *                 R, round after round.
  *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
@@ -73,6 +74,7 @@
 #define RTCP_WITNESS_PKTS 16u		/* of which the two packets are this part, too */
 #define RTCP_LIFTED_PART 16u		/* above theta R_h by more than this part: no limit */
 #define RTCP_NOISE_PKTS 2u
+#define RTCP_WINDOW_NOISE_PKTS 8u
 #define RTCP_REFUSALS 4u		/* rounds with a loss, on the line */
 
 enum rtcp_class {
@@ -157,7 +159,7 @@ CCA_FN void rtcp_empty(struct rtcp_client *c)
 /* What may be above the line without being a change. Below 2^19 + 2^24. */
 CCA_FN u32 rtcp_noise_bytes(const struct rtcp_client *c)
 {
-	u32 pkts = c->windowed ? RTCP_LOSS_WEIGHT : RTCP_NOISE_PKTS;
+	u32 pkts = c->windowed ? RTCP_WINDOW_NOISE_PKTS : RTCP_NOISE_PKTS;
 
 	return pkts * c->mss_bytes + (c->bytes_per_s >> 8);
 }

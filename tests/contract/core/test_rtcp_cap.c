@@ -255,6 +255,51 @@ static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(vo
 	row = 0;
 }
 
+/* What comes through beyond R since a window's probe began is a change: 8 packets and 4 ms of R; 17 a round are R. */
+static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
+{
+	open_capped(100 * MS);
+	l.c.windowed = true;
+	flow_runs(20);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	rtcp_empty(&l.c);
+	flow_ack(100 * MS, 17 + 8, 0);
+	CHECK_EQ(f.phase, RTCP_PROBING);
+	flow_ack(100 * MS, 17 + 2, 0);
+	CHECK_EQ(f.phase, RTCP_LIFTED);
+}
+
+/*
+ * Of 250,000 bytes/s 9 ms are 1.55 packets: 1.2 times that and rounded up are one pair, by which 16 rounds let through
+ * 7.2 packets more than R, less than noise. Of 8 ms, 1.38 packets, a pair lets through ten.
+ */
+static void test_a_probes_window_lets_through_more_than_noise(void)
+{
+	open_capped(9 * MS);
+	l.c.windowed = true;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
+	f.phase = RTCP_PROBING;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 4);
+	f.srtt_us = 8 * MS;
+	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
+}
+
+/* Three rounds; six where a window is what is capped. */
+static void test_a_window_that_is_lifted_has_the_time_to_grow(void)
+{
+	u32 rounds;
+
+	for (row = 0; row < 2; row++) {
+		open_capped(10 * MS);
+		l.c.windowed = row != 0;
+		rtcp_enter(&f, &l.c, RTCP_LIFTED);
+		for (rounds = 0; f.phase == RTCP_LIFTED && rounds < 20; rounds++)
+			flow_ack(10 * MS, 1, 0);
+		CHECK_EQ(rounds, row ? 6 : 3);
+	}
+	row = 0;
+}
+
 /* epsilon is 10 rounds: one less, and the cap comes back. */
 static void test_a_limiter_that_stays_lifted_is_forgotten(void)
 {
@@ -343,6 +388,9 @@ int main(void)
 	RUN(test_a_probe_that_ends_without_a_loss_leaves_the_wait_as_it_is);
 	RUN(test_a_probe_that_shows_a_change_lifts_the_cap);
 	RUN(test_what_a_window_lets_through_is_forgotten_where_a_probe_begins);
+	RUN(test_a_windows_probe_that_shows_a_change_lifts_the_cap);
+	RUN(test_a_probes_window_lets_through_more_than_noise);
+	RUN(test_a_window_that_is_lifted_has_the_time_to_grow);
 	RUN(test_a_limiter_that_stays_lifted_is_forgotten);
 	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
 	RUN(test_srtt_is_smoothed);

@@ -435,13 +435,13 @@ static void test_more_than_there_are_tokens_for_is_a_change(void)
 	CHECK_EQ(rtcp_tokens(&l.c), 0);
 }
 
-/* Two packets and 4 ms of R; as many as a loss takes of the tokens where a window is what is capped. */
+/* Two packets and 4 ms of R; eight packets where a window is what is capped. */
 static void test_what_counts_as_noise(void)
 {
 	open_found();
 	CHECK_EQ(rtcp_noise_bytes(&l.c), 2 * MSS + l.c.bytes_per_s / 256);
 	l.c.windowed = true;
-	CHECK_EQ(rtcp_noise_bytes(&l.c), RTCP_LOSS_WEIGHT * MSS + l.c.bytes_per_s / 256);
+	CHECK_EQ(rtcp_noise_bytes(&l.c), 8 * MSS + l.c.bytes_per_s / 256);
 }
 
 /* Two probes that end in a loss add up to no change: the bucket was empty when each lost. */
