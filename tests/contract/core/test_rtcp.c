@@ -100,6 +100,83 @@ static void test_cubic_keeps_its_window_in_the_cap(void)
 	CHECK_EQ(r.s.base.w_max_pkts, 0);
 }
 
+/* Without a limit: what is sent comes back after rtt_us, acknowledged in pairs, an odd packet 40 ms later. */
+static struct free_path {
+	u64 sent_us[8192];
+	u32 sent, arrived, acked;	/* packets */
+	u32 rtt_us;
+	u64 odd_us;			/* when the odd one is acknowledged */
+} free_path;
+
+static void free_path_ack(struct cubic_run *r, struct free_path *f, u64 now_us)
+{
+	u32 last = f->arrived - 1, inflight;
+
+	r->ack.now_us = now_us;
+	r->ack.rtt_us = (u32)(now_us - f->sent_us[last % 8192]);
+	r->ack.acked_pkts = f->arrived - f->acked;
+	r->ack.delivered_pkts = f->acked = f->arrived;
+	r->ack.inflight_pkts = inflight = f->sent - f->acked;
+	r->ack.cwnd_limited = true;
+	rtcp_cubic_on_ack(&r->s, &r->p, &client, &r->ack, &r->w);
+	rtcp_cubic_grow(&r->s, &r->p, &client, &r->w, r->ack.acked_pkts);
+	for (; inflight < r->w.cwnd_pkts && inflight < 8000; inflight++)
+		f->sent_us[f->sent++ % 8192] = now_us;
+}
+
+static void free_path_goes_on(struct cubic_run *r, struct free_path *f)
+{
+	u64 next_us = f->sent_us[f->arrived % 8192] + f->rtt_us;
+
+	if (f->arrived != f->acked && (f->arrived == f->sent || f->odd_us < next_us)) {
+		free_path_ack(r, f, f->odd_us);
+		return;
+	}
+	f->arrived++;
+	f->odd_us = next_us + 40 * MS;
+	if (f->arrived - f->acked == 2)
+		free_path_ack(r, f, next_us);
+}
+
+/* How long a limit that is no more is kept, at most 20 s. */
+static u64 kept_us(u32 bytes_per_s, u32 rtt_us, u32 gain_permille)
+{
+	struct cubic_run r;
+	u64 start_us;
+
+	open_cubic(&r);
+	r.p.rtcp.probe_gain_permille = gain_permille;
+	know_limit(&client);
+	client.bytes_per_s = client.told_bytes_per_s = bytes_per_s;
+	client.before_bytes_per_s = 20 * bytes_per_s;
+	client.min_rtt_us = r.s.flow.srtt_us = rtt_us;
+	r.w.cwnd_pkts = r.w.ssthresh_pkts = 2;
+	start_us = r.ack.now_us;
+	memset(&free_path, 0, sizeof(free_path));
+	free_path.rtt_us = rtt_us;
+	free_path.sent_us[0] = free_path.sent_us[1] = start_us;
+	free_path.sent = 2;
+	while (client.kind == RTCP_LIMITED && r.ack.now_us - start_us < 20 * SECOND)
+		free_path_goes_on(&r, &free_path);
+	return r.ack.now_us - start_us;
+}
+
+/* Whatever the rate and the round trip were; probes of 1.1 and 1.2 times R. */
+static void test_a_window_leaves_a_limit_that_is_no_more(void)
+{
+	static const u32 rates[] = { 25000, 62500, 125000, 187500, 250000, 375000, 625000, 1250000, 2500000 };
+	static const u32 rtts_us[] = { 8000, 10000, 15000, 18500, 20000, 30000, 40000, 60000, 100000, 200000 };
+	u32 i, j;
+
+	for (i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
+		for (j = 0; j < sizeof(rtts_us) / sizeof(rtts_us[0]); j++) {
+			row++;
+			CHECK(kept_us(rates[i], rtts_us[j], 100) < 20 * SECOND);
+			CHECK(kept_us(rates[i], rtts_us[j], 200) < 20 * SECOND);
+		}
+	row = 0;
+}
+
 /* --- BBR on a path --------------------------------------------------------------------------- */
 
 struct bbr_run {
@@ -251,6 +328,7 @@ int main(void)
 {
 	RUN(test_cubic_without_a_limiter_is_cubic);
 	RUN(test_cubic_keeps_its_window_in_the_cap);
+	RUN(test_a_window_leaves_a_limit_that_is_no_more);
 	RUN(test_bbr_finds_the_policer_and_hardly_loses);
 	RUN(test_bbr1s_own_detector_gives_way);
 	RUN(test_a_limit_known_before_holds_from_the_start);
