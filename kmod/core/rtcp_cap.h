@@ -25,9 +25,9 @@
  * bucket. And e must exceed what is in flight, which A(t) does not yet hold: it is spent.
  * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
  * rounds at the latest: before that every limiter lets a probe through, and it tells
- * nothing. They last until gamma R brings twice what counts as noise (small windows), and
- * end at a loss: the limit is there, and more rounds would only lose more. Not within their
- * first round, for what is lost then was sent before.
+ * nothing. They are three at least, and up to 16 until gamma R brings twice what counts as
+ * noise, and end at a loss: the limit is there, and more rounds would only lose more. Not
+ * within their first round, for what is lost then was sent before.
  * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
  * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
  * lose one.
@@ -42,10 +42,10 @@
  * min(r, (1 + gamma) R) would leave it there.
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
  * odd one. A cap rounded down stays below R for ever, one rounded up above: it is rounded
- * down, with a pair more while the bucket holds one. A probe's is rounded up, and so far above
- * R that it lets through more than noise in its 16 rounds.
- * DEVIATION: a window is lifted for six rounds. It grows from a few packets, and in three would
- * not come to more than noise again: back under a cap it would begin anew, for ever.
+ * down, with a pair more while tokens make up for one. A probe's is rounded up, and so far
+ * above R that it lets through more than noise in 16 rounds, the most that it lasts for.
+ * DEVIATION: a change lifts a window's cap for six rounds. A small window grows slowly, and in
+ * three would not show another change: back under the cap it would begin anew, for ever.
  */
 #ifndef CCA_RTCP_CAP_H
 #define CCA_RTCP_CAP_H
@@ -157,7 +157,7 @@ CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			   cca_min_u64(shows_us, RTCP_MOST_PROBE_ROUNDS * round_us));
 }
 
-/* How long a change lifts the cap. */
+/* How long the cap stays lifted behind the last change. */
 CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
 	u32 rounds = c->windowed ? RTCP_WINDOW_ROUNDS : RTCP_PROBE_ROUNDS;

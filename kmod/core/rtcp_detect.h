@@ -48,12 +48,12 @@
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
  *                 two packets and 4 ms of R. Or R moved by more than an eighth. What came in
  *                 too much up to a loss is forgotten: the bucket was empty then.
- *   windows       where a window is what is capped, a change is more by eight packets and
- *                 4 ms of R. Of a window of two a loss is told behind a delayed ACK and a
- *                 tail-loss probe, so late that tokens for seven packets have come since, of
- *                 which e knows none: a loss takes more. And what came in too much is
- *                 forgotten where a probe begins: in whole pairs a cap may be a little above
- *                 R, round after round.
+ *   windows       of a client that has, or had, a flow capped by a window, a change is eight
+ *                 packets and 4 ms of R. Of a window of two a loss is told behind a delayed
+ *                 ACK and a tail-loss probe, 90 ms late: behind operator 3 tokens for seven
+ *                 packets have come since, and the loss takes them all from e. And what came
+ *                 in too much is forgotten where a probe begins: no cap is below a pair,
+ *                 which may be more than R sRTT, round after round.
  *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
  *                 that is right at theta R_h would be cleared by its own last steps.
  *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
@@ -119,7 +119,7 @@ struct rtcp_client {
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
 	bool reduced : 1;	/* equation 13 has held, once */
-	bool windowed : 1;	/* a flow of it is capped by a window, in pairs of packets */
+	bool windowed : 1;	/* a flow of it is, or was, capped by a window, in pairs of packets */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */

@@ -13,7 +13,7 @@ from tests.vm.lines import DEBUG
 from tests.vm.subjects import SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
-# R-TCP counts what segments carry, the police action IP packets: Ethernet's header is off where a frame has come in.
+# R-TCP counts what segments carry, the police action IP packets: a frame that comes in has lost its Ethernet header.
 SEGMENT_BYTES, PACKET_BYTES = 1448, 1500
 WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.

@@ -271,7 +271,7 @@ static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
 
 /*
  * Of 250,000 bytes/s 9 ms are 1.55 packets: 1.2 times that and rounded up are one pair, by which 16 rounds let through
- * 7.2 packets more than R, less than noise. Of 8 ms, 1.38 packets, a pair lets through ten.
+ * 7.1 packets more than R, less than noise. Of 8 ms, 1.38 packets, a pair lets through ten.
  */
 static void test_a_probes_window_lets_through_more_than_noise(void)
 {
