@@ -264,6 +264,9 @@ def main(*, patterns: tuple[str, ...], line: str, runs: int | None, work: Path, 
     cases = cases_of(plan, source=PLAN, pieces=Pieces(None, folder=PLAN.parent), patterns=patterns)
     if not cases:
         raise click.UsageError(f"--only: expected scenarios or cases of {PLAN.name}, got {', '.join(patterns)}")
+    keys = {case.key for case in cases}
+    if not any(f"{case.name}/{plan.reductions.get(case.cca)}" in keys for case in cases):
+        raise click.UsageError(f"--only: expected a case of R-TCP's with the one it stands on, got {', '.join(keys)}")
     boots = on_kernel(line, cases, runs=runs or plan.runs, work=work)
     sides = {}
     for case in cases:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from emulation.fidelity import Case, Plan, cases_of, load_plan
 from emulation.fidelity.pieces import Pieces
@@ -122,3 +123,13 @@ def test_a_boot_counts_where_its_file_arrived_and_its_log_is_clean(
         assert booted("6.12", [run], folder=tmp_path / "boot") == {run["case"]: Sent(0.05, 3.0)}
     # What is not taken runs anew.
     assert (tmp_path / "boot" / police.LOG).exists() is not bool(told)
+
+
+@pytest.mark.parametrize(
+    ("only", "said"),
+    [("op1-4mb/rtcp_cubic", "with the one it stands on"), ("op9", "expected scenarios or cases of fidelity-rtcp.yaml")],
+)
+def test_what_leaves_nothing_to_compare_is_refused_before_a_boot(only: str, said: str) -> None:
+    result = CliRunner().invoke(police.main, ["--only", only])
+    assert result.exit_code == 2
+    assert said in result.output
