@@ -119,7 +119,7 @@ struct rtcp_client {
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
 	bool reduced : 1;	/* equation 13 has held, once */
-	bool windowed : 1;	/* a flow of it is, or was, capped by a window, in pairs of packets */
+	bool windowed : 1;	/* a flow of it is, or was, capped by a window, in pairs */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */
