@@ -52,7 +52,7 @@ CCA_FN void rtcp_cubic_init(struct rtcp_cubic_state *s, const struct rtcp_cubic_
 {
 	cubic_init(&s->base, &p->base, start);
 	rtcp_flow_init(&s->flow, c, start);
-	c->windowed = true;
+	s->flow.windowed = true;
 	rtcp_flow_starts(&s->flow, c, start->now_us);
 }
 

@@ -27,7 +27,8 @@
  * rounds at the latest: before that every limiter lets a probe through, and it tells
  * nothing. They are three at least, and up to 16 until gamma R brings twice what counts as
  * noise, and end at a loss: the limit is there, and more rounds would only lose more. Not
- * within their first round, for what is lost then was sent before.
+ * within their first round, for what is lost then was sent before. A window has to grow into
+ * what a large gamma gives it: its rounds are those of a gamma of a half at most.
  * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
  * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
  * lose one.
@@ -43,7 +44,8 @@
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
  * odd one. A cap rounded down stays below R for ever, one rounded up above: it is rounded
  * down, with a pair more while tokens make up for one. A probe's is rounded up, and so far
- * above R that it lets through more than noise in 16 rounds, the most that it lasts for.
+ * above R / g that it lets through more than noise in 16 rounds, the most that it lasts for,
+ * whatever gamma and g are: each flow's own probe is to show a change.
  * DEVIATION: a change lifts a window's cap for six rounds. A small window grows slowly, and in
  * three would not show another change: back under the cap it would begin anew, for ever.
  */
@@ -57,6 +59,7 @@
 #define RTCP_PROBE_ROUNDS 3u
 #define RTCP_WINDOW_ROUNDS 6u
 #define RTCP_MOST_PROBE_ROUNDS 16u
+#define RTCP_WINDOW_GAIN_PERMILLE 500u
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
@@ -78,9 +81,10 @@ struct rtcp_flow {
 	u8 changes, heavies;	/* of the client, that this flow has seen */
 	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
 	u8 spared;		/* losses due since its last one; rtcp_flows.h */
-	bool active;		/* counts in the client's flows */
-	bool sharing;		/* and in g */
-	bool policer_reset;	/* BBRv1's own detector was */
+	bool active : 1;	/* counts in the client's flows */
+	bool sharing : 1;	/* and in g */
+	bool policer_reset : 1;	/* BBRv1's own detector was */
+	bool windowed : 1;	/* capped by a window, not by pacing */
 };
 
 RTCP_ASSERT(state_is_small, sizeof(struct rtcp_flow) + sizeof(struct rtcp_client) <=
@@ -149,7 +153,9 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			 const struct rtcp_params *p)
 {
-	u64 gain = (u64)rtcp_share_bytes_per_s(c) * cca_max_u32(p->probe_gain_permille, 1);
+	u32 most_permille = f->windowed ? RTCP_WINDOW_GAIN_PERMILLE : 0xffffffffu;
+	u64 gain = (u64)rtcp_share_bytes_per_s(c) *
+		   cca_clamp_u32(p->probe_gain_permille, 1, most_permille);
 	u64 shows_us = cca_div(2ull * rtcp_noise_bytes(c) * 1000 * CCA_USEC_PER_SEC, gain);
 	u64 round_us = rtcp_flow_round_us(f);
 
@@ -158,9 +164,9 @@ CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 }
 
 /* How long the cap stays lifted behind the last change. */
-CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f, const struct rtcp_client *c)
+CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f)
 {
-	u32 rounds = c->windowed ? RTCP_WINDOW_ROUNDS : RTCP_PROBE_ROUNDS;
+	u32 rounds = f->windowed ? RTCP_WINDOW_ROUNDS : RTCP_PROBE_ROUNDS;
 
 	return (u64)rounds * rtcp_flow_round_us(f);
 }
@@ -222,7 +228,7 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 	switch (f->phase) {
 	case RTCP_CAPPED:
 		if (rtcp_has_passed(f, c, rtcp_wait_us(f, p))) {
-			rtcp_forget_excess(c);
+			rtcp_forget_excess(c, f->windowed);
 			rtcp_enter(f, c, RTCP_PROBING);
 		}
 		break;
@@ -236,7 +242,7 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 	default:
 		if (changed)
 			rtcp_stay_lifted(f, c, p);
-		else if (rtcp_has_passed(f, c, rtcp_lifted_us(f, c)))
+		else if (rtcp_has_passed(f, c, rtcp_lifted_us(f)))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
 	}
@@ -256,7 +262,7 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 	bytes = rtcp_flow_bdp(f, c);
 	if (f->phase == RTCP_PROBING)
 		bytes = cca_max_u64(cca_div(bytes * gain, 1000),
-				    bytes + rtcp_noise_bytes(c) / RTCP_MOST_PROBE_ROUNDS) +
+				    bytes + rtcp_noise_bytes(c) / RTCP_MOST_PROBE_ROUNDS + 1u) +
 			RTCP_PAIR * c->mss_bytes - 1u;
 	else if (f->phase == RTCP_REFILLING)
 		bytes = cca_div(bytes * 1000, gain);

@@ -36,8 +36,10 @@
  *                 packet is lost to it either.
  *   A(t)          what ACKs newly delivered, selectively too, in bytes of each ACK's MSS:
  *                 differences alone, so that neither wraps nor a new MSS matter.
- *   time          the sum of the times between ACKs: a clock that steps back stands still,
- *                 and more than RTCP_GAP_US (a suspended machine) begins a transfer.
+ *   time          the sum of the times between ACKs. ACKs of several flows, on several
+ *                 processors, are told a little out of order: up to RTCP_LATE_US behind the
+ *                 latest, no time has passed. A clock that steps back by more goes on from
+ *                 there. More than RTCP_GAP_US (a suspended machine) begins a transfer.
  *   long flows    a transfer of 2^39 us (6 days) or 2^42 bytes ends, and the next one begins.
  *   tokens        bounded by B at each ACK, not at its end alone (20). A lost packet takes
  *                 RTCP_LOSS_WEIGHT packets of them: of few tokens it leaves none, of a
@@ -48,12 +50,13 @@
  *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
  *                 two packets and 4 ms of R. Or R moved by more than an eighth. What came in
  *                 too much up to a loss is forgotten: the bucket was empty then.
- *   windows       of a client that has, or had, a flow capped by a window, a change is eight
- *                 packets and 4 ms of R. Of a window of two a loss is told behind a delayed
+ *   windows       of a client that has a flow capped by a window, a change is eight packets
+ *                 and 4 ms of R. Of a window of two a loss is told behind a delayed
  *                 ACK and a tail-loss probe, 90 ms late: behind operator 3 tokens for seven
  *                 packets have come since, and the loss takes them all from e. And what came
  *                 in too much is forgotten where a probe begins: no cap is below a pair,
- *                 which may be more than R sRTT, round after round.
+ *                 which may be more than R sRTT, round after round. Whether there is such a
+ *                 flow, its ACKs say; the probe of another one forgets it, until they do again.
  *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
  *                 that is right at theta R_h would be cleared by its own last steps.
  *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
@@ -66,6 +69,7 @@
 #include "rtcp_fit.h"
 
 #define RTCP_GAP_US CCA_MAX_RTT_US
+#define RTCP_LATE_US 1000000u
 #define RTCP_MIN_RTT_WINDOW_US 300000000u	/* as Linux's tcp_min_rtt_wlen */
 #define RTCP_LOSS_WEIGHT 8u
 #define RTCP_HEAVY_PKTS 10u
@@ -119,7 +123,7 @@ struct rtcp_client {
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
 	bool reduced : 1;	/* equation 13 has held, once */
-	bool windowed : 1;	/* a flow of it is, or was, capped by a window, in pairs */
+	bool windowed : 1;	/* a flow of it is capped by a window, so its ACKs say */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */
@@ -180,6 +184,8 @@ CCA_FN bool rtcp_advance(struct rtcp_client *c, u64 now_us)
 {
 	u64 gap_us = cca_min_u64(cca_elapsed_us(now_us, c->last_us), RTCP_MAX_US);
 
+	if (now_us < c->last_us && c->last_us - now_us <= RTCP_LATE_US)
+		return true;
 	c->last_us = now_us;
 	c->clock_us += gap_us;
 	if (c->kind == RTCP_LIMITED)
@@ -226,11 +232,15 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
 }
 
-/* A probe begins. What a cap of pairs let through before it is no sign of a change. */
-CCA_FN void rtcp_forget_excess(struct rtcp_client *c)
+/*
+ * A probe begins, of a flow capped by a window or by pacing. What a cap of pairs let through
+ * before it is no sign of a change.
+ */
+CCA_FN void rtcp_forget_excess(struct rtcp_client *c, bool by_window)
 {
 	if (c->windowed)
 		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
+	c->windowed = by_window;
 }
 
 /* --- trigger: section 4.1 --------------------------------------------------------------- */

@@ -126,7 +126,6 @@ CCA_FN void rtcp_flow_moves(struct rtcp_flow *f, struct rtcp_client *from,
 
 	rtcp_flow_leaves(f, from);
 	rtcp_client_init(own, now_us);
-	own->windowed = from->windowed;
 	f->phase = RTCP_FREE;
 	f->changes = own->changes;
 	f->heavies = own->heavies;
@@ -184,6 +183,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 		f->srtt_us = f->srtt_us ? (f->srtt_us * 7 + rtt_us + 4) / 8 : rtt_us;
 	rtcp_set_inflight(f, c, ack->inflight_pkts);
 	rtcp_compare(f, c, ack);
+	c->windowed |= f->windowed;
 	rtcp_client_on_ack(c, p, ack);
 	rtcp_flow_step(f, c, p, ack->lost_pkts != 0);
 }

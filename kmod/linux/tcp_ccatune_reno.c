@@ -120,9 +120,10 @@ static u32 reno_undo_cwnd(struct sock *sk)
 
 static void reno_set_state(struct sock *sk, u8 new_state)
 {
+	struct reno_sock *own = inet_csk_ca(sk);
 	enum cca_event_kind kind;
 
-	if (ccatune_read_window_state(sk, new_state, &kind))
+	if (ccatune_read_window_state(sk, &own->told, new_state, &kind))
 		reno_note(sk, kind);
 }
 

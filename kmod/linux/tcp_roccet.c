@@ -184,9 +184,10 @@ static u32 roccet_undo_cwnd(struct sock *sk)
 
 static void roccet_set_state(struct sock *sk, u8 new_state)
 {
+	struct roccet_kflow *f = roccet_kflow_of(sk);
 	enum cca_event_kind kind;
 
-	if (ccatune_read_window_state(sk, new_state, &kind))
+	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
 		roccet_tell(sk, kind);
 }
 

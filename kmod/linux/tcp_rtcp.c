@@ -13,6 +13,7 @@
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/overflow.h>
 #include <linux/proc_fs.h>
 #include <linux/random.h>
 #include <linux/seq_file.h>
@@ -59,8 +60,9 @@ static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
 		return NULL;
 	n_sets = (u32)roundup_pow_of_two(min(asked_sets, RTCP_MOST_SETS));
 	n = n_sets * RTCP_WAYS;
-	/* At most 2^27 x 320 bytes. */
-	t = kvzalloc(sizeof(*t) + n * (sizeof(*t->places) + sizeof(struct rtcp_entry)),
+	/* At most 2^27 x 320 bytes: more than the kernel gives, or a 32-bit one can count. */
+	t = kvzalloc(size_add(sizeof(*t), array_size(n, sizeof(*t->places) +
+							sizeof(struct rtcp_entry))),
 		     GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!t)
 		return NULL;

@@ -253,9 +253,10 @@ static u32 rtcp_cubic_undo_cwnd(struct sock *sk)
 
 static void rtcp_cubic_set_state(struct sock *sk, u8 new_state)
 {
+	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
 	enum cca_event_kind kind;
 
-	if (ccatune_read_window_state(sk, new_state, &kind))
+	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
 		rtcp_cubic_tell(sk, kind);
 }
 

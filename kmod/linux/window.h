@@ -7,7 +7,8 @@
  * Linux tells of an ACK (pkts_acked) before it looks for losses. What comes of the
  * ACK is asked behind it: the threshold of an episode (ssthresh), its event
  * (set_state), growth (cong_avoid). What an ACK shows to be lost is therefore told
- * with the next one, which belongs to the episode that the loss began.
+ * with the next one, which belongs to the episode that the loss began. What a timeout
+ * takes for lost, its event tells by what is left in flight: no ACK tells it again.
  */
 #ifndef CCATUNE_WINDOW_H
 #define CCATUNE_WINDOW_H
@@ -101,14 +102,20 @@ static inline bool ccatune_is_reduced(u8 state)
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
 }
 
-/* As ccatune_read_state(); CWR is a recovery too, in which the core leaves the window alone. */
-static inline bool ccatune_read_window_state(const struct sock *sk, u8 new_state,
-					     enum cca_event_kind *kind)
+/*
+ * As ccatune_read_state(); CWR is a recovery too, in which the core leaves the window alone.
+ * The kernel has marked its losses before it goes to Loss. Where that is for a smaller MTU,
+ * nothing was lost.
+ */
+static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_told *told,
+					     u8 new_state, enum cca_event_kind *kind)
 {
 	u8 old_state = inet_csk(sk)->icsk_ca_state;
 
-	if (new_state == TCP_CA_Loss)
+	if (new_state == TCP_CA_Loss) {
+		told->lost_pkts = tcp_sk(sk)->lost;
 		return ccatune_read_state(sk, new_state, kind);
+	}
 	if (ccatune_is_reduced(new_state) && !ccatune_is_reduced(old_state))
 		*kind = CCA_RECOVERY_ENTERED;
 	else if (new_state <= TCP_CA_Disorder && old_state >= TCP_CA_CWR)

@@ -18,6 +18,7 @@ CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr")
 FNV_START, FNV_PRIME = 2166136261, 16777619
 START, ACK, EVENT, TOLD, GROW, CLIENT = 4, 5, 6, 7, 8, 11
 CWND_OUT_AT = 32 + 4 * 14
+LOST_AT = 32 + 4 * 2
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,16 @@ def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path,
     assert report["looked_up"] > 3
     assert report["undo_event"] > 0
     assert cca in {"gr", "rtcp_bbr"} or report["lowered"] > 3
+
+
+def test_losses_that_an_ack_tells_behind_a_timeout_are_counted(workshop: Path, tmp_path: Path) -> None:
+    # Its flows are told of losses and of timeouts at random; a kernel's have none right behind one.
+    data = (workshop / "rtcp_cubic.recording").read_bytes()
+    report = replay_bytes(workshop, data, tmp_path)
+    records = [data[at : at + RECORD_BYTES] for at in range(HEADER.size, len(data), RECORD_BYTES)]
+    told = [struct.unpack_from("=I", record, LOST_AT)[0] for record in records if record[0] == TOLD]
+    assert report["told_lost"] == sum(told)
+    assert 0 < report["told_twice"] < report["told_lost"]
 
 
 @pytest.mark.parametrize("cca", ["rtcp_cubic", "rtcp_bbr"])

@@ -138,27 +138,50 @@ static void free_path_goes_on(struct cubic_run *r, struct free_path *f)
 		free_path_ack(r, f, next_us);
 }
 
+struct kept_case {
+	u32 bytes_per_s, rtt_us, gain_permille;
+	u32 lost_at_pkts;		/* the window of the last loss; 0: it begins with a pair */
+	u32 eta;
+};
+
 /* How long a limit that is no more is kept, at most 20 s. */
-static u64 kept_us(u32 bytes_per_s, u32 rtt_us, u32 gain_permille)
+static u64 kept_us(const struct kept_case *c)
 {
 	struct cubic_run r;
 	u64 start_us;
 
 	open_cubic(&r);
-	r.p.rtcp.probe_gain_permille = gain_permille;
+	r.p.rtcp.probe_gain_permille = c->gain_permille;
+	r.p.rtcp.probe_every_rounds = c->eta;
 	know_limit(&client);
-	client.bytes_per_s = client.told_bytes_per_s = bytes_per_s;
-	client.before_bytes_per_s = 20 * bytes_per_s;
-	client.min_rtt_us = r.s.flow.srtt_us = rtt_us;
+	client.bytes_per_s = client.told_bytes_per_s = c->bytes_per_s;
+	client.before_bytes_per_s = 20 * c->bytes_per_s;
+	client.min_rtt_us = r.s.flow.srtt_us = c->rtt_us;
 	r.w.cwnd_pkts = r.w.ssthresh_pkts = 2;
+	if (c->lost_at_pkts) {
+		r.w.cwnd_pkts = c->lost_at_pkts;
+		r.w.cwnd_pkts = r.w.ssthresh_pkts = rtcp_cubic_ssthresh(&r.s, &r.p, &client, &r.w);
+	}
 	start_us = r.ack.now_us;
 	memset(&free_path, 0, sizeof(free_path));
-	free_path.rtt_us = rtt_us;
+	free_path.rtt_us = c->rtt_us;
 	free_path.sent_us[0] = free_path.sent_us[1] = start_us;
 	free_path.sent = 2;
 	while (client.kind == RTCP_LIMITED && r.ack.now_us - start_us < 20 * SECOND)
 		free_path_goes_on(&r, &free_path);
 	return r.ack.now_us - start_us;
+}
+
+/* Where gamma is so large that a window takes longer to grow into it than a probe's first rounds. */
+static void test_a_window_leaves_it_whatever_gamma_is(void)
+{
+	static const struct kept_case cases[] = {
+		{ 29428, 190000, 1000, 10, 20 }, { 20395, 247000, 1400, 10, 2 }, { 20395, 247000, 1400, 10, 20 },
+		{ 16704, 202000, 2000, 10, 2 },	 { 16704, 202000, 2000, 10, 20 }, { 139515, 24136, 2000, 10, 2 },
+	};
+
+	FOR_ROWS(struct kept_case, cases)
+		CHECK(kept_us(c) < 20 * SECOND);
 }
 
 /* Whatever the rate and the round trip were; probes of 1.1 and 1.2 times R. */
@@ -170,9 +193,12 @@ static void test_a_window_leaves_a_limit_that_is_no_more(void)
 
 	for (i = 0; i < sizeof(rates) / sizeof(rates[0]); i++)
 		for (j = 0; j < sizeof(rtts_us) / sizeof(rtts_us[0]); j++) {
+			struct kept_case c = { rates[i], rtts_us[j], 100, 0, 20 };
+
 			row++;
-			CHECK(kept_us(rates[i], rtts_us[j], 100) < 20 * SECOND);
-			CHECK(kept_us(rates[i], rtts_us[j], 200) < 20 * SECOND);
+			CHECK(kept_us(&c) < 20 * SECOND);
+			c.gain_permille = 200;
+			CHECK(kept_us(&c) < 20 * SECOND);
 		}
 	row = 0;
 }
@@ -329,6 +355,7 @@ int main(void)
 	RUN(test_cubic_without_a_limiter_is_cubic);
 	RUN(test_cubic_keeps_its_window_in_the_cap);
 	RUN(test_a_window_leaves_a_limit_that_is_no_more);
+	RUN(test_a_window_leaves_it_whatever_gamma_is);
 	RUN(test_bbr_finds_the_policer_and_hardly_loses);
 	RUN(test_bbr1s_own_detector_gives_way);
 	RUN(test_a_limit_known_before_holds_from_the_start);

@@ -43,6 +43,13 @@ static void flow_runs(u32 rounds)
 		flow_ack(l.rtt_us, 250 * (l.rtt_us / MS) / MSS, 0);
 }
 
+/* As behind an ACK of a flow that is capped by a window. */
+static void be_windowed(bool windowed)
+{
+	f.windowed = windowed;
+	l.c.windowed = windowed;
+}
+
 /* Equation 14: 250,000 bytes/s x 100 ms are 17.3 packets. A pair more with two packets of tokens. */
 static void test_the_window_is_r_times_srtt(void)
 {
@@ -244,7 +251,7 @@ static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(vo
 {
 	for (row = 0; row < 2; row++) {
 		open_capped(100 * MS);
-		l.c.windowed = row != 0;
+		be_windowed(row != 0);
 		flow_runs(19);
 		l.c.lack_bytes = l.c.bucket_bytes + rtcp_noise_bytes(&l.c) - 1;
 		flow_runs(1);
@@ -259,7 +266,7 @@ static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(vo
 static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
 {
 	open_capped(100 * MS);
-	l.c.windowed = true;
+	be_windowed(true);
 	flow_runs(20);
 	CHECK_EQ(f.phase, RTCP_PROBING);
 	rtcp_empty(&l.c);
@@ -276,7 +283,7 @@ static void test_a_windows_probe_that_shows_a_change_lifts_the_cap(void)
 static void test_a_probes_window_lets_through_more_than_noise(void)
 {
 	open_capped(9 * MS);
-	l.c.windowed = true;
+	be_windowed(true);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 2);
 	f.phase = RTCP_PROBING;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 4);
@@ -291,13 +298,56 @@ static void test_a_window_that_is_lifted_has_the_time_to_grow(void)
 
 	for (row = 0; row < 2; row++) {
 		open_capped(10 * MS);
-		l.c.windowed = row != 0;
+		be_windowed(row != 0);
 		rtcp_enter(&f, &l.c, RTCP_LIFTED);
 		for (rounds = 0; f.phase == RTCP_LIFTED && rounds < 20; rounds++)
 			flow_ack(10 * MS, 1, 0);
 		CHECK_EQ(rounds, row ? 6 : 3);
 	}
 	row = 0;
+}
+
+/* Paced at its cap, nothing limits the flow but that: how long it takes to find out, at most 20 s. */
+static u64 paced_kept_us(bool had_a_window)
+{
+	u64 start_us, rate;
+
+	open_capped(10 * MS);
+	l.c.bytes_per_s = l.c.told_bytes_per_s = 125000;
+	l.c.windowed = had_a_window;
+	start_us = l.ack.now_us;
+	while (l.c.kind == RTCP_LIMITED && l.ack.now_us - start_us < 20 * SECOND) {
+		rate = rtcp_capped_rate(&f, &l.c, &l.p, 1250000);
+		flow_ack((u32)(2 * MSS * (u64)SECOND / rate), 2, 0);
+	}
+	return l.ack.now_us - start_us;
+}
+
+/* At 1 Mbit/s and 10 ms no probe by pacing brings what counts as noise behind a window. */
+static void test_a_paced_flow_is_not_held_by_a_window_that_its_client_had(void)
+{
+	CHECK(paced_kept_us(false) < 2 * SECOND);
+	CHECK_EQ(l.c.windowed, 0);
+	CHECK(paced_kept_us(true) < 2 * SECOND);
+	CHECK_EQ(l.c.windowed, 0);
+}
+
+/* Probes of three times R and more: a window has not grown into them within three rounds. */
+static void test_a_windows_probe_lasts_as_for_a_gamma_of_a_half(void)
+{
+	u64 us[3];
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		open_capped(20 * MS);
+		be_windowed(i != 2);
+		l.p.probe_gain_permille = i ? 2000 : 500;
+		us[i] = rtcp_probe_us(&f, &l.c, &l.p);
+	}
+	/* Twice 8 packets and 4 ms of R at half of R; twice 2 and 4 ms, at twice R, in three rounds. */
+	CHECK_EQ(us[0], 2ull * (8 * MSS + 976) * SECOND / 125000);
+	CHECK_EQ(us[1], us[0]);
+	CHECK_EQ(us[2], 60 * MS);
 }
 
 /* epsilon is 10 rounds: one less, and the cap comes back. */
@@ -391,6 +441,8 @@ int main(void)
 	RUN(test_a_windows_probe_that_shows_a_change_lifts_the_cap);
 	RUN(test_a_probes_window_lets_through_more_than_noise);
 	RUN(test_a_window_that_is_lifted_has_the_time_to_grow);
+	RUN(test_a_paced_flow_is_not_held_by_a_window_that_its_client_had);
+	RUN(test_a_windows_probe_lasts_as_for_a_gamma_of_a_half);
 	RUN(test_a_limiter_that_stays_lifted_is_forgotten);
 	RUN(test_loss_beyond_beta_brings_the_cap_back_at_once);
 	RUN(test_srtt_is_smoothed);

@@ -282,6 +282,23 @@ static void test_a_clock_that_steps_back_stands_still(void)
 	row = 0;
 }
 
+/* ACKs of two flows, handled by two processors: each pair in the other order, 3 us apart. */
+static void test_stamps_out_of_order_count_no_time_twice(void)
+{
+	u64 start_us;
+	u32 i;
+
+	open_quiet();
+	start_us = l.c.clock_us;
+	for (i = 0; i < 1000; i++) {
+		l.ack.now_us += 13;
+		rtcp_client_on_ack(&l.c, &l.p, &l.ack);
+		l.ack.now_us -= 3;
+		rtcp_client_on_ack(&l.c, &l.p, &l.ack);
+	}
+	CHECK_EQ(l.c.clock_us - start_us, 10003);
+}
+
 static void test_a_suspended_machine_begins_a_transfer(void)
 {
 	open_limited(&l, 707600, 249780);
@@ -553,6 +570,7 @@ int main(void)
 	RUN(test_refusals_count_from_when_the_estimate_is_what_it_is);
 	RUN(test_counters_may_wrap_and_clocks_start_anywhere);
 	RUN(test_a_clock_that_steps_back_stands_still);
+	RUN(test_stamps_out_of_order_count_no_time_twice);
 	RUN(test_a_suspended_machine_begins_a_transfer);
 	RUN(test_a_new_mss_does_not_matter);
 	RUN(test_acks_for_bursts_do_not_matter);

@@ -245,17 +245,19 @@ static void test_a_flow_of_a_split_client_goes_on_with_one_of_its_own(void)
 	take(&flows[1], 2, 0, 5);
 	rtcp_flow_weigh(&flows[1], &l.c, 1000000);
 	l.c.kind = RTCP_SPLIT;
-	l.c.windowed = true;
+	flows[1].windowed = true;
 	memset(&own, 0x5a, sizeof(own));
 	rtcp_flow_moves(&flows[1], &l.c, &own, ack.now_us);
 	CHECK_EQ(l.c.flows, 1);
 	CHECK_EQ(l.c.sharing, 0);
 	CHECK_EQ(l.c.inflight_pkts, 7);
 	CHECK_EQ(own.kind, RTCP_UNKNOWN);
-	CHECK(own.windowed);
+	CHECK(!own.windowed);
 	CHECK_EQ(own.flows, 1);
 	CHECK_EQ(own.inflight_pkts, 5);
 	CHECK_EQ(flows[1].phase, RTCP_FREE);
+	rtcp_on_ack(&flows[1], &own, &l.p, &ack);
+	CHECK(own.windowed);
 	/* One that rests does so there, too. */
 	rtcp_flow_rests(&flows[0], &l.c);
 	rtcp_flow_moves(&flows[0], &l.c, &own, ack.now_us);

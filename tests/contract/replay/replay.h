@@ -205,6 +205,20 @@ static inline int replay_flow(struct replay *r, u32 index, const struct rec_reco
 					     replay_roccet(r, index, rec, f, mine);
 }
 
+/* A timeout's event tells what it takes for lost: the next ACK has none to tell. */
+static inline void replay_count_losses(struct replay *r, const struct rec_record *rec,
+				       struct replay_flow *f)
+{
+	if (rec->kind == REC_EVENT && rec->event == CCA_TIMEOUT)
+		f->timed_out = true;
+	if (rec->kind != REC_TOLD)
+		return;
+	r->told_lost += rec->word[REC_LOST];
+	if (f->timed_out)
+		r->told_twice += rec->word[REC_LOST];
+	f->timed_out = false;
+}
+
 static inline int replay_event(struct replay *r, u32 index, const struct rec_record *rec)
 {
 	struct replay_flow *f = replay_find_flow(r, rec->flow);
@@ -223,6 +237,7 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 		return -1;
 	rec_finish(&mine);
 	r->events[rec->event] += rec->kind == REC_EVENT;
+	replay_count_losses(r, rec, f);
 	r->replayed++;
 	if (memcmp(&mine, rec, sizeof(mine)) && !r->differing++)
 		r->first_differing = index;

@@ -25,6 +25,7 @@ struct replay_flow {
 	struct cca_decision decision;	/* R-TCP over BBR: in force */
 	struct rtcp_client own;		/* R-TCP: where the client's number is 0 */
 	u32 client;
+	bool timed_out;			/* since its last ACK */
 	u32 defaults[CCA_MAX_PARAMS];	/* parameters of its algorithm */
 };
 
@@ -51,6 +52,7 @@ struct replay {
 	u32 replayed, differing, first_differing, kinds[RTCP_REC_KINDS];
 	u32 events[CCA_IDLE_RESTART + 1], turns[ENS_KEPT + 1], slow_start, lowered;
 	u32 limited, probing, shared, moved;	/* R-TCP */
+	u32 told_lost, told_twice;	/* window mode: by ACKs, and by ACKs right behind a timeout */
 	char problem[160];		/* why it is refused; empty: it is not */
 };
 

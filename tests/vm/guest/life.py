@@ -18,7 +18,7 @@ import tree
 
 _RECORD = struct.Struct("<8BIIQQ24I")
 _HEADER_BYTES = 32
-_EVENT, _TIMEOUT, _MSS_WORD = 6, 2, 8
+_EVENT, _TIMEOUT, _TOLD, _LOST_WORD, _MSS_WORD = 6, 2, 7, 2, 8
 _WITH_MSS = (4, 5, 6, 7)  # starts, ACKs, events, ACKs of window mode
 _TCP_REPAIR, _TCP_REPAIR_QUEUE, _TCP_QUEUE_SEQ = 19, 20, 21
 _NEWUSER, _NEWNET = 0x10000000, 0x40000000
@@ -169,7 +169,7 @@ def records(data: bytes) -> list[tuple[int, ...]]:
 
 
 def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
-    """The path's MTU shrinks under a flow behind slow start: it sends on in smaller packets; no timeout was seen."""
+    """The path's MTU shrinks under a flow behind slow start: it goes on in smaller packets, without timeout or loss."""
     with inside.chain(rate="20mbit", queue_bytes=100_000, delay_ms=20), inside.receiver():
         tree.must("recording", "start 60000\n")
         with inside.sending("--cca", tree.CCA, "--seconds", "60", "--sample", "1000"):
@@ -194,6 +194,7 @@ def smaller_mtu(job: dict[str, Any]) -> dict[str, Any]:
     return {
         "timeouts": sum(record[0] == _EVENT and record[1] == _TIMEOUT for record in found),
         "mss": [max(sizes), min(sizes)],
+        "lost": [r[12 + _LOST_WORD] for r in found if r[0] == _TOLD and r[12 + _MSS_WORD] < max(sizes)][:1],
     }
 
 
