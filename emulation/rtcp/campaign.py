@@ -38,6 +38,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from emulation.figures import LEAST_SEEDS, interval_of
 from emulation.path import GilbertElliott, Jitter, Policer
 from emulation.qos import QoS
 from emulation.rtcp import clients, policing_detector, sharing, video
@@ -333,11 +334,16 @@ def _baseline(qos: QoS) -> dict[str, float | None]:
 
 
 def summary_of(results: Results) -> list[dict[str, Any]]:
-    """Means of each part, as JSON data."""
+    """Means of each part, and the half width of their 95 % interval as `..._interval`, as JSON data.
+
+    A run that has no such figure counts in neither; of fewer than five there is no interval.
+    """
     rows = []
     for part in results.parts:
         columns = {name: results.column(part, name) for name in columns_of(part.kind)}
         means = {name: float(np.nanmean(v)) if np.isfinite(v).any() else None for name, v in columns.items()}
+        halves = {f"{name}_interval": interval_of(v[np.isfinite(v)]) if np.isfinite(v).sum() >= LEAST_SEEDS else None
+                  for name, v in columns.items()}  # fmt: skip
         rows.append({"kind": part.kind, "place": part.place, "cca": part.cca, "value": part.value,
-                     "runs": len(columns["complete"]), **means})  # fmt: skip
+                     "runs": len(columns["complete"]), **means, **halves})  # fmt: skip
     return rows

@@ -87,9 +87,9 @@ def video_table(results: Results) -> list[str]:
     """Lines of Markdown, a row an ABR, operator and base algorithm, each figure plain > stateful.
 
     Retransmission of all sessions, of the first and of the later ones in percent, QoE in Mbit/s, mean bitrate in
-    kbit/s, rebuffering of a session in s.
+    kbit/s, time to the first chunk and rebuffering of a session in s.
     """
-    heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "rebuffering")
+    heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "start-up", "rebuffering")
     cells = [
         (abr, place, NAMES[pair[0]], *video.row_of(results, place, abr, pair))
         for abr in results.settings.video.abrs for place in results.settings.limited for pair in PAIRS.items()

@@ -35,24 +35,28 @@ NAMES = ("frozen", "halved", "recorded", "share")
               help="Finished cases are kept here, and not run again")  # fmt: skip
 @threads_option
 @plot_option
+@click.option("--markdown", is_flag=True, help="Print the tables of docs/roccet.md instead of the statements.")
 @enforce_option
 @as_json_option
 def roccet(
     *, config: Path, parts: tuple[str, ...], seeds: int | None, paths: tuple[Path, ...], work: Path,
-    threads: int | None, plot: Path | None, enforce: bool, as_json: bool,
+    threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Each of the ROCCET paper's statements, and our targets, beside our figure.
 
     A figure has its 95 % interval; one marked ! is not as stated. Half an hour on two processors; stopped, it goes on
     where it was. What is said of BBRv3 is unvalidated: no kernel here has it. docs/roccet.md says where ours differs
-    and why.
+    and why. --markdown and --json have the figures behind the statements: RTT and goodput before and after, their
+    distributions on recorded links, and every share.
 
     \b
     Example:
       ccatune report roccet --only frozen --only halved --plot roccet.png
     """
-    from training.reports.roccet import load_settings
+    from training.reports.roccet import load_settings, markdown_of, tables_of
 
+    if markdown and set(parts) == {"frozen"}:
+        raise click.UsageError("expected --only halved, recorded or share beside --markdown, which have tables")
     if plot is not None:
         from emulation._plot import check_path
 
@@ -68,9 +72,13 @@ def roccet(
 
         draw(settings, results, path=plot)
     differing = sum(not row["agrees"] for row in rows)
+    tables = tables_of(settings, results, parts=parts or NAMES)
     if as_json:
-        click.echo(json.dumps({"settings": settings.model_dump(mode="json"), "rows": rows, "rows_differing": differing},
-                              indent=1))  # fmt: skip
+        figures = {"settings": settings.model_dump(mode="json"), "rows": rows, "tables": tables,
+                   "rows_differing": differing}  # fmt: skip
+        click.echo(json.dumps(figures, indent=1))
+    elif markdown:
+        click.echo("\n".join(markdown_of(tables)))
     else:
         agree = f"agree in {len(rows) - differing} of {len(rows)}; {settings.seeds} seeds on made links"
         click.echo("\n".join([*lines_of(rows), NOTE, agree]))

@@ -172,7 +172,8 @@ def _interval(drawn: Floats) -> tuple[float, float]:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each class: states, those that hold and those that are better, by the set beside; mean delay and goodput.
+    """For each class: states, those whose ask is met by each set, those that hold and are better, by the set beside;
+    mean delay and goodput.
 
     Means weigh every state the same.
     """
@@ -186,6 +187,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                for name in ("learned", *OTHERS)},
             **{f"mean_utilization_{name}": float(np.mean([row[name]["utilization"] for row in its]))
                for name in ("learned", *OTHERS)},
+            **{f"met_by_{name}": sum(row[name]["meets"] for row in its) for name in ("learned", *OTHERS)},
             **{f"holds_against_{other}": sum(row["against"][other]["holds"] for row in its) for other in OTHERS},
             **{f"better_than_{other}": sum(row["against"][other]["better"] for row in its) for other in OTHERS},
         })  # fmt: skip

@@ -62,21 +62,35 @@ def _report_states(judged: Judged, *, least: int, epochs: int) -> None:
         here = states_of(epochs_for(study, recordings, threads=used, ran=terminal.advance), least=least)
         terminal.phase("running epochs", total=len(here))
         rows = judge_states(study, ensemble, here, most_epochs=epochs, threads=used, told=terminal.advance)
-    finish(rows, [*state_lines(rows), "", *summary_lines(rows)], line=LINE, as_json=judged.as_json)
+    judged_of = (
+        f"judged: {len(here)} of {ensemble.n_states} states; of the others fewer than {least} epochs did not train"
+    )
+    lines = [*state_lines(rows), "", judged_of, *met_lines(rows), *summary_lines(rows)]
+    finish(rows, lines, line=LINE, as_json=judged.as_json)
 
 
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each state and class: delay and share of the link by each set."""
-    heads = "".join(f"{name:>22}" for name in ("learned", "default", "single"))
+    """A line for each state and class: delay and share of the link by each set; `-`: not what the class asks for."""
+    heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
     lines = [f"{'class':<30}{'RTT':>8} {'level':>5} {'epochs':>6}{heads}"]
     for row in rows:
-        cells = "".join(
-            f"{row[name]['delay_ms']:>12.1f} ms {100 * row[name]['utilization']:>5.1f} %"
-            for name in ("learned", "default", "single")
-        )
-        lines.append(f"{class_name(row):<30}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}{cells}"
-                     f"{'' if row['holds'] else '  short'}")  # fmt: skip
+        sets = (row[name] for name in ("learned", "default", "single"))
+        cells = "".join(f"{one['delay_ms']:>12.1f} ms {100 * one['utilization']:>5.1f} %{' ' if one['meets'] else '-'}"
+                        for one in sets)  # fmt: skip
+        place = f"{class_name(row):<30}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}"
+        lines.append(f"{place}{cells}{'' if row['holds'] else '  short'}".rstrip())
     return lines
+
+
+def met_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each class: in how many states each set has what the class asks for."""
+    from training.reports.states import summary
+
+    return [
+        f"{class_name(one):<30}met by the row in {one['met_by_learned']} of {one['states']}, "
+        f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}"
+        for one in summary(rows)
+    ]
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from emulation.figures import UNVALIDATED, Statement
+from emulation.figures import UNVALIDATED, Figure, Statement, share, within
 from emulation.rtcp.campaign import PAIRS, Kind, Part, Results, Values
 from emulation.scenario import Cca
 
-__all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "ByKind", "errors", "hits"]
+__all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "ByKind", "errors", "hits", "rate_errors"]
 
 # By what has to be run for them.
 ByKind = Mapping[Kind, tuple[Statement[Results], ...]]
@@ -38,3 +38,10 @@ def errors(results: Results, part: Part, *, truth: tuple[float, float]) -> tuple
     bucket = results.column(part, "bucket_bytes")[found]
     mbps = results.column(part, "rate_mbps")[found]
     return np.abs(bucket / truth[0] - 1), np.abs(mbps / truth[1] - 1)
+
+
+def rate_errors(of_r: Values) -> list[Figure]:
+    """The mean error of R, of which at most 5 % is asked, and beside it in how many runs it is more, where any."""
+    above = int((of_r > MOST_ERROR).sum())
+    mean = within("mean error of R", of_r, most=MOST_ERROR)
+    return [mean, share("> 5 % in", above, len(of_r))] if above else [mean]

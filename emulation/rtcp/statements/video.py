@@ -91,7 +91,7 @@ def row_of(results: Results, place: str, abr: str, pair: tuple[Cca, Cca]) -> lis
         return " > ".join(f"{mean:.{digits}f}" for mean in means)
 
     rates = [both(f"{which}retransmission_rate", 100, 1) for which in ("", "first_", "later_")]
-    viewed = [both("qoe", 1, 2), both("mean_kbps", 1, 0), both("rebuffer_s", 1, 1)]
+    viewed = [both("qoe", 1, 2), both("mean_kbps", 1, 0), both("startup_s", 1, 2), both("rebuffer_s", 1, 1)]
     return [*rates, *viewed]
 
 

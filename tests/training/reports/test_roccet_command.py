@@ -16,7 +16,7 @@ from emulation.traces import Recording, Trace
 from training.errors import TrainingError
 from training.journal import Journal
 from training.reports.cli import report
-from training.reports.roccet import load_settings, plan
+from training.reports.roccet import load_settings, markdown_of, plan, tables_of
 from training.reports.roccet.cases import pieces_of
 from training.reports.roccet.runs import key_of, run_cases
 from training.reports.roccet.settings import LinksSettings, bdp_pkts, named_scenarios
@@ -132,6 +132,23 @@ def test_the_whole_report_on_a_small_scale(small: Path, traces: Path, tmp_path: 
     assert all(agrees[name] for name in ("III-1", "III-2", "IX-1", "IX-7", "target-2b"))
     text = CliRunner().invoke(report, [*options, "--enforce"], catch_exceptions=False)
     assert text.exit_code == (1 if figures["rows_differing"] else 0)
+    assert {part: len(rows) for part, rows in figures["tables"].items()} == {
+        "halved": len(figures["settings"]["halved"]["buffers_bdp"])
+        * len(figures["settings"]["halved"]["scenarios"])
+        * 4,
+        "recorded": 2 * 4,
+        "share": len(figures["settings"]["share"]["scenarios"]) * 4 * 2,
+    }
+    before, after = ({row["scheme"]: row[f"rtt_{when}_ms"] for row in figures["tables"]["halved"]}
+                     for when in ("before", "after"))  # fmt: skip
+    assert after["CUBIC"] > 1.5 * before["CUBIC"] > 1.5 * after["ROCCET"]
+    for row in figures["tables"]["recorded"]:
+        assert row["goodput_p25_mbps"] <= row["goodput_median_mbps"] <= row["goodput_p75_mbps"]
+        assert row["rtt_p25_ms"] <= row["rtt_median_ms"] <= row["rtt_p75_ms"]
+    assert all(0 < row["over_equal_share"] < row["roccet_flows"] + 1 for row in figures["tables"]["share"])
+    written = CliRunner().invoke(report, [*options, "--markdown"], catch_exceptions=False).stdout
+    one = figures["tables"]["halved"][0]
+    assert f"| ROCCET | {one['rtt_before_ms']:.1f} ± {one['rtt_before_ms_interval']:.1f} |" in written
     rows = len(figures["rows"])
     assert f"agree in {rows - figures['rows_differing']} of {rows}; 5 seeds" in text.stdout
 
@@ -140,8 +157,10 @@ def test_the_documents_figures_are_of_this_engine() -> None:
     """Of the two quick parts. `ccatune report roccet` prints all of them anew."""
     document = (CONFIGS.parent / "docs" / "roccet.md").read_text(encoding="utf-8").splitlines()
     campaign = plan(load_settings(CONFIGS / "reports" / "roccet.yaml"), parts=("frozen", "halved"), recordings=())
-    rows = [row for part in campaign.cases for row in campaign.judge(part, campaign.run(part))]
-    assert [line for line in lines_of(rows) if line not in document] == []
+    results = {part: campaign.run(part) for part in campaign.cases}
+    rows = [row for part in campaign.cases for row in campaign.judge(part, results[part])]
+    tables = markdown_of(tables_of(campaign.settings, results["halved"], parts=("halved",)))
+    assert [line for line in [*lines_of(rows), *tables] if line not in document] == []
 
 
 def test_one_part_alone_is_run_and_drawn(small: Path, tmp_path: Path) -> None:
@@ -151,3 +170,6 @@ def test_one_part_alone_is_run_and_drawn(small: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(report, [*options, "--plot", str(tmp_path / "a.png")], catch_exceptions=False)
     assert result.exit_code == 2
     assert "expected --only halved, recorded or share beside --plot" in result.output
+    result = CliRunner().invoke(report, [*options, "--markdown"], catch_exceptions=False)
+    assert result.exit_code == 2
+    assert "expected --only halved, recorded or share beside --markdown" in result.output
