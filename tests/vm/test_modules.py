@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,9 @@ TIMEOUT_S = 7200 if LONG or DEBUG else 1200
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
 PATIENCE = 20
+# On a debug kernel a sender hardly keeps fifty flows busy: between two of a flow's pauses, which measure the sender,
+# there are seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
+SLOW_ESTIMATE_MS = 50
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
 # Of R-TCP's table in a namespace that is not the initial one: 64 sets of 8.
@@ -80,10 +84,19 @@ def run_on(line: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
     names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs_of(line, cca)]
     names += [f"leaks:{GR.cca}"] if DEBUG else []
     told = {**job(folder, long=LONG), "patience": PATIENCE}
+    if DEBUG:
+        for cca, subject in SUBJECTS.items():
+            told["subjects"][cca]["tables"] |= slow_tables(subject)
     outcomes = boot.run_programs(line, names, told, folder=folder, timeout_s=TIMEOUT_S)
     print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
     outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
     return outcomes
+
+
+def slow_tables(subject: Subject) -> dict[str, str]:
+    """The tables that fifty flows are on, with estimates that a slow sender leaves time for."""
+    both: dict[str, Any] = {"hold_back_permille": 300, "levels": 8, "step": 50_000, "estimate_ms": SLOW_ESTIMATE_MS}
+    return {"held_back": cases.text(subject, 12, **both), "moved": cases.text(subject, 14, base=50, **both)}
 
 
 @pytest.fixture
@@ -249,9 +262,10 @@ def test_rows_follow_the_links_rate(found: Found, subject: Subject) -> None:
         measured[look["rate_mbit"]].append(look["measured_bytes_per_s"] * 8e-6)
     # How much of the link a flow fills depends on what else this machine does; that it cannot fill more does not.
     for rate_mbit, rates in measured.items():
-        assert statistics.median(rates) < 1.05 * rate_mbit, measured
+        # A debug kernel is slower than the links: a flow may be in its first slow start as long as a rate lasts.
+        assert (DEBUG and not rates) or statistics.median(rates) < 1.05 * rate_mbit, measured
     if DEBUG:
-        return  # that kernel is slower than the links
+        return
     assert max(measured[16]) > 1.1 * statistics.median(measured[4]), measured
     assert len({look["state"] for look in looks}) >= 3
 
