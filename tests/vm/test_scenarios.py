@@ -45,18 +45,25 @@ def both() -> tuple[QoS, QoS]:
     return behind_a_first_run(scenario), simulate(scenario)
 
 
+BOOTS = 2
+
+
 def behind_a_first_run(scenario: Scenario) -> QoS:
     """What it gives behind a short one, of the same boot, whose result does not matter.
 
     A guest's own clock skips what it would idle. While a busy machine still gives it its files, that may be all of the
     time in which a run's programs have to be ready, so that a boot's first run finds no receiver (docs/emulate.md).
+    Where the second finds none either, the guest is booted once more.
     """
-    found: dict[int, QoS | EmulationError] = {}
     first = scenario.model_copy(update={"name": "first", "duration_s": 0.5, "warmup_s": 0})
-    emulate_each((first, scenario), found.__setitem__, series_every_s=0.1)
-    result = found[1]
-    if isinstance(result, EmulationError):
-        raise result
+    for boot in range(BOOTS):
+        found: dict[int, QoS | EmulationError] = {}
+        emulate_each((first, scenario), found.__setitem__, series_every_s=0.1)
+        result = found[1]
+        if not isinstance(result, EmulationError):
+            break
+        if boot == BOOTS - 1 or "expected it ready" not in str(result):
+            raise result
     return result
 
 
