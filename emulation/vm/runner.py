@@ -5,10 +5,10 @@
 
 One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest):
 what it computes costs its flows the same on any machine, busy or not, and a run may take longer than it lasts. `gr`,
-`roccet`, `rtcp_cubic` and `rtcp_bbr` are our modules, and so is `reno`, which is the very algorithm of the simulator;
-cubic and bbr (version 1) are the kernel's. A run has the network namespace's own parameters, ensemble and clients of
-R-TCP, which are gone with it. The folder of jobs and results goes with this process, or with the next that starts
-(_folder.py).
+`roccet`, `rtcp_cubic`, `rtcp_bbr` and `rtcp_bbr3` are our modules, and so is `reno`, which is the very algorithm of the
+simulator; cubic and bbr (version 1) are the kernel's. A run has the network namespace's own parameters, ensemble and
+clients of R-TCP, which are gone with it. The folder of jobs and results goes with this process, or with the next that
+starts (_folder.py).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Progress = Callable[[int], None]
 # Called with a run's number and its result, or why it has none, as soon as it is over.
 Each = Callable[[int, QoS | EmulationError], None]
 
-_OURS = frozenset({"gr", "roccet", "rtcp_cubic", "rtcp_bbr"})
+_OURS = frozenset({"gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"})
 KERNEL_NAMES = {**{name: name for name in sorted(_OURS)}, "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05

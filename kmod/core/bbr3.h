@@ -28,7 +28,7 @@
  *
  * Losses count by packet: the host tells each with bbr3_on_loss(), and gives with
  * an ACK tx_inflight_pkts and lost_since_pkts of the packet sampled. Linux keeps
- * neither without a patch: there, this version has no host.
+ * neither without a patch: there they come from a log beside the flow (sent_log.h).
  *
  * DEVIATION: the draft ends Startup at six sequence ranges lost; the contract
  * counts packets, so that it is six ACKs here that show losses.

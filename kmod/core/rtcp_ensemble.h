@@ -220,6 +220,11 @@ CCA_FN void rtcp_bbr3_flow_init(struct rtcp_bbr3_flow *f, struct rtcp_client *c,
 	rtcp_bbr3_init(&f->state, &f->params, c, start, hash, d);
 }
 
+CCA_FN void rtcp_bbr3_flow_on_loss(struct rtcp_bbr3_flow *f, const struct cca_loss *loss)
+{
+	rtcp_bbr3_on_loss(&f->state, &f->params, loss);
+}
+
 CCA_FN void rtcp_bbr3_flow_on_ack(struct rtcp_bbr3_flow *f, struct rtcp_client *c,
 				  const struct rtcp_params *defaults,
 				  const struct ens_table *table, const struct cca_ack *ack,

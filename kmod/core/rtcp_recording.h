@@ -9,6 +9,7 @@
  *   ACK,     with the data that waits (equation 22), which is told ahead of it
  *   TOLD
  *   LEAVE    the connection ends, or takes another algorithm
+ *   LOSS     of an algorithm that learns from single losses: ahead of what shows them
  *
  * Each has the number of the flow's client, 0 for one of its own, and a sum over the states of
  * client and flow behind it. A flow moves to a client of its own (rtcp_flows.h) behind an ACK
@@ -23,6 +24,7 @@
 enum {
 	RTCP_REC_CLIENT = REC_UNDO + 1,		/* kinds */
 	RTCP_REC_LEAVE,
+	RTCP_REC_LOSS,
 	RTCP_REC_KINDS,
 };
 
@@ -94,7 +96,7 @@ CCA_FN void rtcp_get_client(const struct rec_record *r, struct rtcp_client *c)
 	}
 }
 
-/* Behind a start, an ACK, or an event, beside the states. id: of the algorithm. */
+/* Behind a start, an ACK, an event or a loss, beside the states. id: of the algorithm. */
 CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
 			     const struct rtcp_params *set, const struct rtcp_client *c,
 			     const struct rtcp_flow *f, u32 id)
@@ -136,6 +138,32 @@ CCA_FN void rtcp_bbr1_put_outcome(struct rec_record *r, const struct rtcp_bbr1_f
 {
 	rec_put_decision(r, d);
 	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr);
+}
+
+/* --- over BBR version 3: control mode, with losses ---------------------------------- */
+
+CCA_FN void rtcp_bbr3_put_outcome(struct rec_record *r, const struct rtcp_bbr3_flow *f,
+				  const struct rtcp_client *c, const struct cca_decision *d)
+{
+	rec_put_decision(r, d);
+	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_bbr3);
+}
+
+CCA_FN void rtcp_put_loss(struct rec_record *r, const struct cca_loss *loss)
+{
+	r->app_limited = loss->app_limited;
+	r->word[REC_DELIVERED] = loss->delivered_pkts;
+	r->word[REC_TX_INFLIGHT] = loss->tx_inflight_pkts;
+	r->word[REC_LOST_SINCE] = loss->lost_since_pkts;
+}
+
+CCA_FN void rtcp_get_loss(const struct rec_record *r, struct cca_loss *loss)
+{
+	loss->now_us = r->now_us;
+	loss->app_limited = r->app_limited;
+	loss->delivered_pkts = r->word[REC_DELIVERED];
+	loss->tx_inflight_pkts = r->word[REC_TX_INFLIGHT];
+	loss->lost_since_pkts = r->word[REC_LOST_SINCE];
 }
 
 #endif /* CCA_RTCP_RECORDING_H */

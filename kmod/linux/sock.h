@@ -66,7 +66,7 @@ static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struc
 	}
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
-	/* The kernel keeps neither with its packets. */
+	/* The kernel keeps neither with its packets; who needs them keeps a log (sent_log.h). */
 	ack->tx_inflight_pkts = 0;
 	ack->lost_since_pkts = 0;
 	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);

@@ -14,11 +14,14 @@ HEADER = struct.Struct("=6IQ")
 RECORD_BYTES = 128
 SUM_AT = RECORD_BYTES - 4
 EVENTS = 3000
-CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr")
+# Any: dice that show a probe of R-TCP's, too.
+SEEDS = {"rtcp_bbr3": 9}
+CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 FNV_START, FNV_PRIME = 2166136261, 16777619
-START, ACK, EVENT, TOLD, GROW, CLIENT = 4, 5, 6, 7, 8, 11
+START, ACK, EVENT, TOLD, GROW, CLIENT, LOSS = 4, 5, 6, 7, 8, 11, 13
 CWND_OUT_AT = 32 + 4 * 14
 LOST_AT = 32 + 4 * 2
+TX_INFLIGHT_AT = 32 + 4 * 9
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +30,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("replay")
     compile_replayer(folder)
     for cca in CCAS:
-        make_recording(folder / f"{cca}.recording", cca=cca, events=EVENTS, seed=7, folder=folder)
+        make_recording(folder / f"{cca}.recording", cca=cca, events=EVENTS, seed=SEEDS.get(cca, 7), folder=folder)
     return folder
 
 
@@ -67,14 +70,14 @@ def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp
     assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
 
 
-@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic", "rtcp_bbr"])
+@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"])
 def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path, tmp_path: Path) -> None:
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["tables"] > 3
     assert report["parameter_sets"] > 3
     assert report["looked_up"] > 3
     assert report["undo_event"] > 0
-    assert cca in {"gr", "rtcp_bbr"} or report["lowered"] > 3
+    assert cca in {"gr", "rtcp_bbr", "rtcp_bbr3"} or report["lowered"] > 3
 
 
 def test_losses_that_an_ack_tells_behind_a_timeout_are_counted(workshop: Path, tmp_path: Path) -> None:
@@ -87,7 +90,7 @@ def test_losses_that_an_ack_tells_behind_a_timeout_are_counted(workshop: Path, t
     assert 0 < report["told_twice"] < report["told_lost"]
 
 
-@pytest.mark.parametrize("cca", ["rtcp_cubic", "rtcp_bbr"])
+@pytest.mark.parametrize("cca", ["rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"])
 def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(
     cca: str, workshop: Path, tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(
     [
         *[("gr", ACK), ("gr", EVENT), ("gr", START), ("reno", GROW), ("roccet", TOLD), ("roccet", GROW)],
         *[("rtcp_cubic", TOLD), ("rtcp_cubic", GROW), ("rtcp_cubic", START), ("rtcp_bbr", ACK), ("rtcp_bbr", EVENT)],
+        *[("rtcp_bbr3", ACK), ("rtcp_bbr3", EVENT), ("rtcp_bbr3", LOSS)],
     ],
 )
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
@@ -118,6 +122,19 @@ def test_a_flipped_bit_anywhere_is_found_by_the_sum(at: int, workshop: Path, tmp
     data = flip((workshop / "gr.recording").read_bytes(), ACK, at, keep_sum=True)
     with pytest.raises(RecordingError, match=r"sum|kind"):
         replay_bytes(workshop, data, tmp_path)
+
+
+def test_a_loss_changes_what_follows(workshop: Path, tmp_path: Path) -> None:
+    # One among few in flight becomes one of a thousand: BBRv3 no longer takes it for too much.
+    data = (workshop / "rtcp_bbr3.recording").read_bytes()
+    assert replay_bytes(workshop, data, tmp_path)["loss"] > 100
+    changed = bytearray(data)
+    for start in range(HEADER.size, len(data), RECORD_BYTES):
+        if data[start] == LOSS:
+            record = bytearray(data[start : start + RECORD_BYTES])
+            struct.pack_into("=I", record, TX_INFLIGHT_AT, 1000)
+            changed[start : start + RECORD_BYTES] = with_right_sum(bytes(record))
+    assert replay_bytes(workshop, bytes(changed), tmp_path)["differing"] > 0
 
 
 def test_a_changed_input_changes_what_follows(workshop: Path, tmp_path: Path) -> None:

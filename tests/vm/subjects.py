@@ -100,4 +100,5 @@ RTCP_CUBIC = Subject(
     plain="rtcp-plain",
 )
 RTCP_BBR = replace(RTCP_CUBIC, cca="rtcp_bbr", module="tcp_rtcp_bbr", plain="")
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC, RTCP_BBR)}
+RTCP_BBR3 = replace(RTCP_BBR, cca="rtcp_bbr3", module="tcp_rtcp_bbr3")
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)}

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.vm
 PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG or DEBUG else [])]
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
-OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"]}
+OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"], "rtcp_bbr3": ["rules", "record"]}
 TIMEOUT_S = 7200 if LONG or DEBUG else 1200
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
@@ -50,6 +50,7 @@ HAPPENED = {
     "reno": ["undo", "ssthresh", "grow", "told_lost"],
     "rtcp_cubic": ["undo_event", "looked_up", "undo", "ssthresh", "grow", "client", "told_lost"],
     "rtcp_bbr": ["undo_event", "looked_up", "client"],
+    "rtcp_bbr3": ["undo_event", "looked_up", "client", "loss"],
 }
 
 

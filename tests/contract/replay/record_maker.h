@@ -20,6 +20,7 @@ struct maker {
 	struct reno_state reno[FLOWS];
 	struct rtcp_cubic_flow rtcp_cubic[FLOWS];
 	struct rtcp_bbr1_flow rtcp_bbr[FLOWS];
+	struct rtcp_bbr3_flow rtcp_bbr3[FLOWS];
 	struct cca_decision decision[FLOWS];
 	struct rtcp_client shared, own[FLOWS];
 	u32 client_of[FLOWS];			/* number of the flow's client, 0: its own */

@@ -27,8 +27,10 @@ static struct rtcp_client *client_of(struct maker *m, u32 i)
 
 static struct rtcp_flow *flow_of(struct maker *m, u32 i)
 {
-	return m->header.id == CCA_ID_rtcp_cubic ? &m->rtcp_cubic[i].state.flow :
-						   &m->rtcp_bbr[i].state.flow;
+	if (m->header.id == CCA_ID_rtcp_cubic)
+		return &m->rtcp_cubic[i].state.flow;
+	return m->header.id == CCA_ID_rtcp_bbr ? &m->rtcp_bbr[i].state.flow :
+						 &m->rtcp_bbr3[i].state.flow;
 }
 
 static void tell_client(struct maker *m)
@@ -85,15 +87,26 @@ static void start_rtcp_cubic(struct maker *m, u32 i, const struct cca_start *sta
 	m->window[i] = w;
 }
 
-static void start_rtcp_bbr(struct maker *m, u32 i, const struct cca_start *start, u32 hash,
-			   u32 waiting, struct rec_record *r)
+/* Over BBR: a record's outcome. */
+static void paced_put(struct maker *m, u32 i, struct rec_record *r)
 {
-	struct rtcp_bbr1_flow *f = &m->rtcp_bbr[i];
+	if (m->header.id == CCA_ID_rtcp_bbr)
+		rtcp_bbr1_put_outcome(r, &m->rtcp_bbr[i], client_of(m, i), &m->decision[i]);
+	else
+		rtcp_bbr3_put_outcome(r, &m->rtcp_bbr3[i], client_of(m, i), &m->decision[i]);
+}
 
-	rtcp_bbr1_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash,
-			    &m->decision[i]);
+static void start_paced(struct maker *m, u32 i, const struct cca_start *start, u32 hash,
+			u32 waiting, struct rec_record *r)
+{
+	if (m->header.id == CCA_ID_rtcp_bbr)
+		rtcp_bbr1_flow_init(&m->rtcp_bbr[i], client_of(m, i), rtcp_defaults(m), start, 1,
+				    hash, &m->decision[i]);
+	else
+		rtcp_bbr3_flow_init(&m->rtcp_bbr3[i], client_of(m, i), rtcp_defaults(m), start, 1,
+				    hash, &m->decision[i]);
 	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
-	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);
+	paced_put(m, i, r);
 }
 
 static void start_rtcp(struct maker *m, u32 i, const struct cca_start *start)
@@ -114,7 +127,7 @@ static void start_rtcp(struct maker *m, u32 i, const struct cca_start *start)
 	if (m->header.id == CCA_ID_rtcp_cubic)
 		start_rtcp_cubic(m, i, start, hash, waiting, &r);
 	else
-		start_rtcp_bbr(m, i, start, hash, waiting, &r);
+		start_paced(m, i, start, hash, waiting, &r);
 	put_states(m, i, &r);
 }
 
@@ -158,9 +171,10 @@ static void rtcp_cubic_told(struct maker *m, u32 i, struct rec_record *r)
 	rtcp_cubic_put_outcome(r, f, client_of(m, i));
 }
 
-static void rtcp_bbr_ack(struct maker *m, u32 i, struct rec_record *r)
+static void rtcp_paced_ack(struct maker *m, u32 i, struct rec_record *r)
 {
-	struct rtcp_bbr1_flow *f = &m->rtcp_bbr[i];
+	bool is_bbr3 = m->header.id == CCA_ID_rtcp_bbr3;
+	struct ens_flow *ens = is_bbr3 ? &m->rtcp_bbr3[i].ens.flow : &m->rtcp_bbr[i].ens.flow;
 	u32 waiting = roll(m, 60) ? 1000000 : 0;
 	struct cca_ack ack;
 
@@ -168,13 +182,31 @@ static void rtcp_bbr_ack(struct maker *m, u32 i, struct rec_record *r)
 	limit_ack(m, i, &ack);
 	ack.rate_pkts = ack.acked_pkts;
 	ack.rate_interval_us = 1000 + roll(m, 20000);
-	ens_flow_set_class(&f->ens.flow, (u8)roll(m, 2));
+	ens_flow_set_class(ens, (u8)roll(m, 2));
 	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
-	rtcp_bbr1_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack,
-			      &m->decision[i]);
-	ens_flow_put_ack(r, &f->ens.flow, &ack, m->table.generation, m->params.version);
+	if (is_bbr3) {
+		ack.tx_inflight_pkts = 10 + roll(m, 50);
+		ack.lost_since_pkts = roll(m, 3);
+		rtcp_bbr3_flow_on_ack(&m->rtcp_bbr3[i], client_of(m, i), rtcp_defaults(m),
+				      &m->table, &ack, &m->decision[i]);
+	} else {
+		rtcp_bbr1_flow_on_ack(&m->rtcp_bbr[i], client_of(m, i), rtcp_defaults(m),
+				      &m->table, &ack, &m->decision[i]);
+	}
+	ens_flow_put_ack(r, ens, &ack, m->table.generation, m->params.version);
 	r->word[RTCP_REC_WAITING] = waiting;
-	rtcp_bbr1_put_outcome(r, f, client_of(m, i), &m->decision[i]);
+	paced_put(m, i, r);
+}
+
+/* Of BBRv3 alone. */
+static void rtcp_lose(struct maker *m, u32 i, struct rec_record *r)
+{
+	struct cca_loss loss = { m->now_us, m->delivered[i], 10 + roll(m, 50), 1 + roll(m, 3),
+				 (u8)!roll(m, 30) };
+
+	rtcp_bbr3_flow_on_loss(&m->rtcp_bbr3[i], &loss);
+	rtcp_put_loss(r, &loss);
+	paced_put(m, i, r);
 }
 
 static void rtcp_event(struct maker *m, u32 i, struct rec_record *r)
@@ -190,10 +222,13 @@ static void rtcp_event(struct maker *m, u32 i, struct rec_record *r)
 	if (m->header.id == CCA_ID_rtcp_cubic) {
 		rtcp_cubic_flow_on_event(&m->rtcp_cubic[i], client_of(m, i), &ev);
 		rtcp_cubic_put_outcome(r, &m->rtcp_cubic[i], client_of(m, i));
-	} else {
-		rtcp_bbr1_flow_on_event(&m->rtcp_bbr[i], client_of(m, i), &ev, &m->decision[i]);
-		rtcp_bbr1_put_outcome(r, &m->rtcp_bbr[i], client_of(m, i), &m->decision[i]);
+		return;
 	}
+	if (m->header.id == CCA_ID_rtcp_bbr)
+		rtcp_bbr1_flow_on_event(&m->rtcp_bbr[i], client_of(m, i), &ev, &m->decision[i]);
+	else
+		rtcp_bbr3_flow_on_event(&m->rtcp_bbr3[i], client_of(m, i), &ev, &m->decision[i]);
+	paced_put(m, i, r);
 }
 
 /* What a flow that is not recorded does to the client, which the next record must tell of. */
@@ -220,8 +255,10 @@ static void rtcp_step(struct maker *m, u32 i)
 		outside(m);
 	if (!roll(m, 40))
 		kind = (enum rec_kind)(REC_SSTHRESH + roll(m, 2));
-	if (m->header.id == CCA_ID_rtcp_bbr)
+	if (m->header.id != CCA_ID_rtcp_cubic)
 		kind = REC_ACK;
+	if (m->header.id == CCA_ID_rtcp_bbr3 && !roll(m, 10))
+		kind = (enum rec_kind)RTCP_REC_LOSS;
 	if (!roll(m, 25) || !flow_of(m, i)->active)
 		kind = REC_EVENT;
 	rec_init(&r, kind, i + 1, m->now_us);
@@ -230,7 +267,9 @@ static void rtcp_step(struct maker *m, u32 i)
 	else if (kind == REC_TOLD)
 		rtcp_cubic_told(m, i, &r);
 	else if (kind == REC_ACK)
-		rtcp_bbr_ack(m, i, &r);
+		rtcp_paced_ack(m, i, &r);
+	else if ((u32)kind == RTCP_REC_LOSS)
+		rtcp_lose(m, i, &r);
 	else
 		rtcp_cubic_asked(m, i, &r);
 	put_states(m, i, &r);

@@ -246,7 +246,7 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 static inline int replay_record(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	u32 last_kind = replay_is_rtcp(r->header.id) ? (u32)RTCP_REC_LEAVE : (u32)REC_UNDO;
+	u32 last_kind = replay_is_rtcp(r->header.id) ? (u32)RTCP_REC_LOSS : (u32)REC_UNDO;
 
 	if (rec->kind == REC_NOTHING || rec->kind > last_kind)
 		return replay_refuse(r, index, "expected a kind, found a record that was never finished");

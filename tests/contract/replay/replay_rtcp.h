@@ -10,7 +10,7 @@
 
 static inline bool replay_is_rtcp(u32 id)
 {
-	return id == CCA_ID_rtcp_cubic || id == CCA_ID_rtcp_bbr;
+	return id == CCA_ID_rtcp_cubic || id == CCA_ID_rtcp_bbr || id == CCA_ID_rtcp_bbr3;
 }
 
 static inline const struct rtcp_params *replay_rtcp_defaults(const struct replay_flow *f)
@@ -149,64 +149,30 @@ static inline int replay_rtcp_cubic(struct replay *r, u32 index, const struct re
 	}
 }
 
-/* --- over BBR version 1 ------------------------------------------------------------ */
+/* --- over BBR, versions 1 and 3 ---------------------------------------------------- */
 
-static inline void replay_rtcp_bbr_start(const struct rec_record *rec, struct replay_flow *f,
-					 struct rtcp_client *c, struct rec_record *mine)
-{
-	struct rtcp_bbr1_flow *flow = &f->rtcp_bbr;
-	struct cca_start start;
+#define paced_flow rtcp_bbr1_flow
+#define paced_flow_init rtcp_bbr1_flow_init
+#define paced_flow_on_ack rtcp_bbr1_flow_on_ack
+#define paced_flow_on_event rtcp_bbr1_flow_on_event
+#define paced_put_outcome rtcp_bbr1_put_outcome
+#define replay_paced_start replay_rtcp_bbr_start
+#define replay_paced_ack replay_rtcp_bbr_ack
+#define replay_paced replay_rtcp_bbr
+#define PACED_STARTUP BBR1_STARTUP
+#include "replay_paced.h"
 
-	rec_get_start(rec, &start);
-	rtcp_bbr1_flow_init(flow, c, replay_rtcp_defaults(f), &start, rec->delay_class,
-			    rec->word[REC_HASH], &f->decision);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
-	rec_put_start(mine, &start, flow->ens.flow.clock.delay_class, flow->ens.flow.hash,
-		      rec->params);
-	mine->word[RTCP_REC_START_WAITING] = rec->word[RTCP_REC_START_WAITING];
-}
-
-static inline void replay_rtcp_bbr_ack(struct replay *r, const struct rec_record *rec,
-				       struct replay_flow *f, struct rtcp_client *c,
-				       const struct ens_table *t, struct rec_record *mine)
-{
-	struct rtcp_bbr1_flow *flow = &f->rtcp_bbr;
-	struct cca_ack ack;
-
-	rec_get_ack(rec, &ack);
-	ens_flow_set_class(&flow->ens.flow, rec->delay_class);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
-	rtcp_bbr1_flow_on_ack(flow, c, replay_rtcp_defaults(f), t, &ack, &f->decision);
-	ens_flow_put_ack(mine, &flow->ens.flow, &ack, rec->table, rec->params);
-	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];
-	r->turns[flow->ens.flow.turn]++;
-	r->slow_start += flow->state.base.mode == BBR1_STARTUP;
-}
-
-static inline int replay_rtcp_bbr(struct replay *r, u32 index, const struct rec_record *rec,
-				  struct replay_flow *f, struct rtcp_client *c,
-				  const struct ens_table *t, struct rec_record *mine)
-{
-	struct cca_event ev;
-
-	switch (rec->kind) {
-	case REC_START:
-		replay_rtcp_bbr_start(rec, f, c, mine);
-		break;
-	case REC_ACK:
-		replay_rtcp_bbr_ack(r, rec, f, c, t, mine);
-		break;
-	case REC_EVENT:
-		rec_get_event(rec, &ev);
-		rtcp_bbr1_flow_on_event(&f->rtcp_bbr, c, &ev, &f->decision);
-		rec_put_event(mine, &ev);
-		break;
-	default:
-		return replay_refuse(r, index, "expected a kind of control mode");
-	}
-	rtcp_bbr1_put_outcome(mine, &f->rtcp_bbr, c, &f->decision);
-	return 0;
-}
+#define paced_flow rtcp_bbr3_flow
+#define paced_flow_init rtcp_bbr3_flow_init
+#define paced_flow_on_ack rtcp_bbr3_flow_on_ack
+#define paced_flow_on_event rtcp_bbr3_flow_on_event
+#define paced_flow_on_loss rtcp_bbr3_flow_on_loss
+#define paced_put_outcome rtcp_bbr3_put_outcome
+#define replay_paced_start replay_rtcp_bbr3_start
+#define replay_paced_ack replay_rtcp_bbr3_ack
+#define replay_paced replay_rtcp_bbr3
+#define PACED_STARTUP BBR3_STARTUP
+#include "replay_paced.h"
 
 /* --- the whole --------------------------------------------------------------------- */
 
@@ -227,11 +193,22 @@ static inline void replay_move(struct replay *r, const struct rec_record *rec,
 	r->moved++;
 }
 
+static inline struct rtcp_flow *replay_rtcp_flow(struct replay *r, struct replay_flow *f)
+{
+	switch (r->header.id) {
+	case CCA_ID_rtcp_cubic:
+		return &f->rtcp_cubic.state.flow;
+	case CCA_ID_rtcp_bbr:
+		return &f->rtcp_bbr.state.flow;
+	default:
+		return &f->rtcp_bbr3.state.flow;
+	}
+}
+
 static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_record *rec,
 			      struct replay_flow *f, struct rec_record *mine)
 {
-	bool is_cubic = r->header.id == CCA_ID_rtcp_cubic;
-	struct rtcp_flow *flow = is_cubic ? &f->rtcp_cubic.state.flow : &f->rtcp_bbr.state.flow;
+	struct rtcp_flow *flow = replay_rtcp_flow(r, f);
 	const struct ens_table *t = NULL;
 	struct rtcp_client *c;
 	int err = 0;
@@ -249,10 +226,12 @@ static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_reco
 		return replay_refuse(r, index, "expected its client before it");
 	if (rec->kind == RTCP_REC_LEAVE)
 		rtcp_flow_leaves(flow, c);
-	else if (is_cubic)
+	else if (r->header.id == CCA_ID_rtcp_cubic)
 		err = replay_rtcp_cubic(r, index, rec, f, c, t, mine);
+	else if (r->header.id == CCA_ID_rtcp_bbr)
+		err = replay_rtcp_bbr(r, index, rec, &f->rtcp_bbr, f, c, t, mine);
 	else
-		err = replay_rtcp_bbr(r, index, rec, f, c, t, mine);
+		err = replay_rtcp_bbr3(r, index, rec, &f->rtcp_bbr3, f, c, t, mine);
 	rtcp_put_states(mine, c, flow, f->client);
 	replay_note_limit(r, c, flow);
 	replay_move(r, rec, f, c, flow);

@@ -22,6 +22,7 @@ struct replay_flow {
 	struct reno_state reno;
 	struct rtcp_cubic_flow rtcp_cubic;
 	struct rtcp_bbr1_flow rtcp_bbr;
+	struct rtcp_bbr3_flow rtcp_bbr3;
 	struct cca_decision decision;	/* R-TCP over BBR: in force */
 	struct rtcp_client own;		/* R-TCP: where the client's number is 0 */
 	u32 client;

@@ -2,9 +2,9 @@
 """R-TCP behind a policer of the kernel's: what it finds, what is sent again, and what is known to later connections.
 
 50 Mbit/s and 40 ms, then a police action at FAR. Connections of the same size one after the other, each once the bucket
-is full again: one of the kernel's own algorithm that R-TCP stands on; the first of R-TCP; a second one, which knows
-what the first has found; and two at a time. Under a table whose rows say which they are. The recording of all of
-them is left in the shared folder.
+is full again: one of the kernel's own algorithm that R-TCP stands on, which for both versions of BBR is the first; the
+first of R-TCP; a second one, which knows what the first has found; and two at a time. Under a table whose rows say
+which they are. The recording of all of them is left in the shared folder.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import inside
 import tree
 
-BASE = {"rtcp_cubic": "cubic", "rtcp_bbr": "bbr"}
+BASE = {"rtcp_cubic": "cubic", "rtcp_bbr": "bbr", "rtcp_bbr3": "bbr"}
 POLICE = ("matchall", "action", "police")
 POLICED = ("cap_pkts", "mode", "limiter", "bucket_bytes", "limit_bytes_per_s", "state", "min_rtt_us", "sharing")
 

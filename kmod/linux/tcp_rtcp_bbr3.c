@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * tcp_rtcp_bbr3.ko: BBR version 3 whose pacing R-TCP caps behind a rate limiter, in the shell of
+ * tcp_rtcp_paced.h. What was in flight when a packet was sent comes from the flow's own log.
+ */
+#include "tcp_rtcp.h"
+
+#define PACED_ID CCA_ID_rtcp_bbr3
+#define PACED_NAME "rtcp_bbr3"
+#define paced_flow rtcp_bbr3_flow
+#define paced_flow_init rtcp_bbr3_flow_init
+#define paced_flow_on_ack rtcp_bbr3_flow_on_ack
+#define paced_flow_on_event rtcp_bbr3_flow_on_event
+#define paced_flow_on_loss rtcp_bbr3_flow_on_loss
+#define paced_put_outcome rtcp_bbr3_put_outcome
+
+static const char *const paced_modes[] = {
+	[BBR3_STARTUP] = "startup",
+	[BBR3_DRAIN] = "drain",
+	[BBR3_DOWN] = "down",
+	[BBR3_CRUISE] = "cruise",
+	[BBR3_REFILL] = "refill",
+	[BBR3_UP] = "up",
+	[BBR3_PROBE_RTT] = "probe_rtt",
+};
+
+#include "tcp_rtcp_paced.h"
+
+module_init(paced_register);
+module_exit(paced_unregister);
+
+MODULE_LICENSE("GPL");
+MODULE_VERSION(CCATUNE_VERSION);
+MODULE_DESCRIPTION("TCP R-TCP over BBR version 3: pacing that stays within a client's rate limit");

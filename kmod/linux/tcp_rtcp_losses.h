@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The part of tcp_rtcp_paced.h for an algorithm that learns from single losses: what was in
+ * flight when a packet was sent, which Linux does not keep, from a log (sent_log.h), and what
+ * ACKs and timers took for lost. Nothing for the others.
+ *
+ * The kernel counts what is lost (tp->lost) and says with an ACK how much of that came with it;
+ * what its timers took for lost shows in the count alone.
+ */
+#ifndef CCATUNE_TCP_RTCP_LOSSES_H
+#define CCATUNE_TCP_RTCP_LOSSES_H
+
+#ifdef paced_flow_on_loss
+
+static void paced_begin_log(struct sock *sk, struct paced_kflow *f)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	cca_sent_init(&f->sent, tp->data_segs_out, tp->delivered, tp->lost);
+}
+
+static void paced_lose(struct paced_kflow *f, const struct cca_loss *loss)
+{
+	struct ccatune_recording *recording;
+	struct rtcp_client *c;
+	struct rec_record r;
+
+	rcu_read_lock();
+	recording = ccatune_recording(&f->shared.head);
+	c = paced_lock(f, recording);
+	paced_flow_on_loss(&f->bbr, loss);
+	if (recording) {
+		rec_init(&r, (enum rec_kind)RTCP_REC_LOSS, f->shared.head.recorded_as,
+			 loss->now_us);
+		rtcp_put_loss(&r, loss);
+		paced_put_outcome(&r, &f->bbr, c, &f->decision);
+		paced_record(f, c, recording, &r);
+	}
+	paced_unlock(f);
+	rcu_read_unlock();
+}
+
+/* What was lost of which the algorithm was not told yet. */
+static void paced_tell_losses(struct sock *sk, struct paced_kflow *f)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cca_loss loss;
+
+	if (cca_sent_loss(&f->sent, tp->tcp_mstamp, tp->delivered, tp->lost, &loss))
+		paced_lose(f, &loss);
+}
+
+/* With each ACK, ahead of what it begins or ends. */
+static void paced_note_sent(struct sock *sk, struct paced_kflow *f, const struct rate_sample *rs)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cca_sent_note about = {
+		.delivered_pkts = tp->delivered - rs->acked_sacked,
+		.inflight_pkts = rs->prior_in_flight,
+		.lost_pkts = tp->lost - (u32)max(rs->losses, 0),
+	};
+
+	cca_sent_note(&f->sent, tp->data_segs_out, &about);
+	paced_tell_losses(sk, f);
+	if (rs->delivered > 0 && rs->interval_us > 0)
+		cca_sent_sample(&f->sent, tp->delivered - (u32)rs->delivered,
+				ccatune_is_app_limited(&f->shared.head, tp, rs));
+}
+
+/* Into the ACK, as it was read of the socket. */
+static void paced_put_sent(struct sock *sk, struct paced_kflow *f, struct cca_ack *ack)
+{
+	cca_sent_put(&f->sent, tcp_sk(sk)->lost, ack);
+}
+
+/* The path's MTU shrank: what is sent again for it was not lost. */
+static void paced_forget_losses(struct sock *sk, struct paced_kflow *f)
+{
+	cca_sent_forget(&f->sent, tcp_sk(sk)->lost);
+}
+
+#else
+
+static void paced_begin_log(struct sock *sk, struct paced_kflow *f)
+{
+}
+
+static void paced_tell_losses(struct sock *sk, struct paced_kflow *f)
+{
+}
+
+static void paced_note_sent(struct sock *sk, struct paced_kflow *f, const struct rate_sample *rs)
+{
+}
+
+static void paced_put_sent(struct sock *sk, struct paced_kflow *f, struct cca_ack *ack)
+{
+}
+
+static void paced_forget_losses(struct sock *sk, struct paced_kflow *f)
+{
+}
+
+#endif
+
+#endif /* CCATUNE_TCP_RTCP_LOSSES_H */

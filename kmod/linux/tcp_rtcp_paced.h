@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The shell of R-TCP over an algorithm in control mode (kmod/core/rtcp.h), as a congestion
+ * control of Linux: every ACK sets pacing rate and cwnd. What is known of the limiter is the
+ * client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's state is allocated
+ * when the connection begins. A socket for which there is no memory is Reno's, under the name
+ * of the algorithm with -plain behind it.
+ *
+ * As the kernel's own BBR it asks with each ACK whether there is a recovery: one that ends and
+ * begins anew within an ACK has gone on, and what begins is told ahead of the ACK that shows it.
+ *
+ * Each module includes this once, and says ahead of it what it is a module of:
+ *
+ *   PACED_ID, PACED_NAME              of the algorithm
+ *   struct paced_flow                 its flow, with `state`, `ens` and `params`, and
+ *   paced_flow_init(), paced_flow_on_ack(), paced_flow_on_event()    what it does
+ *   paced_put_outcome()               into a record
+ *   paced_modes                       names of the modes of what it stands on
+ *   paced_flow_on_loss()              where it learns from single losses: tcp_rtcp_losses.h
+ */
+#ifndef CCATUNE_TCP_RTCP_PACED_H
+#define CCATUNE_TCP_RTCP_PACED_H
+
+#include <linux/module.h>
+#include <linux/seq_file.h>
+
+#include "sock.h"
+#include "tcp_rtcp.h"
+#ifdef paced_flow_on_loss
+#include "sent_log.h"
+#endif
+
+/* Below 1.2 Mbit/s a burst is one packet, so that pacing stays even. */
+#define PACED_SINGLE_BELOW 150000u	/* bytes/s */
+#define PACED_SNDBUF_WINDOWS 3u	/* BBR may double its window in recovery, too */
+
+struct paced_kflow {
+	struct rtcp_kflow shared;
+	struct paced_flow bbr;
+	struct cca_decision decision;
+	u8 seen_state;			/* of the kernel's, at the last ACK or timeout */
+#ifdef paced_flow_on_loss
+	struct cca_sent_log sent;
+#endif
+};
+
+static struct ccatune_algorithm paced_algorithm;
+
+/* NULL for a socket that has none. */
+static struct paced_kflow *paced_of(const struct sock *sk)
+{
+	struct rtcp_kflow *shared = rtcp_kflow_of(sk);
+
+	return shared ? container_of(shared, struct paced_kflow, shared) : NULL;
+}
+
+static struct rtcp_client *paced_lock(struct paced_kflow *f,
+				      struct ccatune_recording *recording)
+	__acquires(&f->shared.member)
+{
+	return rtcp_member_lock(&f->shared.member, recording, false);
+}
+
+static void paced_unlock(struct paced_kflow *f)
+	__releases(&f->shared.member)
+{
+	rtcp_member_unlock(&f->shared.member);
+}
+
+/* --- recording: with the client's lock, so that records are in the order of events --- */
+
+static void paced_record(struct paced_kflow *f, const struct rtcp_client *c,
+			 struct ccatune_recording *recording, struct rec_record *r)
+{
+	rtcp_kflow_record(&f->shared, &f->bbr.state.flow, c, recording, r);
+}
+
+static void paced_record_start(struct paced_kflow *f, const struct rtcp_client *c,
+			       struct ccatune_recording *recording,
+			       const struct cca_start *start, u32 waiting_bytes,
+			       const struct ccatune_params *params)
+{
+	struct rec_record r;
+
+	if (!recording)
+		return;
+	ccatune_record_params(recording, params, PACED_ID);
+	rec_init(&r, REC_START, f->shared.head.recorded_as, start->now_us);
+	rec_put_start(&r, start, f->bbr.ens.flow.clock.delay_class, f->shared.head.hash,
+		      params->version);
+	r.word[RTCP_REC_START_WAITING] = waiting_bytes;
+	paced_put_outcome(&r, &f->bbr, c, &f->decision);
+	paced_record(f, c, recording, &r);
+}
+
+static void paced_record_ack(struct paced_kflow *f, const struct rtcp_client *c,
+			     struct ccatune_recording *recording, const struct cca_ack *ack,
+			     u32 waiting_bytes, const struct ccatune_table *table,
+			     const struct ccatune_params *params)
+{
+	const struct ens_flow *ens = &f->bbr.ens.flow;
+	struct rec_record r;
+
+	if (!recording)
+		return;
+	rec_init(&r, REC_ACK, f->shared.head.recorded_as, ack->now_us);
+	ens_flow_put_ack(&r, ens, ack, table ? table->ens.generation : 0, params->version);
+	r.word[RTCP_REC_WAITING] = waiting_bytes;
+	paced_put_outcome(&r, &f->bbr, c, &f->decision);
+	if (ens->turn != ENS_WAITED) {
+		ccatune_record_table(recording, table);
+		ccatune_record_params(recording, params, PACED_ID);
+	}
+	paced_record(f, c, recording, &r);
+}
+
+/* --- events ------------------------------------------------------------------------ */
+
+static void paced_tell(struct sock *sk, enum cca_event_kind kind)
+{
+	struct paced_kflow *f = paced_of(sk);
+	struct ccatune_recording *recording;
+	struct rtcp_client *c;
+	struct cca_event ev;
+	struct rec_record r;
+
+	if (!f)
+		return;
+	ccatune_read_event(sk, kind, &ev);
+	rcu_read_lock();
+	recording = ccatune_recording(&f->shared.head);
+	c = paced_lock(f, recording);
+	paced_flow_on_event(&f->bbr, c, &ev, &f->decision);
+	if (recording) {
+		rec_init(&r, REC_EVENT, f->shared.head.recorded_as, ev.now_us);
+		rec_put_event(&r, &ev);
+		paced_put_outcome(&r, &f->bbr, c, &f->decision);
+		paced_record(f, c, recording, &r);
+	}
+	paced_unlock(f);
+	rcu_read_unlock();
+	ccatune_apply(sk, &f->decision);
+}
+
+/* A recovery that began or ended since the last ACK. */
+static void paced_look(struct sock *sk, struct paced_kflow *f)
+{
+	u8 state = inet_csk(sk)->icsk_ca_state, seen = f->seen_state;
+
+	f->seen_state = state;
+	if (state == TCP_CA_Recovery && seen != TCP_CA_Recovery)
+		paced_tell(sk, CCA_RECOVERY_ENTERED);
+	else if (state < TCP_CA_Recovery && seen >= TCP_CA_Recovery)
+		paced_tell(sk, CCA_RECOVERY_LEFT);
+}
+
+#include "tcp_rtcp_losses.h"
+
+/* --- the events of a socket --------------------------------------------------------- */
+
+static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
+			   const struct ccatune_table *table,
+			   const struct ccatune_params *params)
+{
+	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
+	u32 waiting_bytes = rtcp_waiting_bytes(f->shared.head.sk);
+	struct rtcp_client *c = paced_lock(f, recording);
+	bool moves;
+
+	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
+	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
+			  table ? &table->ens : NULL, ack, &f->decision);
+	if (ack->rtt_us)
+		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
+	paced_record_ack(f, c, recording, ack, waiting_bytes, table, params);
+	moves = rtcp_kflow_moves(&f->shared, &f->bbr.state.flow, c, ack->now_us);
+	paced_unlock(f);
+	if (unlikely(moves))
+		rtcp_member_part(&f->shared.member);
+}
+
+CCATUNE_CONG_CONTROL(paced_main)
+{
+	struct paced_kflow *f = paced_of(sk);
+	const struct ccatune_params *params;
+	struct ccatune_flow *head;
+	struct ccatune_table *table;
+	struct ens_flow *ens;
+	struct cca_ack ack;
+
+	if (!f)
+		return;
+	paced_note_sent(sk, f, rs);
+	paced_look(sk, f);
+	head = &f->shared.head;
+	ens = &f->bbr.ens.flow;
+	if (!ccatune_read_ack(head, rs, &ack))
+		return;
+	paced_put_sent(sk, f, &ack);
+	rcu_read_lock();
+	table = ccatune_table(head->cca);
+	params = ccatune_params(head->cca);
+	ens_flow_set_class(ens, ccatune_delay_class(head->cca, sk, table));
+	paced_take_ack(f, &ack, table, params);
+	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
+	if (ens->turn != ENS_WAITED)
+		ccatune_flow_turned(head, &ens->clock, table, ack.now_us, ens->turn,
+				    ens->held_back);
+	rcu_read_unlock();
+	rtcp_copy_info(sk, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
+	ccatune_apply(sk, &f->decision);
+}
+
+/* A timeout is told at once, what else begins and ends with the next ACK. */
+static void paced_set_state(struct sock *sk, u8 new_state)
+{
+	struct paced_kflow *f = paced_of(sk);
+	enum cca_event_kind kind;
+
+	if (!f || new_state != TCP_CA_Loss)
+		return;
+	if (!ccatune_read_state(sk, new_state, &kind)) {
+		paced_forget_losses(sk, f);	/* the path's MTU shrank */
+		return;
+	}
+	f->seen_state = TCP_CA_Loss;
+	paced_tell_losses(sk, f);
+	paced_tell(sk, kind);
+}
+
+static void paced_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	struct paced_kflow *f = paced_of(sk);
+	enum cca_event_kind kind;
+
+	if (f && event == CA_EVENT_TX_START && rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
+		paced_tell(sk, kind);
+}
+
+/* The episode is over with it: its end is not told once more. */
+static u32 paced_undo_cwnd(struct sock *sk)
+{
+	struct paced_kflow *f = paced_of(sk);
+
+	if (f) {
+		f->seen_state = TCP_CA_Open;
+		paced_tell_losses(sk, f);	/* a timer's, which it takes back */
+	}
+	paced_tell(sk, CCA_UNDO);
+	return tcp_snd_cwnd(tcp_sk(sk));
+}
+
+/* BBR has no threshold: what the kernel keeps stays. */
+static u32 paced_ssthresh(struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh;
+}
+
+static u32 paced_min_tso_segs(struct sock *sk)
+{
+	return READ_ONCE(sk->sk_pacing_rate) < PACED_SINGLE_BELOW ? 1 : 2;
+}
+
+static u32 paced_sndbuf_expand(struct sock *sk)
+{
+	return PACED_SNDBUF_WINDOWS;
+}
+
+/* --- a connection's beginning and end ---------------------------------------------- */
+
+static struct tcp_congestion_ops paced_plain_ops = {
+	.name = PACED_NAME "-plain",
+	.owner = THIS_MODULE,
+	.ssthresh = tcp_reno_ssthresh,
+	.cong_avoid = tcp_reno_cong_avoid,
+	.undo_cwnd = tcp_reno_undo_cwnd,
+};
+
+/* Without data the flow rests. */
+static void paced_begin(struct paced_kflow *f, struct sock *sk)
+{
+	struct ccatune_flow *head = &f->shared.head;
+	u32 waiting_bytes = rtcp_waiting_bytes(sk);
+	struct ccatune_recording *recording;
+	const struct ccatune_params *params;
+	struct cca_start start;
+	struct rtcp_client *c;
+
+	ccatune_read_start(sk, &start);
+	f->seen_state = TCP_CA_Open;
+	paced_begin_log(sk, f);
+	rtcp_member_join(&f->shared.member, sk, start.now_us);
+	rcu_read_lock();
+	recording = ccatune_recording(head);
+	params = ccatune_params(head->cca);
+	c = rtcp_member_lock(&f->shared.member, recording, true);
+	paced_flow_init(&f->bbr, c, (const struct rtcp_params *)params->value, &start,
+			ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
+			head->hash, &f->decision);
+	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
+	paced_record_start(f, c, recording, &start, waiting_bytes, params);
+	paced_unlock(f);
+	rcu_read_unlock();
+}
+
+static void paced_open(struct sock *sk)
+{
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	struct ccatune_flow *head = ccatune_flow_start(&paced_algorithm, sk);
+	struct paced_kflow *f;
+
+	memset(own, 0, sizeof(*own));
+	if (!head) {
+		/* Of the same owner: the module's reference is given back as it was taken. */
+		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &paced_plain_ops);
+		return;
+	}
+	f = container_of(head, struct paced_kflow, shared.head);
+	own->flow = &f->shared;
+	paced_begin(f, sk);
+	tcp_sk(sk)->snd_ssthresh = TCP_INFINITE_SSTHRESH;
+	rtcp_copy_info(sk, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
+	cmpxchg(&sk->sk_pacing_status, SK_PACING_NONE, SK_PACING_NEEDED);
+	ccatune_apply(sk, &f->decision);
+}
+
+static void paced_release(struct sock *sk)
+{
+	struct paced_kflow *f = paced_of(sk);
+
+	if (f)
+		rtcp_kflow_end(sk, &f->shared, &f->bbr.state.flow);
+}
+
+/* --- what it says of itself -------------------------------------------------------- */
+
+static void paced_view(const struct ccatune_flow *flow, struct ccatune_view *view)
+{
+	const struct paced_kflow *f = container_of(flow, struct paced_kflow, shared.head);
+
+	rtcp_view(&f->shared, &f->bbr.state.flow, &f->bbr.ens, &f->bbr.params.rtcp, view);
+	view->pacing_bytes_per_s = READ_ONCE(f->decision.pacing_bytes_per_s);
+}
+
+static void paced_show(struct seq_file *m, const struct ccatune_flow *flow)
+{
+	const struct paced_kflow *f = container_of(flow, struct paced_kflow, shared.head);
+	u8 mode = READ_ONCE(f->bbr.state.base.mode);
+
+	rtcp_show(m, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
+	seq_printf(m, " bbr=%s", mode < ARRAY_SIZE(paced_modes) ? paced_modes[mode] : "-");
+}
+
+static struct tcp_congestion_ops paced_ops __read_mostly = {
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = PACED_NAME,
+	.owner = THIS_MODULE,
+	.init = paced_open,
+	.release = paced_release,
+	.cong_control = paced_main,
+	.set_state = paced_set_state,
+	.cwnd_event = paced_cwnd_event,
+	.undo_cwnd = paced_undo_cwnd,
+	.ssthresh = paced_ssthresh,
+	.min_tso_segs = paced_min_tso_segs,
+	.sndbuf_expand = paced_sndbuf_expand,
+	.get_info = rtcp_get_info,
+};
+
+/* --- the module -------------------------------------------------------------------- */
+
+static int __net_init paced_net_init(struct net *net)
+{
+	return rtcp_register_net(net, &paced_algorithm);
+}
+
+static void __net_exit paced_net_pre_exit(struct net *net)
+{
+	ccatune_net_pre_exit(net, &paced_algorithm);
+}
+
+static void __net_exit paced_net_exit(struct net *net)
+{
+	ccatune_net_exit(net, &paced_algorithm);
+}
+
+static struct ccatune_algorithm paced_algorithm = {
+	.id = PACED_ID,
+	.cache_name = "ccatune_" PACED_NAME "_flow",
+	.flow_bytes = sizeof(struct paced_kflow),
+	.view = paced_view,
+	.show = paced_show,
+	.net_ops = {
+		.init = paced_net_init,
+		.pre_exit = paced_net_pre_exit,
+		.exit = paced_net_exit,
+		.id = &paced_algorithm.net_id,
+		.size = sizeof(struct ccatune_cca *),
+	},
+};
+
+static int __init paced_register(void)
+{
+	int err;
+
+	BUILD_BUG_ON(sizeof(struct rtcp_sock) > ICSK_CA_PRIV_SIZE);
+	BUILD_BUG_ON(offsetof(struct paced_kflow, shared.head));
+	err = ccatune_register(&paced_algorithm);
+	if (err)
+		return err;
+	err = tcp_register_congestion_control(&paced_ops);
+	if (err)
+		ccatune_unregister(&paced_algorithm);
+	return err;
+}
+
+static void __exit paced_unregister(void)
+{
+	tcp_unregister_congestion_control(&paced_ops);
+	ccatune_unregister(&paced_algorithm);
+}
+
+#endif /* CCATUNE_TCP_RTCP_PACED_H */
