@@ -8,7 +8,7 @@
     base      packets per second of one cubic flow and of one bbr flow, the link a constant 20 Mbit/s
     flows     processor time a packet with 10, 100 and 1,000 GR flows in one simulation, each with the same load:
               a share of 2 Mbit/s of the link and 100 packets of its buffer, starts spread over a second
-    core      ns an ACK of each algorithm's core alone
+    core      ns an ACK of each algorithm's core alone, and of the log that BBRv3 has beside it in the kernel
     rtcp      ns an ACK of the cores that R-TCP stands on, with it and without, while it is idle (no trigger yet),
               estimating, and holding a flow within a limit that it has found; and the bytes that it needs for a
               connection beside their state. What the two are told is the same, and what flows under R-TCP were told in
@@ -164,6 +164,7 @@ def measure_core() -> Figures:
         "cubic_ns_per_ack": _engine.cubic_ns_per_ack(ACKS),
         "bbr_ns_per_ack": _engine.bbr_ns_per_ack(ACKS),
         "bbr3_ns_per_ack": _engine.bbr3_ns_per_ack(ACKS),
+        "sent_log_ns_per_ack": _engine.sent_log_ns_per_ack(ACKS),
     }
 
 
@@ -267,6 +268,7 @@ def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
         "cubic_ns_per_ack": Figure("  CUBIC's", "core"),
         "bbr_ns_per_ack": Figure("  BBRv1's", "core"),
         "bbr3_ns_per_ack": Figure("  BBRv3's", "core"),
+        "sent_log_ns_per_ack": Figure("  and its log in the kernel", "core"),
     }
     for base, label in RTCP_BASES.items():
         for phase, most in RTCP_PHASES.items():

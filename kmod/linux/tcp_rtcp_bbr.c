@@ -7,6 +7,7 @@
 
 #define PACED_ID CCA_ID_rtcp_bbr
 #define PACED_NAME "rtcp_bbr"
+#define PACED_SINGLE_BELOW 150000u	/* bytes/s: pacing stays even below 1.2 Mbit/s */
 #define paced_flow rtcp_bbr1_flow
 #define paced_flow_init rtcp_bbr1_flow_init
 #define paced_flow_on_ack rtcp_bbr1_flow_on_ack

@@ -16,6 +16,7 @@
  *   paced_flow_init(), paced_flow_on_ack(), paced_flow_on_event()    what it does
  *   paced_put_outcome()               into a record
  *   paced_modes                       names of the modes of what it stands on
+ *   PACED_SINGLE_BELOW                where it sends single packets below a rate, and no pairs
  *   paced_flow_on_loss()              where it learns from single losses: tcp_rtcp_losses.h
  */
 #ifndef CCATUNE_TCP_RTCP_PACED_H
@@ -30,8 +31,6 @@
 #include "sent_log.h"
 #endif
 
-/* Below 1.2 Mbit/s a burst is one packet, so that pacing stays even. */
-#define PACED_SINGLE_BELOW 150000u	/* bytes/s */
 #define PACED_SNDBUF_WINDOWS 3u	/* BBR may double its window in recovery, too */
 
 struct paced_kflow {
@@ -258,7 +257,11 @@ static u32 paced_ssthresh(struct sock *sk)
 
 static u32 paced_min_tso_segs(struct sock *sk)
 {
+#ifdef PACED_SINGLE_BELOW
 	return READ_ONCE(sk->sk_pacing_rate) < PACED_SINGLE_BELOW ? 1 : 2;
+#else
+	return 2;
+#endif
 }
 
 static u32 paced_sndbuf_expand(struct sock *sk)

@@ -12,6 +12,7 @@
 #include "cubic.h"
 #include "gr_flow.h"
 #include "reno.h"
+#include "sent_log.h"
 
 namespace nb = nanobind;
 
@@ -135,6 +136,28 @@ double bbr3_ns(std::uint32_t count) {
     return control_ns<bbr3_params, bbr3_state, bbr3_init, bbr3_on_ack>(CCA_ID_bbr3, count);
 }
 
+// What the kernel's module has beside BBRv3's core: the log of what was in flight. A loss every thousandth ACK.
+double sent_log_ns(std::uint32_t count) {
+    auto acks = typical_acks(count);
+    cca_sent_log log;
+    cca_loss loss;
+    volatile std::uint32_t sink = 0;
+    cca_sent_init(&log, 0, 0, 0);
+    std::uint32_t number = 0;
+    const double ns = ns_per_ack(acks.size(), [&] {
+        for (cca_ack& ack : acks) {
+            const std::uint32_t lost_pkts = number++ / 1000;
+            const struct cca_sent_note about{ack.delivered_pkts - ack.acked_pkts, cca_prior_inflight(&ack), lost_pkts};
+            cca_sent_note(&log, ack.delivered_pkts + ack.inflight_pkts, &about);
+            sink = sink + cca_sent_loss(&log, ack.now_us, ack.delivered_pkts, lost_pkts, &loss);
+            cca_sent_sample(&log, cca_prior_delivered(&ack), ack.app_limited != 0);
+            cca_sent_put(&log, lost_pkts, &ack);
+        }
+    });
+    sink = sink + acks.back().tx_inflight_pkts;
+    return ns;
+}
+
 }  // namespace
 
 void bind_bench(nb::module_& m);
@@ -149,4 +172,6 @@ void bind_bench(nb::module_& m) {
           "Nanoseconds an ACK in bbr1_on_ack, over that many ACKs.");
     m.def("bbr3_ns_per_ack", &bbr3_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
           "Nanoseconds an ACK in bbr3_on_ack, over that many ACKs.");
+    m.def("sent_log_ns_per_ack", &sent_log_ns, nb::arg("acks"), nb::call_guard<nb::gil_scoped_release>(),
+          "Nanoseconds an ACK in the log that BBRv3 has in the kernel (sent_log.h), over that many ACKs.");
 }
