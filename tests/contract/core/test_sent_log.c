@@ -373,8 +373,14 @@ static void what_is_older_than_the_log_has_its_oldest_note(void)
 	CHECK_EQ(cca_sent_find(&sent_log, 3)->inflight_pkts, 1100 - CCA_SENT_NOTES);
 }
 
+static void it_is_as_large_as_is_said(void)
+{
+	CHECK_EQ(sizeof(struct cca_sent_log), 792);
+}
+
 int main(void)
 {
+	RUN(it_is_as_large_as_is_said);
 	RUN(a_window_that_each_ack_opens_by_a_packet_is_known_to_the_packet);
 	RUN(what_is_found_is_what_the_packets_had);
 	RUN(a_loss_has_what_was_in_flight_when_it_was_sent);
