@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """R-TCP's modules behind a policer of the kernel's (guest/limited.py): what they find, and what is sent again.
 
-In the tier over CUBIC, on one line. With CCATUNE_VM_LONG=1 over both BBRs too, and on both; and so in the debug kernel. By
-the guest's own clock, so that the policer's rate is the machine's.
+In the tier over CUBIC, on one line. With CCATUNE_VM_LONG=1 over both BBRs too, and on both; and so in the debug kernel.
+By the guest's own clock, so that the policer's rate is the machine's.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def test_fewer_packets_are_sent_again_than_by_the_base_and_hardly_any_by_who_kno
     assert again["second"] < 0.3 * again["base"], again
     assert again["two at a time"] < 0.5 * again["base"], again
     # Over CUBIC the first is capped at about the time at which CUBIC itself has come down to the limit, so that its sum
-    # tells little: what the base sends again in slow start's wake goes from 460 to 840 packets. Of BBRv3 no kernel has the
-    # base: the one here is version 1, which resends half as much.
+    # tells little: what the base sends again in slow start's wake goes from 460 to 840 packets. Of BBRv3 no kernel has
+    # the base: the one here is version 1, which resends half as much.
     assert subject is not RTCP_BBR or again["first"] < again["base"], again
 
 
