@@ -328,7 +328,7 @@ def test_bench_takes_no_time_that_is_no_number(capsys: Capture) -> None:
 
 def test_bench_measures_the_part_that_it_is_asked_for(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--only", "core", "--repeats", "1")
-    assert set(got["runs"]) == {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3")}  # type: ignore[call-overload]
+    assert set(got["runs"]) == {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3", "sent_log")}  # type: ignore[call-overload]
     assert (got["targets"], got["limits"], got["missed"]) == ({}, {}, [])
 
 

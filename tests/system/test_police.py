@@ -39,7 +39,7 @@ def cases(plan: Plan, tmp_path: Path) -> list[Case]:
 
 def test_the_guest_is_told_each_case_of_the_plan(cases: list[Case]) -> None:
     runs = {run["case"]: run for run in map(run_of, cases)}
-    assert len(runs) == 24
+    assert len(runs) == 30
     assert runs["op2-8mb/bbr"] == {
         "case": "op2-8mb/bbr",
         "kernel_cca": "bbr",
