@@ -60,6 +60,7 @@
 #define RTCP_WINDOW_ROUNDS 6u
 #define RTCP_MOST_PROBE_ROUNDS 16u
 #define RTCP_WINDOW_GAIN_PERMILLE 500u
+#define RTCP_MOST_SHOWS_US 5000000u
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
@@ -147,34 +148,47 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 }
 
 /*
- * How long a probe goes on without tokens. Overflow: noise below 2^25, x 2 x 10^9 < 2^57;
- * gamma is at least 1, and a share at least 1000.
+ * The time in which gamma R / g delivers twice what counts as noise: a lower bound of what a probe
+ * needs to show a change. Overflow: noise below 2^25, x 2 x 10^9 < 2^57; gamma is at least 1, and a
+ * share at least 1000 bytes/s.
  */
-CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
+CCA_FN u64 rtcp_shows_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			 const struct rtcp_params *p)
 {
 	u32 most_permille = f->windowed ? RTCP_WINDOW_GAIN_PERMILLE : 0xffffffffu;
 	u64 gain = (u64)rtcp_share_bytes_per_s(c) *
 		   cca_clamp_u32(p->probe_gain_permille, 1, most_permille);
 	u64 shows_us = cca_div(2ull * rtcp_noise_bytes(c) * 1000 * CCA_USEC_PER_SEC, gain);
-	u64 round_us = rtcp_flow_round_us(f);
+	u64 most_us = (u64)RTCP_MOST_PROBE_ROUNDS * rtcp_flow_round_us(f);
 
-	return cca_max_u64(RTCP_PROBE_ROUNDS * round_us,
-			   cca_min_u64(shows_us, RTCP_MOST_PROBE_ROUNDS * round_us));
+	/* A window's cap is so high that it shows a change within 16 rounds. */
+	if (!f->windowed)
+		most_us = cca_max_u64(most_us, RTCP_MOST_SHOWS_US);
+	return cca_min_u64(shows_us, most_us);
 }
 
-/* How long the cap stays lifted behind the last change. */
-CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f)
+/* How long a probe goes on without tokens. */
+CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
+			 const struct rtcp_params *p)
+{
+	return cca_max_u64(RTCP_PROBE_ROUNDS * (u64)rtcp_flow_round_us(f), rtcp_shows_us(f, c, p));
+}
+
+/* How long the cap stays lifted after the last change. */
+CCA_FN u64 rtcp_lifted_us(const struct rtcp_flow *f, const struct rtcp_client *c,
+			  const struct rtcp_params *p)
 {
 	u32 rounds = f->windowed ? RTCP_WINDOW_ROUNDS : RTCP_PROBE_ROUNDS;
+	u64 rounds_us = (u64)rounds * rtcp_flow_round_us(f);
 
-	return (u64)rounds * rtcp_flow_round_us(f);
+	return f->windowed ? rounds_us : cca_max_u64(rounds_us, rtcp_shows_us(f, c, p));
 }
 
 CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		       const struct rtcp_params *p, bool changed, bool lost)
 {
-	u64 most_us = (u64)RTCP_MOST_PROBE_ROUNDS * rtcp_flow_round_us(f);
+	u64 most_us = cca_max_u64((u64)RTCP_MOST_PROBE_ROUNDS * rtcp_flow_round_us(f),
+				  rtcp_shows_us(f, c, p));
 
 	if (changed) {
 		f->met = 0;
@@ -242,7 +256,7 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 	default:
 		if (changed)
 			rtcp_stay_lifted(f, c, p);
-		else if (rtcp_has_passed(f, c, rtcp_lifted_us(f)))
+		else if (rtcp_has_passed(f, c, rtcp_lifted_us(f, c, p)))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
 	}
