@@ -228,6 +228,16 @@ CCA_FN void bbr1_init(struct bbr1_state *s, const struct bbr1_params *p,
 	bbr1_decide(s, d);
 }
 
+/* What held the rate down is gone: the pipe is taken for not yet full, and STARTUP begins anew. */
+CCA_FN void bbr1_reopen(struct bbr1_state *s)
+{
+	s->full = false;
+	s->full_bytes_per_s = 0;
+	s->full_rounds = 0;
+	if (s->mode != BBR1_PROBE_RTT)
+		s->mode = BBR1_STARTUP;
+}
+
 CCA_FN void bbr1_on_ack(struct bbr1_state *s, const struct bbr1_params *p,
 			const struct cca_ack *ack, struct cca_decision *d)
 {

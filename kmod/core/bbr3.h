@@ -274,6 +274,17 @@ CCA_FN void bbr3_on_loss(struct bbr3_state *s, const struct bbr3_params *p,
 	bbr3_handle_too_high(s, p, &sample, loss->now_us);
 }
 
+/* What held the rate down is gone: neither bounds nor a full pipe are known, and STARTUP begins anew. */
+CCA_FN void bbr3_reopen(struct bbr3_state *s)
+{
+	s->full = false;
+	bbr3_reset_full(s, 0);
+	bbr3_reset_short(s);
+	s->long_pkts = BBR3_NO_LIMIT_PKTS;
+	if (s->mode != BBR3_PROBE_RTT)
+		s->mode = BBR3_STARTUP;
+}
+
 CCA_FN void bbr3_on_ack(struct bbr3_state *s, const struct bbr3_params *p,
 			const struct cca_ack *ack, struct cca_decision *d)
 {

@@ -145,6 +145,9 @@ CCA_FN void rtcp_bbr1_on_ack(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_p
 {
 	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
 	rtcp_bbr1_police(s, c);
+	if (s->flow.reopened)
+		bbr1_reopen(&s->base);
+	s->flow.reopened = false;
 	bbr1_on_ack(&s->base, &p->base, ack, d);
 	rtcp_bbr1_bound(s, p, c, d);
 }
@@ -204,6 +207,9 @@ CCA_FN void rtcp_bbr3_on_ack(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_p
 			     struct cca_decision *d)
 {
 	rtcp_on_ack(&s->flow, c, &p->rtcp, ack);
+	if (s->flow.reopened)
+		bbr3_reopen(&s->base);
+	s->flow.reopened = false;
 	bbr3_on_ack(&s->base, &p->base, ack, d);
 	rtcp_bbr3_bound(s, p, c, d);
 }

@@ -61,6 +61,8 @@
 #define RTCP_MOST_PROBE_ROUNDS 16u
 #define RTCP_WINDOW_GAIN_PERMILLE 500u
 #define RTCP_MOST_SHOWS_US 5000000u
+#define RTCP_VERIFY_PKTS 2u
+#define RTCP_REFUTING_PKTS 64u
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
@@ -71,6 +73,7 @@ enum rtcp_phase {
 	RTCP_PROBING,
 	RTCP_REFILLING,
 	RTCP_LIFTED,
+	RTCP_VERIFYING,		/* a connection that begins with what an earlier one found */
 };
 
 struct rtcp_flow {
@@ -86,6 +89,8 @@ struct rtcp_flow {
 	bool sharing : 1;	/* and in g */
 	bool policer_reset : 1;	/* BBRv1's own detector was */
 	bool windowed : 1;	/* capped by a window, not by pacing */
+	bool reopened : 1;	/* the base algorithm is to search for the bandwidth anew */
+	u16 lifted_changes;	/* while LIFTED: each is of more bytes than noise */
 };
 
 RTCP_ASSERT(state_is_small, sizeof(struct rtcp_flow) + sizeof(struct rtcp_client) <=
@@ -118,10 +123,28 @@ CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client 
 	return rtcp_tokens(c) > cca_max_u64(rtcp_flow_bdp(f, c), inflight_bytes);
 }
 
+/*
+ * What a connection that verifies the limiter may have in flight: the tokens, and so much more that
+ * its delivery is a change. A window adds what the limiter lets through in a round; pacing, which
+ * goes on at R / g, brings that by itself. Below 2^43 + 2^40.
+ */
+CCA_FN u64 rtcp_verifying_bytes(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	u64 tokens = rtcp_tokens(c), bdp = rtcp_flow_bdp(f, c);
+
+	return (f->windowed ? tokens + bdp : cca_max_u64(tokens, bdp)) + rtcp_noise_bytes(c) +
+	       RTCP_VERIFY_PKTS * c->mss_bytes;
+}
+
 CCA_FN bool rtcp_is_capped(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
-	return c->kind == RTCP_LIMITED && f->srtt_us && f->phase != RTCP_LIFTED &&
-	       !rtcp_has_tokens(f, c);
+	u64 inflight_bytes = (u64)cca_min_u32(c->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
+
+	if (c->kind != RTCP_LIMITED || !f->srtt_us || f->phase == RTCP_LIFTED)
+		return false;
+	if (f->phase == RTCP_VERIFYING)
+		return f->windowed || inflight_bytes >= rtcp_verifying_bytes(f, c);
+	return !rtcp_has_tokens(f, c);
 }
 
 /* --- the phases: sections 5.1, 5.2 ------------------------------------------------------ */
@@ -131,6 +154,7 @@ CCA_FN void rtcp_enter(struct rtcp_flow *f, const struct rtcp_client *c, enum rt
 	f->phase = (u8)phase;
 	f->since = rtcp_stamp(c);
 	f->began = f->since;
+	f->lifted_changes = 0;
 }
 
 /* us: at most 1000 rounds of 67 s, as much as a stamp spans. */
@@ -207,20 +231,43 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
+/* What was delivered beyond {B, R} since the cap was lifted, at least. Below 2^16 x 2^25. */
+CCA_FN u64 rtcp_lifted_bytes(const struct rtcp_flow *f, const struct rtcp_client *c)
+{
+	return (u64)f->lifted_changes * rtcp_noise_bytes(c);
+}
+
 /*
- * Lifted for as long as convergence takes, and {B, R} still changes: it is another limiter. With
- * several flows it may be another client's, which rtcp_flows.h tells apart.
+ * Whether this is another limiter, or none: for as long as convergence takes, half as much again as R
+ * was delivered at the least, or so much that no bucket of three times B explains it. A rate that
+ * is off by less is that of an estimate that begins anew.
+ */
+CCA_FN bool rtcp_is_refuted(const struct rtcp_flow *f, const struct rtcp_client *c,
+			    const struct rtcp_params *p)
+{
+	u64 rounds_us = (u64)rtcp_flow_round_us(f) * p->convergence_rounds;
+	u64 since_us = rtcp_since_us(c, f->began), excess_bytes = rtcp_lifted_bytes(f, c);
+
+	if (excess_bytes >= 2 * c->bucket_bytes + RTCP_REFUTING_PKTS * c->mss_bytes)
+		return true;
+	return since_us >= rounds_us &&
+	       2 * excess_bytes >= rtcp_carried_us(c->bytes_per_s, since_us);
+}
+
+/*
+ * Lifted, and {B, R} still changes. With several flows it may be another client's limiter that is
+ * none, which rtcp_flows.h tells apart.
  */
 CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
 			     const struct rtcp_params *p)
 {
-	u64 rounds_us = (u64)rtcp_flow_round_us(f) * p->convergence_rounds;
-
 	f->since = rtcp_stamp(c);
-	if (c->flows > 1 || rtcp_since_us(c, f->began) < rounds_us)
+	f->lifted_changes = (u16)cca_min_u32(f->lifted_changes + 1u, 0xffffu);
+	if (c->flows > 1 || !rtcp_is_refuted(f, c, p))
 		return;
 	rtcp_release(c);
 	f->phase = RTCP_FREE;
+	f->reopened = true;
 }
 
 CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
@@ -253,6 +300,14 @@ CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 		if (rtcp_has_passed(f, c, round_us))
 			rtcp_enter(f, c, RTCP_CAPPED);
 		break;
+	case RTCP_VERIFYING:
+		if (changed) {
+			rtcp_enter(f, c, RTCP_LIFTED);
+			f->reopened = true;
+		} else if (lost && rtcp_tokens(c) <= c->mss_bytes) {
+			rtcp_enter(f, c, RTCP_CAPPED);
+		}
+		break;
 	default:
 		if (changed)
 			rtcp_stay_lifted(f, c, p);
@@ -274,7 +329,9 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 	if (!rtcp_is_capped(f, c))
 		return RTCP_NO_CAP_PKTS;
 	bytes = rtcp_flow_bdp(f, c);
-	if (f->phase == RTCP_PROBING)
+	if (f->phase == RTCP_VERIFYING)
+		bytes = rtcp_verifying_bytes(f, c);
+	else if (f->phase == RTCP_PROBING)
 		bytes = cca_max_u64(cca_div(bytes * gain, 1000),
 				    bytes + rtcp_noise_bytes(c) / RTCP_MOST_PROBE_ROUNDS + 1u) +
 			RTCP_PAIR * c->mss_bytes - 1u;

@@ -51,6 +51,8 @@ CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
 	f->srtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	f->changes = c->changes;
 	f->heavies = c->heavies;
+	if (c->kind == RTCP_LIMITED)
+		rtcp_enter(f, c, RTCP_VERIFYING);
 }
 
 /*
@@ -68,7 +70,7 @@ CCA_FN void rtcp_flow_starts(struct rtcp_flow *f, struct rtcp_client *c, u64 now
 		rtcp_client_on_transfer(c, now_us);
 	f->met = 0;
 	f->spared = 0;
-	if (f->phase != RTCP_FREE)
+	if (f->phase != RTCP_FREE && f->phase != RTCP_VERIFYING)
 		rtcp_enter(f, c, RTCP_CAPPED);
 }
 
