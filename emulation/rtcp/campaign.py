@@ -21,7 +21,8 @@ A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
     policed, policer_mbps     of a baseline alone: 1: the detector took it for policed, and the rate in wire bytes
     VIDEO_COLUMNS     of videos, and of these alone
 
-Of several connections one after the other it is the second's row, of several at a time, and of videos, one of all
+The places of `lifted` are the limit of Appendix H ("limit") and a grid of rates and round trips. Of several connections
+one after the other it is the second's row, of several at a time, and of videos, one of all
 together: segments of all of them, and the last that any of them knew of their limiter.
 
 A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
@@ -54,8 +55,8 @@ __all__ = [
 ]  # fmt: skip
 
 Kind = Literal[
-    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "probing", "fairness", "baseline",
-    "video",
+    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "freed", "probing", "fairness",
+    "baseline", "video",
 ]  # fmt: skip
 Values = NDArray[np.float64]
 
@@ -159,6 +160,14 @@ def _client_parts(settings: RtcpSettings) -> list[Part]:
     ]  # fmt: skip
     concurrent = [Part("concurrent", name, cca, "objects") for name in settings.concurrent for cca in pairs]
     lifted = [Part("lifted", "limit", cca, f"{100 * loss:g}") for cca in pairs for loss in settings.lifted.losses]
+    grid = settings.lifted.grid
+    lifted += [
+        Part("lifted", f"{rate:g}-{rtt:g}", cca, f"{100 * loss:g}")
+        for cca in pairs for loss in settings.lifted.losses for rate in grid.rates_mbps for rtt in grid.rtts_ms
+    ]  # fmt: skip
+    free = settings.freed
+    lifted += [Part("freed", f"{rate:g}", cca, f"{rtt:g}")
+               for cca in pairs for rate in free.rates_mbps for rtt in free.rtts_ms]  # fmt: skip
     videos = [Part("video", place, cca, abr) for place in settings.limited for cca in pairs
               for abr in settings.video.abrs]  # fmt: skip
     return [*second, *concurrent, *lifted, *videos]
@@ -172,14 +181,21 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "probing":
         return [_probing(settings, part, seed=seed) for seed in range(settings.probing.runs)]
-    if part.kind in {"second", "concurrent", "lifted", "fairness", "video"}:
-        return [_of_client(settings, part, seed=seed) for seed in range(settings.seeds)]
+    if part.kind in {"second", "concurrent", "lifted", "freed", "fairness", "video"}:
+        return [_of_client(settings, part, seed=seed) for seed in range(_client_runs(settings, part))]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
     runs = settings.baseline.runs if part.kind == "baseline" else settings.runs
     if part.value == "limited":
         return [_limited_download(settings, part, seed=seed) for seed in range(runs)]
     return [_unlimited_download(settings, part, recordings, share=seed / runs, seed=seed) for seed in range(runs)]
+
+
+def _client_runs(settings: RtcpSettings, part: Part) -> int:
+    if part.kind == "freed":
+        return settings.freed.runs
+    of_grid = part.kind == "lifted" and clients.cell(part.place) is not None
+    return settings.lifted.grid.runs if of_grid else settings.seeds
 
 
 def run_part(
@@ -246,7 +262,9 @@ def _pattern(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
 
 def _of_client(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
     if part.kind == "lifted":
-        scenario = clients.lifted(settings, part.cca, part.value, seed=seed)
+        scenario = clients.lifted(settings, part.cca, part.place, part.value, seed=seed)
+    elif part.kind == "freed":
+        scenario = clients.freed(settings, part.cca, part.place, part.value, seed=seed)
     elif part.kind == "video":
         link = _at(settings, settings.limited[part.place])
         scenario = video.scenario_of(settings, link, part.place, part.cca, part.value, seed=seed)

@@ -4,22 +4,25 @@
 second       a file, an idle time, and a file of the same size on a connection of its own; what is looked at is the
              second one. value: the size, "-apart" behind it where nothing is known of the first connection
 concurrent   connections at a time, each with its objects
-lifted       a download behind a policer whose rate rises. value: the random loss, in percent
+lifted       a download behind a policer whose rate rises. place: "limit", or a rate and a round trip of the grid;
+             value: the random loss, in percent
+freed        a file behind a limit, and after it a file to the same client without one. place: the rate; value: the RTT
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from emulation.path import Jitter
+from emulation.path import Jitter, RateStep, SteppedPolicer
 from emulation.qos import QoS
 from emulation.rtcp.settings import Lifted, RtcpSettings
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 
-__all__ = ["APART", "FOR_S", "concurrent", "lifted", "regained", "second"]
+__all__ = ["APART", "FOR_S", "concurrent", "freed", "lifted", "regained", "second"]
 
 APART = "-apart"
 AFTER_S = 3.0  # behind the lift: from then on the speed is measured, ...
+FREED_S = 120.0  # for the connection without a limit
 FOR_S = 10.0  # ... up to this
 WINDOW_S = 0.5
 
@@ -47,9 +50,23 @@ def concurrent(settings: RtcpSettings, link: LinkSpec, cca: Cca, name: str, *, s
     return Scenario(link=link, flows=flows, duration_s=most_s, seed=seed)
 
 
-def lifted(settings: RtcpSettings, cca: Cca, value: str, *, seed: int) -> Scenario:
+def cell(place: str) -> tuple[float, float] | None:
+    """Rate in Mbit/s and round trip in ms of a place of the grid; None: the limit of Appendix H."""
+    if place == "limit":
+        return None
+    rate, rtt = place.split("-")
+    return float(rate), float(rtt)
+
+
+def watched_s(lift: Lifted, place: str) -> float:
+    """How long a download is watched after its limit was lifted."""
+    return lift.grid.for_s if cell(place) else FOR_S
+
+
+def lifted(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
     """A download without end, measured from the lift on."""
-    lift = settings.lifted
+    of_grid = cell(place)
+    lift = settings.lifted.at(*of_grid) if of_grid else settings.lifted
     link = LinkSpec(
         rate_mbps=lift.access_mbps,
         rtt_ms=lift.rtt_ms,
@@ -59,8 +76,26 @@ def lifted(settings: RtcpSettings, cca: Cca, value: str, *, seed: int) -> Scenar
         behind=(Jitter(max_ms=settings.jitter_ms),),
     )
     flows = (FlowSpec(cca=cca),)
-    end_s = lift.at_s + FOR_S
+    end_s = lift.at_s + watched_s(lift, place)
     return Scenario(link=link, flows=flows, duration_s=end_s, warmup_s=lift.at_s, window_s=WINDOW_S, seed=seed)
+
+
+def freed(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
+    """The limit ends between two connections to a client."""
+    free, rate_mbps = settings.freed, float(place)
+    first_bytes = int(1.2 * free.bucket_bytes + rate_mbps * 1e6 / 8 * free.limited_s)
+    free_at_s = 1.3 * first_bytes * 8e-6 / rate_mbps + 1  # the first needs less, even without a bucket
+    steps = (RateStep(at_s=0, rate_mbps=rate_mbps), RateStep(at_s=free_at_s, rate_mbps=100 * free.access_mbps))
+    link = LinkSpec(
+        rate_mbps=free.access_mbps,
+        rtt_ms=float(value),
+        buffer_pkts=settings.buffer_pkts,
+        before=(SteppedPolicer(steps=steps, bucket_bytes=free.bucket_bytes),),
+        behind=(Jitter(max_ms=settings.jitter_ms),),
+    )
+    second = FlowSpec(cca=cca, size_bytes=free.size_bytes, start_s=free_at_s)
+    flows = (FlowSpec(cca=cca, size_bytes=first_bytes), second)
+    return Scenario(link=link, flows=flows, duration_s=free_at_s + FREED_S, seed=seed)
 
 
 def regained(lift: Lifted, qos: QoS) -> dict[str, float | None]:

@@ -16,7 +16,8 @@ from emulation.rtcp.video import VideoSettings
 from emulation.scenario import MSS_BYTES, Transfer
 
 __all__ = [
-    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Lifted", "Limited", "Map", "Pattern", "Probing",
+    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Freed", "Lifted", "LiftedGrid", "Limited",
+    "Map", "Pattern", "Probing",
     "RtcpSettings", "Second", "Unlimited", "load_settings",
 ]  # fmt: skip
 
@@ -99,6 +100,28 @@ class Connections(Frozen):
     flows: tuple[Connection, ...] = Field(min_length=2)
 
 
+class LiftedGrid(Frozen):
+    """The rates and round trips over which it is shown that a flow regains the new rate."""
+
+    rates_mbps: tuple[Megabits, ...] = Field(min_length=1)
+    rtts_ms: tuple[Milliseconds, ...] = Field(min_length=1)
+    at_s: float = Field(gt=0, le=3600)
+    for_s: float = Field(gt=10, le=3600, description="how long a run is watched after the limit was lifted")
+    runs: Seeds
+
+
+class Freed(Frozen):
+    """A connection behind a limit, and after it one to the same client without a limit."""
+
+    rates_mbps: tuple[Megabits, ...] = Field(min_length=1)
+    rtts_ms: tuple[Milliseconds, ...] = Field(min_length=1)
+    bucket_bytes: Bytes
+    size_bytes: Size = Field(description="of the second connection")
+    limited_s: float = Field(gt=0, le=3600, description="what the first sends after the bucket, in seconds of R")
+    access_mbps: Megabits
+    runs: Seeds
+
+
 class Lifted(Frozen):
     """A policer whose rate is raised while data flow; without and with random loss."""
 
@@ -109,6 +132,12 @@ class Lifted(Frozen):
     rtt_ms: Milliseconds
     access_mbps: Megabits
     losses: tuple[Annotated[float, Field(ge=0, lt=1)], ...] = Field(min_length=1)
+    grid: LiftedGrid
+
+    def at(self, rate_mbps: float, rtt_ms: float) -> Lifted:
+        """The same at a place of the grid."""
+        update = {"from_mbps": rate_mbps, "rtt_ms": rtt_ms, "at_s": self.grid.at_s}
+        return self.model_copy(update=update)
 
     @property
     def policer(self) -> SteppedPolicer:
@@ -165,6 +194,7 @@ class RtcpSettings(Frozen):
     second: Second
     concurrent: dict[Name, Connections] = Field(min_length=1)
     lifted: Lifted
+    freed: Freed
     probing: Probing
     fairness: Fairness
     baseline: Baseline

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Appendix H: a limit that is lifted while data flow."""
+"""Appendix H: a limit that is lifted while data flow; and a limit that ends between two connections to a client.
+
+qualified   a cell of the grid in which at least 9 of 10 runs of the unmodified algorithm regain half of the new rate
+later       the median of R-TCP's times over such a cell less the median of the unmodified algorithm's
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
-from emulation.figures import Figure, Statement, quotients, within
+from emulation.figures import Figure, Statement, quotients, share, within
 from emulation.rtcp.campaign import Part, Results, Values
 from emulation.rtcp.clients import FOR_S
 from emulation.rtcp.statements.common import BASES, NAMES, ByKind
@@ -15,6 +22,11 @@ __all__ = ["STATEMENTS"]
 
 LEAST_SPEED = 0.8  # of the unmodified version's, behind a lift; "overlap" in Appendix H
 MOST_REGAINED_S = 3.0
+LEAST_QUALIFIED = 0.9  # of the unmodified version's runs
+MOST_LATER_S = 10.0
+MOST_NEVER = 0.01  # of R-TCP's runs over all qualified cells
+MOST_FREED = 1.5  # times the unmodified version's, ...
+MOST_FREED_S = 2.0  # ... and this much
 
 
 def lifted(results: Results, cca: Cca, loss: float, column: str) -> Values:
@@ -46,11 +58,90 @@ def lifted_in_time(results: Results) -> list[Figure]:
     return figures
 
 
+def grid_cells(results: Results, cca: Cca) -> list[tuple[str, Values, Values]]:
+    """Label, R-TCP's and the unmodified version's seconds to half of the new rate (never: infinite), of each qualified
+    cell; cca: R-TCP's."""
+    grid, cells = results.settings.lifted.grid, []
+    for loss in results.settings.lifted.losses:
+        for rate in grid.rates_mbps:
+            for rtt in grid.rtts_ms:
+                place, value = f"{rate:g}-{rtt:g}", f"{100 * loss:g}"
+                capped, plain = (
+                    np.nan_to_num(results.column(Part("lifted", place, of, value), "regained_s"), nan=np.inf)
+                    for of in (cca, BASES[cca])
+                )
+                if np.isfinite(plain).mean() >= LEAST_QUALIFIED:
+                    cells.append((f"{rate:g} Mbit/s {rtt:g} ms {value} % loss", capped, plain))
+    return cells
+
+
+def regained_later(results: Results) -> list[Figure]:
+    """The cell in which R-TCP is latest, of each base, and how many cells qualify."""
+    figures = []
+    for cca in BASES:
+        cells = grid_cells(results, cca)
+        if not cells:
+            continue
+        later = {label: _median(capped) - _median(plain) for label, capped, plain in cells}
+        worst = max(later, key=lambda label: later[label])
+        label = f"{NAMES[cca]} {len(cells)} cells, latest at {worst}"
+        figures.append(Figure(label, later[worst], math.nan, later[worst] <= MOST_LATER_S, "s"))
+    return figures
+
+
+def _median(seconds: Values) -> float:
+    """Of seconds that may be infinite: a mean of two such is infinite, not undefined."""
+    ordered = np.sort(seconds)
+    return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
+
+
+def never_regained(results: Results) -> list[Figure]:
+    """Of all bases together."""
+    runs = [capped for cca in BASES for _, capped, _ in grid_cells(results, cca)]
+    if not runs:
+        return []
+    never = np.isinf(np.concatenate(runs))
+    figure = share("of all", int(never.sum()), never.size)
+    return [replace(figure, agrees=figure.mean <= MOST_NEVER)]
+
+
+def freed_in_time(results: Results) -> list[Figure]:
+    """Of each base the runs that take longer, and the cell in which the median takes longest beside the base's."""
+    free, figures = results.settings.freed, []
+    for cca, base in BASES.items():
+        over, worst = 0, (0.0, "")
+        for rate in free.rates_mbps:
+            for rtt in free.rtts_ms:
+                capped, plain = (_freed_s(results, of, rate, rtt) for of in (cca, base))
+                over += int((capped > MOST_FREED * np.median(plain) + MOST_FREED_S).sum())
+                apart = float(np.median(capped) / np.median(plain))
+                worst = max(worst, (apart, f"{rate:g} Mbit/s {rtt:g} ms"))
+        cells = len(free.rates_mbps) * len(free.rtts_ms)
+        late = share(f"{NAMES[cca]} later in", over, cells * free.runs)
+        figures.append(replace(late, agrees=over == 0))
+        figures.append(Figure(f"longest at {worst[1]}, times the base's", worst[0], math.nan, agrees=True, unit=""))
+    return figures
+
+
+def _freed_s(results: Results, cca: Cca, rate_mbps: float, rtt_ms: float) -> Values:
+    """Seconds that the second connection takes, one a run; one that does not complete: infinite."""
+    part = Part("freed", f"{rate_mbps:g}", cca, f"{rtt_ms:g}")
+    seconds = results.settings.freed.size_bytes * 8e-6 / results.column(part, "goodput_mbps")
+    return np.where(results.column(part, "complete") == 1, seconds, np.inf)
+
+
 STATEMENTS: ByKind = {
     "lifted": (
         Statement("H-1", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
                   ">= 80 % of it", lifted_speed),
         Statement("H-2", "Half of the new limit is reached within 3 s", "<= 3 s; never counts as 10 s; half is ours",
                   lifted_in_time),
+        Statement("H-3", "Over the grid of rates and round trips R-TCP regains half of the new rate with its base",
+                  "median at most 10 s later where 9 of 10 runs of the base do", regained_later),
+        Statement("H-4", "and hardly any of its runs never does", "<= 1 % of the runs within 60 s", never_regained),
+    ),
+    "freed": (
+        Statement("H-5", "A second connection without the first one's limit takes hardly longer than its base",
+                  "every run <= 1.5 times the base's median + 2 s", freed_in_time),
     ),
 }  # fmt: skip
