@@ -193,4 +193,47 @@ CCA_FN void rtcp_clients_leave(struct rtcp_entry *e)
 		e->connections--;
 }
 
+/* The client's entry; none: the table does not have it. */
+CCA_FN struct rtcp_entry *rtcp_clients_find(const struct rtcp_clients *t,
+					    const struct rtcp_key *key)
+{
+	struct rtcp_entry *first = t->entries + (u64)rtcp_set_of(t, key) * RTCP_WAYS;
+	u32 i;
+
+	for (i = 0; i < RTCP_WAYS; i++)
+		if (first[i].used && rtcp_key_is(&first[i].key, key))
+			return first + i;
+	return (struct rtcp_entry *)0;
+}
+
+/*
+ * The client is known as a new one. What its flows keep in it stays: their numbers, what they
+ * have in flight, the clock that their phases are on, the counts that they compare with. No cap
+ * holds from here on, for the client is not limited; each flow is free with its next ACK.
+ */
+CCA_FN void rtcp_client_forget(struct rtcp_client *c)
+{
+	struct rtcp_client anew;
+
+	rtcp_client_init(&anew, c->last_us);
+	anew.clock_us = c->clock_us;
+	anew.start_us = c->clock_us;
+	anew.inflight_pkts = c->inflight_pkts;
+	anew.flows = c->flows;
+	anew.sharing = c->sharing;
+	anew.mss_bytes = c->mss_bytes;
+	anew.changes = c->changes;
+	anew.heavies = c->heavies;
+	*c = anew;
+}
+
+/* An entry in use is forgotten, on request: in place with connections, else it is nobody's. */
+CCA_FN void rtcp_clients_forget(struct rtcp_entry *e)
+{
+	if (e->connections)
+		rtcp_client_forget(&e->client);
+	else
+		e->used = false;
+}
+
 #endif /* CCA_RTCP_CLIENTS_H */

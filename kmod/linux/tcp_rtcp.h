@@ -10,7 +10,7 @@
  *
  * Locks. A client has one of its own, taken with each ACK; that of the table is taken where a
  * connection begins, ends, or parts from a client that is split. Neither is taken within the
- * other but by who reads `clients`: the table's, then the client's.
+ * other, except where `clients` is read or written: the table's, then the client's.
  *
  * Lifetimes. A member holds its table, which outlives its namespace as long as it is held, and
  * is freed a grace period behind that: who reads of a flow under RCU may follow its member.
