@@ -199,7 +199,7 @@ bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
 	if (ccatune_read_tx_start(sk, kind))
 		return true;
 	*kind = CCA_TRANSFER_STARTED;
-	return !flow->active;
+	return ccatune_is_tx_start(sk) && !flow->active;
 }
 EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
 

@@ -55,3 +55,9 @@ def test_clients_are_forgotten_on_request(found: Any) -> None:
     assert seen["with one"] == [0, {"127.0.0.1": "1"}]
     assert seen["received"] == 6000
     assert seen["all"] == [0, {}]
+
+
+def test_a_retransmission_is_no_start_of_a_transfer(found: Any) -> None:
+    # A start with each send, of which there are two.
+    assert found["retransmitted"]["timeouts"] >= 1
+    assert found["retransmitted"]["starts"] == 2

@@ -12,6 +12,7 @@ import inside
 import life
 import tree
 
+_TX_STARTS = (4, 5)  # of enum cca_event_kind
 _DATA = b"\0" * 3000
 
 
@@ -72,6 +73,32 @@ def forgotten() -> dict[str, Any]:
     return seen
 
 
+def retransmitted() -> dict[str, int]:
+    """Two sends of which the second is lost until its timeout: what was recorded of it."""
+    inside.run("modprobe", "sch_netem")
+    tree.must("recording", "start 2000\n")
+    try:
+        with life.listening(cca="cubic") as listener:
+            one = life.connected(listener)
+            server = listener.accept()[0]
+            one.send(_DATA)
+            server.recv(len(_DATA), socket.MSG_WAITALL)
+            time.sleep(1)
+            inside.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "100%")
+            one.send(_DATA)
+            time.sleep(2)
+            inside.run("tc", "qdisc", "del", "dev", "lo", "root")
+            server.recv(len(_DATA), socket.MSG_WAITALL)
+            for end in (one, server):
+                life.close_at_once(end)
+    finally:
+        tree.must("recording", "stop\n")
+    found = life.records((tree.here() / "recording").read_bytes())
+    tree.must("recording", "clear\n")
+    events = [record[1] for record in found if record[0] == life._EVENT]
+    return {"starts": sum(kind in _TX_STARTS for kind in events), "timeouts": events.count(life._TIMEOUT)}
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
     del job
@@ -81,4 +108,5 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "nobody": opened_by(65534, os.O_RDONLY),
         "powerless": powerless(),
         "forgotten": forgotten(),
+        "retransmitted": retransmitted(),
     }
