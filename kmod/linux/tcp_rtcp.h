@@ -125,6 +125,14 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		__release(m);
 }
 
+/* With the client's lock, under rcu_read_lock(): ahead of an ACK, and of a flow that begins. */
+static inline void rtcp_member_renew(struct rtcp_member *m, struct ccatune_recording *recording,
+				     u64 now_us)
+{
+	if (m->entry && unlikely(rtcp_entry_renew(&m->table->clients, m->entry, now_us)))
+		rtcp_member_tell(m, recording);
+}
+
 /* With the client's lock, so that records are in the order of events. */
 static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 				     const struct rtcp_client *c,

@@ -181,6 +181,50 @@ static void test_what_is_known_has_its_time(void)
 	}
 }
 
+static const struct renewal_case {
+	enum rtcp_class kind;
+	u64 later_us, keep_us;
+	bool renewed;
+} renewals[] = {
+	{ RTCP_CLEARED, 10 * MINUTE - 1, 10 * MINUTE, false },
+	{ RTCP_CLEARED, 10 * MINUTE, 10 * MINUTE, true },
+	{ RTCP_CLEARED, 10 * MINUTE - 1, 0, false },
+	{ RTCP_CLEARED, 10 * MINUTE, 0, true },
+	{ RTCP_CLEARED, 19 * MINUTE, 20 * MINUTE, false },
+	{ RTCP_LIMITED, 9 * MINUTE, 10 * MINUTE, false },
+	{ RTCP_LIMITED, 10 * MINUTE, 10 * MINUTE, true },
+	{ RTCP_SPLIT, 10 * MINUTE, 10 * MINUTE, true },
+};
+
+/* ACKs every minute meanwhile, which a cleared or split client does not take. */
+static void test_connections_keep_nothing_for_ever(void)
+{
+	FOR_ROWS(struct renewal_case, renewals) {
+		u64 now_us = 100 * MINUTE, end_us = now_us + c->later_us;
+		struct rtcp_params params;
+		struct rtcp_entry *e;
+		struct cca_ack ack;
+
+		memset(&ack, 0, sizeof(ack));
+		ack.rtt_us = 40000;
+		ack.acked_pkts = 1;
+		ack.mss_bytes = 1000;
+		cca_params_init(&params, CCA_ID_rtcp_cubic);
+		open_table(1, c->keep_us);
+		e = join(7, now_us);
+		e->client.kind = (u8)c->kind;
+		for (now_us += MINUTE; c->kind >= RTCP_CLEARED && now_us < end_us; now_us += MINUTE) {
+			CHECK(!rtcp_entry_renew(&table, e, now_us));
+			ack.now_us = now_us;
+			rtcp_client_on_ack(&e->client, &params, &ack);
+		}
+		CHECK_EQ(rtcp_entry_renew(&table, e, end_us), c->renewed);
+		CHECK_EQ(e->client.kind, c->renewed ? RTCP_UNKNOWN : c->kind);
+		CHECK_EQ(e->connections, 1);
+		CHECK(!c->renewed || !rtcp_entry_age_us(e, end_us));
+	}
+}
+
 /* A clock that steps back makes nothing older. */
 static void test_age_is_never_negative(void)
 {
@@ -283,6 +327,7 @@ int main(void)
 	RUN(test_connections_of_a_client_have_its_entry);
 	RUN(test_the_oldest_without_connections_gives_way);
 	RUN(test_what_is_known_has_its_time);
+	RUN(test_connections_keep_nothing_for_ever);
 	RUN(test_age_is_never_negative);
 	RUN(test_a_client_without_connections_is_removed);
 	RUN(test_a_client_with_connections_is_as_new_and_its_flows_are_free);
