@@ -23,9 +23,15 @@
  * Joining and leaving are for the host to lock, as a table; an entry's client then is locked for
  * itself, so that an ACK touches nothing that clients share.
  *
- * CHOICES: CLEARED is for as long as connections last (section 4.4: "for this flow"), and SPLIT for
- * keep_us from when it was found; then both are looked at anew. keep_us of 0: no connection
- * knows what an earlier one has found, those at a time share it all the same.
+ * CHOICES: CLEARED ends with the last connection (section 4.4: "for this flow"), SPLIT keep_us
+ * after it was found, where no connection is left. With connections both end at the first ACK that
+ * comes keep_us after they were found, but no less than RTCP_KEEP_US (rtcp_entry_renew()). What
+ * else is known ends where a connection joins and no ACK or event came for so long, whoever is
+ * connected. keep_us of 0: no connection knows what an earlier one has found, those at a time
+ * share it all the same.
+ *
+ * LIMITS. Timeouts are events: retransmissions to a peer that is gone keep its client young,
+ * until the connection gives up.
  */
 #ifndef CCA_RTCP_CLIENTS_H
 #define CCA_RTCP_CLIENTS_H
@@ -191,6 +197,63 @@ CCA_FN void rtcp_clients_leave(struct rtcp_entry *e)
 {
 	if (e->connections)
 		e->connections--;
+}
+
+/* The client's entry; none: the table does not have it. */
+CCA_FN struct rtcp_entry *rtcp_clients_find(const struct rtcp_clients *t,
+					    const struct rtcp_key *key)
+{
+	struct rtcp_entry *first = t->entries + (u64)rtcp_set_of(t, key) * RTCP_WAYS;
+	u32 i;
+
+	for (i = 0; i < RTCP_WAYS; i++)
+		if (first[i].used && rtcp_key_is(&first[i].key, key))
+			return first + i;
+	return (struct rtcp_entry *)0;
+}
+
+/*
+ * The client is known as a new one. What its flows keep in it stays: their numbers, what they
+ * have in flight, the clock that their phases are on, the counts that they compare with. No cap
+ * holds from here on, for the client is not limited; each flow is free with its next ACK.
+ */
+CCA_FN void rtcp_client_forget(struct rtcp_client *c)
+{
+	struct rtcp_client anew;
+
+	rtcp_client_init(&anew, c->last_us);
+	anew.clock_us = c->clock_us;
+	anew.start_us = c->clock_us;
+	anew.inflight_pkts = c->inflight_pkts;
+	anew.flows = c->flows;
+	anew.sharing = c->sharing;
+	anew.mss_bytes = c->mss_bytes;
+	anew.changes = c->changes;
+	anew.heavies = c->heavies;
+	*c = anew;
+}
+
+/*
+ * At an ACK, ahead of it, and where a connection has joined, with the client's lock: what is known
+ * past its time is forgotten. True: it was. CLEARED and SPLIT take no ACKs: their age is the time
+ * since they were found.
+ */
+CCA_FN bool rtcp_entry_renew(const struct rtcp_clients *t, struct rtcp_entry *e, u64 now_us)
+{
+	if (rtcp_entry_age_us(e, now_us) < cca_max_u64(t->keep_us, RTCP_KEEP_US))
+		return false;
+	rtcp_client_forget(&e->client);
+	e->client.last_us = now_us;
+	return true;
+}
+
+/* An entry in use is forgotten, on request: in place with connections, else it is nobody's. */
+CCA_FN void rtcp_clients_forget(struct rtcp_entry *e)
+{
+	if (e->connections)
+		rtcp_client_forget(&e->client);
+	else
+		e->used = false;
 }
 
 #endif /* CCA_RTCP_CLIENTS_H */

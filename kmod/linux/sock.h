@@ -131,6 +131,17 @@ static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 }
 
 /*
+ * The kernel's CA_EVENT_TX_START comes before each data packet that is sent with nothing in
+ * flight. It has not counted a new packet in packets_out by then, so that a transfer starts with
+ * packets_out at 0. Otherwise packets are outstanding that all count as lost or as selectively
+ * acknowledged: a timeout's retransmission, or new data after it, is part of the transfer.
+ */
+static inline bool ccatune_is_tx_start(const struct sock *sk)
+{
+	return !tcp_sk(sk)->packets_out;
+}
+
+/*
  * Sends again with nothing in flight: an idle restart after one RTO and more of
  * silence, else a transfer, if it was for lack of data that nothing was in flight.
  */
@@ -138,7 +149,7 @@ static inline bool ccatune_read_tx_start(const struct sock *sk, enum cca_event_k
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 
-	if (!tp->app_limited)
+	if (!ccatune_is_tx_start(sk) || !tp->app_limited)
 		return false;
 	*kind = (s32)(tcp_jiffies32 - tp->lsndtime) >= (s32)inet_csk(sk)->icsk_rto ?
 		CCA_IDLE_RESTART : CCA_TRANSFER_STARTED;

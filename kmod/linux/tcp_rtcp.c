@@ -9,6 +9,7 @@
  *   keep_s           how long a client outlives its connections
  *   ipv6_prefix      bits of an IPv6 address that tell clients apart
  */
+#include <linux/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -17,12 +18,15 @@
 #include <linux/proc_fs.h>
 #include <linux/random.h>
 #include <linux/seq_file.h>
+#include <linux/string.h>
 #include <net/ipv6.h>
 
 #include "sock.h"
 #include "tcp_rtcp.h"
+#include "params_text.h"
 
 #define RTCP_DEFAULT_SETS 2048u			/* 16384 clients, 5 MiB */
+#define RTCP_COMMANDS_MAX_BYTES 4096u
 #define RTCP_DEFAULT_NAMESPACE_SETS 64u		/* 512 clients, 160 KiB */
 
 static unsigned int sets = RTCP_DEFAULT_SETS;
@@ -195,7 +199,7 @@ bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
 	if (ccatune_read_tx_start(sk, kind))
 		return true;
 	*kind = CCA_TRANSFER_STARTED;
-	return !flow->active;
+	return ccatune_is_tx_start(sk) && !flow->active;
 }
 EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
 
@@ -407,14 +411,156 @@ static const struct seq_operations clients_seq_ops = {
 	.show = clients_show,
 };
 
+/* What `clients` was asked to forget: a client, or all of them. */
+struct clients_command {
+	struct rtcp_key key;
+	bool all;
+};
+
+/* An address, or an IPv6 prefix of the length that the file shows. */
+static int clients_take_key(struct cca_word word, struct rtcp_key *key)
+{
+	const char *end = word.at + word.len;
+	struct ens_cursor rest = { .end = end };
+	u32 prefix_bits = 0;
+	u8 address[16];
+
+	if (in4_pton(word.at, (int)word.len, address, '/', &rest.at) > 0) {
+		if (!ens_at_end(&rest))
+			return -EINVAL;
+		*key = rtcp_key_of_ipv4((u32)address[0] << 24 | (u32)address[1] << 16 |
+					(u32)address[2] << 8 | address[3]);
+		return 0;
+	}
+	if (in6_pton(word.at, (int)word.len, address, '/', &rest.at) <= 0)
+		return -EINVAL;
+	*key = rtcp_key_of_ipv6(address, ipv6_prefix);
+	if (ens_at_end(&rest))
+		return 0;
+	if (ens_take_char(&rest, '/') || ens_take_u32(&rest, 0, 128, &prefix_bits) ||
+	    !ens_at_end(&rest) || prefix_bits != min(ipv6_prefix, 128u))
+		return -EINVAL;
+	return 0;
+}
+
+/* A line `forget all` or `forget ADDRESS`. */
+static int clients_take_command(struct ens_cursor *line, struct clients_command *command)
+{
+	struct cca_word word;
+
+	if (ens_take_key(line, "forget"))
+		return -EINVAL;
+	word = ens_take_word(line);
+	if (!word.len || !ens_at_end(line))
+		return -EINVAL;
+	command->all = cca_word_is(word, "all");
+	return command->all ? 0 : clients_take_key(word, &command->key);
+}
+
+/* With the table's lock. A recording that goes on is given the client's state anew. */
+static void clients_forget_entry(struct rtcp_table *t, struct rtcp_entry *entry)
+{
+	struct rtcp_place *place = &t->places[entry - t->clients.entries];
+
+	spin_lock(&place->lock);
+	rtcp_clients_forget(entry);
+	place->recording = NULL;
+	spin_unlock(&place->lock);
+}
+
+static void clients_forget_all(struct rtcp_table *t)
+{
+	u32 n = t->clients.sets * RTCP_WAYS, i;
+
+	for (i = 0; i < n; i++) {
+		spin_lock_bh(&t->lock);
+		if (t->clients.entries[i].used)
+			clients_forget_entry(t, &t->clients.entries[i]);
+		spin_unlock_bh(&t->lock);
+		cond_resched();
+	}
+}
+
+/* t: NULL where the namespace has no table, and thus no client. only_check: nothing is changed. */
+static int clients_run(struct rtcp_table *t, const struct clients_command *command,
+		       bool only_check)
+{
+	struct rtcp_entry *entry;
+
+	if (command->all) {
+		if (t && !only_check)
+			clients_forget_all(t);
+		return 0;
+	}
+	if (!t)
+		return -ENOENT;
+	spin_lock_bh(&t->lock);
+	entry = rtcp_clients_find(&t->clients, &command->key);
+	if (entry && !only_check)
+		clients_forget_entry(t, entry);
+	spin_unlock_bh(&t->lock);
+	return entry ? 0 : -ENOENT;
+}
+
+/* A client that is there when the lines are checked may be gone when they are carried out. */
+static int clients_run_lines(struct rtcp_table *t, const char *text, size_t len, bool only_check)
+{
+	const char *end = text + len;
+	struct clients_command command;
+	struct ens_cursor line;
+	int err;
+
+	while (text != end) {
+		line = cca_next_line(&text, end);
+		err = clients_take_command(&line, &command);
+		if (!err)
+			err = clients_run(t, &command, only_check);
+		if (err && only_check)
+			return err;
+	}
+	return 0;
+}
+
+static bool clients_may_use(const struct file *file)
+{
+	const struct ccatune_cca *cca = pde_data(file_inode(file));
+
+	return file_ns_capable(file, cca->net->user_ns, CAP_NET_ADMIN);
+}
+
+/* All lines of a write are carried out, or none. */
+static ssize_t clients_write(struct file *file, const char __user *from, size_t size, loff_t *pos)
+{
+	const struct ccatune_cca *cca = pde_data(file_inode(file));
+	struct rtcp_table *t;
+	char *text;
+	int err;
+
+	if (size > RTCP_COMMANDS_MAX_BYTES)
+		return -EFBIG;
+	text = memdup_user(from, size);
+	if (IS_ERR(text))
+		return PTR_ERR(text);
+	t = rtcp_table_get(cca->net);
+	err = clients_run_lines(t, text, size, true);
+	if (!err)
+		err = clients_run_lines(t, text, size, false);
+	if (t)
+		rtcp_table_put(t);
+	kfree(text);
+	return err ? err : (ssize_t)size;
+}
+
+/* The capability is that of who opens the file, to read as to write: addresses are private. */
 static int clients_open(struct inode *inode, struct file *file)
 {
-	return seq_open(file, &clients_seq_ops);
+	return clients_may_use(file) ? seq_open(file, &clients_seq_ops) : -EPERM;
 }
 
 static const struct proc_ops rtcp_clients_ops = {
 	.proc_open = clients_open,
 	.proc_read = seq_read,
+	.proc_write = clients_write,
 	.proc_lseek = seq_lseek,
 	.proc_release = seq_release,
 };
@@ -428,7 +574,7 @@ int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm)
 	if (err)
 		return err;
 	cca = ccatune_cca_of(net, algorithm);
-	if (proc_create_data("clients", 0444, cca->dir, &rtcp_clients_ops, cca))
+	if (proc_create_data("clients", 0600, cca->dir, &rtcp_clients_ops, cca))
 		return 0;
 	/* No socket uses it yet. */
 	ccatune_net_pre_exit(net, algorithm);

@@ -10,7 +10,7 @@
  *
  * Locks. A client has one of its own, taken with each ACK; that of the table is taken where a
  * connection begins, ends, or parts from a client that is split. Neither is taken within the
- * other but by who reads `clients`: the table's, then the client's.
+ * other, except where `clients` is read or written: the table's, then the client's.
  *
  * Lifetimes. A member holds its table, which outlives its namespace as long as it is held, and
  * is freed a grace period behind that: who reads of a flow under RCU may follow its member.
@@ -123,6 +123,14 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		spin_unlock_bh(&rtcp_member_place(m)->lock);
 	else
 		__release(m);
+}
+
+/* With the client's lock, under rcu_read_lock(): ahead of an ACK, and of a flow that begins. */
+static inline void rtcp_member_renew(struct rtcp_member *m, struct ccatune_recording *recording,
+				     u64 now_us)
+{
+	if (m->entry && unlikely(rtcp_entry_renew(&m->table->clients, m->entry, now_us)))
+		rtcp_member_tell(m, recording);
 }
 
 /* With the client's lock, so that records are in the order of events. */

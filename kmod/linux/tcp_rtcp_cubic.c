@@ -125,6 +125,7 @@ static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack
 	struct cca_window before = *w;
 	bool moves;
 
+	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
 	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_flow_on_ack(&f->cubic, c, (const struct rtcp_params *)params->value,
 			       table ? &table->ens : NULL, ack, w);
@@ -300,6 +301,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	recording = ccatune_recording(head);
 	params = ccatune_params(head->cca);
 	c = rtcp_member_lock(&f->shared.member, recording, true);
+	rtcp_member_renew(&f->shared.member, recording, start.now_us);
 	rtcp_cubic_flow_init(&f->cubic, c, (const struct rtcp_params *)params->value, &start,
 			     ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			     head->hash);

@@ -166,6 +166,7 @@ static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
 	struct rtcp_client *c = paced_lock(f, recording);
 	bool moves;
 
+	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
 	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
 	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
 			  table ? &table->ens : NULL, ack, &f->decision);
@@ -297,6 +298,7 @@ static void paced_begin(struct paced_kflow *f, struct sock *sk)
 	recording = ccatune_recording(head);
 	params = ccatune_params(head->cca);
 	c = rtcp_member_lock(&f->shared.member, recording, true);
+	rtcp_member_renew(&f->shared.member, recording, start.now_us);
 	paced_flow_init(&f->bbr, c, (const struct rtcp_params *)params->value, &start,
 			ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			head->hash, &f->decision);

@@ -181,12 +181,141 @@ static void test_what_is_known_has_its_time(void)
 	}
 }
 
+static const struct renewal_case {
+	enum rtcp_class kind;
+	u64 later_us, keep_us;
+	bool renewed;
+} renewals[] = {
+	{ RTCP_CLEARED, 10 * MINUTE - 1, 10 * MINUTE, false },
+	{ RTCP_CLEARED, 10 * MINUTE, 10 * MINUTE, true },
+	{ RTCP_CLEARED, 10 * MINUTE - 1, 0, false },
+	{ RTCP_CLEARED, 10 * MINUTE, 0, true },
+	{ RTCP_CLEARED, 19 * MINUTE, 20 * MINUTE, false },
+	{ RTCP_LIMITED, 9 * MINUTE, 10 * MINUTE, false },
+	{ RTCP_LIMITED, 10 * MINUTE, 10 * MINUTE, true },
+	{ RTCP_SPLIT, 10 * MINUTE, 10 * MINUTE, true },
+};
+
+/* ACKs every minute meanwhile, which a cleared or split client does not take. */
+static void test_connections_keep_nothing_for_ever(void)
+{
+	FOR_ROWS(struct renewal_case, renewals) {
+		u64 now_us = 100 * MINUTE, end_us = now_us + c->later_us;
+		struct rtcp_params params;
+		struct rtcp_entry *e;
+		struct cca_ack ack;
+
+		memset(&ack, 0, sizeof(ack));
+		ack.rtt_us = 40000;
+		ack.acked_pkts = 1;
+		ack.mss_bytes = 1000;
+		cca_params_init(&params, CCA_ID_rtcp_cubic);
+		open_table(1, c->keep_us);
+		e = join(7, now_us);
+		e->client.kind = (u8)c->kind;
+		for (now_us += MINUTE; c->kind >= RTCP_CLEARED && now_us < end_us; now_us += MINUTE) {
+			CHECK(!rtcp_entry_renew(&table, e, now_us));
+			ack.now_us = now_us;
+			rtcp_client_on_ack(&e->client, &params, &ack);
+		}
+		CHECK_EQ(rtcp_entry_renew(&table, e, end_us), c->renewed);
+		CHECK_EQ(e->client.kind, c->renewed ? RTCP_UNKNOWN : c->kind);
+		CHECK_EQ(e->connections, 1);
+		CHECK(!c->renewed || !rtcp_entry_age_us(e, end_us));
+	}
+}
+
 /* A clock that steps back makes nothing older. */
 static void test_age_is_never_negative(void)
 {
 	open_table(1, MINUTE);
 	rtcp_clients_leave(join(7, 100 * MINUTE));
 	CHECK_EQ(rtcp_entry_age_us(&entries[0], MINUTE), 0);
+}
+
+/* --- forgetting ----------------------------------------------------------------------------------- */
+
+static struct rtcp_entry *find(u32 address)
+{
+	struct rtcp_key key = rtcp_key_of_ipv4(address);
+
+	return rtcp_clients_find(&table, &key);
+}
+
+static void test_a_client_without_connections_is_removed(void)
+{
+	struct rtcp_entry *e, *other;
+
+	open_table(1, 10 * MINUTE);
+	e = join(7, MINUTE);
+	other = join(8, MINUTE);
+	CHECK(find(7) == e && find(8) == other && !find(9));
+	rtcp_clients_leave(e);
+	rtcp_clients_forget(e);
+	CHECK(!find(7) && find(8) == other);
+	CHECK(join(9, MINUTE) == e);
+}
+
+/* A limited client with a capped and a probing flow, then as a new one with the same flows. */
+static void test_a_client_with_connections_is_as_new_and_its_flows_are_free(void)
+{
+	struct cca_start start;
+	struct cca_ack ack;
+	struct rtcp_flow flows[2];
+	struct rtcp_params params;
+	struct rtcp_client *c;
+	struct rtcp_entry *e;
+	u32 i;
+
+	memset(&start, 0, sizeof(start));
+	start.now_us = MINUTE;
+	start.rtt_us = 40000;
+	start.mss_bytes = 1000;
+	memset(&ack, 0, sizeof(ack));
+	ack.now_us = 2 * MINUTE;
+	ack.rtt_us = 40000;
+	ack.acked_pkts = 1;
+	ack.inflight_pkts = 5;
+	ack.mss_bytes = 1000;
+	cca_params_init(&params, CCA_ID_rtcp_cubic);
+	open_table(1, 10 * MINUTE);
+	e = join(7, MINUTE);
+	CHECK(join(7, MINUTE) == e);
+	c = &e->client;
+	for (i = 0; i < 2; i++) {
+		rtcp_flow_init(&flows[i], c, &start);
+		rtcp_flow_starts(&flows[i], c, MINUTE);
+		rtcp_flow_weigh(&flows[i], c, 100000);
+		rtcp_on_ack(&flows[i], c, &params, &ack);
+	}
+	c->kind = RTCP_LIMITED;
+	c->bytes_per_s = 500000;
+	c->bucket_bytes = 10000;
+	c->lack_bytes = 10000;
+	c->changes = 3;
+	rtcp_enter(&flows[0], c, RTCP_CAPPED);
+	rtcp_enter(&flows[1], c, RTCP_PROBING);
+	CHECK(rtcp_cap_pkts(&flows[0], c, &params) != RTCP_NO_CAP_PKTS);
+
+	rtcp_clients_forget(e);
+	CHECK(find(7) == e);
+	CHECK_EQ(e->connections, 2);
+	CHECK_EQ(c->kind, RTCP_UNKNOWN);
+	CHECK_EQ(c->bytes_per_s, 0);
+	CHECK_EQ(c->bucket_bytes, 0);
+	CHECK_EQ(c->min_rtt_us, 0);
+	CHECK_EQ(rtcp_transfer_us(c), 0);
+	CHECK_EQ(c->flows, 2);
+	CHECK_EQ(c->sharing, 2);
+	CHECK_EQ(c->inflight_pkts, 10);
+	for (i = 0; i < 2; i++) {
+		CHECK_EQ(rtcp_cap_pkts(&flows[i], c, &params), RTCP_NO_CAP_PKTS);
+		rtcp_on_ack(&flows[i], c, &params, &ack);
+		CHECK_EQ(flows[i].phase, RTCP_FREE);
+	}
+	for (i = 0; i < 2; i++)
+		rtcp_flow_leaves(&flows[i], c);
+	CHECK_EQ(c->flows + c->sharing + c->inflight_pkts, 0);
 }
 
 int main(void)
@@ -198,6 +327,9 @@ int main(void)
 	RUN(test_connections_of_a_client_have_its_entry);
 	RUN(test_the_oldest_without_connections_gives_way);
 	RUN(test_what_is_known_has_its_time);
+	RUN(test_connections_keep_nothing_for_ever);
 	RUN(test_age_is_never_negative);
+	RUN(test_a_client_without_connections_is_removed);
+	RUN(test_a_client_with_connections_is_as_new_and_its_flows_are_free);
 	return check_report();
 }

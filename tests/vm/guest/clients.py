@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""The file `clients` of R-TCP: who may use it, what it is told to forget, and what a write is answered."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Any
+
+import inside
+import life
+import tree
+
+_TX_STARTS = (4, 5)  # of enum cca_event_kind
+_DATA = b"\0" * 3000
+
+
+def opened_by(user: int, mode: int) -> str:
+    """Open it as this user, with or without root's capabilities; the errno where that is refused."""
+    child = os.fork()
+    if not child:
+        if user:
+            os.setresuid(user, user, user)
+        try:
+            os.open(tree.here() / "clients", mode)
+        except OSError as error:
+            os._exit(error.errno or 255)
+        os._exit(0)
+    return str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def powerless() -> str:
+    """Read it as root without CAP_NET_ADMIN."""
+    words = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", "cat", str(tree.here() / "clients"))
+    done = inside.subprocess.run(words, capture_output=True, text=True, check=False)
+    return str(done.stderr.strip().rpartition(": ")[2])
+
+
+def known() -> dict[str, str]:
+    """The clients' addresses, and the connections of each."""
+    lines = (line.split() for line in tree.read("clients").splitlines())
+    return {words[0]: next(w[12:] for w in words if w.startswith("connections=")) for words in lines}
+
+
+def forgotten() -> dict[str, Any]:
+    """A client with a connection and one without, and what each write is answered."""
+    seen: dict[str, Any] = {}
+    tree.write("clients", "forget all\n")
+    with life.listening(cca="cubic") as listener, socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
+        gone = socket.socket(socket.AF_INET6)
+        life.choose(gone, tree.CCA)
+        gone.connect(other.getsockname())
+        life.close_at_once(gone)
+        one = life.connected(listener)
+        one.send(_DATA)
+        time.sleep(0.1)
+        seen["known"] = known()
+        texts = ("forget", "forget ", "forget 1.2.3", "forget all 1", "keep all", "forget ::1/63", "forget 127.0.0.1/8")
+        seen["refused"] = [tree.write("clients", text) for text in texts]
+        seen["not there"] = [tree.write("clients", f"forget {name}\n") for name in ("10.1.2.3", "2001:db8::1")]
+        seen["all or none"] = tree.write("clients", "forget ::1\nforget 10.1.2.3\n"), known()
+        seen["without connections"] = tree.write("clients", "forget ::1\n"), known()
+        seen["with one"] = tree.write("clients", "forget 127.0.0.1\n"), known()
+        one.send(_DATA)
+        server = listener.accept()[0]
+        seen["received"] = len(
+            server.recv(len(_DATA), socket.MSG_WAITALL) + server.recv(len(_DATA), socket.MSG_WAITALL)
+        )
+        for end in (one, server):
+            life.close_at_once(end)
+    seen["all"] = tree.write("clients", "forget all\n"), known()
+    return seen
+
+
+def retransmitted() -> dict[str, int]:
+    """Two sends of which the second is lost until its timeout: what was recorded of it."""
+    inside.run("modprobe", "sch_netem")
+    tree.must("recording", "start 2000\n")
+    try:
+        with life.listening(cca="cubic") as listener:
+            one = life.connected(listener)
+            server = listener.accept()[0]
+            one.send(_DATA)
+            server.recv(len(_DATA), socket.MSG_WAITALL)
+            time.sleep(1)
+            inside.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "loss", "100%")
+            one.send(_DATA)
+            time.sleep(2)
+            inside.run("tc", "qdisc", "del", "dev", "lo", "root")
+            server.recv(len(_DATA), socket.MSG_WAITALL)
+            for end in (one, server):
+                life.close_at_once(end)
+    finally:
+        tree.must("recording", "stop\n")
+    found = life.records((tree.here() / "recording").read_bytes())
+    tree.must("recording", "clear\n")
+    events = [record[1] for record in found if record[0] == life._EVENT]
+    return {"starts": sum(kind in _TX_STARTS for kind in events), "timeouts": events.count(life._TIMEOUT)}
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """All of it."""
+    del job
+    return {
+        "mode": oct((tree.here() / "clients").stat().st_mode & 0o777),
+        "root": opened_by(0, os.O_RDWR),
+        "nobody": opened_by(65534, os.O_RDONLY),
+        "powerless": powerless(),
+        "forgotten": forgotten(),
+        "retransmitted": retransmitted(),
+    }
