@@ -10,6 +10,7 @@
 #include <linux/module.h>
 
 #include "gr_recording.h"
+#include "offer.h"
 #include "sock.h"
 
 struct gr_sock {
@@ -288,7 +289,6 @@ static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info
 }
 
 static struct tcp_congestion_ops gr_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "gr",
 	.owner = THIS_MODULE,
 	.init = gr_open,
@@ -341,7 +341,7 @@ static int __init gr_register(void)
 	err = ccatune_register(&gr_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&gr_ops);
+	err = ccatune_offer(&gr_ops);
 	if (err)
 		ccatune_unregister(&gr_algorithm);
 	return err;

@@ -161,6 +161,21 @@ def test_only_who_has_the_capability_writes(found: Found, subject: Subject) -> N
 
 
 @of("rights")
+def test_only_who_has_the_capability_chooses_the_algorithm_until_it_is_opened(found: Found, subject: Subject) -> None:
+    refused = "1"  # EPERM
+    assert result_of(found, "rights", subject)["choosers"] == {
+        "root": "chosen",
+        "nobody": refused,
+        # The kernel asks for the capability in the user namespace that owns the socket's network namespace.
+        "root of a user namespace, its own network": "chosen",
+        "nobody, allowed": "chosen",
+        "nobody, allowed no more": refused,
+        "nobody, module loaded with ['unrestricted=1']": "chosen",
+        "nobody, module loaded with []": refused,
+    }
+
+
+@of("rights")
 def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: Found, subject: Subject) -> None:
     name, default, first, second = subject.knob
     spec = ALGORITHMS[subject.cca].param(name)
