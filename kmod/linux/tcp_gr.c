@@ -156,11 +156,17 @@ static void gr_tell(struct sock *sk, enum cca_event_kind kind)
 	ccatune_apply(sk, &f->decision);
 }
 
+/*
+ * The kernel enters CWR for an ECE, and where a queue of the host's own was full. It does so
+ * from Open and Disorder: in Recovery the ECE stands until that has ended.
+ */
 static void gr_set_state(struct sock *sk, u8 new_state)
 {
 	enum cca_event_kind kind;
 
-	if (ccatune_read_state(sk, new_state, &kind))
+	if (new_state == TCP_CA_CWR)
+		gr_tell(sk, CCA_ECN);
+	else if (ccatune_read_state(sk, new_state, &kind))
 		gr_tell(sk, kind);
 }
 
