@@ -29,6 +29,10 @@
  *   cwnd    bounds what an outage can pile up: cwnd_gain_pct of what the rate
  *           carries in RTTmin + T, the most that the rule wants in flight, and
  *           two packets for the delayed ACK.
+ *   slow    DEVIATION: of HyStart's two rules that of the ACK train is left out, for
+ *   start   GR paces, and pacing spreads the train.
+ *           DEVIATION: any loss ends slow start once an RTT is known, where the rule
+ *           of loss below waits for a share: GR goes on at B, not at half a window.
  *   RTTmin  would stay for ever. One that was not seen again (within 1/16) for
  *           min_rtt_window_ms may belong to a path that is gone: GR sends at
  *           half B for two round trips, and takes the least RTT seen then.
