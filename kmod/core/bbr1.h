@@ -317,6 +317,8 @@ CCA_FN void bbr1_on_event(struct bbr1_state *s, const struct bbr1_params *p,
 	case CCA_IDLE_RESTART:
 		bbr1_on_restart(s, p, ev->now_us);
 		break;
+	case CCA_ECN:
+		break;
 	}
 	bbr1_decide(s, d);
 }

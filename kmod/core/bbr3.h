@@ -369,6 +369,8 @@ CCA_FN void bbr3_on_event(struct bbr3_state *s, const struct bbr3_params *p,
 	case CCA_IDLE_RESTART:
 		bbr3_on_restart(s, p, ev->now_us);
 		break;
+	case CCA_ECN:
+		break;
 	}
 	bbr3_decide(s, d);
 }

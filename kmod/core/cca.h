@@ -103,6 +103,7 @@ enum cca_event_kind {
 	CCA_UNDO,		/* the episode or timeout proved spurious */
 	CCA_TRANSFER_STARTED,	/* data again, after the application had none */
 	CCA_IDLE_RESTART,	/* sends again after an idle time of at least one RTO */
+	CCA_ECN,		/* control mode: the receiver echoed a mark of ECN */
 };
 
 struct cca_event {

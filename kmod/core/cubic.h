@@ -41,6 +41,8 @@
  * section 4.2 takes the smoothed RTT.
  * DEVIATION: RFC 9438 section 4.9 restores W_max, K and t behind a spurious
  * loss; as in Linux only the window is, and growth begins at its plateau.
+ * DEVIATION: the span that an ACK train has to reach is half of RTTmin for every flow. Linux
+ * halves it only where the flow is not paced.
  * DEVIATION: without a loss yet, growth is at least a packet in 20 ACKs; and
  * RTTs of an epoch's first second, of a queue still draining, are left out.
  */

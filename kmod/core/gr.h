@@ -29,6 +29,10 @@
  *   cwnd    bounds what an outage can pile up: cwnd_gain_pct of what the rate
  *           carries in RTTmin + T, the most that the rule wants in flight, and
  *           two packets for the delayed ACK.
+ *   slow    DEVIATION: of HyStart's two rules that of the ACK train is left out, for
+ *   start   GR paces, and pacing spreads the train.
+ *           DEVIATION: any loss ends slow start once an RTT is known, where the rule
+ *           of loss below waits for a share: GR goes on at B, not at half a window.
  *   RTTmin  would stay for ever. One that was not seen again (within 1/16) for
  *           min_rtt_window_ms may belong to a path that is gone: GR sends at
  *           half B for two round trips, and takes the least RTT seen then.
@@ -37,6 +41,10 @@
  *           than T/2 and the rule would overrun it for ever: the rate may not
  *           exceed B in the next round trip, also where no RTT sample comes (of
  *           data sent again there is none, and a hole may be lost for seconds).
+ *   ECN     a mark asks for what RFC 3168 asks: once per window of data the rate is
+ *           at most half of B, until what was in flight at the mark is delivered or
+ *           lost. B is then measured anew. Slow start ends. A loss alone may be the
+ *           radio's; a mark is a queue's.
  *   app     an application that does not fill the rate makes B too small: B
  *           then lowers the rate only when the delay asks for it. Nor does slow
  *           start grow a window of which less than half was used, as in Linux.
@@ -75,6 +83,7 @@ struct gr_state {
 	struct cca_rate_window bandwidth;
 	u64 rate_bytes_per_s;		/* at most 2^37 */
 	u64 undo_rate_bytes_per_s;	/* before the timeout */
+	u64 marked_rate_bytes_per_s;	/* ECN: not exceeded in this round trip; 0: no mark */
 	u64 min_rtt_at_us;		/* when RTTmin was last seen */
 	u64 interval_start_us;
 	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 */
@@ -93,6 +102,7 @@ struct gr_state {
 	u8 mode;			/* enum gr_mode */
 	u8 undo_mode;
 	u8 hold;			/* loss: rate at most B in this round trip */
+	u8 marked_round;		/* the round trip behind the mark has begun */
 };
 
 /* --- helpers ------------------------------------------------------------ */
@@ -188,10 +198,11 @@ CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 }
 
 /*
- * Ends the round trip when what was in flight at its start is delivered or lost: behind a
- * limit that passes a tenth of it, waiting for as many deliveries would take ten.
+ * true: the round trip ended, and the next one began. It ends when what was in flight
+ * at its start is delivered or lost: behind a limit that passes a tenth of it, waiting
+ * for as many deliveries would take ten.
  */
-CCA_FN void gr_count_round(struct gr_state *s, const struct gr_params *p,
+CCA_FN bool gr_count_round(struct gr_state *s, const struct gr_params *p,
 			   const struct cca_ack *ack)
 {
 	u64 lost, sent;
@@ -199,11 +210,12 @@ CCA_FN void gr_count_round(struct gr_state *s, const struct gr_params *p,
 	s->round_delivered_pkts += ack->acked_pkts;
 	s->round_lost_pkts += ack->lost_pkts;
 	if ((u32)(ack->delivered_pkts + s->round_lost_pkts - s->round_end_pkts) >= 1u << 31)
-		return;
+		return false;
 	lost = s->round_lost_pkts;
 	sent = lost + s->round_delivered_pkts;
 	s->hold = lost >= GR_LOSS_MIN_PKTS && lost * 1000 >= sent * p->loss_hold_permille;
 	gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
+	return true;
 }
 
 CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
@@ -340,6 +352,44 @@ CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct
 	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited));
 }
 
+/* --- a mark of ECN ---------------------------------------------------------- */
+
+CCA_FN void gr_on_ecn(struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
+
+	/* Marks of the same window of data are one. Without an RTT there is no rate to halve. */
+	if (s->marked_rate_bytes_per_s)
+		return;
+	if (!gr_knows_rtt(s)) {
+		s->cwnd_pkts = cca_max_u32(s->cwnd_pkts / 2, GR_MIN_CWND_PKTS);
+		return;
+	}
+	if (s->mode == GR_SLOW_START)
+		gr_cruise(s, p, now_us);
+	if (bandwidth)
+		s->rate_bytes_per_s = cca_min_u64(s->rate_bytes_per_s, bandwidth);
+	gr_take_rate(s, p, s->rate_bytes_per_s / 2);
+	s->marked_rate_bytes_per_s = s->rate_bytes_per_s;
+	s->marked_round = 0;
+}
+
+/* The mark's round trip begins with the first ACK behind it, which knows what is in flight. */
+CCA_FN void gr_keep_marked_rate(struct gr_state *s, const struct gr_params *p,
+				const struct cca_ack *ack, bool round_ended)
+{
+	if (!s->marked_rate_bytes_per_s)
+		return;
+	gr_take_rate(s, p, cca_min_u64(s->rate_bytes_per_s, s->marked_rate_bytes_per_s));
+	if (!s->marked_round) {
+		gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
+		s->marked_round = 1;
+	} else if (round_ended) {
+		s->marked_rate_bytes_per_s = 0;
+		cca_rate_close(&s->bandwidth);
+	}
+}
+
 /* --- entry points ---------------------------------------------------------- */
 
 CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
@@ -359,6 +409,8 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->undo_cwnd_pkts = 0;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
 	s->undo_rate_bytes_per_s = 0;
+	s->marked_rate_bytes_per_s = 0;
+	s->marked_round = 0;
 	gr_start_round(s, start->delivered_pkts, s->cwnd_pkts);
 	gr_start_interval(s, start->now_us);
 	gr_decide(s, d);
@@ -374,7 +426,7 @@ CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
 		gr_adapt(s, p, ack);
 	else if (ack->now_us >= s->drain_end_us)
 		gr_end_drain(s, p, ack->now_us);
-	gr_count_round(s, p, ack);
+	gr_keep_marked_rate(s, p, ack, gr_count_round(s, p, ack));
 	gr_decide(s, d);
 }
 
@@ -386,6 +438,7 @@ CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)
 		s->undo_cwnd_pkts = s->cwnd_pkts;
 	}
 	s->mode = GR_SLOW_START;
+	s->marked_rate_bytes_per_s = 0;
 	s->cwnd_pkts = GR_MIN_CWND_PKTS;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
 	gr_start_round(s, s->bandwidth.delivered_pkts, s->cwnd_pkts);
@@ -408,7 +461,6 @@ CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
 CCA_FN void gr_on_event(struct gr_state *s, const struct gr_params *p,
 			const struct cca_event *ev, struct cca_decision *d)
 {
-	(void)p;
 	switch (ev->kind) {
 	case CCA_TIMEOUT:
 		gr_on_timeout(s, ev);
@@ -422,6 +474,9 @@ CCA_FN void gr_on_event(struct gr_state *s, const struct gr_params *p,
 		break;
 	case CCA_RECOVERY_ENTERED:
 	case CCA_RECOVERY_LEFT:
+		break;
+	case CCA_ECN:
+		gr_on_ecn(s, p, ev->now_us);
 		break;
 	}
 	gr_decide(s, d);

@@ -8,6 +8,7 @@
  */
 #include <linux/module.h>
 
+#include "offer.h"
 #include "reno.h"
 #include "window.h"
 
@@ -160,7 +161,6 @@ static void reno_view(const struct ccatune_flow *flow, struct ccatune_view *view
 }
 
 static struct tcp_congestion_ops reno_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "ccatune_reno",
 	.owner = THIS_MODULE,
 	.init = reno_open,
@@ -212,7 +212,7 @@ static int __init reno_register(void)
 	err = ccatune_register(&reno_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&reno_ops);
+	err = ccatune_offer(&reno_ops);
 	if (err)
 		ccatune_unregister(&reno_algorithm);
 	return err;

@@ -10,6 +10,7 @@
 #include <linux/module.h>
 
 #include "gr_recording.h"
+#include "offer.h"
 #include "sock.h"
 
 struct gr_sock {
@@ -155,11 +156,17 @@ static void gr_tell(struct sock *sk, enum cca_event_kind kind)
 	ccatune_apply(sk, &f->decision);
 }
 
+/*
+ * The kernel enters CWR for an ECE, and where a queue of the host's own was full. It does so
+ * from Open and Disorder: in Recovery the ECE stands until that has ended.
+ */
 static void gr_set_state(struct sock *sk, u8 new_state)
 {
 	enum cca_event_kind kind;
 
-	if (ccatune_read_state(sk, new_state, &kind))
+	if (new_state == TCP_CA_CWR)
+		gr_tell(sk, CCA_ECN);
+	else if (ccatune_read_state(sk, new_state, &kind))
 		gr_tell(sk, kind);
 }
 
@@ -288,7 +295,6 @@ static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info
 }
 
 static struct tcp_congestion_ops gr_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "gr",
 	.owner = THIS_MODULE,
 	.init = gr_open,
@@ -341,7 +347,7 @@ static int __init gr_register(void)
 	err = ccatune_register(&gr_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&gr_ops);
+	err = ccatune_offer(&gr_ops);
 	if (err)
 		ccatune_unregister(&gr_algorithm);
 	return err;

@@ -11,6 +11,7 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
+#include "offer.h"
 #include "roccet_recording.h"
 #include "window.h"
 
@@ -295,7 +296,6 @@ static void roccet_show(struct seq_file *m, const struct ccatune_flow *flow)
 }
 
 static struct tcp_congestion_ops roccet_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "roccet",
 	.owner = THIS_MODULE,
 	.init = roccet_open,
@@ -349,7 +349,7 @@ static int __init roccet_register(void)
 	err = ccatune_register(&roccet_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&roccet_ops);
+	err = ccatune_offer(&roccet_ops);
 	if (err)
 		ccatune_unregister(&roccet_algorithm);
 	return err;

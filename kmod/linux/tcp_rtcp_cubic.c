@@ -11,6 +11,7 @@
  */
 #include <linux/module.h>
 
+#include "offer.h"
 #include "tcp_rtcp.h"
 #include "window.h"
 
@@ -359,7 +360,6 @@ static void rtcp_cubic_show(struct seq_file *m, const struct ccatune_flow *flow)
 }
 
 static struct tcp_congestion_ops rtcp_cubic_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "rtcp_cubic",
 	.owner = THIS_MODULE,
 	.init = rtcp_cubic_open,
@@ -414,7 +414,7 @@ static int __init rtcp_cubic_register(void)
 	err = ccatune_register(&rtcp_cubic_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&rtcp_cubic_ops);
+	err = ccatune_offer(&rtcp_cubic_ops);
 	if (err)
 		ccatune_unregister(&rtcp_cubic_algorithm);
 	return err;

@@ -25,6 +25,7 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
+#include "offer.h"
 #include "sock.h"
 #include "tcp_rtcp.h"
 #ifdef paced_flow_on_loss
@@ -357,7 +358,6 @@ static void paced_show(struct seq_file *m, const struct ccatune_flow *flow)
 }
 
 static struct tcp_congestion_ops paced_ops __read_mostly = {
-	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = PACED_NAME,
 	.owner = THIS_MODULE,
 	.init = paced_open,
@@ -413,7 +413,7 @@ static int __init paced_register(void)
 	err = ccatune_register(&paced_algorithm);
 	if (err)
 		return err;
-	err = tcp_register_congestion_control(&paced_ops);
+	err = ccatune_offer(&paced_ops);
 	if (err)
 		ccatune_unregister(&paced_algorithm);
 	return err;

@@ -3,6 +3,8 @@
 
     enable   remembers what was set, then: modprobe tcp_<cca>; net.ipv4.tcp_allowed_congestion_control gets the
              algorithm; net.ipv4.tcp_congestion_control becomes it (new connections of this network namespace)
+             The modules offer their algorithms to programs with CAP_NET_ADMIN alone, unless they are loaded with
+             unrestricted=1. The list of allowed algorithms opens one to every program, in all network namespaces.
     disable  puts back what was remembered, unloads the modules that `enable` loaded, and forgets
 
 What was set is written to disk before anything is changed, and kept over a second `enable`: so a kill at any
@@ -190,7 +192,8 @@ class Switch:
             raise SwitchError(f"net.ipv4.{name}: cannot be read: {error.strerror}") from error
 
     def _set(self, name: str, value: str) -> str:
-        if self._read(name) == value:
+        was = self._read(name)
+        if was == value:
             return ""
         try:
             # Not created: it is a sysctl, or it is not there.
@@ -203,7 +206,7 @@ class Switch:
             raise SwitchError(
                 f"net.ipv4.{name}: cannot be set to {value!r}: {error.strerror}; root with CAP_NET_ADMIN may"
             ) from error
-        return f"net.ipv4.{name} = {value}"
+        return f"net.ipv4.{name} = {value}: {_meaning(name, was, value)}"
 
     def _put_back(self, name: str, known: Remembered) -> str:
         now = self._read(name)
@@ -248,6 +251,20 @@ class Switch:
             write_atomically(self._file, json.dumps(vars(known), indent=1).encode() + b"\n")
         except OSError as error:
             raise SwitchError(f"{self._file}: cannot be written: {error.strerror}; run as root") from error
+
+
+def _meaning(name: str, was: str, value: str) -> str:
+    """Which connections or programs a setting that was just made concerns."""
+    if name == DEFAULT:
+        return f"new connections of this network namespace, and of those that are made from now on, use {value}"
+    opened = [cca for cca in value.split() if cca not in was.split()]
+    closed = [cca for cca in was.split() if cca not in value.split()]
+    said = []
+    if opened:
+        said.append(f"every program, in all containers too, may choose {' '.join(opened)}")
+    if closed:
+        said.append(f"only programs with CAP_NET_ADMIN may choose {' '.join(closed)}")
+    return "; ".join(said) or "the same algorithms in another order"
 
 
 def _with(names: str, cca: str) -> str:

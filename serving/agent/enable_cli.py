@@ -39,8 +39,9 @@ def _tell(done: list[str], *, as_json: bool) -> None:
 def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> None:
     """Make CCA (gr without one) what new connections of this network namespace use.
 
-    Loads its module, lets unprivileged programs choose it, and makes it the default. What was set before is
-    remembered once and put back by `disable`. Connections that exist keep their algorithm.
+    Loads its module, lets every program on this machine choose it, in containers too, and makes it the default.
+    Before, only programs with CAP_NET_ADMIN may choose it. What was set before is remembered once and put back by
+    `disable`. Connections that exist keep their algorithm.
 
     \b
     Examples:

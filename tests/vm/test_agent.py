@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -110,6 +111,15 @@ def test_disable_under_a_flow_puts_the_settings_back_and_leaves_the_flow(found: 
     before = settings(found, "before", subject)
     assert kept["tcp_congestion_control"] == before["tcp_congestion_control"]
     assert set(kept["tcp_allowed_congestion_control"]) - {subject.cca} == set(before["tcp_allowed_congestion_control"])
+
+
+def test_enable_opens_the_algorithm_to_ordinary_users_and_says_so_and_disable_closes_it(
+    found: Found, subject: Subject
+) -> None:
+    result = result_of(found, "enable", subject)
+    assert f"every program, in all containers too, may choose {subject.cca}" in result["enable"]["said"]
+    assert result["choice of nobody, enabled"] == 0
+    assert result["choice of nobody, disabled"] == errno.EPERM
 
 
 def test_enable_without_right_or_module_says_so_and_changes_nothing(found: Found, subject: Subject) -> None:

@@ -28,7 +28,8 @@ from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", *(["many"] if LONG or DEBUG else [])]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", "marks"]
+PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
 OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"], "rtcp_bbr3": ["rules", "record"]}
@@ -58,8 +59,9 @@ def programs_of(line: str, cca: str) -> list[str]:
     """What runs for a module on a line."""
     if not LONG and not DEBUG and cca != GR.cca:
         return OWN_PROGRAMS.get(cca, []) if line == LINES[-1] else []
-    # Whose rows are not by throughput.
-    return [name for name in PROGRAMS if name != "follow" or not SUBJECTS[cca].shares_clients]
+    # Whose rows are not by throughput; who answers marks of ECN itself.
+    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca}
+    return [name for name in PROGRAMS if not lacks.get(name)]
 
 
 @pytest.fixture(scope="session")
@@ -161,6 +163,21 @@ def test_only_who_has_the_capability_writes(found: Found, subject: Subject) -> N
 
 
 @of("rights")
+def test_only_who_has_the_capability_chooses_the_algorithm_until_it_is_opened(found: Found, subject: Subject) -> None:
+    refused = "1"  # EPERM
+    assert result_of(found, "rights", subject)["choosers"] == {
+        "root": "chosen",
+        "nobody": refused,
+        # The kernel asks for the capability in the user namespace that owns the socket's network namespace.
+        "root of a user namespace, its own network": "chosen",
+        "nobody, allowed": "chosen",
+        "nobody, allowed no more": refused,
+        "nobody, module loaded with ['unrestricted=1']": "chosen",
+        "nobody, module loaded with []": refused,
+    }
+
+
+@of("rights")
 def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: Found, subject: Subject) -> None:
     name, default, first, second = subject.knob
     spec = ALGORITHMS[subject.cca].param(name)
@@ -173,6 +190,19 @@ def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: Found, su
         "cleared, own parameters": ["initial", f"{second}"],
         "initial parameters": f"{name} {first} {spec.minimum} {spec.default} {spec.maximum} {spec.unit}",
     }
+
+
+@of("marks")
+def test_a_mark_of_ecn_halves_the_rate_once_a_window(found: Found, subject: Subject, tmp_path: Path) -> None:
+    rates = result_of(found, "marks", subject)["rates"]
+    assert len(rates) >= 5
+    # An echo within the round trip behind another one changes nothing.
+    halved = [behind for before, behind in rates if behind <= before / 2]
+    assert len(halved) >= len(rates) / 2
+    assert all(behind <= before / 2 or behind == before for before, behind in rates)
+    recording = found["folder"].result / f"marks-{subject.cca}.recording"
+    report = replay(compile_replayer(tmp_path), recording, folder=tmp_path)
+    assert (report["differing"], report["ecn"]) == (0, len(rates))
 
 
 @of("reload")

@@ -229,6 +229,104 @@ static void a_timeout_in_a_drain_is_undone_into_it(void)
 	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* not the half of it */
 }
 
+/* --- marks of ECN ---------------------------------------------------------------- */
+
+/* RFC 3168, section 6.1.2: as a lost packet, and once per window of data. */
+static void a_mark_halves_the_rate_once_a_window(void)
+{
+	struct path f;
+	u32 cwnd_pkts, i;
+
+	open_cruise(&f, 100000);
+	cwnd_pkts = f.d.cwnd_pkts;
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+	CHECK(f.d.cwnd_pkts <= cwnd_pkts / 2 + 2);
+	/* The first ACK finds 10 packets in flight. Until they are delivered the rule would ask for more. */
+	for (i = 0; i < 10; i++) {
+		take_ack(&f, MS, 1, 100000);
+		take_event(&f, CCA_ECN, 0);
+		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+	}
+	take_ack(&f, MS, 1, 100000);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 4);
+}
+
+/* Packets of the round trip that are lost are not waited for. */
+static void a_marks_round_trip_ends_with_losses_too(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_event(&f, CCA_ECN, 0);
+	take_ack(&f, MS, 1, 100000);
+	f.ack.lost_pkts = 9;
+	take_ack(&f, MS, 1, 100000);
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 4);
+}
+
+/* What was sent before the mark is not counted in the bandwidth behind it, however long W is. */
+static void the_bandwidth_is_measured_anew_behind_a_mark(void)
+{
+	static const u32 windows_us[] = { 20 * MS, 4 * SECOND };
+	u32 i;
+
+	for (i = 0; i < 2; i++) {
+		struct path f;
+
+		open_cruise(&f, 100000);
+		f.p.bandwidth_window_us = windows_us[i];
+		take_event(&f, CCA_ECN, 0);
+		take_acks(&f, 11, MS, 100000);
+		take_acks(&f, 9, 2 * MS, 100000);
+		CHECK(f.d.pacing_bytes_per_s <= CRUISE_BYTES_PER_S / 2 * 13 / 10);
+		CHECK(f.d.pacing_bytes_per_s >= CRUISE_BYTES_PER_S / 2);
+	}
+}
+
+static void a_mark_ends_slow_start(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 100000);
+	take_acks(&f, 50, MS, 100000);
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+}
+
+static void a_mark_before_an_rtt_is_known_halves_the_window(void)
+{
+	struct path f;
+
+	open_path(&f, SECOND, 0, 0);
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.d.cwnd_pkts, 5);
+	CHECK_EQ(f.d.pacing_bytes_per_s, 0);
+	take_event(&f, CCA_ECN, 0);
+	take_event(&f, CCA_ECN, 0);
+	CHECK_EQ(f.d.cwnd_pkts, 2);
+}
+
+/* The slow start behind a timeout is not bounded by an older mark, and its undo leaves the reduced rate. */
+static void a_timeout_ends_what_a_mark_began(void)
+{
+	struct path f;
+
+	open_cruise(&f, 100000);
+	take_event(&f, CCA_ECN, 0);
+	take_event(&f, CCA_TIMEOUT, 300 * MS);
+	take_acks(&f, 5, MS, 100000);
+	CHECK_EQ(f.s.mode, GR_SLOW_START);
+	CHECK_EQ(f.d.cwnd_pkts, 7);
+	take_event(&f, CCA_UNDO, MS);
+	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S / 2);
+}
+
 /* --- silence ---------------------------------------------------------------------- */
 
 struct silence_case { enum cca_event_kind kind; u32 window_us; };
@@ -417,6 +515,12 @@ int main(void)
 	RUN(a_minimum_that_is_seen_again_stays);
 	RUN(a_longer_path_is_found_by_draining);
 	RUN(a_timeout_in_a_drain_is_undone_into_it);
+	RUN(a_mark_halves_the_rate_once_a_window);
+	RUN(a_marks_round_trip_ends_with_losses_too);
+	RUN(the_bandwidth_is_measured_anew_behind_a_mark);
+	RUN(a_mark_ends_slow_start);
+	RUN(a_mark_before_an_rtt_is_known_halves_the_window);
+	RUN(a_timeout_ends_what_a_mark_began);
 	RUN(silence_does_not_lower_the_rate);
 	RUN(the_first_acks_behind_silence_are_not_a_rate);
 	RUN(slow_start_grows_while_the_window_is_used);

@@ -228,7 +228,7 @@ static void send_event(struct run *r, u32 kind)
 	u32 cwnd_pkts = r->d.cwnd_pkts;
 
 	memset(&ev, 0, sizeof(ev));
-	ev.kind = (enum cca_event_kind)(kind % 6);
+	ev.kind = (enum cca_event_kind)(kind % 7);
 	ev.now_us = r->ack.now_us;
 	ev.inflight_pkts = r->ack.inflight_pkts;
 	ev.cwnd_pkts = r->d.cwnd_pkts;
@@ -244,7 +244,7 @@ static void send_event(struct run *r, u32 kind)
 	} else if (ev.kind == CCA_UNDO) {
 		counters[UNDONE].count += r->d.cwnd_pkts != cwnd_pkts;
 		r->window.cwnd_pkts = cca_min_u32(reno_undo(&r->reno, &r->window), CCA_MAX_PKTS);
-	} else if (ev.kind >= CCA_TRANSFER_STARTED) {
+	} else if (ev.kind == CCA_TRANSFER_STARTED || ev.kind == CCA_IDLE_RESTART) {
 		counters[SILENCES].count++;
 	}
 	check_flow(r);

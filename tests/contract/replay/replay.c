@@ -12,6 +12,7 @@ static const char *const kind_names[] = {
 };
 static const char *const event_names[] = {
 	"recovery_entered", "recovery_left", "timeout", "undo_event", "transfer_started", "idle_restart",
+	"ecn",
 };
 static const char *const turn_names[] = { "waited", "looked_up", "raised", "kept" };
 
@@ -52,7 +53,7 @@ static void print_report(const struct replay *r)
 	printf("told_lost %u\ntold_twice %u\n", r->told_lost, r->told_twice);
 	for (i = REC_START; i < RTCP_REC_KINDS; i++)
 		printf("%s %u\n", kind_names[i], r->kinds[i]);
-	for (i = 0; i <= CCA_IDLE_RESTART; i++)
+	for (i = 0; i <= CCA_ECN; i++)
 		printf("%s %u\n", event_names[i], r->events[i]);
 	for (i = ENS_LOOKED_UP; i <= ENS_KEPT; i++)
 		printf("%s %u\n", turn_names[i], r->turns[i]);

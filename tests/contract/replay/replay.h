@@ -226,7 +226,7 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 	if (!f != (rec->kind == REC_START) || r->n_flows == REPLAY_MAX_FLOWS)
 		return replay_refuse(r, index, "expected a flow's start first, once, and not too many");
-	if (rec->event > CCA_IDLE_RESTART || rec->turn > ENS_KEPT)
+	if (rec->event > CCA_ECN || rec->turn > ENS_KEPT)
 		return replay_refuse(r, index, "expected a known event and turn");
 	if (!f) {
 		f = &r->flows[r->n_flows++];

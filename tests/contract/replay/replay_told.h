@@ -51,7 +51,7 @@ struct replay {
 	u32 n_flows, n_tables, n_params, n_clients;
 	/* the report */
 	u32 replayed, differing, first_differing, kinds[RTCP_REC_KINDS];
-	u32 events[CCA_IDLE_RESTART + 1], turns[ENS_KEPT + 1], slow_start, lowered;
+	u32 events[CCA_ECN + 1], turns[ENS_KEPT + 1], slow_start, lowered;
 	u32 limited, probing, shared, moved;	/* R-TCP */
 	u32 told_lost, told_twice;	/* window mode: by ACKs, and by ACKs right behind a timeout */
 	char problem[160];		/* why it is refused; empty: it is not */

@@ -80,13 +80,20 @@ def settings(machine: Machine) -> tuple[str, str]:
 def test_enable_loads_allows_and_makes_default_and_disable_puts_everything_back(
     machine: Machine, switch: Switch, tmp_path: Path
 ) -> None:
-    switch.enable("gr", as_default=True)
+    assert switch.enable("gr", as_default=True) == [
+        "module ccatune loaded",
+        "module tcp_gr loaded",
+        "net.ipv4.tcp_allowed_congestion_control = reno cubic gr: every program, in all containers too, may choose gr",
+        "net.ipv4.tcp_congestion_control = gr: new connections of this network namespace, and of those that are made "
+        "from now on, use gr",
+    ]
     assert settings(machine) == ("gr", "reno cubic gr")
     assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
     assert switch.disable() == (
         [
-            "net.ipv4.tcp_congestion_control = cubic",
-            "net.ipv4.tcp_allowed_congestion_control = reno cubic",
+            "net.ipv4.tcp_congestion_control = cubic: new connections of this network namespace, and of those that "
+            "are made from now on, use cubic",
+            "net.ipv4.tcp_allowed_congestion_control = reno cubic: only programs with CAP_NET_ADMIN may choose gr",
             "module tcp_gr unloaded",
             "module ccatune unloaded",
         ],

@@ -7,6 +7,7 @@ import contextlib
 import io
 import json
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,21 @@ def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
     return {"status": status or 0, "said": said.getvalue().strip()}
 
 
+def choice_of_nobody(job: dict[str, Any]) -> int:
+    """The errno with which an ordinary user is refused the algorithm; 0 where the kernel lets it choose."""
+    child = os.fork()
+    if not child:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        try:
+            socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, job["cca"].encode())
+        except OSError as error:
+            os._exit(error.errno or 255)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
 def as_nobody(job: dict[str, Any], *words: str) -> dict[str, Any]:
     """The same in a child that has become an ordinary user."""
     reading, writing = os.pipe()
@@ -65,11 +81,13 @@ def with_the_modules_installed(job: dict[str, Any], seen: dict[str, Any]) -> Non
     seen["after nobody"] = settings(job)
     seen["enable"] = command(job, "enable", job["cca"])
     seen["enabled"] = settings(job)
+    seen["choice of nobody, enabled"] = choice_of_nobody(job)
     seen["enable again"] = command(job, "enable", job["cca"])
     with inside.chain(), inside.receiver(), inside.sending("--seconds", "60"):
         inside.wait_for(tree.flows, timeout_s=10, what="a flow by default")
         seen["disable with a flow"] = command(job, "disable", "--json")
         seen["disabled with a flow"] = settings(job)
+        seen["choice of nobody, disabled"] = choice_of_nobody(job)
         seen["flows"] = len(tree.flows())
     inside.wait_for(lambda: not tree.flows(), timeout_s=10, what="the flow's end")
     # The namespaces made meanwhile hold it too, and end when the kernel comes to it.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Who may write, and what a namespace other than the initial one sees."""
+"""Who may write, who may choose the algorithm, and what a namespace other than the initial one sees."""
 
 from __future__ import annotations
 
 import os
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import inside
@@ -36,6 +37,22 @@ else:
 """
 
 
+_ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+_CHOOSE = """
+import socket, sys
+if len(sys.argv) > 2:  # root of a user namespace and of a network namespace that belongs to it
+    import ctypes
+    assert ctypes.CDLL(None).unshare(0x50000000) == 0
+try:
+    socket.socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+except OSError as error:
+    print(error.errno)
+else:
+    print("chosen")
+"""
+
+
 def attempt(name: str, text: str, *prefix: str, unshared: str = "") -> str:
     """Try to write as somebody else, in new namespaces or not; says where it failed and with which errno."""
     place = tree.here() if unshared != _ITS_OWN_NETWORK else tree.OWN_PLACE / tree.CCA
@@ -47,7 +64,7 @@ def attempt(name: str, text: str, *prefix: str, unshared: str = "") -> str:
 def writers(job: dict[str, Any]) -> dict[str, str]:
     """Each kind of writer and how it fared."""
     parameter = f"{job['knob']['name']} {job['knob']['first']}\n"
-    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    nobody = _NOBODY
     powerless = ("setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin")
     return {
         "root": attempt("ensemble", "clear\n"),
@@ -64,6 +81,34 @@ def writers(job: dict[str, Any]) -> dict[str, str]:
         "nobody, opened by root": handed_over(os.O_WRONLY),
         "root, opened by nobody to read": handed_over(os.O_RDONLY),
     }
+
+
+def choose(cca: str, *prefix: str, unshared: str = "") -> str:
+    """Choose the algorithm for a socket as somebody else; returns the errno where the kernel refuses."""
+    command = [*prefix, *inside.PYTHON, "-c", _CHOOSE, cca, *([unshared] if unshared else [])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or done.stderr.strip()
+
+
+def choosers(job: dict[str, Any]) -> dict[str, str]:
+    """Who may choose the algorithm: by default, while it is allowed, and with the module's parameter."""
+    cca, module = job["cca"], job["module"]
+    seen = {
+        "root": choose(cca),
+        "nobody": choose(cca, *_NOBODY),
+        "root of a user namespace, its own network": choose(cca, *_NOBODY, unshared=_ITS_OWN_NETWORK),
+    }
+    before = _ALLOWED.read_text()
+    _ALLOWED.write_text(f"{before.strip()} {cca}\n")
+    seen["nobody, allowed"] = choose(cca, *_NOBODY)
+    _ALLOWED.write_text(before)
+    seen["nobody, allowed no more"] = choose(cca, *_NOBODY)
+    path = next(path for path in job["modules"] if Path(path).stem == module)
+    for words in (["unrestricted=1"], []):
+        inside.wait_for(lambda: tree.rmmod(module) == "", timeout_s=10, what=f"rmmod {module}")
+        inside.run("insmod", path, *words)
+        seen[f"nobody, module loaded with {words}"] = choose(cca, *_NOBODY)
+    return seen
 
 
 def handed_over(mode: int) -> str:
@@ -129,4 +174,4 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
     modes = {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(tree.here().iterdir())}
-    return {"modes": modes, "writers": writers(job), "container": container(job)}
+    return {"modes": modes, "writers": writers(job), "container": container(job), "choosers": choosers(job)}
