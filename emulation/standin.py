@@ -136,6 +136,8 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
 
 
 def _take_values(cca: str, state: _State, text: str) -> _State:
+    if not text:
+        return state
     if len(text) > MAX_VALUES_BYTES:
         raise _refused(errno.EFBIG, f"{cca}/parameters: more than {MAX_VALUES_BYTES} bytes")
     specs = ALGORITHMS[cca].params
@@ -143,7 +145,8 @@ def _take_values(cca: str, state: _State, text: str) -> _State:
     number, line, values = _engine.parse_parameters(text, cca, before)
     if number:
         raise _refused(number, f"{cca}/parameters: refused in line {line}: expected `name value`, within its range")
-    return replace(state, parameters={spec.name: value for spec, value in zip(specs, values, strict=True)})
+    parameters = {spec.name: value for spec, value in zip(specs, values, strict=True)}
+    return replace(state, parameters=parameters, generation=state.generation + 1)
 
 
 def _parameters_text(cca: str, state: _State) -> str:

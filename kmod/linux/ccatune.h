@@ -133,7 +133,7 @@ struct ccatune_cca {
 	struct ccatune_table *leaving;		/* with the namespace */
 	struct ccatune_recording *recorded;	/* ended, to be read */
 	u64 instance;				/* random: another one after a reload */
-	u64 generation;				/* tables taken and cleared */
+	u64 generation;				/* changes: of table, parameters, settings */
 	refcount_t refs;
 	struct rcu_head rcu;
 	atomic64_t rejected_writes;

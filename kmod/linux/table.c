@@ -130,6 +130,7 @@ int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len)
 		params->version = (u32)atomic_inc_return(&ccatune_versions);
 		before = rcu_replace_pointer(cca->params, params, lockdep_is_held(&cca->lock));
 		WRITE_ONCE(cca->has_params, true);
+		cca->generation++;
 		kfree_rcu(before, rcu);
 		params = NULL;
 	}

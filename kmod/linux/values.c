@@ -97,6 +97,8 @@ static int settings_set(struct ccatune_cca *cca, const char *text, u32 len)
 	err = settings_parse(values, text, len);
 	for (i = 0; !err && i < CCATUNE_SETTINGS; i++)
 		WRITE_ONCE(cca->setting[i], values[i]);
+	if (!err)
+		cca->generation++;
 	mutex_unlock(&cca->lock);
 	return err;
 }

@@ -212,6 +212,7 @@ def test_unloading_under_a_flow_is_refused_and_loading_anew_begins_anew(found: F
     assert "Module ccatune is in use" in result["rmmod ccatune while a flow runs"]
     assert result["another instance"]
     assert result["generation, table, serial"] == ["0", "none", "0"]
+    assert result["generation after parameters, settings, a refused write"] == ["1", "2", "2"]
     assert result["bytes after it"] >= 3_000_000
 
 

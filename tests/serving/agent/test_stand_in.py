@@ -105,6 +105,20 @@ def test_resume_over_a_newer_serial(keeper: Keeper, tree: StandInTree) -> None:
     assert tree.read("gr", "ensemble") == ONE.text
 
 
+def test_parameters_that_were_taken_move_the_generation(tree: StandInTree) -> None:
+    def generation() -> int:
+        seen = look(tree, "gr").status
+        assert seen is not None
+        return seen.generation
+
+    tree.write("gr", "parameters", "delay_threshold_us 20000\n")
+    assert generation() == 1
+    with pytest.raises(OSError, match="refused in line 1"):
+        tree.write("gr", "parameters", "no_such 1\n")
+    tree.write("gr", "parameters", "")
+    assert generation() == 1
+
+
 def test_change_of_parameters_by_hand_is_no_change_of_the_table(keeper: Keeper, tree: StandInTree) -> None:
     keeper.offered(ONE)
     tree.write("gr", "parameters", "delay_threshold_us 20000\n")

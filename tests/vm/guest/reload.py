@@ -40,6 +40,15 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         again = tree.status()
         seen["another instance"] = again["instance"] != first["instance"]
         seen["generation, table, serial"] = [again["generation"], again["table"], again["serial"]]
+        generations = []
+        for file, text in [
+            ("parameters", job["default_parameters"]),
+            ("settings", "default_class 0\n"),
+            ("settings", "no_such 1\n"),
+        ]:
+            tree.write(file, text)
+            generations.append(tree.status()["generation"])
+        seen["generation after parameters, settings, a refused write"] = generations
         done = inside.ends(inside.send("--cca", job["cca"], "--bytes", "3000000", "--seconds", "20"))
         seen["bytes after it"] = done[0]["acked_bytes"]
     return seen
