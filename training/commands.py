@@ -161,7 +161,7 @@ def check_outs(out: Path, parts: Path) -> None:
 
 
 def begin_journal(journal: Journal, *, resume: bool | None) -> int:
-    """How many parts are kept.
+    """How many parts are kept. Parts of other studies or versions are left as they are, and named on stderr.
 
     Raises:
         TrainingError: there are finished parts, and it was not said what to do with them.
@@ -175,6 +175,12 @@ def begin_journal(journal: Journal, *, resume: bool | None) -> int:
     if kept and not resume:
         journal.discard()
         return 0
+    if not kept and (others := journal.others()):
+        click.echo(
+            f"{journal.folder.parent}: holds no parts of this study with these traces and this version of core and "
+            f"simulator, so that it begins anew; parts of others are left as they are ({', '.join(others)})",
+            err=True,
+        )
     return kept
 
 

@@ -9,17 +9,14 @@ epoch online has them behind it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-import emulation
-import kmod
+from emulation import _engine
 from emulation.scenario import MSS_BYTES, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import BYTES_PER_S, compact_edges_us, evaluate_grid, simulate, simulate_many
 from emulation.traces import OPPORTUNITY_BYTES, Recording
@@ -47,29 +44,13 @@ Ran = Callable[[float], None]
 PAYLOAD_BYTES_PER_S = BYTES_PER_S * MSS_BYTES / OPPORTUNITY_BYTES  # of one Mbit/s on the wire
 WITH_TABLE = frozenset({"gr"})  # whose simulated flows follow an ensemble
 
-_SOURCES = ((kmod, "core", ("*.h", "*.def")), (emulation, "cpp", ("*/*.hpp", "simulation/*.cpp", "video/*.cpp")))
 
-
-@cache
 def core_version() -> str:
-    """sha256 (hex) over the sources of the core and of the simulator that a result depends on.
+    """sha256 (hex) over the tokens of the sources of core and simulator that the engine was built from.
 
-    Where they were left out (an installed wheel), over the built engine.
+    Comments and formatting do not change it (emulation/source_tokens.py).
     """
-    content = hashlib.sha256()
-    for path in sources():
-        content.update(path.name.encode() + b"\0" + path.read_bytes())
-    return content.hexdigest()
-
-
-def sources() -> list[Path]:
-    """The files that `core_version` is a digest of."""
-    paths: list[Path] = []
-    for package, folder, patterns in _SOURCES:
-        root = Path(str(package.__file__)).parent
-        found = sorted(p for pattern in patterns for p in (root / folder).glob(pattern))
-        paths += found or sorted(root.glob("_engine*.so"))
-    return paths
+    return _engine.SOURCES_DIGEST
 
 
 def default_values(cca: str) -> dict[str, int]:

@@ -3,8 +3,8 @@
 
 A folder with one file a finished part, each written whole or not at all, under a
 name that carries the study's key: a digest over its settings, the traces and the
-version of core and simulator. Parts of another key are not this study's; they
-are neither used nor touched.
+version of core and simulator, which their comments and formatting do not change.
+Parts of another key are not this study's; they are neither used nor touched.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class Journal:
                     f"{path}: expected a finished part of a study, got {error!r}; remove the file and resume"
                 ) from error
         return found
+
+    def others(self) -> list[str]:
+        """The folders beside this study's that hold parts of another key."""
+        beside = self.folder.parent.glob("*/*.json")
+        return sorted({path.parent.name for path in beside} - {self.folder.name})
 
     def put(self, name: str, part: object) -> None:
         """Keep a finished part.

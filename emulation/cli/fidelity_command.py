@@ -62,7 +62,10 @@ Told = Callable[[str, int, int], None]
 @click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
 @click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
-@click.option("--recorded", type=FILE, help="Real runs that were recorded: those are not run again.")
+@click.option("--recorded", type=FILE, help="Judge the real runs in this file, whatever made them; starts no real run.")
+@click.option(
+    "--run-missing", "run_missing_runs", is_flag=True, help="With --recorded: run the real runs that the file lacks."
+)
 @click.option(
     "--record", type=FILE, help="Write the real runs that there are now, less disturbed ones, into this file."
 )
@@ -85,6 +88,7 @@ def fidelity(
     redo_disturbed: bool,
     kept: bool,
     recorded: Path | None,
+    run_missing_runs: bool,
     record: Path | None,
     list_only: bool,
     plot: Path | None,
@@ -95,8 +99,8 @@ def fidelity(
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
     Runs are kept: broken off, it goes on where it stopped, and what has not changed is not run again. A record carries
-    real runs to other machines: each counts there as long as nothing that it depends on differs (the kernel, our
-    modules, the runner's sources).
+    real runs to other machines and later versions. The report says which of them another kernel or other sources than
+    those here made, and which runs of the plan the file lacks.
 
     \b
     Example:
@@ -105,6 +109,7 @@ def fidelity(
       ccatune fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
       ccatune fidelity --recorded docs/fidelity-runs.jsonl
     """
+    _check_recorded(recorded, short=short, run_missing_runs=run_missing_runs, redo_disturbed=redo_disturbed, kept=kept)
     for picture in (plot, overlay):
         if picture is not None:
             from emulation._plot import check_path
@@ -133,6 +138,7 @@ def fidelity(
         store=Store(work / "runs", record=None if recorded is None else Record.read(recorded)),
         alone=alone,
         redo_disturbed=redo_disturbed,
+        starts_real_runs=recorded is None or run_missing_runs,
     )
     if list_only:
         _list(campaign, as_json=as_json)
@@ -141,7 +147,20 @@ def fidelity(
         outcomes = run_missing(campaign, progress=told, only_kept=kept)
     if record is not None:
         write_record(record, [(outcome.case.key, run) for outcome in outcomes for run in outcome.real])
-    _report(plan, outcomes, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
+    hint = "" if campaign.starts_real_runs else "; --run-missing runs them"
+    _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
+
+
+def _check_recorded(
+    recorded: Path | None, *, short: bool, run_missing_runs: bool, redo_disturbed: bool, kept: bool
+) -> None:
+    """Options that say nothing together, or contradict each other."""
+    if recorded is not None and short:
+        raise click.UsageError("--recorded: expected the plan's own durations, which --short cuts; leave one out")
+    if recorded is not None and redo_disturbed and not run_missing_runs:
+        raise click.UsageError("--redo-disturbed: expected --run-missing beside --recorded, which starts no real run")
+    if run_missing_runs and (recorded is None or kept):
+        raise click.UsageError("--run-missing: expected --recorded beside it, and not --kept")
 
 
 def _make_folder(work: Path) -> None:
@@ -201,6 +220,7 @@ def _report(
     plan: Plan,
     outcomes: Sequence[Outcome],
     *,
+    hint: str,
     as_json: bool,
     enforce: bool,
     plot: Path | None,
@@ -220,7 +240,7 @@ def _report(
     if as_json:
         click.echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:
-        print_report(outcomes, comparisons, reductions, verdicts)
+        print_report(outcomes, comparisons, reductions, verdicts, hint=hint)
         for picture in (plot, overlay):
             if picture is not None and comparisons:
                 click.echo(f"picture: {picture}")

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from emulation.fidelity.results import (
     figures_of,
     series_of,
     tasks_of,
+    versions_that_differ,
 )
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.translate import Runner, to_job
@@ -62,7 +64,8 @@ class Campaign:
     """What is asked for: cases, how many real and how many simulated runs of each, and where results are kept.
 
     alone: no two runs at a time on this machine's kernel. redo_disturbed: kept runs that were disturbed are run anew,
-    each replaced when its successor is over.
+    each replaced when its successor is over. starts_real_runs: those that are missing are run; otherwise what there is
+    is judged, and no runner has to be here.
     """
 
     cases: tuple[Case, ...]
@@ -71,13 +74,15 @@ class Campaign:
     store: Store
     alone: bool = False
     redo_disturbed: bool = False
+    starts_real_runs: bool = True
 
 
 @dataclass
 class Outcome:
     """What there is of a case. refused: why its runner cannot run what is missing; failed: what runs that failed said.
 
-    asked: real runs that there should be.
+    asked: real runs that there should be. earlier: how many of them other versions than those here made, by what these
+    versions are.
     """
 
     case: Case
@@ -86,6 +91,12 @@ class Outcome:
     simulated: list[RunResult] = field(default_factory=list)
     refused: str = ""
     failed: list[str] = field(default_factory=list)
+    earlier: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def missing(self) -> int:
+        """Real runs that there are too few; none of a case that cannot be run."""
+        return 0 if self.refused else max(self.asked - len(self.real), 0)
 
 
 def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = False) -> list[Outcome]:
@@ -102,12 +113,13 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
     real = tasks_of(campaign.cases, side="real", count=campaign.runs, alone=campaign.alone)
     simulated = tasks_of(campaign.cases, side="simulated", count=campaign.seeds)
     missing = [task for task in real if _is_missing(campaign, task)]
-    for key in {task.case.key for task in missing}:
-        outcomes[key].refused = refusal(outcomes[key].case)
+    if campaign.starts_real_runs:
+        for key in {task.case.key for task in missing}:
+            outcomes[key].refused = refusal(outcomes[key].case)
     if not only_kept:
         lacking = [task for task in simulated if campaign.store.load(task) is None]
         _simulate(lacking, store=campaign.store, progress=progress)
-        missing = [task for task in missing if not outcomes[task.case.key].refused]
+        missing = [task for task in missing if campaign.starts_real_runs and not outcomes[task.case.key].refused]
         for runner, run in (("mahimahi", _run_on_host), ("vm", _run_in_guest)):
             tasks = [task for task in missing if task.case.runner == runner]
             for task, said in run(tasks, campaign=campaign, progress=progress):
@@ -117,6 +129,8 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
         if result is not None:
             outcome = outcomes[task.case.key]
             (outcome.real if task.side == "real" else outcome.simulated).append(result)
+            if versions := versions_that_differ(task, result):
+                outcome.earlier[versions] += 1
     return list(outcomes.values())
 
 
@@ -238,7 +252,7 @@ def _run_once(
         task = tasks[number]
         figures, series = figures_of(task.scenario, found), series_of(found)
         seen = machine.during_a_run(task.scenario.duration_s)
-        store.save(task, RunResult(key=task.digest, figures=figures, machine=seen, series=series))
+        store.save(task, RunResult(key=task.digest, figures=figures, machine=seen, origin=task.origin, series=series))
         del lacking[number]
         told(1)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,6 +44,8 @@ def document_of(
             for reduction in reductions
         ],
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
+        "missing": {outcome.case.key: outcome.missing for outcome in outcomes if outcome.missing},
+        "of_other_versions": _earlier(outcomes),
         "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
         "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
         "needless_explanations": {c.key: list(c.needless) for c in comparisons if c.needless},
@@ -82,8 +85,13 @@ def print_report(
     comparisons: Sequence[Comparison],
     reductions: Sequence[Reduction],
     verdicts: Sequence[Verdict],
+    *,
+    hint: str = "",
 ) -> None:
-    """Print a row a case, what is outside and why, reductions, what could not be run, and last the targets."""
+    """Print a row a case, what is outside and why, reductions, what could not be run, and last the targets.
+
+    hint: what to do about missing runs.
+    """
     if comparisons:
         _print_table(comparisons)
     _print_outside(comparisons)
@@ -102,6 +110,9 @@ def print_report(
             f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
     _print_machine(outcomes, comparisons)
+    for versions, runs in _earlier(outcomes).items():
+        click.echo(f"{runs} real runs were recorded with {versions}: not the present code")
+    _print_missing(outcomes, hint=hint)
     for verdict in verdicts:
         click.echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
     unjudged = len(outcomes) - len(comparisons)
@@ -109,6 +120,20 @@ def print_report(
     short = sum(not verdict.holds for verdict in verdicts)
     word = "nothing to judge" if not verdicts else f"{short} of {len(verdicts)} lines short" if short else "all hold"
     click.echo(f"fidelity: {len(comparisons)} cases compared{missing}: {word}")
+
+
+def _earlier(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """Real runs of other versions than those here, by what these versions are."""
+    return dict(sum((outcome.earlier for outcome in outcomes), Counter[str]()))
+
+
+def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
+    """How many real runs there are too few, and of which cases."""
+    short = [outcome for outcome in outcomes if outcome.missing]
+    if short:
+        runs, asked = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
+        cases = ", ".join(f"{outcome.case.key} ({outcome.missing})" for outcome in short)
+        click.echo(f"missing: {runs} of {asked} real runs, of {len(short)} cases: {cases}{hint}")
 
 
 def _print_table(comparisons: Sequence[Comparison]) -> None:

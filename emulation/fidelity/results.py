@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
 
-A record is one file with the undisturbed real runs of a campaign, a line each, without their series: what took hours on
-a kernel travels with it, and a run counts wherever its key is asked for.
+A record is one file with the undisturbed real runs of a campaign, a line each, without their series: it carries what
+took hours on a kernel to other machines and to later versions. A recorded run is found by what it is a run of: its case
+and its number, and its scenario and whether it ran alone where its line says so. Its key only says whether the versions
+that made it are those here; the line names these versions.
 
     key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
                               Mahimahi's programs, what keeps processors awake; in the guest instead the sources of
                               the modules of its algorithms, and those headers of kmod/core that they include, less
                               what params.def says of other algorithms; the run's number; whether it ran alone
-    key of a simulated run    scenario, the built engine, emulation/simulator.py, the path that Mahimahi gives, the seed
+    key of a simulated run    scenario, the engine's sources, emulation/simulator.py, the path that Mahimahi gives, the
+                              seed
+
+Sources count by their tokens (emulation/source_tokens.py): a comment or the formatting moves no key.
 
 The figures are counted by emulation/qos.py, which all keys hold. The scenario counts by its content, not by its name:
 its trace by the times in it, its flows by their values.
@@ -25,7 +30,7 @@ import hashlib
 import json
 import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +46,7 @@ from emulation.fidelity.plan import Case
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
 from emulation.scenario import Scenario
+from emulation.source_tokens import c_tokens, digest_of_texts
 from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
 from emulation.vm.runner import KERNEL_NAMES
 from kmod.ensemble import write_atomically
@@ -55,6 +61,7 @@ __all__ = [
     "figures_of",
     "series_of",
     "tasks_of",
+    "versions_that_differ",
     "write_record",
 ]
 
@@ -67,7 +74,7 @@ LATER = (("client_keep_s", 600.0), ("after", None))
 SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
-_INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
+_INCLUDE = re.compile(r'^# include "([^"]+)"$', re.MULTILINE)  # of c_tokens
 _ENTRY = re.compile(rb"CCA_(?:ALGORITHM|AXIS|PARAM)\((\w+),")
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/qos.py", "emulation/mahimahi", "emulation/processors.py"),
@@ -97,19 +104,35 @@ class Figures(BaseModel):
     timeouts: int
 
 
+class Origin(BaseModel):
+    """Which run of its case a real run is, and what made it.
+
+    Lines of records that were written before these fields were kept have none of them: their number is their place
+    among the lines of their case, the rest is unknown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    number: int = Field(ge=0)
+    scenario: str | None = Field(None, description="digest of the scenario's content")
+    alone: bool | None = None
+    made_with: dict[str, str] = Field({}, description="version of each thing that the run depends on, by its name")
+
+
 class RunResult(BaseModel):
-    """A run. machine: of real runs."""
+    """A run. machine, origin: of real runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str
     figures: Figures
     machine: Machine | None = None
+    origin: Origin | None = None
     series: dict[str, list[float]] = Field({}, description="columns of emulation.qos.SERIES, every SERIES_EVERY_S")
 
 
 class RecordedRun(BaseModel):
-    """A line of a record. case: for who reads it."""
+    """A line of a record."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -117,16 +140,21 @@ class RecordedRun(BaseModel):
     key: str
     figures: Figures
     machine: Machine | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
 class Task:
-    """A run to be had. number: of a real run, or the seed of a simulated one; digest: of what it depends on."""
+    """A run to be had. number: of a real run, or the seed of a simulated one; digest: of what it depends on.
+
+    origin: of the run that is made for it here.
+    """
 
     case: Case
     side: Side
     number: int
     digest: str
+    origin: Origin
 
     @property
     def scenario(self) -> Scenario:
@@ -191,15 +219,13 @@ def _scenario_text(scenario: Scenario) -> str:
 
 @cache
 def _files_digest(*names: str) -> str:
-    """Of the Python sources below these names, by content."""
-    root, total = EMULATION.parent, hashlib.sha256()
+    """Of the Python sources below these names, by their tokens."""
+    root, texts = EMULATION.parent, {}
     for name in names:
         path = root / name
-        files = [path] if path.is_file() else sorted(path.rglob("*"))
-        for file in files:
-            if file.suffix == ".py":
-                total.update(str(file.relative_to(root)).encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
-    return total.hexdigest()
+        for file in [path] if path.is_file() else path.rglob("*.py"):
+            texts[file.relative_to(root).as_posix()] = file.read_text(encoding="utf-8")
+    return digest_of_texts(texts)
 
 
 def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
@@ -214,7 +240,7 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     files = [path for path in sorted(linux.glob("*.c")) if not path.name.startswith("tcp_") or path.name in own]
     waiting = list(files)
     while waiting:
-        for name in _INCLUDE.findall(waiting.pop().read_text(encoding="utf-8")):
+        for name in _INCLUDE.findall(c_tokens(waiting.pop().read_text(encoding="utf-8"))):
             names = (linux / name, (linux / name).with_suffix(".c"), core / name)
             found = [path for path in names if path.is_file()]
             waiting += [path for path in found if path not in files]
@@ -239,13 +265,7 @@ def _is_of_others(line: bytes, algorithms: Sequence[str]) -> bool:
 
 @cache
 def _modules_digest(*algorithms: str) -> str:
-    texts = module_sources(EMULATION.parent, algorithms)
-    return hashlib.sha256(json.dumps({name: text.decode() for name, text in texts.items()}).encode()).hexdigest()
-
-
-@cache
-def _engine_digest() -> str:
-    return hashlib.sha256(Path(_engine.__file__).read_bytes()).hexdigest()
+    return digest_of_texts({name: text.decode() for name, text in module_sources(EMULATION.parent, algorithms).items()})
 
 
 @cache
@@ -259,17 +279,24 @@ def _shells_digest(runner: str) -> str:
 
 
 @cache
-def _ground(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[str, ...]:
-    """What a side's runs depend on besides their scenario. algorithms: its flows', in the guest."""
+def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """What a side's runs depend on besides their scenario, and its version. algorithms: its flows', in the guest."""
     if side == "simulated":
-        return (runner, _engine_digest(), _files_digest(*_SOURCES["simulated"]))
-    if runner == "mahimahi":
-        return (runner, platform.release(), _shells_digest(runner), _files_digest(*_SOURCES[runner]))
-    try:
-        release = kernel_line(LINES[-1]).release
-    except GuestError:
-        release = ""  # then no run comes about
-    return (runner, release, _shells_digest(runner), _files_digest(*_SOURCES[runner]), _modules_digest(*algorithms))
+        return (
+            ("runner", runner),
+            ("engine", _engine.SOURCES_DIGEST),
+            ("simulator", _files_digest(*_SOURCES["simulated"])),
+        )
+    versions = {"runner": runner, "kernel": platform.release()}
+    if runner == "vm":
+        try:
+            versions["kernel"] = kernel_line(LINES[-1]).release
+        except GuestError:
+            versions["kernel"] = ""  # then no run comes about
+        versions["modules"] = _modules_digest(*algorithms)
+    versions["mahimahi"] = _shells_digest(runner)
+    versions["runner's sources"] = _files_digest(*_SOURCES[runner])
+    return tuple(versions.items())
 
 
 def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = False) -> list[Task]:
@@ -284,20 +311,37 @@ def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = Fal
         for case in cases:
             if case.scenario is not None and number < count * case.times:
                 is_alone = alone and side == "real" and case.runner == "mahimahi"
-                algorithms = tuple(sorted({flow.cca for flow in case.scenario.flows}))
-                on = _ground(side, case.runner, algorithms)
-                ground = json.dumps([FORMAT, side, *on, *["alone"] * is_alone, number])
-                text = f"{ground}{_scenario_text(case.scenario)}"
-                tasks.append(Task(case, side, number, hashlib.sha256(text.encode()).hexdigest()))
+                tasks.append(_task(case, case.scenario, side=side, number=number, is_alone=is_alone))
     return tasks
 
 
-class Record:
-    """The file of recorded real runs, by key."""
+def _task(case: Case, scenario: Scenario, *, side: Side, number: int, is_alone: bool) -> Task:
+    versions = _versions(side, case.runner, tuple(sorted({flow.cca for flow in scenario.flows})))
+    content = _scenario_text(scenario)
+    ground = json.dumps([FORMAT, side, *versions, *["alone"] * is_alone, number])
+    origin = Origin(
+        number=number,
+        scenario=hashlib.sha256(content.encode()).hexdigest(),
+        alone=is_alone,
+        made_with=dict(versions),
+    )
+    return Task(case, side, number, hashlib.sha256(f"{ground}{content}".encode()).hexdigest(), origin)
 
-    def __init__(self, path: Path, runs: Mapping[str, RunResult]) -> None:
+
+class Record:
+    """The file of recorded real runs, by what they are runs of."""
+
+    def __init__(self, path: Path, lines: Sequence[RecordedRun]) -> None:
         self.path = path
-        self._runs = dict(runs)
+        self._runs: dict[tuple[str, str | None, bool | None, int], RunResult] = {}
+        # Lines that say their number have it; the others have those that are left, in their order.
+        for line in sorted(lines, key=lambda line: line.origin is None):
+            origin = line.origin or Origin(number=0)
+            number = origin.number
+            while (key := (line.case, origin.scenario, origin.alone, number)) in self._runs:
+                number += 1
+            origin = origin.model_copy(update={"number": number})
+            self._runs[key] = RunResult(key=line.key, figures=line.figures, machine=line.machine, origin=origin)
 
     @classmethod
     def read(cls, path: Path) -> Record:
@@ -306,7 +350,7 @@ class Record:
         Raises:
             EmulationError: it cannot be read, or a line is no run.
         """
-        runs = {}
+        runs = []
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
@@ -314,15 +358,19 @@ class Record:
             raise EmulationError(f"{path}: expected recorded runs, got none ({reason})") from error
         for number, line in enumerate(lines, start=1):
             try:
-                run = RecordedRun.model_validate_json(line)
+                runs.append(RecordedRun.model_validate_json(line))
             except ValidationError as error:
                 raise EmulationError(f"{path}: line {number}: expected a recorded run, got other text") from error
-            runs[run.key] = RunResult(key=run.key, figures=run.figures, machine=run.machine)
         return cls(path, runs)
 
-    def get(self, key: str) -> RunResult | None:
-        """The run by this key, if it is recorded."""
-        return self._runs.get(key)
+    def get(self, task: Task) -> RunResult | None:
+        """The run of this case, number and scenario, whatever made it; a line without a scenario is of any."""
+        if task.side != "real":
+            return None
+        key, own = task.case.key, task.origin
+        return self._runs.get((key, own.scenario, own.alone, own.number)) or self._runs.get(
+            (key, None, None, own.number)
+        )
 
 
 def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
@@ -332,37 +380,57 @@ def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
         EmulationError: it cannot be written.
     """
     lines = (
-        RecordedRun(case=case, key=run.key, figures=run.figures, machine=run.machine).model_dump_json()
+        RecordedRun(case=case, key=run.key, figures=run.figures, machine=run.machine, origin=run.origin)
         for case, run in runs
         if not is_disturbed(run.machine)
     )
     try:
-        write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
+        write_atomically(path, "".join(f"{line.model_dump_json()}\n" for line in lines).encode())
     except OSError as error:
         raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error
 
 
+def versions_that_differ(task: Task, run: RunResult) -> str:
+    """Which versions made a run, as far as they are not those of the run that would be made here; "" where all are."""
+    if run.key == task.digest:
+        return ""
+    made_with = {} if run.origin is None else run.origin.made_with
+    if not made_with:
+        return "versions that the file does not name"
+    names = [name for name, here in task.origin.made_with.items() if made_with.get(name) != here]
+    told = (f"{name} {_short(made_with.get(name, ''))} (here {_short(task.origin.made_with[name])})" for name in names)
+    return ", ".join(told) or "another key"
+
+
+def _short(version: str) -> str:
+    """Digests by their first twelve digits."""
+    return version[:12] if re.fullmatch("[0-9a-f]{64}", version) else version or "unknown"
+
+
 class Store:
-    """The folder of results, which is made when needed. record: has runs that are not there."""
+    """The folder of results, which is made when needed. record: its runs count instead of those that are kept."""
 
     def __init__(self, folder: Path, *, record: Record | None = None) -> None:
         self._folder = folder
         self._record = record
 
     def load(self, task: Task) -> RunResult | None:
-        """The run's result, if it is there, or recorded.
+        """The run's result: the recorded one, or the one that is kept for exactly what the run depends on here.
 
         Raises:
             EmulationError: its file is not one that a store wrote.
         """
+        recorded = None if self._record is None else self._record.get(task)
+        if recorded is not None and not is_disturbed(recorded.machine):
+            return recorded
         path = self._folder / task.file_name
         if not path.exists():
-            return None if self._record is None else self._record.get(task.digest)
+            return recorded
         try:
             result = RunResult.model_validate_json(path.read_bytes())
         except ValidationError as error:
             raise EmulationError(f"{path}: expected a run's result, got other text; remove the file") from error
-        return result if result.key == task.digest else None
+        return result if result.key == task.digest else recorded
 
     def save(self, task: Task, result: RunResult) -> None:
         """Keep it: whole or not at all."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from training.commands import begin_journal
 from training.errors import TrainingError
 from training.journal import Journal
 
@@ -55,3 +56,20 @@ def test_a_damaged_part_is_named_and_not_used(tmp_path: Path) -> None:
 def test_a_name_that_would_leave_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="expected a name"):
         Journal(tmp_path, key="ab" * 32).put("../level", 1)
+
+
+def test_parts_of_another_version_are_named_left_and_not_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, other = Journal(tmp_path, key="ab" * 32), Journal(tmp_path, key="cd" * 32)
+    assert begin_journal(mine, resume=True) == 0
+    assert capsys.readouterr().err == ""
+    other.put("level-03", 2)
+    assert begin_journal(mine, resume=True) == 0
+    said = capsys.readouterr().err
+    assert "holds no parts of this study with these traces and this version of core and simulator" in said
+    assert f"left as they are ({'cd' * 8})" in said
+    assert other.parts() == {"level-03": 2}
+    mine.put("level-03", 1)
+    assert begin_journal(mine, resume=True) == 1
+    assert capsys.readouterr().err == ""

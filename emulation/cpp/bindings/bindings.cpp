@@ -4,6 +4,8 @@
 // for people.
 #include <nanobind/nanobind.h>
 
+#include "sources_digest.hpp"  // generated: CMakeLists.txt
+
 namespace nb = nanobind;
 
 void bind_table(nb::module_& m);
@@ -17,6 +19,7 @@ void bind_sender(nb::module_& m);
 
 NB_MODULE(_engine, m) {
     m.doc() = "The simulator's engine: discrete events over the core of kmod/core.";
+    m.attr("SOURCES_DIGEST") = CCATUNE_SOURCES_DIGEST;
     bind_table(m);
     bind_path(m);
     bind_video(m);

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
-from emulation.fidelity import campaign
+from emulation.fidelity import campaign, results
 from emulation.fidelity.campaign import Campaign, Outcome, run_missing
 from emulation.fidelity.machine import Machine, Watch
 from emulation.fidelity.path import path_of_mahimahi
@@ -308,6 +308,56 @@ def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothi
     assert found["kmod/linux/Kbuild"] == b"ccflags-y := -I$(src)/../core"
     both = module_sources(tmp_path, ["gr", "other"])
     assert both.keys() - found.keys() >= {"kmod/core/cubic.h", "kmod/linux/tcp_shared.h", "kmod/linux/tcp_shared.c"}
+
+
+def test_comments_in_sources_leave_the_keys_and_tokens_move_them(
+    choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "kmod/core/gr.h": "int gain = 3;\n",
+        "kmod/linux/tcp_gr.c": '#include "gr.h"\n',
+        "kmod/linux/Kbuild": "ccflags-y := -O2\n",
+        "emulation/qos.py": "RATE = 1\n",
+        "emulation/simulator.py": "STEP = 1\n",
+    }
+
+    def clear() -> None:
+        for each in (results._versions, results._files_digest, results._modules_digest):
+            each.cache_clear()
+
+    def digests(changes: dict[str, str]) -> list[str]:
+        """Of a run in the guest, one on this kernel, and a simulated one."""
+        for name, text in {**files, **changes}.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        clear()
+        tasks = [tasks_of(choose(case), side="real", count=1)[0] for case in ("slow/gr", "fast/cubic")]
+        return [task.digest for task in (*tasks, *tasks_of(choose("fast/cubic"), side="simulated", count=1))]
+
+    def moved(changes: dict[str, str]) -> list[bool]:
+        return [now != then for now, then in zip(digests(changes), first, strict=True)]
+
+    monkeypatch.setattr(results, "EMULATION", tmp_path / "emulation")
+    monkeypatch.setattr(results, "_shells_digest", lambda _runner: "")
+    for each in results._SOURCES["simulated"]:
+        files.setdefault(each, "")
+    try:
+        first = digests({})
+        commented = {
+            "kmod/core/gr.h": '/*\n#include "cubic.h"\n */\nint  gain = 3; // of the rate\n',
+            "kmod/linux/Kbuild": "# How it is built.\nccflags-y :=  -O2\n",
+            "emulation/qos.py": '"""Figures."""\nRATE = (1)  # Mbit/s\n',
+            "emulation/simulator.py": "# A step.\nSTEP = 1\n",
+        }
+        assert moved(commented) == [False, False, False]
+        assert moved({"kmod/core/gr.h": "int gain = 4;\n"}) == [True, False, False]
+        assert moved({"emulation/qos.py": "RATE = 2\n"}) == [True, True, True]
+        assert moved({"emulation/simulator.py": "STEP = 2\n"}) == [False, False, True]
+        monkeypatch.setattr(results._engine, "SOURCES_DIGEST", "0" * 64)
+        assert moved({}) == [False, False, True]
+    finally:
+        clear()
 
 
 def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:

@@ -4,18 +4,24 @@
 from __future__ import annotations
 
 import json
+import platform
 from pathlib import Path
 
 import pytest
 import yaml
 
 import ccatune
+from emulation.fidelity import results
 from emulation.fidelity.machine import Machine, Watch
+from emulation.fidelity.plan import DEFAULT_PLAN, Case, load_plan
+from emulation.fidelity.results import Record, tasks_of
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
 
 from .conftest import StandInKernel
 
 Capture = pytest.CaptureFixture[str]
 TRIES = 4
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def told(capsys: Capture, plan_file: Path, *words: str, status: int = 0) -> str:
@@ -125,28 +131,148 @@ def test_pictures_are_drawn(kernel: StandInKernel, plan_file: Path, capsys: Capt
     assert out.endswith(f"picture: {errors}\npicture: {overlay}\n")
 
 
-def test_recorded_runs_count_where_they_are_not_kept(
+@pytest.fixture
+def record(
     kernel: StandInKernel, plan_file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> tuple[Path, list[str]]:
+    """The two runs of each of three cases in a file, and the words that judge it with an empty folder of results."""
     quiet = Machine(idle_share=0.5, load=1.0, late_share=0.001)
     monkeypatch.setattr(Watch, "during_the_last", lambda _self, _duration_s: quiet)
-    record, overlay = plan_file.with_name("runs.jsonl"), plan_file.with_name("overlay.svg")
-    first = told(capsys, plan_file, "--record", str(record))
-    ran = len(kernel.ran)
-    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
-    assert [line["case"] for line in lines] == [
+    path = plan_file.with_name("runs.jsonl")
+    told(capsys, plan_file, "--record", str(path))
+    kernel.ran.clear()
+    return path, ["--recorded", str(path), "--work", str(plan_file.with_name("elsewhere"))]
+
+
+def changed(path: Path, **fields: object) -> None:
+    """Put these fields into the first line of a record, and leave out what is None."""
+    first, *others = path.read_text(encoding="utf-8").splitlines()
+    line = {name: value for name, value in {**json.loads(first), **fields}.items() if value is not None}
+    path.write_text("".join(f"{each}\n" for each in (json.dumps(line), *others)), encoding="utf-8")
+
+
+def test_recorded_runs_are_judged_without_a_run_or_a_runner(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, record: tuple[Path, list[str]]
+) -> None:
+    path, words = record
+    overlay = plan_file.with_name("overlay.svg")
+    assert [json.loads(line)["case"] for line in path.read_text(encoding="utf-8").splitlines()] == [
         name for name in ("slow/cubic", "slow/reno", "fast/cubic") for _ in range(2)
     ]
-    words = ["--recorded", str(record), "--work", str(plan_file.with_name("elsewhere"))]
-    assert told(capsys, plan_file, *words) == first
-    assert len(kernel.ran) == ran
+    first = told(capsys, plan_file, "--runner", "mahimahi")
+    assert told(capsys, plan_file, *words, "--runner", "mahimahi") == first
+    out = told(capsys, plan_file, *words)
+    assert "missing: 2 of 8 real runs, of 1 cases: slow/gr (2); --run-missing runs them" in out
+    assert "not the present code" not in out
     said = told(capsys, plan_file, *words, "--only", "fast/cubic", "--overlay", str(overlay), status=2)
     assert "expected runs with their series, got recorded ones" in said
-    # What they depend on has changed: they are run.
-    lines[0]["key"] = "0" * 64
-    record.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    told(capsys, plan_file, *words)
-    assert len(kernel.ran) == ran + 1
+    assert not kernel.ran
+
+
+def test_a_record_is_judged_on_another_kernel_and_no_run_is_started(
+    kernel: StandInKernel,
+    plan_file: Path,
+    capsys: Capture,
+    record: tuple[Path, list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, words = record
+    made_on = platform.release()
+    monkeypatch.setattr("platform.release", lambda: "9.9.9-foreign")
+    results._versions.cache_clear()
+    try:
+        out = told(capsys, plan_file, *words, "--enforce", "--runner", "mahimahi")
+        assert "medians of 2 and 3 runs" in out
+        assert f"6 real runs were recorded with kernel {made_on} (here 9.9.9-foreign): not the present code" in out
+        assert out.splitlines()[-1] == "fidelity: 3 cases compared: all hold"
+        found = json.loads(told(capsys, plan_file, *words, "--json"))
+        assert found["of_other_versions"] == {f"kernel {made_on} (here 9.9.9-foreign)": 6}
+        assert found["missing"] == {"slow/gr": 2}
+        # Nothing is run for its key alone.
+        told(capsys, plan_file, *words, "--run-missing", "--runner", "mahimahi")
+    finally:
+        results._versions.cache_clear()
+    assert not kernel.ran
+
+
+def test_missing_runs_are_named_and_run_on_request_alone(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, record: tuple[Path, list[str]]
+) -> None:
+    path, words = record
+    words += ["--runner", "mahimahi"]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("".join(f"{line}\n" for line in lines[1:4]), encoding="utf-8")
+    out = told(capsys, plan_file, *words)
+    assert "missing: 3 of 6 real runs, of 2 cases: slow/cubic (1), fast/cubic (2); --run-missing runs them" in out
+    assert "SHORT  each case has as many real runs as were asked for: 2 of 3 do not" in out
+    assert not kernel.ran
+    assert "missing" not in told(capsys, plan_file, *words, "--run-missing")
+    assert sorted(kernel.ran) == ["fast/cubic", "fast/cubic", "slow/cubic"]
+
+
+def test_lines_of_old_records_count_in_their_order_and_are_shown_as_such(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, record: tuple[Path, list[str]]
+) -> None:
+    path, words = record
+    words += ["--runner", "mahimahi"]
+    changed(path, key="0" * 64, origin=None)
+    out = told(capsys, plan_file, *words)
+    assert "1 real runs were recorded with versions that the file does not name: not the present code" in out
+    assert "missing" not in out
+    # Recorded anew, it stays a run of unknown versions.
+    again = path.with_name("again.jsonl")
+    told(capsys, plan_file, *words[:-2], "--record", str(again))
+    first = json.loads(again.read_text(encoding="utf-8").splitlines()[0])
+    assert (first["key"], first["origin"]["number"], first["origin"]["made_with"]) == ("0" * 64, 0, {})
+    assert not kernel.ran
+
+
+def test_a_recorded_run_of_another_scenario_is_none_of_the_case_of_its_name(
+    kernel: StandInKernel, plan_file: Path, capsys: Capture, record: tuple[Path, list[str]]
+) -> None:
+    _, words = record
+    slower = plan_file.read_text(encoding="utf-8").replace("rate_mbps: 12", "rate_mbps: 11")
+    plan_file.write_text(slower, encoding="utf-8")
+    out = told(capsys, plan_file, *words, "--runner", "mahimahi")
+    assert "missing: 2 of 6 real runs, of 1 cases: fast/cubic (2)" in out
+    assert not kernel.ran
+
+
+def test_a_record_names_what_made_its_runs(record: tuple[Path, list[str]]) -> None:
+    origin = json.loads(record[0].read_text(encoding="utf-8").splitlines()[1])["origin"]
+    assert (origin["number"], origin["alone"]) == (1, False)
+    assert origin["made_with"]["kernel"] == platform.release()
+    assert set(origin["made_with"]) == {"runner", "kernel", "mahimahi", "runner's sources"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "cases"),
+    [
+        ("fidelity-runs.jsonl", [], 640),
+        ("fidelity-rtcp-runs.jsonl", ["--plan", str(ROOT / "configs" / "fidelity-rtcp.yaml")], 150),
+    ],
+)
+def test_the_records_in_docs_are_found_whole(name: str, options: list[str], cases: int) -> None:
+    plan_path = Path(options[1]) if options else DEFAULT_PLAN
+    plan = load_plan(plan_path)
+    lines = [json.loads(line)["case"] for line in (ROOT / "docs" / name).read_text(encoding="utf-8").splitlines()]
+    found = Record.read(ROOT / "docs" / name)
+    scenario = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=40, buffer_pkts=9), flows=(FlowSpec(cca="gr"),), duration_s=1)
+    # The content of a scenario is unknown to these lines, so that recorded links need not be here.
+    asked = [
+        Case(
+            f"{each.name}/{cca}",
+            each.name,
+            cca,
+            runner,
+            scenario,
+            times=plan.guest.times if runner == "vm" and plan.guest else each.times,
+        )
+        for each in plan.scenarios
+        for cca, runner in plan.algorithms_of(each).items()
+    ]
+    runs = [run for task in tasks_of(asked, side="real", count=plan.runs) if (run := found.get(task)) is not None]
+    assert len(lines) == len({run.key for run in runs}) == cases
 
 
 def test_disturbed_runs_are_not_recorded(
@@ -174,6 +300,9 @@ def test_a_record_that_is_none_names_its_line(plan_file: Path, capsys: Capture) 
         (["--plot", "x.jpg"], "expected a picture ending in"),
         (["--plan", "nowhere.yaml"], "nowhere.yaml: cannot be read"),
         (["--recorded", "nowhere.jsonl"], "nowhere.jsonl: expected recorded runs, "),
+        (["--recorded", "runs.jsonl", "--short"], "--recorded: expected the plan's own durations"),
+        (["--recorded", "runs.jsonl", "--redo-disturbed"], "--redo-disturbed: expected --run-missing"),
+        (["--run-missing"], "--run-missing: expected --recorded"),
         (["--record", "nowhere/runs.jsonl"], "nowhere/runs.jsonl: cannot be written"),
         (["--record", "runs.jsonl", "--only", "fast/cubic"], "--record: expected all cases"),
     ],

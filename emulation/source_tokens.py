@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""Digests of sources by their tokens, so that comments and formatting do not change what a result is known by.
+
+    C, C++    comments go, continued lines are joined (between tokens and in literals), white space between two tokens
+              becomes one space; each directive of the preprocessor stays a line. Tokens are those of C++20's
+              translation phase 3 (identifiers, numbers, literals, operators by longest match); each one counts.
+    Python    the syntax tree without positions and without statements that are a string alone (docstrings)
+    Kbuild    lines without comments and without white space at their ends
+
+Limits: macros are not expanded, so that another definition counts wherever it is used or not, and white space inside
+the argument of a macro that makes a string of it (#argument) does not count. Fields of the syntax tree that are empty
+are left out, because newer versions of Python have more of them.
+
+CMakeLists.txt runs this file as a program, with the standard library alone, to compile the digest of the engine's
+sources into the engine (`emulation._engine.SOURCES_DIGEST`). The digest is therefore that of the sources that the
+engine was built from, also in an installation without sources or compiler.
+
+    python -I emulation/source_tokens.py ROOT HEADER    write HEADER, unless it is as it should be already
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+__all__ = ["c_tokens", "digest_of_texts", "engine_sources", "engine_sources_digest", "python_tokens", "tokens_of"]
+
+# What the engine is compiled from, below the root.
+_ENGINE = (("kmod/core", ("*.h", "*.def")), ("emulation/cpp", ("*/*.hpp", "*/*.cpp")))
+C_SUFFIXES = frozenset({".c", ".h", ".def", ".cpp", ".hpp"})
+
+_CONTINUED = re.compile(r"\\[ \t]*\r?\n")
+_C_TOKEN = re.compile(
+    r"""
+      (?P<comment> //(?:\\[ \t]*\r?\n|[^\n])* | /\*.*?\*/ )
+    | (?P<newline> \n )
+    | (?P<space> (?:[^\S\n] | \\[ \t]*\r?\n)+ )
+    | (?P<token>
+        (?P<raw>(?:u8|[uUL])? R"(?P<mark>[^()\\\s]{0,16})\( .*? \)(?P=mark)" )
+      | (?:u8|[uUL])? "(?:\\.|[^"\\\n])*" \w*
+      | (?:u8|[uUL])? '(?:\\.|[^'\\\n])*' \w*
+      | \.?\d (?: [eEpP][+-] | '\w | [\w.] )*
+      | \w+
+      | %:%: | \.\.\. | <=> | <<= | >>= | ->\* | && | \|\| | == | != | <= | >= | \+= | -= | \*= | /= | %= | &= | \|=
+      | \^= | << | >> | \+\+ | -- | -> | :: | \.\* | [#][#] | <: | :> | <% | %> | %:
+      | .
+      )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_INCLUDED = re.compile(r"<[^>\n]*>")
+_MACRO_WITH_ARGUMENTS = re.compile(r"\w+\(")
+
+
+def c_tokens(text: str) -> str:
+    """The tokens of a C or C++ source, one space apart; directives are lines."""
+    return "\n".join(" ".join(line) for line in _c_lines(text))
+
+
+def _c_lines(text: str) -> Iterator[list[str]]:
+    """Tokens line by line: a directive is a line, and so is all that stands between two of them."""
+    line: list[str] = []
+    is_directive, at_line_start, at = False, True, 0
+    while at < len(text):
+        found = _C_TOKEN.match(text, at)
+        assert found is not None  # noqa: S101 (the last alternative takes any character)
+        at, word = found.end(), found["token"]
+        if found["newline"] is not None:
+            at_line_start = True
+            if is_directive:
+                yield line
+                line, is_directive = [], False
+            continue
+        if word is None:
+            continue
+        if at_line_start and not is_directive and word in {"#", "%:"}:
+            if line:
+                yield line
+            line, is_directive, word = [], True, "#"
+        elif is_directive and len(line) == 2 and line[1] in {"include", "include_next"} and word == "<":
+            header = _INCLUDED.match(text, found.start())
+            if header is not None:
+                word, at = header[0], header.end()
+        elif is_directive and line[1:] == ["define"] and _MACRO_WITH_ARGUMENTS.match(text, found.start()):
+            # A macro with arguments, which one whose text begins with a bracket is not.
+            word, at = f"{word}(", at + 1
+        line.append(word if found["raw"] else _CONTINUED.sub("", word))
+        at_line_start = False
+    if line:
+        yield line
+
+
+def python_tokens(text: str) -> str:
+    """The syntax tree of a Python source as JSON, without what does nothing.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+    return json.dumps(_tree(ast.parse(text)))
+
+
+def _tree(node: object) -> object:
+    """Lists and texts; empty fields, the context of names, and statements that are a string alone are left out."""
+    if isinstance(node, ast.AST):
+        fields = [[name, _tree(value)] for name, value in ast.iter_fields(node) if name not in {"ctx", "kind"}]
+        return [type(node).__name__, *[field for field in fields if field[1] not in (None, [])]]
+    if isinstance(node, list):
+        return [_tree(part) for part in node if not _is_text_alone(part)]
+    return None if node is None else f"{type(node).__name__} {node!r}"
+
+
+def _is_text_alone(node: object) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _make_tokens(text: str) -> str:
+    lines = [line.strip() for line in _CONTINUED.sub(" ", text).splitlines()]
+    return "\n".join(" ".join(line.split()) for line in lines if line and not line.startswith("#"))
+
+
+def tokens_of(name: str, text: str) -> str:
+    """What counts of a source, by the kind of file that its name tells."""
+    suffix = Path(name).suffix
+    if suffix in C_SUFFIXES:
+        return c_tokens(text)
+    return python_tokens(text) if suffix == ".py" else _make_tokens(text)
+
+
+def digest_of_texts(texts: Mapping[str, str]) -> str:
+    """sha256 (hex) over the tokens of sources, by their names."""
+    tokens = {name: tokens_of(name, text) for name, text in texts.items()}
+    return hashlib.sha256(json.dumps(tokens, sort_keys=True).encode()).hexdigest()
+
+
+def engine_sources(root: Path) -> list[Path]:
+    """The files below the repository's root that the engine is compiled from."""
+    return sorted(path for folder, patterns in _ENGINE for each in patterns for path in (root / folder).glob(each))
+
+
+def engine_sources_digest(root: Path) -> str:
+    """sha256 (hex) over the tokens of what the engine is compiled from."""
+    return digest_of_texts(
+        {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in engine_sources(root)}
+    )
+
+
+def main(root: Path, header: Path) -> None:
+    """Write the header that the engine is compiled with."""
+    lines = ("#pragma once", f'#define CCATUNE_SOURCES_DIGEST "{engine_sources_digest(root)}"')
+    text = "".join(f"{line}\n" for line in lines)
+    if not header.exists() or header.read_text(encoding="utf-8") != text:
+        header.parent.mkdir(parents=True, exist_ok=True)
+        header.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
