@@ -22,4 +22,24 @@
 	static void name(struct sock *sk, const struct rate_sample *rs)
 #endif
 
+/*
+ * CCATUNE_TX_START(name) opens the function that is called with sk when a flow
+ * that has nothing in flight sends; `.CCATUNE_TX_START_OP = name` registers it.
+ * 7.1 has a callback for it. Before, it is one of the events of cwnd_event.
+ */
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0)
+#define CCATUNE_TX_START_OP cwnd_event_tx_start
+#define CCATUNE_TX_START(name) static void name(struct sock *sk)
+#else
+#define CCATUNE_TX_START_OP cwnd_event
+#define CCATUNE_TX_START(name) \
+	static void name##_event(struct sock *sk); \
+	static void name(struct sock *sk, enum tcp_ca_event event) \
+	{ \
+		if (event == CA_EVENT_TX_START) \
+			name##_event(sk); \
+	} \
+	static void name##_event(struct sock *sk)
+#endif
+
 #endif /* CCATUNE_COMPAT_H */
