@@ -41,7 +41,7 @@ from emulation.fidelity.plan import Case
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
 from emulation.scenario import Scenario
-from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
+from emulation.vm.kernels import FULL_LINE, GuestError, kernel_line, mahimahi_root
 from emulation.vm.runner import KERNEL_NAMES
 from kmod.ensemble import write_atomically
 
@@ -266,7 +266,7 @@ def _ground(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[str, 
     if runner == "mahimahi":
         return (runner, platform.release(), _shells_digest(runner), _files_digest(*_SOURCES[runner]))
     try:
-        release = kernel_line(LINES[-1]).release
+        release = kernel_line(FULL_LINE).release
     except GuestError:
         release = ""  # then no run comes about
     return (runner, release, _shells_digest(runner), _files_digest(*_SOURCES[runner]), _modules_digest(*algorithms))

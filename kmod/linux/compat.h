@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Every difference between kernel versions that the modules know of, and no
- * other file asks for a version. Built and run on 6.1 and 6.12.
+ * other file asks for a version. The lines that CCATUNE_TESTED names are those
+ * that the modules are built and run on (emulation/vm/kernel-lines.json).
  */
 #ifndef CCATUNE_COMPAT_H
 #define CCATUNE_COMPAT_H
@@ -9,8 +10,12 @@
 #include <linux/version.h>
 #include <net/tcp.h>
 
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 1, 0)
-#error "ccatune needs Linux 6.1 or newer"
+#define CCATUNE_LINE(major, minor) \
+	(LINUX_VERSION_CODE >> 8 == KERNEL_VERSION(major, minor, 0) >> 8)
+#define CCATUNE_TESTED (CCATUNE_LINE(6, 1) || CCATUNE_LINE(6, 12))
+
+#if !CCATUNE_TESTED
+#error "ccatune is tested on Linux 6.1 and 6.12 alone; boot one of these lines"
 #endif
 
 /* 6.10 hands the ACK's number and flags to cong_control too. */
