@@ -22,7 +22,8 @@ help: ## Show this list
 
 setup: $(VENV)/.ready ## Install the Debian packages (as root) and the pinned environment in .venv
 
-$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages packaging/guest_files.py
+$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages packaging/guest_files.py \
+	emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
 	$(PYTHON) packaging/guest_files.py
 	$(PYTHON) -m venv $(VENV)
@@ -38,7 +39,7 @@ build: setup ## Build the engine into emulation/
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 	@flock $(ENGINE)/lock $(BIN)/cmake --build $(ENGINE)
 
-modules: build ## Build the kernel modules for both kernel lines into build/modules
+modules: build ## Build the kernel modules for each tested kernel line into build/modules
 	$(BIN)/python -m emulation.vm build
 
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)

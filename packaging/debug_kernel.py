@@ -25,7 +25,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from guest_files import LINES, Apt, FetchError, cache_root, codename, run
+from guest_files import LINES, Apt, FetchError, cache_root, run
 
 LINE = "6.12"
 NAME = f"{LINE}-debug"
@@ -54,7 +54,7 @@ def fetch_source(root: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
     apt = Apt(cache_root() / "apt")
     apt.prepare()
-    apt.unpack([f"linux-source-{LINE}/{codename()}{LINES[LINE]}"], package)
+    apt.unpack([f"linux-source-{LINE}/{LINES[LINE].suite}"], package)
     archive = package / "usr" / "src" / f"linux-source-{LINE}.tar.xz"
     part.mkdir()
     left_out = [f"--exclude=linux-source-{LINE}/{pattern}" for pattern in LEFT_OUT]

@@ -4,9 +4,12 @@
     <cache>/guest/<line>/      kernel image, modules and headers of one kernel line, unpacked; `release` names it
     <cache>/guest/mahimahi/    Mahimahi and the two libraries that it was linked with, unpacked
 
+The lines and the release of each that is tested stand in emulation/vm/kernel-lines.json. A tested release that is no
+longer in the archive is replaced by the next one of its line, with a message; a newer one in the archive is a warning.
+
 `<cache>` is $CCATUNE_CACHE, else ~/.cache/ccatune. Nothing is installed and no setting of the machine's package
 manager is changed: apt gets lists and a source list of its own in the cache, made from the machine's sources by
-replacing the suite's name (the second kernel line is a backport, Mahimahi was last packaged in Debian 11), and
+replacing the suite's name (kernel lines are backports, Mahimahi was last packaged in Debian 11), and
 what it downloads is unpacked with `dpkg -x`. Root is not needed. What is there already is left alone; two
 processes may run this at once.
 
@@ -17,6 +20,7 @@ is 0 all the same, because only the tiers `vm` and `mahimahi` need it.
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -25,10 +29,26 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-# The suite that each kernel line comes from, by what is added to the name of the machine's own.
-LINES = {"6.1": "", "6.12": "-backports"}
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A kernel line: the release that is tested, the suite it comes from, and which tests run on it."""
+
+    release: str
+    suite: str
+    tests: str
+
+    @property
+    def debian(self) -> str:
+        """The name of the Debian release that the suite belongs to."""
+        return self.suite.partition("-")[0]
+
+
+LINES_FILE = Path(__file__).resolve().parents[1] / "emulation" / "vm" / "kernel-lines.json"
+LINES = {name: Line(**fields) for name, fields in json.loads(LINES_FILE.read_text(encoding="utf-8")).items()}
 MAHIMAHI_SUITE = "bullseye"
 MAHIMAHI_PACKAGES = ("mahimahi", "libprotobuf23", "libssl1.1")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -76,10 +96,11 @@ def codename() -> str:
 
 
 class Apt:
-    """apt with a source list and package lists of its own."""
+    """apt with a source list and package lists of its own, for one Debian release (by default the machine's)."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, debian: str = "") -> None:
         self.root = root
+        self.debian = debian
         self.options: list[str] = []
 
     def prepare(self) -> None:
@@ -115,9 +136,11 @@ class Apt:
         for uri, suite, component in {tuple(line.split()) for line in targets.splitlines() if line.count(" ") == 2}:
             if not suite.startswith(name):
                 continue
-            suites = [suite]
+            debian = self.debian or name
+            suites = {debian + suite.removeprefix(name)}
             if suite == name:
-                suites += [name + extra for extra in LINES.values() if extra] + [MAHIMAHI_SUITE]
+                suites |= {line.suite for line in LINES.values() if line.debian == debian}
+                suites |= {MAHIMAHI_SUITE} if debian == name else set()
             lines += [f"deb {options}{uri} {one} {component}" for one in suites]
         if not lines:
             raise FetchError(f"expected a source for {name} in the machine's apt sources")
@@ -130,6 +153,13 @@ class Apt:
         names = [re.split(r"[ (|:]", part.strip())[0] for part in (found.group(1) if found else "").split(",")]
         return [name for name in names if re.fullmatch(pattern, name)]
 
+    def releases(self, line: str) -> list[str]:
+        """The releases of a kernel line that have image and headers in the archive, the oldest first."""
+        names = set(run("apt-cache", *self.options, "pkgnames", "linux-").split())
+        regex = re.compile(rf"linux-image-({re.escape(line)}\.[0-9.]+(?:-[0-9.]+|\+deb[0-9.]+)-amd64)")
+        found = [match[1] for match in map(regex.fullmatch, names) if match]
+        return sorted((release for release in found if f"linux-headers-{release}" in names), key=numbers_of)
+
     def unpack(self, packages: list[str], root: Path) -> None:
         """Download packages and unpack them below `root`."""
         folder = root.with_name(root.name + ".deb")
@@ -139,6 +169,30 @@ class Apt:
         for file in sorted(folder.glob("*.deb")):
             run("dpkg", "-x", file, root)
         shutil.rmtree(folder)
+
+
+def numbers_of(release: str) -> list[int]:
+    """The numbers in a release's name, by which releases are ordered."""
+    return [int(number) for number in re.findall(r"[0-9]+", release)]
+
+
+def say(text: str) -> None:
+    """Print a line of the set-up."""
+    sys.stderr.write(f"setup: {text}\n")
+
+
+def chosen_release(line: str, tested: str, releases: list[str]) -> str:
+    """Of the archive's releases of a line: the tested one, else the next one, else the last before it."""
+    if not releases:
+        raise FetchError(f"expected a release of Linux {line} in the archive, found none; change {LINES_FILE.name}")
+    later = [release for release in releases if numbers_of(release) > numbers_of(tested)]
+    if tested not in releases:
+        chosen = (later or releases[-1:])[0]
+        say(f"Linux {tested}, which is tested, is no longer in the archive; {chosen} is used instead")
+        return chosen
+    if later:
+        say(f"warning: the archive has Linux {later[-1]}; {tested} is the tested release of the line {line}")
+    return tested
 
 
 def patiently(do: Callable[[], str]) -> None:
@@ -168,17 +222,15 @@ def make_headers_movable(root: Path, release: str) -> None:
 
 def fetch_line(apt: Apt, line: str, root: Path) -> None:
     """Image, modules and headers of one kernel line; the file `release` is written last, when all is there."""
-    suite = f"/{codename()}{LINES[line]}" if LINES[line] else ""
-    releases = apt.depends(f"linux-image-amd64{suite}", rf"linux-image-{re.escape(line)}\.[^ ]*")
-    if not releases:
-        raise FetchError(f"linux-image-amd64{suite}: expected a kernel {line} behind it")
-    release = releases[0].removeprefix("linux-image-")
+    tested = LINES[line].release
+    release = chosen_release(line, tested, apt.releases(line))
     headers = f"linux-headers-{release}"
-    packages = [releases[0], headers, *apt.depends(headers, r"linux-headers-.*-common|linux-kbuild-.*")]
+    packages = [f"linux-image-{release}", headers, *apt.depends(headers, r"linux-headers-.*-common|linux-kbuild-.*")]
     shutil.rmtree(root, ignore_errors=True)
     apt.unpack(packages, root)
     make_headers_movable(root, release)
     run("depmod", "-b", root, release)
+    (root / "tested").write_text(tested + "\n", encoding="utf-8")
     (root / "release").write_text(release + "\n", encoding="utf-8")
 
 
@@ -189,9 +241,20 @@ def fetch_mahimahi(apt: Apt, root: Path) -> None:
     (root / "release").write_text(MAHIMAHI_SUITE + "\n", encoding="utf-8")
 
 
+def is_current(root: Path, line: str) -> bool:
+    """Whether the cache holds the line's tested release, or another one that was fetched in its place."""
+    held = [
+        file.read_text(encoding="utf-8").strip()
+        for file in (root / line / "release", root / line / "tested")
+        if file.exists()
+    ]
+    return (root / line / "release").exists() and LINES[line].release in held
+
+
 def lacking(root: Path) -> list[str]:
     """What the cache does not hold yet."""
-    return [name for name in (*LINES, "mahimahi") if not (root / name / "release").exists()]
+    absent = [line for line in LINES if not is_current(root, line)]
+    return absent if (root / "mahimahi" / "release").exists() else [*absent, "mahimahi"]
 
 
 def fetch_all(root: Path) -> list[str]:
@@ -226,7 +289,7 @@ def main() -> None:
     with (root / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for problem in fetch_all(root):
-            sys.stderr.write(f"setup: not fetched, so that the virtual machine cannot run with it: {problem}\n")
+            say(f"not fetched, so that the virtual machine cannot run with it: {problem}")
 
 
 if __name__ == "__main__":

@@ -23,11 +23,11 @@ from emulation.options import FiniteRange, check_output
 from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
+from emulation.vm.kernels import FULL_LINE, LINES
 
 __all__ = ["emulate", "figures_of", "spread_of"]
 
 RUNNERS = ("mahimahi", "vm")
-LINES = ("6.1", "6.12")
 Emulate = Callable[..., list[QoS]]
 
 
@@ -42,7 +42,9 @@ Emulate = Callable[..., list[QoS]]
     show_default=True,
     help="On this machine's kernel, or in the virtual machine with our modules.",
 )
-@click.option("--kernel", "line", type=click.Choice(LINES), help="The virtual machine's kernel.  [default: 6.12]")
+@click.option(
+    "--kernel", "line", type=click.Choice(LINES), help=f"The virtual machine's kernel.  [default: {FULL_LINE}]"
+)
 @click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Repeat each; give the spread.")
 @click.option("--duration", "duration_s", type=FiniteRange(min=0, min_open=True), help="Seconds of each run.")
 @click.option("--warmup", "warmup_s", type=FiniteRange(min=0), help="Seconds at the start that do not count.")

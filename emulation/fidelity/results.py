@@ -47,7 +47,7 @@ from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.source_tokens import c_tokens, digest_of_texts
-from emulation.vm.kernels import LINES, GuestError, kernel_line, mahimahi_root
+from emulation.vm.kernels import FULL_LINE, GuestError, kernel_line, mahimahi_root
 from emulation.vm.runner import KERNEL_NAMES
 from kmod.ensemble import write_atomically
 
@@ -290,7 +290,7 @@ def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tup
     versions = {"runner": runner, "kernel": platform.release()}
     if runner == "vm":
         try:
-            versions["kernel"] = kernel_line(LINES[-1]).release
+            versions["kernel"] = kernel_line(FULL_LINE).release
         except GuestError:
             versions["kernel"] = ""  # then no run comes about
         versions["modules"] = _modules_digest(*algorithms)

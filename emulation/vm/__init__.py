@@ -4,11 +4,23 @@
 from __future__ import annotations
 
 from emulation.vm.guest import GuestResult, run_in_guest
-from emulation.vm.kernels import LINES, GuestError, KernelLine, cache_root, kernel_line, lacking, mahimahi_root
+from emulation.vm.kernels import (
+    FULL_LINE,
+    LINES,
+    PROVED_LINES,
+    GuestError,
+    KernelLine,
+    cache_root,
+    kernel_line,
+    lacking,
+    mahimahi_root,
+)
 from emulation.vm.modules import BuiltModules, build_modules
 
 __all__ = [
+    "FULL_LINE",
     "LINES",
+    "PROVED_LINES",
     "BuiltModules",
     "GuestError",
     "GuestResult",

@@ -16,7 +16,7 @@ import click
 
 from emulation.errors import EmulationError
 from emulation.vm.guest import run_in_guest
-from emulation.vm.kernels import LINES
+from emulation.vm.kernels import FULL_LINE, LINES
 from emulation.vm.modules import build_modules
 
 
@@ -43,7 +43,7 @@ def build(*, lines: tuple[str, ...], sparse: bool, anew: bool) -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
-@click.option("--kernel", "line", default=LINES[-1], show_default=True, type=click.Choice(LINES), help="Which line.")
+@click.option("--kernel", "line", default=FULL_LINE, show_default=True, type=click.Choice(LINES), help="Which line.")
 @click.option("--modules", "with_modules", is_flag=True, help="Build and load the modules first.")
 @click.option("--timeout", "timeout_s", default=300.0, show_default=True, help="Seconds until it is ended.")
 @click.option("--files", type=click.Path(path_type=Path, file_okay=False), help="Folder shared with the guest.")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -10,9 +11,23 @@ from pathlib import Path
 
 from emulation.errors import EmulationError
 
-__all__ = ["LINES", "GuestError", "KernelLine", "cache_root", "kernel_line", "lacking", "mahimahi_root"]
+__all__ = [
+    "FULL_LINE",
+    "LINES",
+    "PROVED_LINES",
+    "GuestError",
+    "KernelLine",
+    "cache_root",
+    "kernel_line",
+    "lacking",
+    "mahimahi_root",
+]
 
-LINES = ("6.1", "6.12")
+_TABLE = json.loads(Path(__file__).with_name("kernel-lines.json").read_text(encoding="utf-8"))
+# All lines that are tested; those on which `make prove` runs every test; the one on which `make test` does.
+LINES = tuple(_TABLE)
+PROVED_LINES = tuple(line for line, row in _TABLE.items() if row["tests"] in ("prove", "all"))
+(FULL_LINE,) = (line for line, row in _TABLE.items() if row["tests"] == "all")
 _PROGRAMS = ("qemu-system-x86_64", "busybox", "setpriv")
 
 

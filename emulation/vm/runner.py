@@ -29,7 +29,7 @@ from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
-from emulation.vm.kernels import LINES, mahimahi_root
+from emulation.vm.kernels import FULL_LINE, mahimahi_root
 from emulation.vm.modules import build_modules
 
 __all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
@@ -124,7 +124,7 @@ class _Results:
 
 
 def emulate_each(
-    scenarios: Sequence[Scenario], each: Each, *, line: str = LINES[-1], series_every_s: float | None = None
+    scenarios: Sequence[Scenario], each: Each, *, line: str = FULL_LINE, series_every_s: float | None = None
 ) -> None:
     """Run scenarios in the guest of a kernel line and tell each result as soon as it is there.
 
@@ -142,7 +142,7 @@ def emulate_each(
 def emulate_many(
     scenarios: Sequence[Scenario],
     *,
-    line: str = LINES[-1],
+    line: str = FULL_LINE,
     series_every_s: float | None = None,
     progress: Progress | None = None,
 ) -> list[QoS]:
@@ -170,7 +170,7 @@ def emulate_many(
     return found
 
 
-def emulate(scenario: Scenario, *, line: str = LINES[-1], series_every_s: float | None = None) -> QoS:
+def emulate(scenario: Scenario, *, line: str = FULL_LINE, series_every_s: float | None = None) -> QoS:
     """Run one scenario in the guest.
 
     Raises:

@@ -128,11 +128,11 @@ static void reno_set_state(struct sock *sk, u8 new_state)
 		reno_note(sk, kind);
 }
 
-static void reno_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+CCATUNE_TX_START(reno_tx_start)
 {
 	enum cca_event_kind kind;
 
-	if (event == CA_EVENT_TX_START && ccatune_read_tx_start(sk, &kind))
+	if (ccatune_read_tx_start(sk, &kind))
 		reno_note(sk, kind);
 }
 
@@ -170,7 +170,7 @@ static struct tcp_congestion_ops reno_ops __read_mostly = {
 	.ssthresh = reno_threshold,
 	.undo_cwnd = reno_undo_cwnd,
 	.set_state = reno_set_state,
-	.cwnd_event = reno_cwnd_event,
+	.CCATUNE_TX_START_OP = reno_tx_start,
 };
 
 /* --- the module ------------------------------------------------------------------ */

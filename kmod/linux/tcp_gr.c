@@ -170,11 +170,11 @@ static void gr_set_state(struct sock *sk, u8 new_state)
 		gr_tell(sk, kind);
 }
 
-static void gr_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+CCATUNE_TX_START(gr_tx_start)
 {
 	enum cca_event_kind kind;
 
-	if (event == CA_EVENT_TX_START && ccatune_read_tx_start(sk, &kind))
+	if (ccatune_read_tx_start(sk, &kind))
 		gr_tell(sk, kind);
 }
 
@@ -301,7 +301,7 @@ static struct tcp_congestion_ops gr_ops __read_mostly = {
 	.release = gr_release,
 	.cong_control = gr_main,
 	.set_state = gr_set_state,
-	.cwnd_event = gr_cwnd_event,
+	.CCATUNE_TX_START_OP = gr_tx_start,
 	.undo_cwnd = gr_undo_cwnd,
 	.ssthresh = gr_ssthresh,
 	.get_info = gr_get_info,

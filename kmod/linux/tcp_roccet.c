@@ -192,11 +192,11 @@ static void roccet_set_state(struct sock *sk, u8 new_state)
 		roccet_tell(sk, kind);
 }
 
-static void roccet_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+CCATUNE_TX_START(roccet_tx_start)
 {
 	enum cca_event_kind kind;
 
-	if (event == CA_EVENT_TX_START && ccatune_read_tx_start(sk, &kind))
+	if (ccatune_read_tx_start(sk, &kind))
 		roccet_tell(sk, kind);
 }
 
@@ -305,7 +305,7 @@ static struct tcp_congestion_ops roccet_ops __read_mostly = {
 	.ssthresh = roccet_threshold,
 	.undo_cwnd = roccet_undo_cwnd,
 	.set_state = roccet_set_state,
-	.cwnd_event = roccet_cwnd_event,
+	.CCATUNE_TX_START_OP = roccet_tx_start,
 };
 
 /* --- the module ------------------------------------------------------------------ */

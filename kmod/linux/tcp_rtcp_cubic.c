@@ -262,13 +262,12 @@ static void rtcp_cubic_set_state(struct sock *sk, u8 new_state)
 		rtcp_cubic_tell(sk, kind);
 }
 
-static void rtcp_cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+CCATUNE_TX_START(rtcp_cubic_tx_start)
 {
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && event == CA_EVENT_TX_START &&
-	    rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
+	if (f && rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
 		rtcp_cubic_tell(sk, kind);
 }
 
@@ -369,7 +368,7 @@ static struct tcp_congestion_ops rtcp_cubic_ops __read_mostly = {
 	.ssthresh = rtcp_cubic_threshold,
 	.undo_cwnd = rtcp_cubic_undo_cwnd,
 	.set_state = rtcp_cubic_set_state,
-	.cwnd_event = rtcp_cubic_cwnd_event,
+	.CCATUNE_TX_START_OP = rtcp_cubic_tx_start,
 	.get_info = rtcp_get_info,
 };
 

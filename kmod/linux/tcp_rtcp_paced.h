@@ -229,12 +229,12 @@ static void paced_set_state(struct sock *sk, u8 new_state)
 	paced_tell(sk, kind);
 }
 
-static void paced_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+CCATUNE_TX_START(paced_tx_start)
 {
 	struct paced_kflow *f = paced_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && event == CA_EVENT_TX_START && rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
+	if (f && rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
 		paced_tell(sk, kind);
 }
 
@@ -364,7 +364,7 @@ static struct tcp_congestion_ops paced_ops __read_mostly = {
 	.release = paced_release,
 	.cong_control = paced_main,
 	.set_state = paced_set_state,
-	.cwnd_event = paced_cwnd_event,
+	.CCATUNE_TX_START_OP = paced_tx_start,
 	.undo_cwnd = paced_undo_cwnd,
 	.ssthresh = paced_ssthresh,
 	.min_tso_segs = paced_min_tso_segs,

@@ -34,7 +34,7 @@ from emulation.fidelity import Case, Plan, cases_of, load_plan
 from emulation.fidelity._threads import side_by_side
 from emulation.fidelity.judge import Middle, Reduction
 from emulation.fidelity.pieces import Pieces
-from emulation.vm import LINES, GuestError, build_modules, run_in_guest
+from emulation.vm import FULL_LINE, LINES, GuestError, build_modules, run_in_guest
 from emulation.vm.runner import KERNEL_NAMES
 from tests.vm import boot
 
@@ -247,7 +247,7 @@ def percent(middle: Middle) -> str:
 
 @click.command()
 @click.option("--only", "patterns", multiple=True, help="Only these scenarios or cases (op1-4mb, op1-4mb/cubic).")
-@click.option("--kernel", "line", default=LINES[-1], show_default=True, type=click.Choice(LINES))
+@click.option("--kernel", "line", default=FULL_LINE, show_default=True, type=click.Choice(LINES))
 @click.option("--runs", type=click.IntRange(1), help="Boots, instead of the plan's.")
 @click.option(
     "--work",

@@ -34,7 +34,7 @@ import numpy as np
 from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate_many
 from emulation.mahimahi.clock import with_clock_of_mahimahi
 from emulation.traces import Trace
-from emulation.vm import LINES, mahimahi_root
+from emulation.vm import PROVED_LINES, mahimahi_root
 from kmod.ensemble import Deployment, Ensemble, table_text
 from tests.vm import boot
 from tests.vm.job import job
@@ -173,7 +173,7 @@ def compare(line: str, ensemble: Ensemble, found: list[list[dict[str, Any]]]) ->
 
 @click.command()
 @click.option("--ensemble", "file", type=click.Path(path_type=Path, exists=True), help="Instead of training one.")
-@click.option("--kernel", "lines", multiple=True, type=click.Choice(LINES), help="Only this line.")
+@click.option("--kernel", "lines", multiple=True, type=click.Choice(PROVED_LINES), help="Only this line.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Boots of each line.")
 def main(*, file: Path | None, lines: tuple[str, ...], rounds: int) -> None:
     """Compare, and exit 0 where every class of every line holds."""
@@ -181,7 +181,7 @@ def main(*, file: Path | None, lines: tuple[str, ...], rounds: int) -> None:
         folder = Path(name)
         ensemble = Ensemble.load(file or trained(folder))
         short = dataclasses.replace(ensemble, epoch_ms=1000, estimate_ms=250)
-        found = measure_all(lines or LINES, short, rounds=rounds, folder=folder)
+        found = measure_all(lines or PROVED_LINES, short, rounds=rounds, folder=folder)
         rows = [row for line, flows in found.items() for row in compare(line, short, flows)]
     for row in rows:
         click.echo(json.dumps(row))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from emulation.vm import LINES
+from emulation.vm import FULL_LINE, PROVED_LINES
 from tests.vm import boot
 from tests.vm.boot import Found, result_of
 from tests.vm.job import job
@@ -22,7 +22,7 @@ MOST_S = 5
 TAKEN = SUBJECTS if LONG else {GR.cca: GR}
 
 
-@pytest.fixture(scope="session", params=LINES if LONG else LINES[-1:])
+@pytest.fixture(scope="session", params=PROVED_LINES if LONG else (FULL_LINE,))
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
     """Two boots: the second one finds what the agent of the first left on disk.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from emulation.files import load_scenario
 from emulation.scenario import Scenario
-from emulation.vm import LINES
+from emulation.vm import PROVED_LINES
 from tests.vm import boot
 from tests.vm.boot import result_of
 from tests.vm.job import job
@@ -54,7 +54,7 @@ def path_of(described: Scenario) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module", params=LINES)
+@pytest.fixture(scope="module", params=PROVED_LINES)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Samples]:
     """The samples of each algorithm, by name of what was sampled; by the guest's own clock."""
     folder: Path = tmp_path_factory.mktemp(f"frozen-{request.param}")

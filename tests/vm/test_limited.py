@@ -16,13 +16,13 @@ from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot
 from tests.vm.boot import result_of
 from tests.vm.job import LIMIT_BYTES_PER_S, job, limits
-from tests.vm.lines import DEBUG, LINES, LONG
+from tests.vm.lines import DEBUG, FULL_LINES, LONG
 from tests.vm.subjects import RTCP_BBR, RTCP_BBR3, RTCP_CUBIC, Subject
 
 pytestmark = pytest.mark.vm
 
-OVER_ALL = [(line, one) for line in LINES for one in (RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)]
-RUNS = OVER_ALL if LONG or DEBUG else [(LINES[-1], RTCP_CUBIC)]
+OVER_ALL = [(line, one) for line in FULL_LINES for one in (RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)]
+RUNS = OVER_ALL if LONG or DEBUG else [(FULL_LINES[-1], RTCP_CUBIC)]
 Outcomes = dict[str, boot.Outcome]
 
 

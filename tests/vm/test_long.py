@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from emulation.vm import LINES
+from emulation.vm import PROVED_LINES
 from tests.vm import boot
 from tests.vm.boot import result_of
 from tests.vm.job import job
@@ -23,7 +23,7 @@ if not LONG:
 PACKAGE = "ccatune-0.1.0"
 
 
-@pytest.fixture(scope="session", params=LINES)
+@pytest.fixture(scope="session", params=PROVED_LINES)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, boot.Outcome]:
     """One boot for each: throughput goes by the guest's own clock."""
     folder = tmp_path_factory.mktemp(f"long-{request.param}")

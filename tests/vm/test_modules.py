@@ -2,9 +2,10 @@
 """The modules in a running kernel of each line: what the guest's programs found of each, one boot for all of them.
 
 What a program shows of the tree it shows of ccatune.ko, whichever algorithm's folder it uses. So in the tier GR has all
-of them on both lines, and the others on one; on the other line they have those that show the algorithm's own code.
-With CCATUNE_VM_LONG=1 (the campaign `vm`) every module has all of them on both, the programs run longer, and the sizes
-that the claims name are asked for. In the debug kernel (tests/vm/lines.py) every module has all of them, too.
+of them on one line (6.12), and the other modules have those there that show the algorithm's own code. The other lines
+have the essential ones (ESSENTIALS): load, a table written, flows, replay. With CCATUNE_VM_LONG=1 (the campaign `vm`)
+every module has all of them on each line that emulation/vm/kernel-lines.json marks for it, the programs run longer, and
+the sizes that the claims name are required. In the debug kernel (tests/vm/lines.py) every module has all of them, too.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot, cases
 from tests.vm.boot import Found, result_of
 from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, job
-from tests.vm.lines import DEBUG, LINES, LONG
+from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
@@ -33,6 +34,8 @@ PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
 OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"], "rtcp_bbr3": ["rules", "record"]}
+# What each line has, by module.
+ESSENTIALS = {"gr": ["rules", "record"]}
 TIMEOUT_S = 7200 if LONG or DEBUG else 1200
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
@@ -57,8 +60,10 @@ HAPPENED = {
 
 def programs_of(line: str, cca: str) -> list[str]:
     """What runs for a module on a line."""
+    if line not in FULL_LINES:
+        return ESSENTIALS.get(cca, [])
     if not LONG and not DEBUG and cca != GR.cca:
-        return OWN_PROGRAMS.get(cca, []) if line == LINES[-1] else []
+        return OWN_PROGRAMS.get(cca, [])
     # Whose rows are not by throughput; who answers marks of ECN itself.
     lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca}
     return [name for name in PROGRAMS if not lacks.get(name)]

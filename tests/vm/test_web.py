@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from emulation.vm import LINES
+from emulation.vm import PROVED_LINES
 from tests.vm import boot
 from tests.vm.job import WEB, job, limits
 from tests.vm.lines import LONG
@@ -25,7 +25,7 @@ if not LONG:
 KINDS = ("base", "unknown", "known")
 
 
-@pytest.fixture(scope="module", params=LINES)
+@pytest.fixture(scope="module", params=PROVED_LINES)
 def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, boot.Outcome]:
     """One boot for the modules of a line."""
     folder = tmp_path_factory.mktemp(f"web-{request.param}")
