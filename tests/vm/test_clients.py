@@ -11,7 +11,7 @@ import pytest
 from tests.vm import boot
 from tests.vm.boot import Found, result_of
 from tests.vm.job import job
-from tests.vm.lines import LINES, LONG
+from tests.vm.lines import FULL_LINES, LONG
 from tests.vm.subjects import RTCP_CUBIC
 
 pytestmark = pytest.mark.vm
@@ -23,7 +23,7 @@ NAME = f"clients:{RTCP_CUBIC.cca}"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """The program's outcome."""
     folder = tmp_path_factory.mktemp("clients")
-    return boot.run_programs(LINES[-1], [NAME], job(folder, long=LONG), folder=folder, timeout_s=600)
+    return boot.run_programs(FULL_LINES[-1], [NAME], job(folder, long=LONG), folder=folder, timeout_s=600)
 
 
 @pytest.fixture(scope="module")
