@@ -2,6 +2,8 @@
 """Fetches what the virtual machine of the tier `vm` boots and links with, into a cache folder.
 
     <cache>/guest/<line>/      kernel image, modules and headers of one kernel line, unpacked; `release` names it
+    <cache>/guest/<debian>-root/ a Debian release's own file system below `files`, in which modules of its kernels are
+                               built: those of a release that is not the machine's
     <cache>/guest/mahimahi/    Mahimahi and the two libraries that it was linked with, unpacked
 
 The lines and the release of each that is tested stand in emulation/vm/kernel-lines.json. A tested release that is no
@@ -10,7 +12,8 @@ longer in the archive is replaced by the next one of its line, with a message; a
 `<cache>` is $CCATUNE_CACHE, else ~/.cache/ccatune. Nothing is installed and no setting of the machine's package
 manager is changed: apt gets lists and a source list of its own in the cache, made from the machine's sources by
 replacing the suite's name (kernel lines are backports, Mahimahi was last packaged in Debian 11), and
-what it downloads is unpacked with `dpkg -x`. Root is not needed. What is there already is left alone; two
+what it downloads is unpacked with `dpkg -x`. mmdebstrap makes the file system, for anyone but root in a user
+namespace. Root is not needed. What is there already is left alone; two
 processes may run this at once.
 
 A machine without apt, or one whose sources have no such suites, is told what could not be had; the exit status
@@ -51,6 +54,8 @@ LINES_FILE = Path(__file__).resolve().parents[1] / "emulation" / "vm" / "kernel-
 LINES = {name: Line(**fields) for name, fields in json.loads(LINES_FILE.read_text(encoding="utf-8")).items()}
 MAHIMAHI_SUITE = "bullseye"
 MAHIMAHI_PACKAGES = ("mahimahi", "libprotobuf23", "libssl1.1")
+# What modules are built with; the headers of a kernel name the compiler that built it.
+BUILD_PACKAGES = ("make", "gcc-14", "libelf1t64", "pahole", "kmod")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ATTEMPTS = 3
 PAUSE_S = 3.0
@@ -207,13 +212,28 @@ def patiently(do: Callable[[], str]) -> None:
     do()
 
 
-def make_headers_movable(root: Path, release: str) -> None:
-    """Let the headers be used where they were unpacked: Debian's files name them by their installed path."""
+def lay_out(root: Path, release: str) -> None:
+    """Give a line's files the places that they have in every line; Debian 13 has modules and kernel in /usr/lib."""
+    if not (root / "lib").exists():
+        (root / "lib").symlink_to("usr/lib")
+    image = root / "boot" / f"vmlinuz-{release}"
+    if not image.exists():
+        image.parent.mkdir(exist_ok=True)
+        image.symlink_to(f"../usr/lib/modules/{release}/vmlinuz")
+
+
+def make_headers_movable(root: Path, release: str, *, shown: Path) -> None:
+    """Let the headers be used where they were unpacked: Debian's files name them by their installed path.
+
+    shown: the folder `root` as the build sees it.
+    """
     headers = root / "usr" / "src" / f"linux-headers-{release}"
     for name in ("Makefile", ".kernelvariables"):
         file = headers / name
         if file.exists():
-            file.write_text(file.read_text(encoding="utf-8").replace("/usr/src/", f"{root}/usr/src/"), encoding="utf-8")
+            file.write_text(
+                file.read_text(encoding="utf-8").replace("/usr/src/", f"{shown}/usr/src/"), encoding="utf-8"
+            )
     modules = root / "lib" / "modules" / release
     for link in ("build", "source"):
         (modules / link).unlink(missing_ok=True)
@@ -224,14 +244,43 @@ def fetch_line(apt: Apt, line: str, root: Path) -> None:
     """Image, modules and headers of one kernel line; the file `release` is written last, when all is there."""
     tested = LINES[line].release
     release = chosen_release(line, tested, apt.releases(line))
-    headers = f"linux-headers-{release}"
-    packages = [f"linux-image-{release}", headers, *apt.depends(headers, r"linux-headers-.*-common|linux-kbuild-.*")]
+    image, headers = f"linux-image-{release}", f"linux-headers-{release}"
+    packages = [image, headers, *apt.depends(headers, r"linux-headers-.*-common|linux-kbuild-.*")]
+    packages += apt.depends(image, r"linux-(base|binary|modules)-[0-9].*")
     shutil.rmtree(root, ignore_errors=True)
     apt.unpack(packages, root)
-    make_headers_movable(root, release)
+    lay_out(root, release)
+    native = LINES[line].debian == codename()
+    make_headers_movable(root, release, shown=root if native else Path("/guest") / line)
     run("depmod", "-b", root, release)
     (root / "tested").write_text(tested + "\n", encoding="utf-8")
     (root / "release").write_text(release + "\n", encoding="utf-8")
+
+
+def root_name(debian: str) -> str:
+    """The folder of the file system that modules of a Debian release's kernels are built in."""
+    return f"{debian}-root"
+
+
+def foreign_releases() -> list[str]:
+    """The Debian releases of the lines that are not the machine's: their tools do not run here."""
+    return sorted({line.debian for line in LINES.values()} - {codename()})
+
+
+def make_root(apt: Apt, root: Path) -> None:
+    """A small file system of a Debian release with what modules are built with; made anew where it was interrupted."""
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    words = [
+        "--quiet",
+        "--variant=essential",
+        f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
+        f"--include={','.join(BUILD_PACKAGES)}",
+        # Where emulation/vm/modules.py shows it the cache and the folder that it builds in.
+        '--customize-hook=mkdir "$1/guest" "$1/work"',
+    ]
+    run("mmdebstrap", *words, apt.debian, root / "files", apt.root / "sources.list")
+    (root / "release").write_text(apt.debian + "\n", encoding="utf-8")
 
 
 def fetch_mahimahi(apt: Apt, root: Path) -> None:
@@ -254,24 +303,41 @@ def is_current(root: Path, line: str) -> bool:
 def lacking(root: Path) -> list[str]:
     """What the cache does not hold yet."""
     absent = [line for line in LINES if not is_current(root, line)]
-    return absent if (root / "mahimahi" / "release").exists() else [*absent, "mahimahi"]
+    others = ["mahimahi", *map(root_name, foreign_releases())]
+    return absent + [name for name in others if not (root / name / "release").exists()]
+
+
+def debian_of(name: str) -> str:
+    """The Debian release whose archive a part of the cache comes from; Mahimahi's list is with the machine's own."""
+    if name in LINES:
+        return LINES[name].debian
+    return codename() if name == "mahimahi" else name.removesuffix("-root")
+
+
+def fetch(apt: Apt, name: str, root: Path) -> None:
+    """Fetch a part of the cache."""
+    if name in LINES:
+        fetch_line(apt, name, root)
+    elif name == "mahimahi":
+        fetch_mahimahi(apt, root)
+    else:
+        make_root(apt, root)
 
 
 def fetch_all(root: Path) -> list[str]:
     """Fetch what is lacking; return what could not be had, in words."""
-    apt = Apt(root / "apt")
-    try:
-        apt.prepare()
-    except FetchError as error:
-        return [str(error)]
     problems = []
+    names = lacking(root)
+    apts = {}
+    for debian in {debian_of(name) for name in names}:
+        apts[debian] = Apt(root / ("apt" if debian == codename() else f"apt-{debian}"), debian=debian)
+        try:
+            apts[debian].prepare()
+        except FetchError as error:
+            problems.append(f"{debian}: {error}")
+            names = [name for name in names if debian_of(name) != debian]
     with ThreadPoolExecutor() as pool:
-        jobs = {
-            name: pool.submit(fetch_mahimahi, apt, root / name)
-            if name == "mahimahi"
-            else pool.submit(fetch_line, apt, name, root / name)
-            for name in lacking(root)
-        }
+        jobs = {name: pool.submit(fetch, apts[debian_of(name)], name, root / name) for name in names}
         for name, job in jobs.items():
             try:
                 job.result()
@@ -283,7 +349,11 @@ def fetch_all(root: Path) -> list[str]:
 def main() -> None:
     """Fetch what is lacking and say what could not be had."""
     root = cache_root()
-    if not lacking(root):
+    try:
+        if not lacking(root):
+            return
+    except FetchError as error:
+        say(f"not fetched, so that the virtual machine cannot run: {error}")
         return
     root.mkdir(parents=True, exist_ok=True)
     with (root / "lock").open("w") as lock:

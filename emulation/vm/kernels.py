@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +44,15 @@ def cache_root() -> Path:
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One kernel: its line (`6.1`), its release (`uname -r`) and the folder that it was unpacked in."""
+    """One kernel: its line (`6.1`), its release (`uname -r`) and the folder that it was unpacked in.
+
+    build_root: the file system of another Debian release in which its modules are built; None: in the machine's own.
+    """
 
     line: str
     release: str
     root: Path
+    build_root: Path | None = None
 
     @property
     def image(self) -> Path:
@@ -75,7 +80,26 @@ def kernel_line(line: str) -> KernelLine:
             f"kernel {line}: expected it unpacked in {root}, found none; run `make setup` "
             f"(the lines are {', '.join(LINES)})"
         ) from error
-    return KernelLine(line=line, release=release, root=root)
+    debian = _debian_of(line)
+    build_root = cache_root() / f"{debian}-root"
+    if debian in ("", _own_debian()):
+        return KernelLine(line=line, release=release, root=root)
+    if not (build_root / "release").exists():
+        raise GuestError(f"kernel {line}: expected Debian's {debian} in {build_root}, found none; run `make setup`")
+    return KernelLine(line=line, release=release, root=root, build_root=build_root / "files")
+
+
+def _debian_of(line: str) -> str:
+    """The Debian release that a line comes from; "" for the debug kernel, which is built here."""
+    return str(_TABLE[line]["suite"]).partition("-")[0] if line in _TABLE else ""
+
+
+def _own_debian() -> str:
+    """The name of the machine's release; "" if it has none."""
+    try:
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
+    except OSError:
+        return ""
 
 
 def mahimahi_root() -> Path:
@@ -91,5 +115,6 @@ def lacking() -> str:
     programs = [name for name in _PROGRAMS if shutil.which(name) is None]
     if programs:
         return f"not installed: {', '.join(programs)}"
-    absent = [name for name in (*LINES, "mahimahi") if not (cache_root() / name / "release").exists()]
+    roots = {f"{debian}-root" for debian in map(_debian_of, LINES) if debian != _own_debian()}
+    absent = [name for name in (*LINES, "mahimahi", *sorted(roots)) if not (cache_root() / name / "release").exists()]
     return f"not in {cache_root()}: {', '.join(absent)} (make setup)" if absent else ""

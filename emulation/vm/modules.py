@@ -4,6 +4,9 @@
 A module's folder and kmod/core beside it are copied there and built in the copy, because the kernel's build
 writes beside the sources: two lines, or two builds of one, never meet. Files that did not change keep their
 times, so that a second build is short.
+
+A kernel of another Debian release than the machine's is built for in a file system of that release, which `make setup`
+made: in namespaces of its own (unshare), where the cache is /guest and the folder that is built in is /work.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulation.vm.kernels import GuestError, KernelLine, kernel_line
+from emulation.vm.kernels import GuestError, KernelLine, cache_root, kernel_line
 
 __all__ = ["REPOSITORY", "BuiltModules", "build_modules"]
 
@@ -61,10 +64,34 @@ def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
             shutil.copyfile(path, copy)
 
 
-def _make(kernel: KernelLine, folder: Path, *arguments: str) -> str:
+# Everything that is mounted here is gone with the namespace.
+_IN_ROOT = """
+set -e
+root=$1 guest=$2 work=$3
+shift 3
+mount --bind "$guest" "$root/guest"
+mount --bind "$work" "$root/work"
+mount --rbind /dev "$root/dev"
+mount -t proc proc "$root/proc"
+exec chroot "$root" /usr/bin/env PATH=/usr/bin:/usr/sbin:/bin:/sbin "$@"
+"""
+
+
+def _command(kernel: KernelLine, root: Path, folder: Path) -> list[str]:
+    """make with the kernel's headers and the folder that it builds; root: the part of it that it may write to."""
+    headers, jobs = kernel.headers, f"-j{os.cpu_count() or 1}"
+    if kernel.build_root is None:
+        return ["make", "-C", str(headers), f"M={folder}", jobs]
+    unshare = ["unshare", *([] if os.geteuid() == 0 else ["--map-root-user"]), "--mount", "--pid", "--fork"]
+    shown = Path("/guest") / headers.relative_to(cache_root())
+    make = ["make", "-C", str(shown), f"M={Path('/work') / folder.relative_to(root)}", jobs]
+    return [*unshare, "sh", "-c", _IN_ROOT, "sh", str(kernel.build_root), str(cache_root()), str(root), *make]
+
+
+def _make(kernel: KernelLine, root: Path, folder: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(
-            ["make", "-C", str(kernel.headers), f"M={folder}", f"-j{os.cpu_count() or 1}", *arguments],
+            [*_command(kernel, root, folder), *arguments],
             capture_output=True,
             text=True,
             check=False,
@@ -72,7 +99,7 @@ def _make(kernel: KernelLine, folder: Path, *arguments: str) -> str:
             env={name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}},
         )
     except OSError as error:
-        raise GuestError(f"make: {error.strerror}; run `make setup`") from error
+        raise GuestError(f"make, unshare: {error.strerror}; run `make setup`") from error
     if done.returncode:
         raise GuestError(f"modules for {kernel.release}: the build failed:\n{done.stdout}{done.stderr}")
     return done.stdout + done.stderr
@@ -81,7 +108,8 @@ def _make(kernel: KernelLine, folder: Path, *arguments: str) -> str:
 def build_modules(line: str, *, source: Path | None = None, sparse: bool = False, anew: bool = False) -> BuiltModules:
     """Build every module of `source` (kmod/linux by default) for a kernel line, with W=1.
 
-    sparse: check with sparse too (C=2). anew: from nothing, so that every warning is seen.
+    sparse: check with sparse too (C=2), where the headers have what that takes: not those of 7.3.
+    anew: from nothing, so that every warning is seen.
 
     Raises:
         GuestError: no headers, or the build failed; with what it printed.
@@ -96,8 +124,8 @@ def build_modules(line: str, *, source: Path | None = None, sparse: bool = False
         kept = frozenset({".c", ".h", ".def"})
         _mirror(folder, place, kept)
         _mirror(REPOSITORY / "kmod" / "core", root / "kmod" / "core", kept)
-        arguments = ["W=1", *(["C=2"] if sparse else [])]
-        log = _make(kernel, place, *arguments, "modules")
+        arguments = ["W=1", *(["C=2"] if sparse and kernel.build_root is None else [])]
+        log = _make(kernel, root, place, *arguments, "modules")
         paths = {path.stem: path for path in sorted(place.glob("*.ko"))}
     if not paths:
         raise GuestError(f"modules for {kernel.release}: expected at least one .ko in {place}, found none")

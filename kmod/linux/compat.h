@@ -12,10 +12,10 @@
 
 #define CCATUNE_LINE(major, minor) \
 	(LINUX_VERSION_CODE >> 8 == KERNEL_VERSION(major, minor, 0) >> 8)
-#define CCATUNE_TESTED (CCATUNE_LINE(6, 1) || CCATUNE_LINE(6, 12))
+#define CCATUNE_TESTED (CCATUNE_LINE(6, 1) || CCATUNE_LINE(6, 12) || CCATUNE_LINE(7, 3))
 
 #if !CCATUNE_TESTED
-#error "ccatune is tested on Linux 6.1 and 6.12 alone; boot one of these lines"
+#error "ccatune is tested on Linux 6.1, 6.12 and 7.3 alone; boot one of these lines"
 #endif
 
 /* 6.10 hands the ACK's number and flags to cong_control too. */

@@ -144,7 +144,7 @@ class Switch:
         except FileNotFoundError as error:
             raise SwitchError(
                 f"{error.filename}: expected a kernel that takes modules, got one without; "
-                "boot one that does (Linux 6.1 or 6.12)"
+                "boot one that does (Linux 6.1, 6.12 or 7.3)"
             ) from error
         return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
 

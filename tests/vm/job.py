@@ -18,6 +18,8 @@ SEGMENT_BYTES, PACKET_BYTES = 1448, 1500
 WEB = {"connections": 3, "objects": 5, "bytes": 400_000, "pause_s": 0.5, "fill_s": 1.5}
 # At once: so many as R-TCP's paper names (section 4.2), and in the tier.
 MANY_CONNECTIONS, FEW_CONNECTIONS, MANY_CLIENTS = 8_000, 100, 1_000
+# Between transfers of a flow: two shorter than a retransmission timeout, two longer.
+TRANSFER_PAUSES_S = [0.03, 0.03, 1.5, 1.5]
 SETTINGS = "class_source 1\nclass_mask 4294967295\ndefault_class 0\nfollow_initial 1\nmax_flows 1048576\n"
 
 
@@ -72,6 +74,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "phase_s": 5 if long else 2.5,
         "spurious": 3 if long else 2,
         "pauses_s": [0.1, 1.5, 0.05, 1.2] if long else [0.05, 1.2],
+        "transfer_pauses_s": TRANSFER_PAUSES_S,
         "record_acks": 11_000 if long else 2_200,
         # The debug kernel has a tenth of the speed.
         "patience": 6 if DEBUG else 1,

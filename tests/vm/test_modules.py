@@ -23,19 +23,19 @@ from kmod.abi import ALGORITHMS
 from tests.contract.replaying import compile_replayer, replay
 from tests.vm import boot, cases
 from tests.vm.boot import Found, result_of
-from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, job
+from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S, job
 from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", "marks"]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", "pauses", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
 OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"], "rtcp_bbr3": ["rules", "record"]}
 # What each line has, by module.
-ESSENTIALS = {"gr": ["rules", "record"]}
+ESSENTIALS = {cca: ["pauses"] for cca in SUBJECTS} | {GR.cca: ["rules", "record", "pauses"]}
 TIMEOUT_S = 7200 if LONG or DEBUG else 1200
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
@@ -401,6 +401,17 @@ def test_a_recording_of_the_kernels_events_replays_to_the_same_decisions(
         assert {name: seen[name] for name in happened if not seen[name]} == {}, cca
         assert seen["told_twice"] == 0, cca
         assert cca not in SUBJECTS or seen["tables"] == 2
+
+
+@of("pauses")
+def test_a_flow_with_pauses_is_notified_of_each_transfer(found: Found, subject: Subject, tmp_path: Path) -> None:
+    result_of(found, "pauses", subject)
+    replayer = compile_replayer(tmp_path)
+    for cca in (subject.cca, *subject.recorded_beside):
+        seen = replay(replayer, found["folder"].result / f"pauses-{cca}.recording", folder=tmp_path)
+        assert seen["differing"] == 0, cca
+        assert seen["transfer_started"] + seen["idle_restart"] >= len(TRANSFER_PAUSES_S), (cca, seen)
+        assert seen["idle_restart"] >= sum(pause_s > 1 for pause_s in TRANSFER_PAUSES_S), (cca, seen)
 
 
 if DEBUG:
