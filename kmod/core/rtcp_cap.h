@@ -5,30 +5,37 @@
  *
  *        eta rounds, or more                    {B, R} has changed
  *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED ----------> FREE
- *      ^                        |  |                                    |  changes for
- *      |  three rounds          |  | loss                               |  epsilon rounds
- *      |  unchanged             |  v                                    |
- *      +------------------------+  REFILLING 1 / (1 + gamma)            |
- *      +---------------------------+  a round                           |
- *      |                 unchanged for three rounds (a window: six),    |
- *      +----------------------------------------------------------------+
- *                                        or loss beyond beta
+ *      ^                        |  |                                 ^  |  changes, and
+ *      |  three rounds          |  | loss                            |  |  delivers far more
+ *      |  unchanged             |  v                                 |  |  than {B, R}
+ *      +------------------------+  REFILLING 1 / (1 + gamma)         |  |
+ *      +---------------------------+  a round                        |  |
+ *      |               unchanged for three rounds (a window: six),   |  |
+ *      +------------------- or loss beyond beta ---------------------|--+
+ *      |                                                             |
+ *      +--- loss without tokens --- VERIFYING --- {B, R} has changed +
+ *                                   a connection begins with a known limiter
  *
  *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
  *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
  *   none while e > R / g sRTT                                    (21)
+ *   verifying: none while in flight < max(e, R / g sRTT) + noise + 2 packets
  *   g: the client's flows that have R / g sRTT of data and more  (22)
  *   a round is an sRTT
  *
  * DEVIATION: equation 21 in every transfer, not from the second on: what the cap leaves
  * unused is lost otherwise, and a limit that was lifted could not be told from a full
  * bucket. And e must exceed what is in flight, which A(t) does not yet hold: it is spent.
+ * DEVIATION: equation 21 compares e with R / g sRTT, where the paper has R: each flow has a share.
  * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
- * rounds at the latest: before that every limiter lets a probe through, and it tells
- * nothing. They are three at least, and up to 16 until gamma R brings twice what counts as
- * noise, and end at a loss: the limit is there, and more rounds would only lose more. Not
- * within their first round, for what is lost then was sent before. A window has to grow into
- * what a large gamma gives it: its rounds are those of a gamma of a half at most.
+ * rounds at the latest: before that every limiter lets a probe through, and it shows
+ * nothing. They last until gamma R delivers twice what counts as noise, with pacing for up to
+ * RTCP_MOST_SHOWS_US, with a window for up to 16 rounds, and end at a loss: the limit is there,
+ * and more rounds would only lose more. Not within their first round, for what is lost then
+ * was sent before. Where R times the round trip is a packet or two, three rounds deliver less than
+ * noise, and a limit that is gone would never be noticed. For the same reason a paced cap that is
+ * lifted stays so for that time after each change. A window has to grow into what a large
+ * gamma gives it: its rounds are those of a gamma of a half at most.
  * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
  * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
  * lose one.
@@ -36,9 +43,16 @@
  * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
  * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
  * met the limit where it lost.
- * DEVIATION: a cap that has been lifted for epsilon rounds, of the client's only flow, while
- * {B, R} still changes, is of a limiter that is no more: it is forgotten (rtcp_release()). Its
- * R, a mean since the transfer began, would cap what comes next at a fraction of it.
+ * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at least
+ * half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter that is no
+ * more: it is forgotten (rtcp_release()). Its R, a mean since the transfer began, would cap what
+ * comes next at a fraction of it. A BBR then begins STARTUP anew.
+ * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies it
+ * once: it may have a few packets more in flight than the limiter would let through. If they are
+ * delivered, there is another limiter or none, such as behind an address that several clients
+ * share, and the flow goes on as if it had not been capped. If one is lost without tokens left,
+ * the limiter is there. It costs a connection a few packets, and saves the next client the
+ * minutes in which it would have been held at the rate of another one.
  * DEVIATION: a probe paces at (1 + gamma) min(r, R). r is what BBR measured under the cap:
  * min(r, (1 + gamma) R) would leave it there.
  * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
@@ -60,9 +74,9 @@
 #define RTCP_WINDOW_ROUNDS 6u
 #define RTCP_MOST_PROBE_ROUNDS 16u
 #define RTCP_WINDOW_GAIN_PERMILLE 500u
-#define RTCP_MOST_SHOWS_US 5000000u
+#define RTCP_MOST_SHOWS_US 5000000u	/* 1.9 s at 128 kbit/s, gamma of 0.2 */
 #define RTCP_VERIFY_PKTS 2u
-#define RTCP_REFUTING_PKTS 64u
+#define RTCP_REFUTING_PKTS 64u	/* beyond twice B: of a small bucket this counts */
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
@@ -90,7 +104,7 @@ struct rtcp_flow {
 	bool policer_reset : 1;	/* BBRv1's own detector was */
 	bool windowed : 1;	/* capped by a window, not by pacing */
 	bool reopened : 1;	/* the base algorithm is to search for the bandwidth anew */
-	u16 lifted_changes;	/* while LIFTED: each is of more bytes than noise */
+	u16 lifted_units;	/* delivered beyond {B, R} while LIFTED, in rtcp_noise_bytes() */
 };
 
 RTCP_ASSERT(state_is_small, sizeof(struct rtcp_flow) + sizeof(struct rtcp_client) <=
@@ -154,7 +168,7 @@ CCA_FN void rtcp_enter(struct rtcp_flow *f, const struct rtcp_client *c, enum rt
 	f->phase = (u8)phase;
 	f->since = rtcp_stamp(c);
 	f->began = f->since;
-	f->lifted_changes = 0;
+	f->lifted_units = 0;
 }
 
 /* us: at most 1000 rounds of 67 s, as much as a stamp spans. */
@@ -231,10 +245,20 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
+/* An ACK that shows a change while the cap is lifted: its packets, less what R brought since the last one. */
+CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, u64 acked_bytes,
+			      u64 passed_us)
+{
+	u64 over_bytes = rtcp_less(acked_bytes, rtcp_carried_us(c->bytes_per_s, passed_us));
+	u64 units = cca_max_u64(cca_div(over_bytes, rtcp_noise_bytes(c)), 1);
+
+	f->lifted_units = (u16)cca_min_u64(f->lifted_units + units, 0xffffu);
+}
+
 /* What was delivered beyond {B, R} since the cap was lifted, at least. Below 2^16 x 2^25. */
 CCA_FN u64 rtcp_lifted_bytes(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
-	return (u64)f->lifted_changes * rtcp_noise_bytes(c);
+	return (u64)f->lifted_units * rtcp_noise_bytes(c);
 }
 
 /*
@@ -262,7 +286,6 @@ CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
 			     const struct rtcp_params *p)
 {
 	f->since = rtcp_stamp(c);
-	f->lifted_changes = (u16)cca_min_u32(f->lifted_changes + 1u, 0xffffu);
 	if (c->flows > 1 || !rtcp_is_refuted(f, c, p))
 		return;
 	rtcp_release(c);

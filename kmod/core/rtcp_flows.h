@@ -10,9 +10,9 @@
  *
  *   u + v >= R / g sRTT: the flow counts in g, with which each is given R / g       (22)
  *
- * A second connection to a client whose limiter is known is capped from its first packet on
- * (stateful R-TCP): its class, B, R and tokens are the client's. Only what limits a transfer is
- * begun anew.
+ * A second connection to a client whose limiter is known uses its class, B, R and tokens from its
+ * first packet on (stateful R-TCP), and verifies them (RTCP_VERIFYING, rtcp_cap.h). Only what
+ * limits a transfer is begun anew.
  *
  * CONTRADICTION. Behind one address may be several clients (a carrier's NAT), each with a
  * limiter of its own or none. A limiter that flows share drops from all of them alike: while it
@@ -179,6 +179,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 			const struct cca_ack *ack)
 {
 	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
+	u64 before_us = c->clock_us;
 
 	/* RFC 6298's weight of 1/8. Overflow: 7 x 2^26. */
 	if (rtt_us)
@@ -187,6 +188,9 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 	rtcp_compare(f, c, ack);
 	c->windowed |= f->windowed;
 	rtcp_client_on_ack(c, p, ack);
+	if (f->phase == RTCP_LIFTED && f->changes != c->changes)
+		rtcp_count_lifted(f, c, (u64)cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS) * c->mss_bytes,
+				  c->clock_us - before_us);
 	rtcp_flow_step(f, c, p, ack->lost_pkts != 0);
 }
 

@@ -218,6 +218,7 @@ static const char *const rtcp_phases[] = {
 	[RTCP_PROBING] = "probing",
 	[RTCP_REFILLING] = "refilling",
 	[RTCP_LIFTED] = "lifted",
+	[RTCP_VERIFYING] = "verifying",
 };
 
 /* Of a flow that may part from it meanwhile: under RCU, the memory stays. */

@@ -316,7 +316,8 @@ static void test_bbr1s_own_detector_gives_way(void)
 	CHECK(run.s1.base.lt.off && !run.s1.base.lt.in_use);
 }
 
-static void test_a_limit_known_before_holds_from_the_start(void)
+/* The bucket is empty: what verifies the limiter loses, and the cap holds. */
+static void test_a_limit_known_before_is_verified_and_holds(void)
 {
 	struct cca_start start;
 
@@ -325,8 +326,13 @@ static void test_a_limit_known_before_holds_from_the_start(void)
 	start = path_start(&run.path);
 	rtcp_bbr1_init(&run.s1, &run.p1, &client, &start, 7, &run.path.d);
 	CHECK(run.s1.base.lt.off);
-	path_step(&run.path);
+	CHECK_EQ(run.s1.flow.phase, RTCP_VERIFYING);
+	run.path.tokens_us = run.path.now_us;
+	path_run(&run.path, SECOND / 2);
+	CHECK_EQ(client.kind, RTCP_LIMITED);
+	CHECK_EQ(run.s1.flow.phase, RTCP_CAPPED);
 	CHECK(run.path.d.pacing_bytes_per_s <= 250000);
+	CHECK(run.path.dropped_pkts && run.path.dropped_pkts < 30);
 }
 
 /* Appendix H, with BBR's own policer: from 2 to 20 Mbit/s. Half of it is back within three seconds. */
@@ -358,7 +364,7 @@ int main(void)
 	RUN(test_a_window_leaves_it_whatever_gamma_is);
 	RUN(test_bbr_finds_the_policer_and_hardly_loses);
 	RUN(test_bbr1s_own_detector_gives_way);
-	RUN(test_a_limit_known_before_holds_from_the_start);
+	RUN(test_a_limit_known_before_is_verified_and_holds);
 	RUN(test_a_lifted_limit_is_left_within_seconds);
 	return check_report();
 }

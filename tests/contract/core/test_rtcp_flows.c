@@ -13,7 +13,6 @@ static void open_flows(u32 n)
 	u32 i;
 
 	open_limited(&l, 700000, 250000);
-	l.c.kind = RTCP_LIMITED;
 	l.c.bytes_per_s = l.c.told_bytes_per_s = 250000;
 	l.c.before_bytes_per_s = 2500000;
 	l.c.theta_permille = 600;
@@ -28,6 +27,8 @@ static void open_flows(u32 n)
 		rtcp_flow_init(&flows[i], &l.c, &start);
 		rtcp_flow_starts(&flows[i], &l.c, SECOND);
 	}
+	/* They have found it themselves: there is nothing to verify. */
+	l.c.kind = RTCP_LIMITED;
 	CHECK_EQ(l.c.flows, n);
 }
 
@@ -149,13 +150,18 @@ static void test_a_second_connection_begins_with_what_the_first_has_found(void)
 	CHECK_EQ(l.c.flows, 1);
 	CHECK_EQ(rtcp_tokens(&l.c), 500000);
 	CHECK_EQ(l.c.acked_bytes, 0);
-	/* Free while there are tokens, and then capped, ahead of any loss. */
+	/* Free while there are tokens, and then capped, but for what verifies the limiter. */
 	rtcp_flow_step(&flows[1], &l.c, &l.p, false);
 	CHECK(!rtcp_is_capped(&flows[1], &l.c));
 	ack.now_us = start.now_us;
 	take(&flows[1], 330, 0, 10);
-	CHECK_EQ(flows[1].phase, RTCP_CAPPED);
+	CHECK_EQ(flows[1].phase, RTCP_VERIFYING);
+	CHECK(!rtcp_is_capped(&flows[1], &l.c));
+	take(&flows[1], 0, 0, 40);
 	CHECK(rtcp_is_capped(&flows[1], &l.c));
+	l.c.lack_bytes = l.c.bucket_bytes;
+	take(&flows[1], 0, 1, 10);
+	CHECK_EQ(flows[1].phase, RTCP_CAPPED);
 }
 
 /* --- contradiction ---------------------------------------------------------------------------- */

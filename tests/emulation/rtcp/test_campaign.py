@@ -182,6 +182,29 @@ def test_concurrent_connections_are_of_one_client_and_a_limit_is_lifted_while_da
     assert (lift.link.loss, lift.warmup_s, lift.duration_s) == (0.02, 20, 30)
 
 
+def test_a_limit_is_lifted_over_a_grid_and_ends_between_two_connections() -> None:
+    lifts = scenarios_of(settings(), Part("lifted", "0.512-20", "rtcp_bbr", "0"))
+    policer = lifts[0].link.before[0]
+    assert isinstance(policer, SteppedPolicer)
+    assert [(step.at_s, step.rate_mbps) for step in policer.steps] == [(0, 0.512), (60, 40)]
+    assert (len(lifts), lifts[0].link.rtt_ms, lifts[0].duration_s) == (10, 20, 120)
+    freed = scenarios_of(settings(), Part("freed", "1", "rtcp_bbr", "80"))[0]
+    ends = freed.link.before[0]
+    assert isinstance(ends, SteppedPolicer)
+    assert (freed.flows[1].start_s, freed.flows[1].size_bytes) == (ends.steps[1].at_s, 8_000_000)
+    assert ends.steps[1].rate_mbps > freed.link.rate_mbps
+    assert freed.flows[0].client == freed.flows[1].client
+
+
+def test_a_paced_flow_leaves_a_limit_of_512_kbps_at_20_ms_and_the_next_connection_is_free() -> None:
+    """At R x RTT of a packet a probe has to last until it shows more than noise."""
+    part = Part("lifted", "0.512-20", "rtcp_bbr", "0")
+    row = run_part(settings(), part)
+    assert all(regained is not None and regained < 12 for regained in row["regained_s"])
+    freed = run_part(settings(), Part("freed", "0.128", "rtcp_bbr", "40"))
+    assert all(goodput is not None and goodput > 8 * 8 / (1.5 * 0.9 + 2) for goodput in freed["goodput_mbps"])
+
+
 def test_a_file_is_probed_as_its_cell_says_and_two_meet_behind_the_limit() -> None:
     scenarios = scenarios_of(settings(), Part("probing", "op3", "rtcp_cubic", "15-250"))
     assert len(scenarios) == 5

@@ -129,6 +129,8 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("lifted-limit-rtcp-bbr-0 regained_s", 3.5, "H-2"),
         ("lifted-limit-rtcp-cubic-2 regained_s", 3.5, "H-2"),
         ("lifted-limit-rtcp-bbr3-0 regained_s", 3.5, "H-2"),
+        ("lifted-0p128-10-rtcp-bbr-0 regained_s", 12.0, "H-3"),
+        ("freed-0p128-rtcp-bbr-10 goodput_mbps", 0.5, "H-5"),
         ("probing-op2-rtcp-bbr-20-100 retransmission_rate", 0.08, "J-1"),
         ("probing-op3-rtcp-cubic-25-150 retransmission_rate", 0.06, "J-2"),
         ("probing-op2-rtcp-bbr-15-100 retransmission_rate", 0.12, "J-3"),
