@@ -274,7 +274,7 @@ CCA_FN void bbr3_on_loss(struct bbr3_state *s, const struct bbr3_params *p,
 	bbr3_handle_too_high(s, p, &sample, loss->now_us);
 }
 
-/* What held the rate down is gone: neither bounds nor a full pipe are known, and STARTUP begins anew. */
+/* What held the rate down is gone: no bound, no full pipe is known, and STARTUP begins anew. */
 CCA_FN void bbr3_reopen(struct bbr3_state *s)
 {
 	s->full = false;

@@ -43,12 +43,12 @@
  * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
  * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
  * met the limit where it lost.
- * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at least
- * half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter that is no
+ * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at
+ * least half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter that is no
  * more: it is forgotten (rtcp_release()). Its R, a mean since the transfer began, would cap what
  * comes next at a fraction of it. A BBR then begins STARTUP anew.
- * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies it
- * once: it may have a few packets more in flight than the limiter would let through. If they are
+ * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies
+ * it once: it may have a few packets more in flight than the limiter would let through. If they are
  * delivered, there is another limiter or none, such as behind an address that several clients
  * share, and the flow goes on as if it had not been capped. If one is lost without tokens left,
  * the limiter is there. It costs a connection a few packets, and saves the next client the
@@ -245,7 +245,7 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
-/* An ACK that shows a change while the cap is lifted: its packets, less what R brought since the last one. */
+/* A change while the cap is lifted: the ACK's packets, less what R brought since the last one. */
 CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, u64 acked_bytes,
 			      u64 passed_us)
 {
@@ -262,8 +262,8 @@ CCA_FN u64 rtcp_lifted_bytes(const struct rtcp_flow *f, const struct rtcp_client
 }
 
 /*
- * Whether this is another limiter, or none: for as long as convergence takes, half as much again as R
- * was delivered at the least, or so much that no bucket of three times B explains it. A rate that
+ * Whether this is another limiter, or none: for as long as convergence takes, half as much again as
+ * R was delivered at the least, or so much that no bucket of three times B explains it. A rate that
  * is off by less is that of an estimate that begins anew.
  */
 CCA_FN bool rtcp_is_refuted(const struct rtcp_flow *f, const struct rtcp_client *c,

@@ -179,7 +179,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 			const struct cca_ack *ack)
 {
 	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
-	u64 before_us = c->clock_us;
+	u64 acked_pkts = cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS), before_us = c->clock_us;
 
 	/* RFC 6298's weight of 1/8. Overflow: 7 x 2^26. */
 	if (rtt_us)
@@ -189,8 +189,7 @@ CCA_FN void rtcp_on_ack(struct rtcp_flow *f, struct rtcp_client *c, const struct
 	c->windowed |= f->windowed;
 	rtcp_client_on_ack(c, p, ack);
 	if (f->phase == RTCP_LIFTED && f->changes != c->changes)
-		rtcp_count_lifted(f, c, (u64)cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS) * c->mss_bytes,
-				  c->clock_us - before_us);
+		rtcp_count_lifted(f, c, acked_pkts * c->mss_bytes, c->clock_us - before_us);
 	rtcp_flow_step(f, c, p, ack->lost_pkts != 0);
 }
 

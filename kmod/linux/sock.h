@@ -131,7 +131,7 @@ static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 }
 
 /*
- * The kernel's CA_EVENT_TX_START comes before each data packet that is sent with nothing in
+ * The kernel's notice of a start comes before each data packet that is sent with nothing in
  * flight. It has not counted a new packet in packets_out by then, so that a transfer starts with
  * packets_out at 0. Otherwise packets are outstanding that all count as lost or as selectively
  * acknowledged: a timeout's retransmission, or new data after it, is part of the transfer.

@@ -148,7 +148,9 @@ def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
     # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
-    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + 2 * 2 * 12 + 3 + 14
+    # 6 algorithms over 2 losses x 6 rates x 5 round trips, and over 5 rates x 5 round trips
+    grids = 6 * 2 * 30 + 6 * 25
+    assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 12 + 3 + 14
     assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
 
 
