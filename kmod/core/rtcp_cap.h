@@ -44,8 +44,8 @@
  * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
  * met the limit where it lost.
  * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at
- * least half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter that is no
- * more: it is forgotten (rtcp_release()). Its R, a mean since the transfer began, would cap what
+ * least half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter
+ * that is no more: it is forgotten (rtcp_release()). Its R, a mean since the transfer began, would cap what
  * comes next at a fraction of it. A BBR then begins STARTUP anew.
  * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies
  * it once: it may have a few packets more in flight than the limiter would let through. If they are
@@ -97,7 +97,7 @@ struct rtcp_flow {
 	u32 inflight_pkts;	/* at the last ACK or event */
 	u8 phase;		/* enum rtcp_phase */
 	u8 changes, heavies;	/* of the client, that this flow has seen */
-	u8 met;			/* probes in a row that met the limit, below RTCP_MOST_WAIT */
+	u8 met;			/* probes in a row that met the limit, below MOST_WAIT */
 	u8 spared;		/* losses due since its last one; rtcp_flows.h */
 	bool active : 1;	/* counts in the client's flows */
 	bool sharing : 1;	/* and in g */
