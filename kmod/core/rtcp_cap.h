@@ -45,8 +45,8 @@
  * met the limit where it lost.
  * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at
  * least half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter
- * that is no more: it is forgotten (rtcp_release()). Its R, a mean since the transfer began, would cap what
- * comes next at a fraction of it. A BBR then begins STARTUP anew.
+ * that is no more: it is forgotten (rtcp_release()). Its R, a mean since the transfer
+ * began, would cap what comes next at a fraction of it. A BBR then begins STARTUP anew.
  * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies
  * it once: it may have a few packets more in flight than the limiter would let through. If they are
  * delivered, there is another limiter or none, such as behind an address that several clients
