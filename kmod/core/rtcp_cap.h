@@ -245,7 +245,10 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 	rtcp_enter(f, c, lost ? RTCP_REFILLING : RTCP_CAPPED);
 }
 
-/* A change while the cap is lifted: the ACK's packets, less what R brought since the last one. */
+/*
+ * A change while the cap is lifted: the ACK's packets, less what R brought since the last one. The
+ * noise is at least two bytes: the MSS of an ACK is at least 1.
+ */
 CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, u64 acked_bytes,
 			      u64 passed_us)
 {

@@ -412,7 +412,7 @@ static const struct seq_operations clients_seq_ops = {
 	.show = clients_show,
 };
 
-/* What `clients` was asked to forget: a client, or all of them. */
+/* What a write to `clients` forgets: a client, or all of them. */
 struct clients_command {
 	struct rtcp_key key;
 	bool all;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""R-TCP's file `clients` in a running kernel (guest/clients.py): who may use it, and what it is told to forget."""
+"""R-TCP's file `clients` in a running kernel (guest/clients.py): who may use it, and what a write forgets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The file `clients` of R-TCP: who may use it, what it is told to forget, and what a write is answered."""
+"""The file `clients` of R-TCP: who may use it, what a write forgets, and how it is answered."""
 
 from __future__ import annotations
 
