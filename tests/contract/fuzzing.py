@@ -50,7 +50,7 @@ FLOW = Target(
     must_reach=(
         "acks", "slow_starts_left", "drains", "holds", "timeouts", "undone", "silences", "looked_up", "raised",
         "kept", "tables_taken", "rates_changed", "roccet_launches", "roccet_events", "roccet_rows",
-        "estimating", "cleared", "probing", "refilling", "lifted",
+        "estimating", "cleared", "probing", "refilling", "lifted", "verifying",
     ),
 )  # fmt: skip
 TARGETS = {target.name: target for target in (TEXT, FLOW)}

@@ -29,7 +29,7 @@
 enum reached {
 	INPUTS, ACKS, SLOW_STARTS_LEFT, DRAINS, HOLDS, TIMEOUTS, UNDONE, SILENCES, LOOKED_UP,
 	RAISED, KEPT, TABLES_TAKEN, RATES_CHANGED, ESTIMATING, LIMITED, CLEARED, PROBING, REFILLING,
-	LIFTED, REACHED,
+	LIFTED, VERIFYING, REACHED,
 };
 
 static struct counter counters[REACHED] = {
@@ -37,7 +37,7 @@ static struct counter counters[REACHED] = {
 	{ "timeouts", 0 }, { "undone", 0 }, { "silences", 0 }, { "looked_up", 0 }, { "raised", 0 },
 	{ "kept", 0 }, { "tables_taken", 0 }, { "rates_changed", 0 }, { "estimating", 0 },
 	{ "limited", 0 }, { "cleared", 0 }, { "probing", 0 }, { "refilling", 0 },
-	{ "lifted", 0 },
+	{ "lifted", 0 }, { "verifying", 0 },
 };
 
 static struct ens_table tables[TABLES];
@@ -194,6 +194,7 @@ static void count_rtcp(struct rtcp_reached reached)
 	counters[PROBING].count += reached.probing;
 	counters[REFILLING].count += reached.refilling;
 	counters[LIFTED].count += reached.lifted;
+	counters[VERIFYING].count += reached.verifying;
 }
 
 static void send_ack(struct run *r)

@@ -49,7 +49,7 @@ static void rtcp_check(const struct rtcp_flows *r)
 	rtcp_check_client(&a->client);
 	PROPERTY(a->client.inflight_pkts == a->cubic.flow.inflight_pkts + a->bbr1.flow.inflight_pkts +
 					    a->bbr3.flow.inflight_pkts);
-	PROPERTY(a->cubic.flow.phase <= RTCP_LIFTED && a->window.cwnd_pkts <= CCA_MAX_PKTS);
+	PROPERTY(a->cubic.flow.phase <= RTCP_VERIFYING && a->window.cwnd_pkts <= CCA_MAX_PKTS);
 	PROPERTY(!memcmp(&a->window, &b->window, sizeof(a->window)));
 	PROPERTY(!memcmp(&a->client, &b->client, sizeof(a->client)));
 	for (i = 0; i < 2; i++) {
@@ -113,7 +113,7 @@ static void rtcp_set_ack(struct rtcp_flows *r, struct rtcp_set *s, const struct 
 
 /* What the events have reached, of R-TCP. */
 struct rtcp_reached {
-	bool estimating, limited, cleared, probing, refilling, lifted;
+	bool estimating, limited, cleared, probing, refilling, lifted, verifying;
 };
 
 static struct rtcp_reached rtcp_send_ack(struct rtcp_flows *r, const struct cca_ack *ack)
@@ -128,6 +128,7 @@ static struct rtcp_reached rtcp_send_ack(struct rtcp_flows *r, const struct cca_
 	return (struct rtcp_reached){
 		s->client.fit.count != 0, s->client.settled, s->client.kind == RTCP_CLEARED,
 		phase == RTCP_PROBING, phase == RTCP_REFILLING, phase == RTCP_LIFTED,
+		phase == RTCP_VERIFYING,
 	};
 }
 
