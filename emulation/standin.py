@@ -29,6 +29,8 @@ __all__ = ["StandInTree"]
 
 MODULE = "stand-in 0.1.0"
 MAX_VALUES_BYTES = 4096
+# Stands for any text behind the end of a table.
+_BEHIND_THE_END = "behind the end"
 
 
 @dataclass(frozen=True)
@@ -72,14 +74,15 @@ class StandInTree:
         if file not in ("ensemble", "parameters"):
             raise _refused(errno.EACCES, f"{cca}/{file} is read-only")
         with self._locked(cca):
-            state = self._load(cca)
+            before = state = self._load(cca)
             try:
-                taken = _take_table(cca, state, text) if file == "ensemble" else _take_values(cca, state, text)
+                for part in _parts(cca, text) if file == "ensemble" else [text]:
+                    state = _take_table(cca, state, part) if file == "ensemble" else _take_values(cca, state, part)
             except OSError:
                 self._save(cca, replace(state, rejected_writes=state.rejected_writes + 1))
                 raise
-            if taken != state:
-                self._save(cca, taken)
+            if state != before:
+                self._save(cca, state)
 
     def _check(self, cca: str, file: str) -> None:
         if cca not in ALGORITHMS or file not in ("parameters", "ensemble", "status", "flows"):
@@ -114,12 +117,20 @@ def _refused(number: int, message: str) -> OSError:
     return OSError(number, message)
 
 
+def _parts(cca: str, text: str) -> list[str]:
+    """A table or `clear`, and what follows it in the same open file, which the kernel then refuses."""
+    # One byte over the limit is enough for the parser to refuse the text.
+    end = _engine.text_end(text[: MAX_TEXT_BYTES + 1], cca)
+    return [text[:end], _BEHIND_THE_END] if 0 < end < len(text) else [text]
+
+
 def _take_table(cca: str, state: _State, text: str) -> _State:
     if text == "clear\n":
         return replace(state, ensemble="", generation=state.generation + 1)
     if not text:
         return state
-    # One byte over the limit is enough for the parser to refuse the text.
+    if text is _BEHIND_THE_END:
+        raise _refused(errno.EINVAL, f"{cca}/ensemble: text behind the end")
     number, line, complete = _engine.judge_text(text[: MAX_TEXT_BYTES + 1], cca)
     if number and not complete:  # closed without `end`: discarded and counted, as the kernel does
         return replace(state, rejected_writes=state.rejected_writes + 1)
@@ -130,6 +141,10 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
     verdict = offered.admit(in_force)
     if verdict < 0:
         raise _refused(-verdict, f"{cca}/ensemble: serial {offered.serial} does not follow the table in force")
+    if verdict == 0 and in_force and offered.urgent and not in_force.urgent:
+        serial = f"\nserial {offered.serial}"
+        marked = state.ensemble.replace(f"{serial}\n", f"{serial} urgent\n", 1)
+        return replace(state, ensemble=marked, generation=state.generation + 1)
     if verdict == 0:
         return state
     return replace(state, ensemble=offered.text, generation=state.generation + 1)
@@ -140,6 +155,8 @@ def _take_values(cca: str, state: _State, text: str) -> _State:
         return state
     if len(text) > MAX_VALUES_BYTES:
         raise _refused(errno.EFBIG, f"{cca}/parameters: more than {MAX_VALUES_BYTES} bytes")
+    if text.removesuffix("\n") == "clear":
+        return replace(state, parameters={}, generation=state.generation + 1)
     specs = ALGORITHMS[cca].params
     before = [state.parameters.get(spec.name, spec.default) for spec in specs]
     number, line, values = _engine.parse_parameters(text, cca, before)
@@ -166,6 +183,7 @@ def _status_text(cca: str, state: _State) -> str:
         "registry": table.registry if table else "-",
         "channel": table.channel if table else "-",
         "serial": table.serial if table else 0,
+        "urgent": int(table.urgent) if table else 0,
         "digest": table.digest if table else "-",
         "rejected_writes": state.rejected_writes,
     }

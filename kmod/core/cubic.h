@@ -85,12 +85,13 @@ struct hystart_state {
 	u32 round_min_rtt_us;		/* of its first samples */
 	u32 last_min_rtt_us;		/* of the round trip before; 0: none */
 	u32 css_rtt_us;			/* RFC 9406 cssBaselineMinRtt; 0: not in that phase */
-	u32 css_rounds;
-	u32 samples;
+	u8 css_rounds;			/* at most HYSTART_CSS_ROUNDS */
+	u8 samples;			/* at most HYSTART_SAMPLES */
 	bool started;
 	bool over;			/* it has ended a slow start */
 };
 
+/* At most the 104 bytes that Linux has in a socket for its congestion control (plain.h). */
 struct cubic_state {
 	u64 now_us;			/* of the last ACK */
 	u64 epoch_start_us;
@@ -241,7 +242,8 @@ CCA_FN void hystart_reset(struct hystart_state *h)
 CCA_FN void hystart_start_round(struct hystart_state *h, const struct cca_ack *ack)
 {
 	h->last_min_rtt_us = h->started && h->samples ? h->round_min_rtt_us : 0;
-	h->css_rounds += h->css_rtt_us != 0;
+	if (h->css_rtt_us && h->css_rounds < HYSTART_CSS_ROUNDS)
+		h->css_rounds++;
 	h->started = true;
 	h->round_start_us = ack->now_us;
 	h->train_us = ack->now_us;

@@ -54,6 +54,7 @@ struct ens_table {
 	char channel[ENS_MAX_NAME + 1];
 	char digest[ENS_DIGEST_LEN + 1];
 	u64 serial;
+	bool urgent;			/* flows take it at once, not at the end of their epoch */
 	u64 generation;			/* the host's number for it, never given twice */
 	u32 id;				/* CCA_ID_ of the algorithm */
 	u32 epoch_ms;			/* P */

@@ -8,6 +8,9 @@
  * flow is on the host's own parameters; the clock runs all the same, so that what
  * held back flows meet can be told by state. Who is held back is asked anew of the
  * table at each turn: the flow's hash stays, so it changes with the share alone.
+ *
+ * A flow takes a new table at the end of its epoch. A host whose table is urgent, or was
+ * cleared, recalls the rows: each flow then ends its epoch at its next ACK or transmission.
  */
 #ifndef CCA_ENSEMBLE_FLOW_H
 #define CCA_ENSEMBLE_FLOW_H
@@ -56,6 +59,23 @@ CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64
 	f->held_back = table && ens_held_back(table, f->hash);
 	if (table && !f->held_back && f->clock.state != ENS_NO_STATE)
 		ens_take_row(table, f->clock.state, f->clock.delay_class, params);
+}
+
+/*
+ * Rows are recalled: must this flow look its row up anew in `table`, NULL for none? Not
+ * where it has looked one up in this very table, and not in its first slow start, which is
+ * on no row. false: the flow's turn is ENS_WAITED.
+ */
+CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *table)
+{
+	const struct ens_clock *c = &f->clock;
+
+	f->turn = ENS_WAITED;
+	if (!c->epoch)
+		return false;
+	if (!table)
+		return c->state != ENS_NO_STATE;
+	return c->state == ENS_NO_STATE || c->generation != table->generation;
 }
 
 CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)

@@ -121,6 +121,8 @@ CCA_FN void ens_put_header(struct ens_writer *w, const struct ens_table *t, u32 
 		break;
 	case ENS_SERIAL:
 		ens_put_field(w, "serial", t->serial);
+		if (t->urgent)
+			ens_put_text(w, " urgent");
 		break;
 	case ENS_DIGEST:
 		ens_put_named(w, "digest", t->digest);

@@ -24,6 +24,15 @@ CCA_FN void ens_flow_put_ack(struct rec_record *r, const struct ens_flow *f,
 	r->params = params;
 }
 
+/* Rows are recalled, and the flow looked its row up: what the turn read, as of an ACK. */
+CCA_FN void ens_flow_put_recall(struct rec_record *r, const struct ens_flow *f, u64 table,
+				u32 params)
+{
+	r->delay_class = f->clock.delay_class;
+	r->table = table;
+	r->params = params;
+}
+
 /* set: the parameter set in force, of the algorithm with that id. */
 CCA_FN void ens_flow_put_outcome(struct rec_record *r, const struct ens_flow *f,
 				 const void *set, u32 id)

@@ -7,7 +7,7 @@
  *   cca NAME
  *   registry NAME                      names: 1 to 63 of A-Z a-z 0-9 . _ -
  *   channel NAME
- *   serial N
+ *   serial N                           or `serial N urgent`
  *   digest sha256:<64 hexadecimal digits>
  *   epoch_ms N
  *   estimate_ms N                      1 to epoch_ms
@@ -21,7 +21,8 @@
  *   end ROWS
  *
  * or the single line "clear". One space between words, decimal numbers without
- * leading zeros, every line ended by LF: one table has one text. Anything else
+ * leading zeros, every line ended by LF: one table has one text. `urgent` belongs
+ * to the deployment, as the serial does; the digest does not cover it. Anything else
  * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG. That is
  * said at `columns` already where the rows that the header announces cannot fit,
  * so that no header makes the host allocate more than its text could fill.
@@ -30,12 +31,14 @@
  * for the memory of the values once the header has told how much:
  *
  *   ens_parser_init(p, table, id)
- *   n = ens_parse(p, text, len)        bytes taken, or an error (sticky)
+ *   n = ens_parse(p, text, len)        bytes taken, or an error, which stays
  *   ens_needs_values(p)?               allocate ens_values_bytes(table), then
  *   ens_give_values(p, values)         go on with the rest of the text
  *   ens_is_complete(p) / ens_is_clear(p)
  *
- * A table counts only when its text is complete; text after `end` is an error.
+ * A table counts only when its text is complete. The parser takes no byte after
+ * the last line: what remains is refused when it is passed to the parser again, so
+ * that the answer does not depend on how the text was cut into pieces.
  */
 #ifndef CCA_ENSEMBLE_TEXT_H
 #define CCA_ENSEMBLE_TEXT_H
@@ -305,6 +308,19 @@ CCA_FN int ens_take_known(struct ens_cursor *c, const char *key, const char *nam
 	return 0;
 }
 
+CCA_FN int ens_take_serial(struct ens_table *t, struct ens_cursor *c)
+{
+	int err = ens_take_key(c, "serial");
+
+	if (!err)
+		err = ens_take_number(c, 1, ENS_MAX_SERIAL, &t->serial);
+	if (err || ens_at_end(c))
+		return err;
+	t->urgent = true;
+	err = ens_take_char(c, ' ');
+	return err || !cca_word_is(ens_take_word(c), "urgent") ? -CCA_EINVAL : 0;
+}
+
 CCA_FN int ens_take_identity(struct ens_table *t, enum ens_line line, struct ens_cursor *c)
 {
 	int err;
@@ -319,8 +335,7 @@ CCA_FN int ens_take_identity(struct ens_table *t, enum ens_line line, struct ens
 		err = ens_take_key(c, "channel");
 		return err ? err : ens_take_name(c, t->channel);
 	case ENS_SERIAL:
-		err = ens_take_key(c, "serial");
-		return err ? err : ens_take_number(c, 1, ENS_MAX_SERIAL, &t->serial);
+		return ens_take_serial(t, c);
 	default:
 		err = ens_take_key(c, "digest");
 		return err ? err : ens_take_digest(c, t->digest);
@@ -376,6 +391,7 @@ CCA_FN void ens_parser_init(struct ens_parser *p, struct ens_table *table, u32 i
 {
 	table->id = id;
 	table->generation = 0;
+	table->urgent = false;
 	table->n_axes = 0;
 	table->n_classes = 0;
 	table->n_columns = 0;
@@ -409,6 +425,11 @@ CCA_FN bool ens_is_clear(const struct ens_parser *p)
 	return !p->error && p->expects == ENS_CLEAR && !p->line_len;
 }
 
+CCA_FN bool ens_has_ended(const struct ens_parser *p)
+{
+	return ens_is_complete(p) || ens_is_clear(p);
+}
+
 CCA_FN int ens_parse_char(struct ens_parser *p, char ch)
 {
 	struct ens_cursor c;
@@ -431,16 +452,22 @@ CCA_FN int ens_parse_char(struct ens_parser *p, char ch)
 }
 
 /*
- * Returns the bytes taken: all, or fewer where the values' memory is needed
- * first. A negative result is an error, which stays.
+ * Returns the bytes taken: all, or fewer where the values' memory is needed first
+ * or the text has ended. A negative result is an error, which stays: also where the
+ * text had ended before.
  */
 CCA_FN int ens_parse(struct ens_parser *p, const char *text, u32 len)
 {
 	u32 i;
 
 	len = cca_min_u32(len, ENS_MAX_TEXT_BYTES + 1);
-	for (i = 0; i < len && !p->error && !ens_needs_values(p); i++)
+	for (i = 0; i < len && !p->error && !ens_needs_values(p); i++) {
 		p->error = ens_parse_char(p, text[i]);
+		if (ens_has_ended(p)) {
+			i++;
+			break;
+		}
+	}
 	return p->error ? p->error : (int)i;
 }
 

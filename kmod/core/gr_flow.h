@@ -31,7 +31,7 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 /*
  * table: the one in force, NULL for none. defaults: the host's parameters now, for a
  * flow whose table was taken away, and for what no ensemble covers. Both are read at
- * the end of an epoch only.
+ * the end of an epoch only, or where rows are recalled.
  */
 CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 			   const struct ens_table *table, const struct cca_ack *ack,
@@ -45,6 +45,16 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 		return;
 	f->params = *defaults;
 	ens_flow_turn(&f->ens, table, ack->now_us, 0, &f->params);
+}
+
+/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+CCA_FN void gr_flow_recall(struct gr_flow *f, const struct gr_params *defaults,
+			   const struct ens_table *table, u64 now_us)
+{
+	if (!ens_flow_is_recalled(&f->ens, table))
+		return;
+	f->params = *defaults;
+	ens_flow_turn(&f->ens, table, now_us, 0, &f->params);
 }
 
 CCA_FN void gr_flow_on_event(struct gr_flow *f, const struct cca_event *ev,

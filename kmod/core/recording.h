@@ -10,6 +10,7 @@
  *   ACK, EVENT              control mode: what came, the decision, the turn
  *   TOLD, GROW, SSTHRESH,   window mode: the window before and after
  *   UNDO
+ *   RECALL                  rows are recalled: a turn ahead of its time (ensemble_flow.h)
  *
  * A record has the inputs and what the core made of them; words that a kind
  * does not use are 0; its last word is a sum over the others. A recording is
@@ -22,7 +23,7 @@
 #include "ensemble.h"
 
 #define REC_MAGIC 0x43434152u		/* "RACC" where the lowest byte comes first */
-#define REC_VERSION 1u
+#define REC_VERSION 2u
 #define REC_WORDS 24u
 #define REC_VALUES 20u			/* of a table in one VALUES record */
 #define REC_TABLE_RECORDS 3u		/* before its values: 7 + 2 x 3 + 8 x 2 + 16 words */
@@ -39,6 +40,7 @@ enum rec_kind {
 	REC_GROW,
 	REC_SSTHRESH,
 	REC_UNDO,
+	REC_RECALL,
 };
 
 /* Words of a record. */

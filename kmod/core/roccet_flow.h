@@ -37,7 +37,7 @@ CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *
 
 /*
  * table: the one in force, NULL for none. defaults: the host's parameters now, for what
- * no ensemble covers. Both are read at the end of an epoch only.
+ * no ensemble covers. Both are read at the end of an epoch only, or where rows are recalled.
  */
 CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params *defaults,
 			       const struct ens_table *table, const struct cca_ack *ack,
@@ -51,6 +51,16 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 		return;
 	f->params = *defaults;
 	ens_flow_turn(&f->ens, table, ack->now_us, f->roccet.min_rtt_us, &f->params);
+}
+
+/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+CCA_FN void roccet_flow_recall(struct roccet_flow *f, const struct roccet_params *defaults,
+			       const struct ens_table *table, u64 now_us)
+{
+	if (!ens_flow_is_recalled(&f->ens, table))
+		return;
+	f->params = *defaults;
+	ens_flow_turn(&f->ens, table, now_us, f->roccet.min_rtt_us, &f->params);
 }
 
 CCA_FN void roccet_flow_grow(struct roccet_flow *f, struct cca_window *w, u32 acked_pkts)

@@ -14,7 +14,7 @@
  *   the first round trip is known; one is shorter than the last by more than an eighth
  *   a transfer has begun
  *   the client is of another class: limited, or no more, by whichever of its flows
- *   the epoch is over
+ *   the epoch is over, or rows are recalled (ensemble_flow.h)
  *
  * Each look-up begins an epoch. The rule of epsilon is about a target of delay, which R-TCP
  * has none of: the percentiles of the table's classes count in the host's sums alone. Without
@@ -123,6 +123,17 @@ CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 		return;
 	*params = *defaults;
 	rtcp_ens_turn(e, c, table, ack->now_us, params);
+}
+
+/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+CCA_FN void rtcp_ens_recall(struct rtcp_ens *e, const struct rtcp_client *c,
+			    const struct rtcp_params *defaults, const struct ens_table *table,
+			    u64 now_us, struct rtcp_params *params)
+{
+	if (!ens_flow_is_recalled(&e->flow, table))
+		return;
+	*params = *defaults;
+	rtcp_ens_turn(e, c, table, now_us, params);
 }
 
 CCA_FN void rtcp_ens_on_event(struct rtcp_ens *e, const struct cca_event *ev)

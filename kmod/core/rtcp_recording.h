@@ -22,7 +22,7 @@
 #include "rtcp_ensemble.h"
 
 enum {
-	RTCP_REC_CLIENT = REC_UNDO + 1,		/* kinds */
+	RTCP_REC_CLIENT = REC_RECALL + 1,		/* kinds */
 	RTCP_REC_LEAVE,
 	RTCP_REC_LOSS,
 	RTCP_REC_KINDS,

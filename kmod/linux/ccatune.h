@@ -21,17 +21,16 @@
 #include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
+#include <linux/xarray.h>
 #include <net/net_namespace.h>
 #include <net/netns/generic.h>
 
 #include "compat.h"
 #include "ensemble_format.h"
-#include "epoch.h"
+#include "ensemble_recording.h"
 #include "histogram.h"
-#include "recording.h"
 
 #define CCATUNE_VERSION "0.1.0"
-#define CCATUNE_BUCKETS 256u	/* of flows, a power of two */
 
 struct ccatune_cca;
 struct ccatune_flow;
@@ -65,6 +64,9 @@ enum ccatune_group {
 	CCATUNE_ENSEMBLE,		/* flows on the rows of a table */
 	CCATUNE_HELD_BACK,		/* flows that the same table leaves alone */
 	CCATUNE_GROUPS,
+	/* The same of the namespaces that follow the table's; in the initial one's tables alone. */
+	CCATUNE_FOLLOWERS = CCATUNE_GROUPS,
+	CCATUNE_MOST_GROUPS = 2 * CCATUNE_GROUPS,
 };
 
 /* Sums over the epochs that flows spent on a row. */
@@ -81,19 +83,17 @@ struct ccatune_sums {
 	atomic64_t within;		/* samples at or below the class's target */
 };
 
-struct ccatune_row {
-	struct ccatune_sums sums[CCATUNE_GROUPS];
-};
-
 struct ccatune_delays {
-	atomic64_t bucket[CCATUNE_GROUPS][CCA_HISTOGRAM_BUCKETS];
+	atomic64_t bucket[CCA_HISTOGRAM_BUCKETS];
 };
 
 struct ccatune_table {
 	struct ens_table ens;
 	refcount_t refs;		/* of process context: the one in force, open files */
-	struct ccatune_row *rows;	/* one a row of ens */
-	struct ccatune_delays *delays;	/* one a class */
+	const struct ccatune_cca *owner;	/* whose it is; compared, and never followed */
+	u32 groups;			/* 2, and 4 where others may follow */
+	struct ccatune_sums *sums;	/* [rows][groups] */
+	struct ccatune_delays *delays;	/* [classes][groups] */
 };
 
 struct ccatune_params {
@@ -123,6 +123,7 @@ struct ccatune_cca {
 	struct ccatune_params __rcu *params;	/* never NULL */
 	struct ccatune_recording __rcu *recording;
 	struct ccatune_cca *initial;		/* of the initial namespace; NULL in it */
+	u32 recalls;				/* how often rows were recalled (ensemble_flow.h) */
 	u32 setting[CCATUNE_SETTINGS];
 	bool has_params;			/* written in this namespace */
 
@@ -138,8 +139,7 @@ struct ccatune_cca {
 	struct rcu_head rcu;
 	atomic64_t rejected_writes;
 
-	spinlock_t flows_lock ____cacheline_aligned_in_smp;
-	struct hlist_head flows[CCATUNE_BUCKETS];
+	struct xarray flows ____cacheline_aligned_in_smp;	/* by number */
 	atomic_t n_flows;
 	atomic64_t flows_started;
 	atomic64_t allocation_fallbacks;
@@ -151,8 +151,9 @@ struct ccatune_flow {
 	struct ccatune_cca *cca;
 	struct sock *sk;		/* its memory is a socket's as long as RCU holds the flow */
 	bool ended;			/* sk may be another socket by now */
-	struct hlist_node node;
 	struct rcu_head rcu;
+	u32 number;			/* its place in the namespace's flows */
+	u32 recalls;			/* of the namespace, when the flow last followed them */
 	u32 hash;			/* random, fixed */
 	u32 start_delivered;		/* tp->delivered when the connection began */
 	u32 recorded_as;		/* number within recordings; 0: not recorded */
@@ -166,7 +167,7 @@ struct ccatune_flow {
 	u32 row;
 	u32 target_us;
 	u8 delay_class;
-	u8 group;			/* enum ccatune_group */
+	u8 group;			/* enum ccatune_group, of a follower + CCATUNE_FOLLOWERS */
 	u8 turn;			/* that began it */
 	u32 samples;
 	u32 within;
@@ -218,6 +219,26 @@ static inline const struct ccatune_params *ccatune_params(const struct ccatune_c
 	return rcu_dereference(cca->params);
 }
 
+/* Rows recalled in this namespace, or in the one whose table it may follow. */
+static inline u32 ccatune_recalls(const struct ccatune_cca *cca)
+{
+	/* Pairs with ccatune_recall(): who sees the count sees the table that it is about. */
+	u32 recalls = smp_load_acquire(&cca->recalls);
+
+	return cca->initial ? recalls + smp_load_acquire(&cca->initial->recalls) : recalls;
+}
+
+/* Whether rows were recalled since the flow was asked last, and it has to look its row up. */
+static inline bool ccatune_is_recalled(struct ccatune_flow *flow)
+{
+	u32 recalls = ccatune_recalls(flow->cca);
+
+	if (likely(recalls == flow->recalls))
+		return false;
+	flow->recalls = recalls;
+	return true;
+}
+
 /* The class that a socket asks for: 1 names the first of the table's classes. */
 static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct sock *sk,
 				     const struct ccatune_table *table)
@@ -265,5 +286,39 @@ void ccatune_record(struct ccatune_recording *recording, struct rec_record *reco
 void ccatune_record_table(struct ccatune_recording *recording, const struct ccatune_table *table);
 void ccatune_record_params(struct ccatune_recording *recording,
 			   const struct ccatune_params *params, u32 id);
+
+/* A record of a recall, up to what the flow stands on behind it. */
+static inline void ccatune_begin_recall(struct ccatune_recording *recording, struct rec_record *r,
+					const struct ccatune_flow *flow, const struct ens_flow *ens,
+					const struct ccatune_table *table,
+					const struct ccatune_params *params, u64 now_us)
+{
+	ccatune_record_table(recording, table);
+	ccatune_record_params(recording, params, flow->cca->algorithm->id);
+	rec_init(r, REC_RECALL, flow->recorded_as, now_us);
+	ens_flow_put_recall(r, ens, table ? table->ens.generation : 0, params->version);
+}
+
+/*
+ * After a flow has followed a recall, under rcu_read_lock(): the sums of its rows, and the
+ * recording. set: the parameter set in force.
+ */
+static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct ens_flow *ens,
+					 const void *set, struct ccatune_table *table,
+					 const struct ccatune_params *params, u64 now_us)
+{
+	struct ccatune_recording *recording;
+	struct rec_record r;
+
+	if (ens->turn == ENS_WAITED)
+		return;
+	ccatune_flow_turned(flow, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	recording = ccatune_recording(flow);
+	if (!recording)
+		return;
+	ccatune_begin_recall(recording, &r, flow, ens, table, params, now_us);
+	ens_flow_put_outcome(&r, ens, set, flow->cca->algorithm->id);
+	ccatune_record(recording, &r);
+}
 
 #endif /* CCATUNE_H */

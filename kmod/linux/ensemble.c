@@ -3,8 +3,9 @@
  * The file `ensemble`: the whole table as text, in and out.
  *
  * Written: the text is gathered per open file, charged to who writes, and is in
- * force when the write that brought its `end` returns. After an error the open
- * file stays failed; closed without `end` the text is discarded and counted.
+ * force when the write that brought its `end` returns. That write takes no byte
+ * behind the end, so that what follows is refused by the next one. After an error
+ * the open file stays failed; closed without `end` the text is discarded and counted.
  * Read: the table that was written in this namespace, empty if there is none;
  * all reads of an open file, from its beginning on, show one table.
  */
@@ -117,47 +118,50 @@ static int ensemble_give_values(struct ensemble_text *text)
 	return 0;
 }
 
-/* At most one piece. */
+/* At most one piece. The bytes taken: fewer where the text ends within it. */
 static int ensemble_parse(struct ensemble_text *text, const char *piece, u32 len)
 {
+	u32 at = 0;
 	int taken, err;
 
-	while (len) {
-		taken = ens_parse(&text->parser, piece, len);
+	while (at < len && !ens_has_ended(&text->parser)) {
+		taken = ens_parse(&text->parser, piece + at, len - at);
 		if (taken < 0)
 			return taken;
-		piece += taken;
-		len -= (u32)taken;
+		at += (u32)taken;
 		if (ens_needs_values(&text->parser)) {
 			err = ensemble_give_values(text);
 			if (err)
 				return err;
 		}
 	}
-	return 0;
+	return (int)at;
 }
 
-static int ensemble_gather(struct ensemble_text *text, const char __user *from, size_t size)
+/* The bytes taken, or an error. */
+static ssize_t ensemble_gather(struct ensemble_text *text, const char __user *from, size_t size)
 {
 	char *piece = kmalloc(ENSEMBLE_PIECE_BYTES, GFP_KERNEL);
-	size_t len;
-	int err = 0;
+	size_t at = 0, len;
+	int taken = 0;
 
 	if (!piece)
 		return -ENOMEM;
 	/* The parser refuses what is longer than 256 KiB: 65 pieces at most. */
-	for (; size && !err; size -= len, from += len) {
-		len = min_t(size_t, size, ENSEMBLE_PIECE_BYTES);
-		if (copy_from_user(piece, from, len))
-			err = -EFAULT;
+	while (at < size && taken >= 0 && !ens_has_ended(&text->parser)) {
+		len = min_t(size_t, size - at, ENSEMBLE_PIECE_BYTES);
+		if (copy_from_user(piece, from + at, len))
+			taken = -EFAULT;
 		else if (fatal_signal_pending(current))
-			err = -EINTR;
+			taken = -EINTR;
 		else
-			err = ensemble_parse(text, piece, (u32)len);
+			taken = ensemble_parse(text, piece, (u32)len);
+		if (taken > 0)
+			at += (size_t)taken;
 		cond_resched();
 	}
 	kfree(piece);
-	return err;
+	return taken < 0 ? taken : (ssize_t)at;
 }
 
 static int ensemble_apply(struct ccatune_cca *cca, struct ensemble_text *text)
@@ -171,7 +175,7 @@ static int ensemble_apply(struct ccatune_cca *cca, struct ensemble_text *text)
 	}
 	if (!ens_is_complete(&text->parser))
 		return 0;
-	err = ccatune_table_add_stats(text->table);
+	err = ccatune_table_add_stats(text->table, cca);
 	if (!err)
 		err = ccatune_table_take(cca, text->table);
 	if (err < 0)
@@ -183,21 +187,21 @@ static int ensemble_apply(struct ccatune_cca *cca, struct ensemble_text *text)
 	return 0;
 }
 
-static int ensemble_take(struct ensemble_file *of, const char __user *from, size_t size)
+static ssize_t ensemble_take(struct ensemble_file *of, const char __user *from, size_t size)
 {
 	struct ensemble_text *text = of->text;
+	ssize_t taken;
 	int err;
 
 	if (text->error)
 		return text->error;
 	/* Text behind the end: the table is in force, the file is not usable any more. */
-	err = text->taken ? -EINVAL : ensemble_gather(text, from, size);
+	taken = text->taken ? -EINVAL : ensemble_gather(text, from, size);
+	err = taken < 0 ? (int)taken : ensemble_apply(of->cca, text);
 	if (!err)
-		err = ensemble_apply(of->cca, text);
-	if (err) {
-		text->error = err;
-		atomic64_inc(&of->cca->rejected_writes);
-	}
+		return taken;
+	text->error = err;
+	atomic64_inc(&of->cca->rejected_writes);
 	return err;
 }
 
@@ -205,7 +209,7 @@ static ssize_t ensemble_write(struct file *file, const char __user *from, size_t
 			      loff_t *pos)
 {
 	struct ensemble_file *of = ensemble_file_of(file);
-	int err = 0;
+	ssize_t taken;
 
 	if (!ccatune_may_write(file))
 		return -EPERM;
@@ -214,9 +218,9 @@ static ssize_t ensemble_write(struct file *file, const char __user *from, size_t
 	mutex_lock(&of->lock);
 	if (!of->text)
 		of->text = ensemble_text_new(of->cca->algorithm->id);
-	err = of->text ? ensemble_take(of, from, size) : -ENOMEM;
+	taken = of->text ? ensemble_take(of, from, size) : -ENOMEM;
 	mutex_unlock(&of->lock);
-	return err ? err : (ssize_t)size;
+	return taken;
 }
 
 /* --- the file ---------------------------------------------------------------- */

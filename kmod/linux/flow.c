@@ -11,6 +11,7 @@ static void ccatune_cca_free(struct rcu_head *head)
 {
 	struct ccatune_cca *cca = container_of(head, struct ccatune_cca, rcu);
 
+	xa_destroy(&cca->flows);
 	kfree(rcu_dereference_protected(cca->params, true));
 	kfree(cca);
 }
@@ -35,15 +36,6 @@ static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, u64 now_us)
 	memset(flow->bucket, 0, sizeof(flow->bucket));
 }
 
-static void ccatune_flow_list(struct ccatune_flow *flow)
-{
-	struct ccatune_cca *cca = flow->cca;
-
-	spin_lock_bh(&cca->flows_lock);
-	hlist_add_head_rcu(&flow->node, &cca->flows[flow->hash % CCATUNE_BUCKETS]);
-	spin_unlock_bh(&cca->flows_lock);
-}
-
 /* With a reference; NULL when the namespace has ended: a kernel's own sockets may outlast it. */
 static struct ccatune_cca *ccatune_cca_get(const struct net *net,
 					   const struct ccatune_algorithm *algorithm)
@@ -58,6 +50,28 @@ static struct ccatune_cca *ccatune_cca_get(const struct net *net,
 	return cca;
 }
 
+/* NULL when there is no memory. Readers of `flows` see it from here on. */
+static struct ccatune_flow *ccatune_flow_new(struct ccatune_cca *cca, struct sock *sk)
+{
+	struct kmem_cache *cache = cca->algorithm->cache;
+	struct ccatune_flow *flow = kmem_cache_zalloc(cache, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!flow)
+		return NULL;
+	flow->cca = cca;
+	flow->sk = sk;
+	flow->hash = get_random_u32();
+	flow->start_delivered = tcp_sk(sk)->delivered;
+	flow->recorded_as = ccatune_recording_number();
+	flow->recalls = ccatune_recalls(cca);
+	ccatune_flow_begin_epoch(flow, tcp_clock_us());
+	if (!xa_alloc_bh(&cca->flows, &flow->number, flow, xa_limit_32b,
+			 GFP_ATOMIC | __GFP_NOWARN))
+		return flow;
+	kmem_cache_free(cache, flow);
+	return NULL;
+}
+
 /*
  * NULL when there is no memory, or too many flows: the socket then does without,
  * and is counted.
@@ -70,7 +84,7 @@ struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, str
 	if (!cca)
 		return NULL;
 	if (atomic_inc_return(&cca->n_flows) <= ccatune_setting(cca, CCATUNE_MAX_FLOWS))
-		flow = kmem_cache_zalloc(algorithm->cache, GFP_ATOMIC | __GFP_NOWARN);
+		flow = ccatune_flow_new(cca, sk);
 	if (!flow) {
 		atomic_dec(&cca->n_flows);
 		atomic64_inc(&cca->allocation_fallbacks);
@@ -78,13 +92,6 @@ struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, str
 		return NULL;
 	}
 	atomic64_inc(&cca->flows_started);
-	flow->cca = cca;
-	flow->sk = sk;
-	flow->hash = get_random_u32();
-	flow->start_delivered = tcp_sk(sk)->delivered;
-	flow->recorded_as = ccatune_recording_number();
-	ccatune_flow_begin_epoch(flow, tcp_clock_us());
-	ccatune_flow_list(flow);
 	return flow;
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_start);
@@ -105,9 +112,7 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 	WRITE_ONCE(flow->ended, true);
 	/* Before the socket is another one's: pairs with flows_is_gone(). */
 	smp_wmb();
-	spin_lock_bh(&cca->flows_lock);
-	hlist_del_rcu(&flow->node);
-	spin_unlock_bh(&cca->flows_lock);
+	xa_erase_bh(&cca->flows, flow->number);
 	atomic_dec(&cca->n_flows);
 	call_rcu(&flow->rcu, ccatune_flow_free);
 }
@@ -118,9 +123,9 @@ static void ccatune_flow_add_epoch(struct ccatune_flow *flow, struct ccatune_tab
 				   u64 now_us)
 {
 	const struct tcp_sock *tp = tcp_sk(flow->sk);
-	struct ccatune_sums *sums = &table->rows[flow->row].sums[flow->group];
+	struct ccatune_sums *sums = &table->sums[flow->row * table->groups + flow->group];
 	u32 class = flow->row % table->ens.n_classes;
-	atomic64_t *bucket = table->delays[class].bucket[flow->group];
+	atomic64_t *bucket = table->delays[class * table->groups + flow->group].bucket;
 	unsigned int i;
 
 	atomic64_inc(&sums->epochs);
@@ -145,7 +150,7 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
 	flow->row = ens_row_index(&table->ens, clock->state, clock->delay_class);
 	class = flow->row % table->ens.n_classes;
 	flow->target_us = table->ens.classes[class].queueing_delay_us;
-	sums = &table->rows[flow->row].sums[flow->group];
+	sums = &table->sums[flow->row * table->groups + flow->group];
 	atomic64_inc(&sums->visits);
 	if (turn == ENS_LOOKED_UP)
 		atomic64_inc(&sums->lookups);
@@ -172,6 +177,9 @@ void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *cloc
 	flow->turn = turn;
 	flow->delay_class = clock->delay_class;
 	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
+	/* A table that is not the namespace's own is the initial one's, which has sums for it. */
+	if (table && table->owner != cca)
+		flow->group += CCATUNE_FOLLOWERS;
 	flow->table = 0;
 	if (table && clock->state != ENS_NO_STATE) {
 		flow->table = table->ens.generation;

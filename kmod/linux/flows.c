@@ -11,9 +11,6 @@
 
 #include "internal.h"
 
-/* A place in the list: bucket, and place within it; 2^32 flows in one do not fit into memory. */
-#define FLOWS_BUCKET_SHIFT 32
-
 static const char *const flows_turns[] = {
 	[ENS_WAITED] = "none",
 	[ENS_LOOKED_UP] = "looked_up",
@@ -21,25 +18,18 @@ static const char *const flows_turns[] = {
 	[ENS_KEPT] = "kept",
 };
 
-/* The flow at *pos, or the first one in a bucket behind it. */
+/* The flow of the number *pos, or of the next one that is a flow's: found without those before. */
 static struct ccatune_flow *flows_find(struct ccatune_cca *cca, loff_t *pos)
 {
-	u64 bucket = (u64)*pos >> FLOWS_BUCKET_SHIFT;
-	u32 skip = (u32)*pos;
-	struct ccatune_flow *flow;
-	u32 i;
+	struct ccatune_flow *flow = NULL;
+	unsigned long number;
 
-	for (; bucket < CCATUNE_BUCKETS; bucket++, skip = 0) {
-		i = 0;
-		hlist_for_each_entry_rcu(flow, &cca->flows[bucket], node) {
-			if (i++ < skip)
-				continue;
-			*pos = (loff_t)(bucket << FLOWS_BUCKET_SHIFT | (i - 1));
-			return flow;
-		}
+	if (*pos <= U32_MAX) {
+		number = (unsigned long)*pos;
+		flow = xa_find(&cca->flows, &number, U32_MAX, XA_PRESENT);
 	}
-	*pos = (loff_t)((u64)CCATUNE_BUCKETS << FLOWS_BUCKET_SHIFT);
-	return NULL;
+	*pos = flow ? (loff_t)number : (loff_t)U32_MAX + 1;
+	return flow;
 }
 
 static void *flows_start(struct seq_file *m, loff_t *pos)
@@ -52,12 +42,8 @@ static void *flows_start(struct seq_file *m, loff_t *pos)
 static void *flows_next(struct seq_file *m, void *v, loff_t *pos)
 {
 	struct ccatune_flow *flow = v;
-	struct hlist_node *next = rcu_dereference(hlist_next_rcu(&flow->node));
 
 	++*pos;
-	if (next)
-		return hlist_entry(next, struct ccatune_flow, node);
-	*pos = (loff_t)((((u64)*pos >> FLOWS_BUCKET_SHIFT) + 1) << FLOWS_BUCKET_SHIFT);
 	return flows_find(flow->cca, pos);
 }
 
@@ -94,7 +80,8 @@ static void flows_put_row(struct seq_file *m, const struct ccatune_flow *flow,
 	seq_printf(m, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu",
 		   READ_ONCE(clock->delay_class),
 		   state == ENS_NO_STATE ? "none" :
-		   READ_ONCE(flow->group) == CCATUNE_HELD_BACK ? "held_back" : "ensemble",
+		   READ_ONCE(flow->group) % CCATUNE_GROUPS == CCATUNE_HELD_BACK ? "held_back" :
+										  "ensemble",
 		   READ_ONCE(clock->epoch), flows_turns[READ_ONCE(flow->turn) & 3],
 		   READ_ONCE(clock->measured_bytes_per_s));
 }

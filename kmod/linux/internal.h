@@ -14,13 +14,14 @@
 
 /* table.c */
 struct ccatune_table *ccatune_table_alloc(void);
-int ccatune_table_add_stats(struct ccatune_table *table);
+int ccatune_table_add_stats(struct ccatune_table *table, const struct ccatune_cca *cca);
 void ccatune_table_put(struct ccatune_table *table);
 struct ccatune_table *ccatune_table_get_own(struct ccatune_cca *cca, u64 *generation);
 int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered);
 struct ccatune_table *ccatune_table_unpublish(struct ccatune_cca *cca);
 void ccatune_table_clear(struct ccatune_cca *cca);
 int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len);
+void ccatune_recall(struct ccatune_cca *cca);
 int ccatune_params_init(struct ccatune_cca *cca);
 
 /* record.c */

@@ -64,7 +64,7 @@ int ccatune_net_init(struct net *net, struct ccatune_algorithm *algorithm)
 	cca->net = net;
 	cca->initial = net_eq(net, &init_net) ? NULL : algorithm->initial;
 	mutex_init(&cca->lock);
-	spin_lock_init(&cca->flows_lock);
+	xa_init_flags(&cca->flows, XA_FLAGS_ALLOC | XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
 	refcount_set(&cca->refs, 1);
 	get_random_bytes(&cca->instance, sizeof(cca->instance));
 	ccatune_settings_init(cca);
@@ -118,8 +118,12 @@ int ccatune_register(struct ccatune_algorithm *algorithm)
 
 	if (!name)
 		return -EINVAL;
+	/*
+	 * Charged to whoever makes the connection. One that is accepted begins in an interrupt,
+	 * where Linux charges nobody; max_flows bounds those.
+	 */
 	algorithm->cache = kmem_cache_create(algorithm->cache_name, algorithm->flow_bytes, 0,
-					     SLAB_HWCACHE_ALIGN, NULL);
+					     SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
 	if (!algorithm->cache)
 		return -ENOMEM;
 	err = register_pernet_subsys(&algorithm->net_ops);

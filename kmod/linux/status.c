@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The file `status`: lines of `name value`, then a `delay` line a class and a
- * `row` line a row, for each of the two groups of flows that has been on it.
- * The sums belong to the table: they begin anew with the next one, and a
- * namespace that follows the initial one adds to the initial one's.
+ * `row` line a row, for each group of flows that has been on it. The sums belong
+ * to the table: they begin anew with the next one. Those of namespaces that follow
+ * the initial one's table stand there in lines of their own, `flows=followers`.
  */
 #include "internal.h"
 
-static const char *const status_groups[CCATUNE_GROUPS] = {
-	[CCATUNE_ENSEMBLE] = "ensemble",
-	[CCATUNE_HELD_BACK] = "held_back",
+static const char *const status_groups[CCATUNE_MOST_GROUPS] = {
+	[CCATUNE_ENSEMBLE] = "ensemble flows=own",
+	[CCATUNE_HELD_BACK] = "held_back flows=own",
+	[CCATUNE_FOLLOWERS + CCATUNE_ENSEMBLE] = "ensemble flows=followers",
+	[CCATUNE_FOLLOWERS + CCATUNE_HELD_BACK] = "held_back flows=followers",
 };
 
 struct status_file {
@@ -21,14 +23,14 @@ struct status_file {
 /* Line 0 is all the totals; then classes x groups, then rows x groups. */
 static u32 status_delay_lines(const struct ccatune_table *table)
 {
-	return table ? table->ens.n_classes * CCATUNE_GROUPS : 0;
+	return table ? table->ens.n_classes * table->groups : 0;
 }
 
 static u32 status_lines(const struct ccatune_table *table)
 {
 	if (!table)
 		return 1;
-	return 1 + status_delay_lines(table) + ens_rows(&table->ens) * CCATUNE_GROUPS;
+	return 1 + status_delay_lines(table) + ens_rows(&table->ens) * table->groups;
 }
 
 static const char *status_follows(struct ccatune_cca *cca)
@@ -42,6 +44,14 @@ static const char *status_follows(struct ccatune_cca *cca)
 		whose = ccatune_table(cca) ? "initial" : "none";
 	rcu_read_unlock();
 	return whose;
+}
+
+static const char *status_params(const struct ccatune_cca *cca)
+{
+	if (READ_ONCE(cca->has_params))
+		return "own";
+	return cca->initial && ccatune_setting(cca, CCATUNE_FOLLOW_INITIAL) ? "initial" :
+									      "default";
 }
 
 static void status_put(struct seq_file *m, const char *name, const atomic64_t *count)
@@ -60,9 +70,11 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 	seq_printf(m, "registry %s\n", t ? t->registry : "-");
 	seq_printf(m, "channel %s\n", t ? t->channel : "-");
 	seq_printf(m, "serial %llu\n", t ? t->serial : 0);
+	seq_printf(m, "urgent %u\n", t ? READ_ONCE(t->urgent) : 0);
 	seq_printf(m, "digest %s\n", t ? t->digest : "-");
 	status_put(m, "rejected_writes", &cca->rejected_writes);
 	seq_printf(m, "table %s\n", status_follows(cca));
+	seq_printf(m, "parameters %s\n", status_params(cca));
 	seq_printf(m, "flows %u\n", atomic_read(&cca->n_flows));
 	status_put(m, "flows_started", &cca->flows_started);
 	status_put(m, "allocation_fallbacks", &cca->allocation_fallbacks);
@@ -78,14 +90,14 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 
 static void status_show_delays(struct seq_file *m, const struct ccatune_table *table, u32 line)
 {
-	u32 class = line / CCATUNE_GROUPS, group = line % CCATUNE_GROUPS;
+	u32 class = line / table->groups, group = line % table->groups;
 	const struct ens_class *k = &table->ens.classes[class];
 	u64 counts[CCA_HISTOGRAM_BUCKETS];
 	u64 total = 0;
 	u32 i;
 
 	for (i = 0; i < CCA_HISTOGRAM_BUCKETS; i++) {
-		counts[i] = (u64)atomic64_read(&table->delays[class].bucket[group][i]);
+		counts[i] = (u64)atomic64_read(&table->delays[line].bucket[i]);
 		total += counts[i];
 	}
 	if (!total)
@@ -106,8 +118,8 @@ static u64 status_sum(const atomic64_t *sum)
 
 static void status_show_row(struct seq_file *m, const struct ccatune_table *table, u32 line)
 {
-	u32 row = line / CCATUNE_GROUPS, group = line % CCATUNE_GROUPS;
-	const struct ccatune_sums *sums = &table->rows[row].sums[group];
+	u32 row = line / table->groups, group = line % table->groups;
+	const struct ccatune_sums *sums = &table->sums[line];
 
 	if (!status_sum(&sums->visits))
 		return;

@@ -21,12 +21,16 @@ struct ccatune_table *ccatune_table_alloc(void)
 	return table;
 }
 
-/* The text bounds the rows: less than 2^15 of them. */
-int ccatune_table_add_stats(struct ccatune_table *table)
+/* The text bounds the rows: less than 2^15 of them. cca: the one that the table is for. */
+int ccatune_table_add_stats(struct ccatune_table *table, const struct ccatune_cca *cca)
 {
-	table->rows = kvcalloc(ens_rows(&table->ens), sizeof(*table->rows), CCATUNE_GFP_LARGE);
-	table->delays = kvcalloc(table->ens.n_classes, sizeof(*table->delays), CCATUNE_GFP_LARGE);
-	return table->rows && table->delays ? 0 : -ENOMEM;
+	table->owner = cca;
+	table->groups = cca->initial ? CCATUNE_GROUPS : CCATUNE_MOST_GROUPS;
+	table->sums = kvcalloc(ens_rows(&table->ens) * table->groups, sizeof(*table->sums),
+			       CCATUNE_GFP_LARGE);
+	table->delays = kvcalloc(table->ens.n_classes * table->groups, sizeof(*table->delays),
+				 CCATUNE_GFP_LARGE);
+	return table->sums && table->delays ? 0 : -ENOMEM;
 }
 
 void ccatune_table_put(struct ccatune_table *table)
@@ -34,7 +38,7 @@ void ccatune_table_put(struct ccatune_table *table)
 	if (!table || !refcount_dec_and_test(&table->refs))
 		return;
 	kvfree(table->ens.values);
-	kvfree(table->rows);
+	kvfree(table->sums);
 	kvfree(table->delays);
 	kfree(table);
 }
@@ -62,6 +66,16 @@ static void ccatune_table_retire(struct ccatune_table *table)
 	ccatune_table_put(table);
 }
 
+/*
+ * With the writers' lock, behind what is in force from here on: each flow has to look its row up
+ * at its next ACK or transmission.
+ */
+void ccatune_recall(struct ccatune_cca *cca)
+{
+	/* Pairs with ccatune_recalls(). */
+	smp_store_release(&cca->recalls, cca->recalls + 1);
+}
+
 /* 1: in force now, and no longer the caller's. 0: is in force already. Else an error. */
 int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 {
@@ -75,7 +89,12 @@ int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 		offered->ens.generation = atomic64_inc_return(&ccatune_generations);
 		cca->generation++;
 		rcu_assign_pointer(cca->table, offered);
+	} else if (!verdict && offered->ens.urgent && !before->ens.urgent) {
+		cca->generation++;
+		WRITE_ONCE(before->ens.urgent, true);
 	}
+	if (verdict >= 0 && offered->ens.urgent)
+		ccatune_recall(cca);
 	mutex_unlock(&cca->lock);
 	if (verdict > 0)
 		ccatune_table_retire(before);
@@ -90,6 +109,7 @@ struct ccatune_table *ccatune_table_unpublish(struct ccatune_cca *cca)
 	mutex_lock(&cca->lock);
 	before = rcu_replace_pointer(cca->table, NULL, lockdep_is_held(&cca->lock));
 	cca->generation++;
+	ccatune_recall(cca);
 	mutex_unlock(&cca->lock);
 	return before;
 }
@@ -111,25 +131,47 @@ int ccatune_params_init(struct ccatune_cca *cca)
 	return 0;
 }
 
-/* All lines count, or none. Without a line nothing changes. */
+static bool params_is_clear(const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line = cca_next_line(&text, end);
+
+	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
+}
+
+/* With the writers' lock: the values that the text makes of those in force. */
+static int params_parse(struct ccatune_cca *cca, u32 *values, const char *text, u32 len)
+{
+	u32 line_no;
+
+	rcu_read_lock();
+	memcpy(values, ccatune_params(cca)->value, CCA_MAX_PARAMS * sizeof(*values));
+	rcu_read_unlock();
+	return cca_parse_params(values, cca->algorithm->id, text, len, &line_no);
+}
+
+/*
+ * All lines count, or none. Without a line nothing changes. The line `clear` takes the
+ * namespace's own parameters away: those of the initial one count, or the algorithm's defaults.
+ */
 int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len)
 {
+	bool clear = params_is_clear(text, len);
 	struct ccatune_params *params, *before;
-	u32 line_no;
-	int err;
+	int err = 0;
 
 	params = kzalloc(sizeof(*params), GFP_KERNEL_ACCOUNT);
 	if (!params)
 		return -ENOMEM;
 	mutex_lock(&cca->lock);
-	rcu_read_lock();
-	memcpy(params->value, ccatune_params(cca)->value, sizeof(params->value));
-	rcu_read_unlock();
-	err = cca_parse_params(params->value, cca->algorithm->id, text, len, &line_no);
+	if (clear)
+		cca_params_init(params->value, cca->algorithm->id);
+	else
+		err = params_parse(cca, params->value, text, len);
 	if (!err) {
 		params->version = (u32)atomic_inc_return(&ccatune_versions);
 		before = rcu_replace_pointer(cca->params, params, lockdep_is_held(&cca->lock));
-		WRITE_ONCE(cca->has_params, true);
+		WRITE_ONCE(cca->has_params, !clear);
 		cca->generation++;
 		kfree_rcu(before, rcu);
 		params = NULL;

@@ -3,14 +3,17 @@
  * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control
  * mode: every ACK sets pacing rate and cwnd. The flow's state is allocated when
  * the connection begins; the socket's private area holds a pointer to it, and
- * what `ss` shows. A socket for which there is no memory is Reno's, under the
- * name gr-plain.
+ * what `ss` shows. A socket for which there is no memory is CUBIC's, under the
+ * name gr-plain (plain.h).
  */
 #include <linux/inet_diag.h>
 #include <linux/module.h>
 
+#define CCATUNE_PLAIN_NAME "gr-plain"
+
 #include "gr_recording.h"
 #include "offer.h"
+#include "plain.h"
 #include "sock.h"
 
 struct gr_sock {
@@ -117,6 +120,21 @@ static void gr_turned(struct gr_kflow *f, struct ccatune_table *table, u64 now_u
 	ccatune_flow_turned(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
+/* Under rcu_read_lock(), ahead of an ACK or a transmission. */
+static void gr_follow_recall(struct gr_kflow *f, u64 now_us)
+{
+	const struct ccatune_params *params;
+	struct ccatune_table *table;
+
+	if (likely(!ccatune_is_recalled(&f->head)))
+		return;
+	table = ccatune_table(f->head.cca);
+	params = ccatune_params(f->head.cca);
+	gr_flow_recall(&f->gr, (const struct gr_params *)params->value,
+		       table ? &table->ens : NULL, now_us);
+	ccatune_flow_recalled(&f->head, &f->gr.ens, &f->gr.params, table, params, now_us);
+}
+
 CCATUNE_CONG_CONTROL(gr_main)
 {
 	struct gr_kflow *f = gr_kflow_of(sk);
@@ -127,6 +145,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 	if (!f || !ccatune_read_ack(&f->head, rs, &ack))
 		return;
 	rcu_read_lock();
+	gr_follow_recall(f, ack.now_us);
 	table = ccatune_table(f->head.cca);
 	params = ccatune_params(f->head.cca);
 	ens_flow_set_class(&f->gr.ens, ccatune_delay_class(f->head.cca, sk, table));
@@ -172,8 +191,14 @@ static void gr_set_state(struct sock *sk, u8 new_state)
 
 CCATUNE_TX_START(gr_tx_start)
 {
+	struct gr_kflow *f = gr_kflow_of(sk);
 	enum cca_event_kind kind;
 
+	if (!f)
+		return;
+	rcu_read_lock();
+	gr_follow_recall(f, tcp_sk(sk)->tcp_mstamp);
+	rcu_read_unlock();
 	if (ccatune_read_tx_start(sk, &kind))
 		gr_tell(sk, kind);
 }
@@ -191,14 +216,6 @@ static u32 gr_ssthresh(struct sock *sk)
 }
 
 /* --- a connection's beginning and end ------------------------------------------ */
-
-static struct tcp_congestion_ops gr_plain_ops = {
-	.name = "gr-plain",
-	.owner = THIS_MODULE,
-	.ssthresh = tcp_reno_ssthresh,
-	.cong_avoid = tcp_reno_cong_avoid,
-	.undo_cwnd = tcp_reno_undo_cwnd,
-};
 
 static void gr_begin(struct gr_kflow *f, struct sock *sk)
 {
@@ -220,10 +237,8 @@ static void gr_open(struct sock *sk)
 	struct gr_sock *own = inet_csk_ca(sk);
 	struct ccatune_flow *head = ccatune_flow_start(&gr_algorithm, sk);
 
-	own->flow = NULL;
 	if (!head) {
-		/* Of the same owner: the module's reference is given back as it was taken. */
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &gr_plain_ops);
+		ccatune_plain_begin(sk);
 		return;
 	}
 	own->flow = container_of(head, struct gr_kflow, head);
@@ -347,6 +362,7 @@ static int __init gr_register(void)
 	err = ccatune_register(&gr_algorithm);
 	if (err)
 		return err;
+	ccatune_plain_init();
 	err = ccatune_offer(&gr_ops);
 	if (err)
 		ccatune_unregister(&gr_algorithm);

@@ -3,15 +3,18 @@
  * tcp_roccet.ko: ROCCET (kmod/core/roccet.h) as a congestion control of Linux, in
  * window mode: the kernel asks for growth, threshold and undo, and does loss
  * recovery itself; an ACK may lower the window. The flow's state is allocated when
- * the connection begins. A socket for which there is no memory is Reno's, under the
- * name roccet-plain.
+ * the connection begins. A socket for which there is no memory is CUBIC's, under the
+ * name roccet-plain (plain.h).
  *
  * A mark of ECN, and a queue of the host's own that is full, count as a loss.
  */
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
+#define CCATUNE_PLAIN_NAME "roccet-plain"
+
 #include "offer.h"
+#include "plain.h"
 #include "roccet_recording.h"
 #include "window.h"
 
@@ -97,6 +100,21 @@ static void roccet_turned(struct roccet_kflow *f, struct ccatune_table *table, u
 	ccatune_flow_turned(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
+/* Under rcu_read_lock(), ahead of an ACK or a transmission. */
+static void roccet_follow_recall(struct roccet_kflow *f, u64 now_us)
+{
+	const struct ccatune_params *params;
+	struct ccatune_table *table;
+
+	if (likely(!ccatune_is_recalled(&f->head)))
+		return;
+	table = ccatune_table(f->head.cca);
+	params = ccatune_params(f->head.cca);
+	roccet_flow_recall(&f->roccet, (const struct roccet_params *)params->value,
+			   table ? &table->ens : NULL, now_us);
+	ccatune_flow_recalled(&f->head, &f->roccet.ens, &f->roccet.params, table, params, now_us);
+}
+
 static void roccet_told(struct sock *sk, const struct ack_sample *sample)
 {
 	struct roccet_kflow *f = roccet_kflow_of(sk);
@@ -110,6 +128,7 @@ static void roccet_told(struct sock *sk, const struct ack_sample *sample)
 	ccatune_read_window(sk, &before);
 	w = before;
 	rcu_read_lock();
+	roccet_follow_recall(f, ack.now_us);
 	table = ccatune_table(f->head.cca);
 	params = ccatune_params(f->head.cca);
 	ens_flow_set_class(&f->roccet.ens, ccatune_delay_class(f->head.cca, sk, table));
@@ -194,21 +213,19 @@ static void roccet_set_state(struct sock *sk, u8 new_state)
 
 CCATUNE_TX_START(roccet_tx_start)
 {
+	struct roccet_kflow *f = roccet_kflow_of(sk);
 	enum cca_event_kind kind;
 
+	if (!f)
+		return;
+	rcu_read_lock();
+	roccet_follow_recall(f, tcp_sk(sk)->tcp_mstamp);
+	rcu_read_unlock();
 	if (ccatune_read_tx_start(sk, &kind))
 		roccet_tell(sk, kind);
 }
 
 /* --- a connection's beginning and end -------------------------------------------- */
-
-static struct tcp_congestion_ops roccet_plain_ops = {
-	.name = "roccet-plain",
-	.owner = THIS_MODULE,
-	.ssthresh = tcp_reno_ssthresh,
-	.cong_avoid = tcp_reno_cong_avoid,
-	.undo_cwnd = tcp_reno_undo_cwnd,
-};
 
 static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 {
@@ -234,10 +251,8 @@ static void roccet_open(struct sock *sk)
 	struct roccet_sock *own = inet_csk_ca(sk);
 	struct ccatune_flow *head = ccatune_flow_start(&roccet_algorithm, sk);
 
-	own->flow = NULL;
 	if (!head) {
-		/* Of the same owner: the module's reference is given back as it was taken. */
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &roccet_plain_ops);
+		ccatune_plain_begin(sk);
 		return;
 	}
 	own->flow = container_of(head, struct roccet_kflow, head);
@@ -349,6 +364,7 @@ static int __init roccet_register(void)
 	err = ccatune_register(&roccet_algorithm);
 	if (err)
 		return err;
+	ccatune_plain_init();
 	err = ccatune_offer(&roccet_ops);
 	if (err)
 		ccatune_unregister(&roccet_algorithm);

@@ -5,14 +5,18 @@
  * undo, and does loss recovery itself; an ACK may lower the window. What is known of the
  * limiter is the client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's
  * state is allocated when the connection begins. A socket for which there is no memory is
- * Reno's, under the name rtcp-plain.
+ * CUBIC's, under the name rtcp-plain (plain.h).
  *
  * A mark of ECN, and a queue of the host's own that is full, count as a loss.
  */
 #include <linux/module.h>
 
+#define CCATUNE_PLAIN_NAME "rtcp-plain"
+
 #include "offer.h"
+#include "plain.h"
 #include "tcp_rtcp.h"
+#include "tcp_rtcp_recall.h"
 #include "window.h"
 
 struct rtcp_cubic_kflow {
@@ -127,6 +131,8 @@ static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack
 	bool moves;
 
 	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
+	rtcp_kflow_follow_recall(&f->shared, &f->cubic.ens, &f->cubic.state.flow, c,
+				 &f->cubic.params.rtcp, ack->now_us);
 	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_flow_on_ack(&f->cubic, c, (const struct rtcp_params *)params->value,
 			       table ? &table->ens : NULL, ack, w);
@@ -267,19 +273,15 @@ CCATUNE_TX_START(rtcp_cubic_tx_start)
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
+	if (!f)
+		return;
+	rtcp_kflow_before_sending(&f->shared, &f->cubic.ens, &f->cubic.state.flow,
+				  &f->cubic.params.rtcp);
+	if (rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
 		rtcp_cubic_tell(sk, kind);
 }
 
 /* --- a connection's beginning and end ---------------------------------------------- */
-
-static struct tcp_congestion_ops rtcp_cubic_plain_ops = {
-	.name = "rtcp-plain",
-	.owner = THIS_MODULE,
-	.ssthresh = tcp_reno_ssthresh,
-	.cong_avoid = tcp_reno_cong_avoid,
-	.undo_cwnd = tcp_reno_undo_cwnd,
-};
 
 /* A client whose limiter is known caps the first window already. Without data the flow rests. */
 static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
@@ -322,12 +324,11 @@ static void rtcp_cubic_open(struct sock *sk)
 	struct ccatune_flow *head = ccatune_flow_start(&rtcp_cubic_algorithm, sk);
 	struct rtcp_cubic_kflow *f;
 
-	memset(own, 0, sizeof(*own));
 	if (!head) {
-		/* Of the same owner: the module's reference is given back as it was taken. */
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &rtcp_cubic_plain_ops);
+		ccatune_plain_begin(sk);
 		return;
 	}
+	memset(own, 0, sizeof(*own));
 	f = container_of(head, struct rtcp_cubic_kflow, shared.head);
 	own->flow = &f->shared;
 	rtcp_cubic_begin(f, sk);
@@ -413,6 +414,7 @@ static int __init rtcp_cubic_register(void)
 	err = ccatune_register(&rtcp_cubic_algorithm);
 	if (err)
 		return err;
+	ccatune_plain_init();
 	err = ccatune_offer(&rtcp_cubic_ops);
 	if (err)
 		ccatune_unregister(&rtcp_cubic_algorithm);

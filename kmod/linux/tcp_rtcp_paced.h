@@ -3,8 +3,8 @@
  * The shell of R-TCP over an algorithm in control mode (kmod/core/rtcp.h), as a congestion
  * control of Linux: every ACK sets pacing rate and cwnd. What is known of the limiter is the
  * client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's state is allocated
- * when the connection begins. A socket for which there is no memory is Reno's, under the name
- * of the algorithm with -plain behind it.
+ * when the connection begins. A socket for which there is no memory is CUBIC's, under the name
+ * of the algorithm with -plain behind it (plain.h).
  *
  * As the kernel's own BBR it asks with each ACK whether there is a recovery: one that ends and
  * begins anew within an ACK has gone on, and what begins is told ahead of the ACK that shows it.
@@ -25,9 +25,13 @@
 #include <linux/module.h>
 #include <linux/seq_file.h>
 
+#define CCATUNE_PLAIN_NAME PACED_NAME "-plain"
+
 #include "offer.h"
+#include "plain.h"
 #include "sock.h"
 #include "tcp_rtcp.h"
+#include "tcp_rtcp_recall.h"
 #ifdef paced_flow_on_loss
 #include "sent_log.h"
 #endif
@@ -168,6 +172,8 @@ static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
 	bool moves;
 
 	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
+	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
+				 &f->bbr.params.rtcp, ack->now_us);
 	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
 	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
 			  table ? &table->ens : NULL, ack, &f->decision);
@@ -234,7 +240,11 @@ CCATUNE_TX_START(paced_tx_start)
 	struct paced_kflow *f = paced_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
+	if (!f)
+		return;
+	rtcp_kflow_before_sending(&f->shared, &f->bbr.ens, &f->bbr.state.flow,
+				  &f->bbr.params.rtcp);
+	if (rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
 		paced_tell(sk, kind);
 }
 
@@ -273,14 +283,6 @@ static u32 paced_sndbuf_expand(struct sock *sk)
 
 /* --- a connection's beginning and end ---------------------------------------------- */
 
-static struct tcp_congestion_ops paced_plain_ops = {
-	.name = PACED_NAME "-plain",
-	.owner = THIS_MODULE,
-	.ssthresh = tcp_reno_ssthresh,
-	.cong_avoid = tcp_reno_cong_avoid,
-	.undo_cwnd = tcp_reno_undo_cwnd,
-};
-
 /* Without data the flow rests. */
 static void paced_begin(struct paced_kflow *f, struct sock *sk)
 {
@@ -315,12 +317,11 @@ static void paced_open(struct sock *sk)
 	struct ccatune_flow *head = ccatune_flow_start(&paced_algorithm, sk);
 	struct paced_kflow *f;
 
-	memset(own, 0, sizeof(*own));
 	if (!head) {
-		/* Of the same owner: the module's reference is given back as it was taken. */
-		WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &paced_plain_ops);
+		ccatune_plain_begin(sk);
 		return;
 	}
+	memset(own, 0, sizeof(*own));
 	f = container_of(head, struct paced_kflow, shared.head);
 	own->flow = &f->shared;
 	paced_begin(f, sk);
@@ -413,6 +414,7 @@ static int __init paced_register(void)
 	err = ccatune_register(&paced_algorithm);
 	if (err)
 		return err;
+	ccatune_plain_init();
 	err = ccatune_offer(&paced_ops);
 	if (err)
 		ccatune_unregister(&paced_algorithm);

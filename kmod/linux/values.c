@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The files `parameters` and `settings`: a line a value, `name value min default
- * max unit`; written as lines of `name value`. What one write() brings counts
- * whole, or not at all; after an error the open file stays failed.
+ * max unit`; written as lines of `name value`, and `parameters` as the line `clear`,
+ * too. What one write() brings counts whole, or not at all; after an error the open
+ * file stays failed.
  *
  *   parameters   of the algorithm (params.def): what flows use that no table covers
  *   settings     of the host: delay class, whether the initial namespace is followed
@@ -90,15 +91,21 @@ static int settings_set(struct ccatune_cca *cca, const char *text, u32 len)
 {
 	u32 values[CCATUNE_SETTINGS];
 	unsigned int i;
+	u32 follows;
 	int err;
 
 	mutex_lock(&cca->lock);
 	memcpy(values, cca->setting, sizeof(values));
+	follows = values[CCATUNE_FOLLOW_INITIAL];
 	err = settings_parse(values, text, len);
 	for (i = 0; !err && i < CCATUNE_SETTINGS; i++)
 		WRITE_ONCE(cca->setting[i], values[i]);
-	if (!err)
+	if (!err) {
 		cca->generation++;
+		/* The table in force may be another one now. */
+		if (follows != values[CCATUNE_FOLLOW_INITIAL])
+			ccatune_recall(cca);
+	}
 	mutex_unlock(&cca->lock);
 	return err;
 }

@@ -18,7 +18,8 @@ EVENTS = 3000
 SEEDS = {"rtcp_bbr3": 9}
 CCAS = ("gr", "reno", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 FNV_START, FNV_PRIME = 2166136261, 16777619
-START, ACK, EVENT, TOLD, GROW, CLIENT, LOSS = 4, 5, 6, 7, 8, 11, 13
+START, ACK, EVENT, TOLD, GROW, RECALL, CLIENT, LOSS = 4, 5, 6, 7, 8, 11, 12, 14
+SET_OUT_AT = 32 + 4 * 20
 CWND_OUT_AT = 32 + 4 * 14
 LOST_AT = 32 + 4 * 2
 TX_INFLIGHT_AT = 32 + 4 * 9
@@ -64,7 +65,7 @@ def test_a_recording_replays_to_the_same_decisions(cca: str, workshop: Path, tmp
     report = replay_bytes(workshop, (workshop / f"{cca}.recording").read_bytes(), tmp_path)
     assert report["differing"] == 0
     # R-TCP's flows leave their clients.
-    assert report["replayed"] == EVENTS + 3 + report["leave"]
+    assert report["replayed"] == EVENTS + 3 + report["leave"] + report["recall"]
     assert report["flows"] == 3
     assert report["slow_start"] > 0
     assert all(report[name] > 0 for name in ("recovery_entered", "timeout", "idle_restart", "transfer_started"))
@@ -76,6 +77,7 @@ def test_a_recording_holds_turns_tables_and_parameters(cca: str, workshop: Path,
     assert report["tables"] > 3
     assert report["parameter_sets"] > 3
     assert report["looked_up"] > 3
+    assert report["recall"] > 3
     assert report["undo_event"] > 0
     assert cca in {"gr", "rtcp_bbr", "rtcp_bbr3"} or report["lowered"] > 3
 
@@ -114,6 +116,12 @@ def test_a_recording_holds_flows_of_a_client_its_limiter_and_what_parts_them(
 )
 def test_a_flipped_bit_of_a_decision_is_found(cca: str, kind: int, workshop: Path, tmp_path: Path) -> None:
     data = flip((workshop / f"{cca}.recording").read_bytes(), kind, CWND_OUT_AT, keep_sum=False)
+    assert replay_bytes(workshop, data, tmp_path)["differing"] == 1
+
+
+@pytest.mark.parametrize("cca", ["gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"])
+def test_a_flipped_bit_of_a_recalls_parameter_set_is_found(cca: str, workshop: Path, tmp_path: Path) -> None:
+    data = flip((workshop / f"{cca}.recording").read_bytes(), RECALL, SET_OUT_AT, keep_sum=False)
     assert replay_bytes(workshop, data, tmp_path)["differing"] == 1
 
 

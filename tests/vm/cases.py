@@ -41,6 +41,12 @@ def text(
     return table_text(ensemble(subject, **changes), Deployment("local", channel, serial, hold_back_permille))
 
 
+def urgent(table: str) -> str:
+    """The text, marked as urgent."""
+    serial = next(line for line in table.splitlines() if line.startswith("serial "))
+    return replaced(f"\n{serial}\n", f"\n{serial} urgent\n", table)
+
+
 def default_parameters(subject: Subject) -> str:
     """The lines that put every parameter back to its default."""
     return "".join(f"{spec.name} {spec.default}\n" for spec in ALGORITHMS[subject.cca].params)
@@ -82,7 +88,11 @@ def tables(subject: Subject) -> dict[str, tuple[list[str], list[int]]]:
         "a value that no u32 holds": ([first, replaced(cell, " 99999999999 ", second)], [0, errno.ERANGE]),
         "a row too few": ([first, replaced(row + "\n", "", first)], [0, errno.EINVAL]),
         "a row too many": ([first, replaced(row + "\n", row + "\n" + row + "\n", first)], [0, errno.EINVAL]),
-        "text behind the end": ([first, second + "more\n"], [0, errno.EINVAL]),
+        "text behind the end: the table counts": ([first, second + "more\n"], [0, errno.EINVAL]),
+        "text behind a clear: the clear counts": ([first, "clear\nmore\n"], [0, errno.EINVAL]),
+        "an urgent table is taken": ([first, urgent(second)], [0, 0]),
+        "the same again, urgent": ([first, urgent(first), urgent(first), first], [0, 0, 0, 0]),
+        "a mark that is none": ([first, urgent(second).replace("urgent", "urgently")], [0, errno.EINVAL]),
         "garbage": ([first, "\x00\xff\n"], [0, errno.EINVAL]),
         "a line that never ends": ([first, "a" * 5000], [0, errno.EINVAL]),
     }
@@ -97,6 +107,9 @@ def values(subject: Subject) -> dict[str, tuple[list[str], list[int]]]:
         "a parameter is set": ([good], [0]),
         "two parameters at once": ([f"{good}{other} 10\n"], [0]),
         "one bad line and none counts": ([f"{good}no_such 1\n"], [errno.EINVAL]),
+        "clear gives the defaults back": ([good, "clear\n"], [0, 0]),
+        "clear and more": ([good, f"clear\n{good}"], [0, errno.EINVAL]),
+        "more and clear": ([good, f"{other} 10\nclear\n"], [0, errno.EINVAL]),
         "a parameter out of range": ([f"{name} {spec.minimum - 1}\n"], [errno.ERANGE]),
         "a parameter above its range": ([f"{name} {spec.maximum + 1}\n"], [errno.ERANGE]),
         "a parameter without a value": ([f"{name}\n"], [errno.EINVAL]),

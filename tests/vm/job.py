@@ -53,6 +53,11 @@ def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
             # levels of 2 Mbit/s, epochs of half a second
             "levels": cases.text(subject, 11, levels=12, step=250_000),
             "moved_levels": cases.text(subject, 13, levels=24, step=125_000, epoch_ms=300, epsilon_pct=25),
+            # an epoch of an hour, which no test waits for
+            "slow": cases.text(subject, 31, base=20, epoch_ms=3_600_000),
+            "slow_moved": cases.text(subject, 32, base=50, epoch_ms=3_600_000),
+            "slow_moved_urgent": cases.urgent(cases.text(subject, 32, base=50, epoch_ms=3_600_000)),
+            "slow_back_urgent": cases.urgent(cases.text(subject, 33, base=20, epoch_ms=3_600_000)),
             "by_hand": cases.text(subject, 1, channel="by-hand", base=90),
             "held_back": cases.text(subject, 12, hold_back_permille=300, levels=8, step=50_000),
             "moved": cases.text(subject, 14, hold_back_permille=300, levels=8, step=50_000, base=50),

@@ -29,11 +29,15 @@ from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "storm", "record", "pauses", "marks"]
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "pauses", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
 # R-TCP over CUBIC is in test_limited.py.
-OWN_PROGRAMS = {"roccet": ["rules", "record"], "rtcp_bbr": ["record", "many"], "rtcp_bbr3": ["rules", "record"]}
+OWN_PROGRAMS = {
+    "roccet": ["rules", "record"],
+    "rtcp_bbr": ["recall", "record", "many"],
+    "rtcp_bbr3": ["rules", "record"],
+}
 # What each line has, by module.
 ESSENTIALS = {cca: ["pauses"] for cca in SUBJECTS} | {GR.cca: ["rules", "record", "pauses"]}
 TIMEOUT_S = 7200 if LONG or DEBUG else 1200
@@ -193,6 +197,8 @@ def test_a_namespace_follows_the_initial_table_or_keeps_its_own(found: Found, su
         "its own table": True,
         "the initial one's": True,
         "cleared, own parameters": ["initial", f"{second}"],
+        "cleared both": ["initial", f"{first}"],
+        "whose parameters": ["initial", "own"],
         "initial parameters": f"{name} {first} {spec.minimum} {spec.default} {spec.maximum} {spec.unit}",
     }
 
@@ -332,6 +338,53 @@ def test_the_hold_back_share_stays_on_its_own(found: Found, subject: Subject) ->
         held_back = flow["group"] == "held_back"
         assert (flow["marker"] == subject.default_marker) == held_back, flow
     assert {row["group"] for row in many["rows"]} == {"ensemble", "held_back"}
+
+
+@of("recall")
+def test_an_urgent_table_and_a_clear_reach_a_flow_in_the_middle_of_its_epoch(found: Found, subject: Subject) -> None:
+    steps = result_of(found, "recall", subject)["running"]
+    marker, moved = 20 * subject.unit, 50 * subject.unit
+    rows = 2 * 4 * subject.second_levels
+    assert marker <= steps["on its row"]["marker"] < marker + rows
+    # The same row for as long as the epoch lasts, which is an hour.
+    assert steps["a table that is not urgent"] == steps["on its row"]
+    assert moved <= steps["the same, urgent"]["marker"] < moved + rows
+    assert steps["cleared"]["marker"] == subject.default_marker
+    assert marker <= steps["urgent after a clear"]["marker"] < marker + rows
+
+
+@of("recall")
+def test_a_clear_reaches_a_silent_flow_ahead_of_its_next_transmission(found: Found, subject: Subject) -> None:
+    assert result_of(found, "recall", subject)["silent"] == {
+        "while it is silent": "on a row",
+        "sent, not yet acknowledged": "on no row",
+        "acknowledged by then": False,
+    }
+
+
+@of("recall")
+def test_a_recall_replays(found: Found, subject: Subject, tmp_path: Path) -> None:
+    result_of(found, "recall", subject)
+    recording = found["folder"].result / f"recall-{subject.cca}.recording"
+    report = replay(compile_replayer(tmp_path), recording, folder=tmp_path)
+    # The running flow's three, and the silent one's.
+    assert (report["differing"], report["recall"]) == (0, 4)
+
+
+@of("recall")
+def test_what_a_namespace_that_follows_measured_stands_apart(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "recall", subject)["followers"]
+    assert seen["table"] == "initial"
+    assert seen["flows of the rows"] == ["followers"]
+    assert seen["own flows"] == "0"
+
+
+@of("recall")
+def test_a_socket_without_memory_for_a_flow_reduces_its_window_as_cubic(found: Found, subject: Subject) -> None:
+    seen = result_of(found, "recall", subject)["plain"]
+    assert seen["name"] == subject.plain_name
+    assert seen["cwnd_pkts"] >= 10, seen
+    assert seen["ssthresh_pkts"] == seen["cwnd_pkts"] * 7 // 10, seen
 
 
 @of("storm")

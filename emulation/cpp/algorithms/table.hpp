@@ -34,16 +34,8 @@ class Table {
 public:
     Table(std::string_view text, std::uint32_t id) {
         ens_parser parser;
-        ens_parser_init(&parser, &table_, id);
-        while (!text.empty()) {
-            const int taken = ens_parse(&parser, text.data(), static_cast<std::uint32_t>(text.size()));
-            if (taken < 0) throw TableError(-taken, parser.line_no, true);
-            text.remove_prefix(static_cast<std::size_t>(taken));
-            if (ens_needs_values(&parser)) {
-                values_.resize(ens_values_bytes(&table_) / sizeof(u32));
-                ens_give_values(&parser, values_.data());
-            }
-        }
+        parse(parser, text, id);
+        if (parser.error) throw TableError(-parser.error, parser.line_no, true);
         if (!ens_is_complete(&parser)) throw TableError(CCA_EINVAL, parser.line_no + 1, false);
         table_.generation = 1;
     }
@@ -59,7 +51,31 @@ public:
         return text;
     }
 
+    // Bytes up to the end of the table or of `clear`, whatever follows; 0 where neither ends in the text.
+    static std::size_t text_end(std::string_view text, std::uint32_t id) {
+        Table table;
+        ens_parser parser;
+        table.parse(parser, text, id, true);
+        return ens_has_ended(&parser) ? parser.text_bytes : 0;
+    }
+
 private:
+    Table() = default;
+
+    // up_to_its_end: what follows the table is not looked at; otherwise it is an error.
+    void parse(ens_parser& parser, std::string_view text, std::uint32_t id, bool up_to_its_end = false) {
+        ens_parser_init(&parser, &table_, id);
+        while (!text.empty() && !(up_to_its_end && ens_has_ended(&parser))) {
+            const int taken = ens_parse(&parser, text.data(), static_cast<std::uint32_t>(text.size()));
+            if (taken < 0) return;
+            text.remove_prefix(static_cast<std::size_t>(taken));
+            if (ens_needs_values(&parser)) {
+                values_.resize(ens_values_bytes(&table_) / sizeof(u32));
+                ens_give_values(&parser, values_.data());
+            }
+        }
+    }
+
     ens_table table_{};
     std::vector<u32> values_;
 };

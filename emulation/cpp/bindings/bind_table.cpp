@@ -55,6 +55,7 @@ void bind_table(nb::module_& m) {
         .def_prop_ro("channel", [](const Table& t) { return std::string(t.table().channel); })
         .def_prop_ro("serial", [](const Table& t) { return t.table().serial; })
         .def_prop_ro("digest", [](const Table& t) { return std::string(t.table().digest); })
+        .def_prop_ro("urgent", [](const Table& t) { return t.table().urgent; })
         .def(
             "admit", [](const Table& t, const Table* in_force) { return ens_admit(in_force ? &in_force->table() : nullptr, &t.table()); },
             "in_force"_a.none(), "1: may replace it. 0: is the one in force. Negative: errno.");
@@ -69,6 +70,10 @@ void bind_table(nb::module_& m) {
             }
         },
         "text"_a, "cca"_a, "(errno or 0, line of the error or 0, whether an error came before the text ended).");
+    m.def(
+        "text_end", [](const std::string& text, const std::string& cca) { return Table::text_end(text, id_of(cca)); },
+        "text"_a, "cca"_a,
+        "Bytes of the text up to the end of its table or `clear`, whatever follows; 0 where neither ends in it.");
     m.def(
         "parse_parameters",
         [](const std::string& text, const std::string& cca,

@@ -18,9 +18,10 @@ static inline int feed_table(struct ens_parser *p, const char *text, u32 len)
 		if (taken < 0)
 			return taken;
 		at += (u32)taken;
-		if (!ens_needs_values(p))
+		if (ens_needs_values(p))
+			ens_give_values(p, (u32 *)malloc(ens_values_bytes(p->table)));
+		else if (at == len)
 			return (int)at;
-		ens_give_values(p, (u32 *)malloc(ens_values_bytes(p->table)));
 	}
 }
 

@@ -211,6 +211,51 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 }
 
+static bool recall(struct host *h)
+{
+	gr_flow_recall(&h->f, &h->defaults, h->table, h->ack.now_us);
+	return h->f.ens.turn != ENS_WAITED;
+}
+
+static void a_recall_ends_the_epoch_of_a_flow_on_another_tables_row(void)
+{
+	struct ens_table two = table_of(2), three = table_of(3);
+	struct host h;
+
+	open_host(&h, &two, 1, HASH);
+	CHECK(!recall(&h));				/* slow start is on no row */
+	leave_slow_start(&h);
+	take_acks(&h, 300, MS);
+	h.table = &three;
+	take_acks(&h, 1, MS);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
+	CHECK(recall(&h));
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
+	CHECK_EQ(h.f.ens.clock.epoch, 2);
+	CHECK(!recall(&h));				/* on a row of this table already */
+	CHECK_EQ(h.f.ens.clock.epoch, 2);
+}
+
+static void a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters(void)
+{
+	struct ens_table two = table_of(2), three = table_of(3);
+	struct host h;
+
+	open_host(&h, &two, 1, HASH);
+	leave_slow_start(&h);
+	take_acks(&h, 300, MS);
+	h.table = NULL;
+	CHECK(recall(&h));
+	CHECK_EQ(h.f.ens.clock.state, ENS_NO_STATE);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
+	CHECK(!recall(&h));
+	h.table = &three;				/* urgent: no epoch has to end for it */
+	take_acks(&h, 300, MS);
+	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
+	CHECK(recall(&h));
+	CHECK_EQ(h.f.params.bandwidth_window_us, 11103);
+}
+
 static void a_parameter_set_by_hand_counts_from_the_next_epoch(void)
 {
 	struct ens_table t = table_of(2);
@@ -373,6 +418,8 @@ int main(void)
 	RUN(the_share_of_the_table_in_force_says_who_is_held_back);
 	RUN(a_class_given_anew_counts_from_the_next_epoch);
 	RUN(a_table_is_taken_and_left_at_the_end_of_an_epoch);
+	RUN(a_recall_ends_the_epoch_of_a_flow_on_another_tables_row);
+	RUN(a_recall_without_a_table_puts_a_flow_on_the_hosts_parameters);
 	RUN(a_parameter_set_by_hand_counts_from_the_next_epoch);
 	RUN(a_silence_counts_neither_for_the_rate_nor_for_the_level);
 	RUN(other_events_reach_the_algorithm_alone);

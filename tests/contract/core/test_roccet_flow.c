@@ -135,6 +135,23 @@ static void each_epoch_looks_up_what_the_flow_then_measures_on_both_axes(void)
 	CHECK_EQ(h.turns[ENS_LOOKED_UP], 4);
 }
 
+static void a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table(void)
+{
+	struct ens_table two = table_of(2), three = table_of(3);
+	struct host h;
+
+	open_host(&h, &two, 1, HASH);
+	leave_slow_start(&h);
+	take_acks(&h, 300, MS, 50 * MS);
+	roccet_flow_recall(&h.f, &h.defaults, &three, h.ack.now_us);
+	CHECK_EQ(h.f.ens.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.params.srrtt_bound_pct, bound_pct(3, 1, 1, 1));
+	roccet_flow_recall(&h.f, &h.defaults, &three, h.ack.now_us);
+	CHECK_EQ(h.f.ens.turn, ENS_WAITED);
+	roccet_flow_recall(&h.f, &h.defaults, NULL, h.ack.now_us);
+	CHECK_EQ(h.f.params.srrtt_bound_pct, DEFAULT_BOUND_PCT);
+}
+
 static void a_flow_held_back_keeps_the_hosts_parameters_and_its_clock(void)
 {
 	struct ens_table t = table_of(2);
@@ -285,6 +302,7 @@ int main(void)
 {
 	RUN(slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up);
 	RUN(each_epoch_looks_up_what_the_flow_then_measures_on_both_axes);
+	RUN(a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table);
 	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_clock);
 	RUN(a_class_given_anew_counts_from_the_next_epoch);
 	RUN(a_table_is_taken_and_left_at_the_end_of_an_epoch);

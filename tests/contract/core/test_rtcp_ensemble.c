@@ -254,6 +254,26 @@ static void a_table_is_taken_and_left_at_a_look_up(void)
 	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
 }
 
+static void a_recall_looks_up_at_once_or_leaves_the_table(void)
+{
+	struct ens_table first = table_of(2), second = table_of(3);
+	struct rtcp_client c;
+	struct host h;
+
+	rtcp_client_init(&c, SECOND);
+	open_host(&h, &c, &first, HASH);
+	take(&h, 5, 50 * MS, 0);
+	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, &second, h.ack.now_us, &h.f.params.rtcp);
+	CHECK_EQ(h.f.ens.flow.turn, ENS_LOOKED_UP);
+	CHECK_EQ(eta_of(&h), eta(3, 1, 0));
+	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, &second, h.ack.now_us, &h.f.params.rtcp);
+	CHECK_EQ(h.f.ens.flow.turn, ENS_WAITED);
+	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, 0, h.ack.now_us, &h.f.params.rtcp);
+	CHECK_EQ(h.f.ens.flow.turn, ENS_KEPT);
+	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
+	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
+}
+
 static void a_flow_held_back_keeps_the_hosts_parameters_and_its_state(void)
 {
 	struct ens_table t = table_of(2);
@@ -354,6 +374,7 @@ int main(void)
 	RUN(the_limit_counts_from_the_classification_on_for_all_flows);
 	RUN(each_transfer_begins_with_a_look_up);
 	RUN(a_table_is_taken_and_left_at_a_look_up);
+	RUN(a_recall_looks_up_at_once_or_leaves_the_table);
 	RUN(a_flow_held_back_keeps_the_hosts_parameters_and_its_state);
 	RUN(axes_are_known_by_name);
 	RUN(so_it_is_over_both_versions_of_bbr);

@@ -31,6 +31,19 @@ static void a_table_is_read_and_written_back(void)
 	finish_reading();
 }
 
+static void an_urgent_table_is_read_and_written_back(void)
+{
+	set_text(gr_lines, 5, "serial 3 urgent");
+	check_reads_back(CCA_ID_gr);
+	CHECK_EQ(r.table.serial, 3);
+	CHECK(r.table.urgent);
+	finish_reading();
+	set_text(gr_lines, 0, NULL);
+	check_reads_back(CCA_ID_gr);
+	CHECK(!r.table.urgent);
+	finish_reading();
+}
+
 struct line_case { u32 line; const char *instead; int error; };
 
 static void check_refused(const char *const *lines, u32 id, const struct line_case *c)
@@ -78,6 +91,12 @@ static void a_malformed_header_is_refused_at_its_line(void)
 		{ 4, "channel :", -CCA_EINVAL },
 		{ 4, "registry x", -CCA_EINVAL },
 		{ 5, "serial 0", -CCA_ERANGE },
+		{ 5, "serial 3 ", -CCA_EINVAL },
+		{ 5, "serial 3 urgently", -CCA_EINVAL },
+		{ 5, "serial 3 urgen", -CCA_EINVAL },
+		{ 5, "serial 3  urgent", -CCA_EINVAL },
+		{ 5, "serial 3 urgent ", -CCA_EINVAL },
+		{ 5, "serial urgent", -CCA_EINVAL },
 		{ 5, "serial 9223372036854775808", -CCA_ERANGE },
 		{ 5, "serial 18446744073709551617", -CCA_ERANGE },
 		{ 5, "serial 99999999999999999999999999999999999999999", -CCA_ERANGE },
@@ -262,6 +281,7 @@ static void names_and_numbers_are_taken_to_their_limits(void)
 int main(void)
 {
 	RUN(a_table_is_read_and_written_back);
+	RUN(an_urgent_table_is_read_and_written_back);
 	RUN(a_malformed_header_is_refused_at_its_line);
 	RUN(a_malformed_axis_or_column_is_refused_at_its_line);
 	RUN(a_malformed_row_is_refused_at_its_line);

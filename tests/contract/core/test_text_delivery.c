@@ -73,6 +73,27 @@ static void text_behind_the_end_is_an_error(void)
 	}
 }
 
+static void text_behind_the_end_is_an_error_however_it_is_cut(void)
+{
+	u32 whole;
+
+	set_text(gr_lines, 0, NULL);
+	whole = r.len;
+	append("clear");
+	start_reading(CCA_ID_gr);
+	CHECK(ens_parse(&r.parser, r.text, whole) > 0);
+	ens_give_values(&r.parser, (u32 *)malloc(ens_values_bytes(&r.table)));
+	CHECK_EQ(r.parser.text_bytes + (u32)ens_parse(&r.parser, r.text + r.parser.text_bytes,
+						      r.len - r.parser.text_bytes), whole);
+	CHECK(ens_is_complete(&r.parser));
+	CHECK_EQ(ens_parse(&r.parser, r.text + whole, r.len - whole), -CCA_EINVAL);
+	finish_reading();
+	start_reading(CCA_ID_gr);
+	CHECK_EQ(ens_parse(&r.parser, "clear\nclear\n", 12), 6);
+	CHECK(ens_is_clear(&r.parser));
+	CHECK_EQ(ens_parse(&r.parser, "clear\n", 6), -CCA_EINVAL);
+}
+
 static void clear_counts_with_its_line_feed_alone(void)
 {
 	start_reading(CCA_ID_gr);
@@ -243,6 +264,7 @@ int main(void)
 	RUN(a_text_cut_short_is_not_complete);
 	RUN(an_error_stays);
 	RUN(text_behind_the_end_is_an_error);
+	RUN(text_behind_the_end_is_an_error_however_it_is_cut);
 	RUN(clear_counts_with_its_line_feed_alone);
 	RUN(the_parser_stops_where_it_needs_memory);
 	RUN(a_line_longer_than_its_room_is_refused);

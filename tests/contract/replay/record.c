@@ -212,10 +212,53 @@ static bool takes_long(const struct maker *m)
 	return m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id);
 }
 
+static struct ens_flow *ens_flow_of(struct maker *m, u32 i)
+{
+	switch (m->header.id) {
+	case CCA_ID_gr:
+		return &m->gr[i].ens;
+	case CCA_ID_roccet:
+		return &m->roccet[i].ens;
+	default:
+		return &rtcp_ens_of(m, i)->flow;
+	}
+}
+
+/* Rows are recalled: for another table, or because there is none any more. */
+static void recall_flow(struct maker *m, u32 i, const struct ens_table *t)
+{
+	struct ens_flow *ens = ens_flow_of(m, i);
+	struct rec_record r;
+
+	rec_init(&r, REC_RECALL, i + 1, m->now_us);
+	if (m->header.id == CCA_ID_gr)
+		gr_flow_recall(&m->gr[i], gr_defaults(m), t, m->now_us);
+	else if (m->header.id == CCA_ID_roccet)
+		roccet_flow_recall(&m->roccet[i], roccet_defaults(m), t, m->now_us);
+	else
+		rtcp_ens_recall(rtcp_ens_of(m, i), client_of(m, i), rtcp_defaults(m), t, m->now_us,
+				rtcp_set_of_flow(m, i));
+	if (ens->turn == ENS_WAITED)
+		return;
+	ens_flow_put_recall(&r, ens, t ? t->generation : 0, m->params.version);
+	if (m->header.id == CCA_ID_gr)
+		ens_flow_put_outcome(&r, ens, &m->gr[i].params, m->header.id);
+	else if (m->header.id == CCA_ID_roccet)
+		ens_flow_put_outcome(&r, ens, &m->roccet[i].params, m->header.id);
+	else
+		put_rtcp_recall(m, i, &r);
+	put(m, &r);
+}
+
 static void step(struct maker *m, u32 i)
 {
-	if (m->header.id != CCA_ID_reno && !roll(m, 200))
+	u32 k;
+
+	if (m->header.id != CCA_ID_reno && !roll(m, 200)) {
 		tell_table(m);
+		for (k = 0; m->table.generation % 2 && k < FLOWS; k++)
+			recall_flow(m, k, m->table.generation % 4 == 1 ? &m->table : NULL);
+	}
 	if (m->header.id != CCA_ID_reno && !roll(m, 200))
 		tell_params(m);
 	m->now_us += roll(m, takes_long(m) ? 8000 : 2000);

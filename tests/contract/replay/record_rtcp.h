@@ -33,6 +33,21 @@ static struct rtcp_flow *flow_of(struct maker *m, u32 i)
 						 &m->rtcp_bbr3[i].state.flow;
 }
 
+static struct rtcp_ens *rtcp_ens_of(struct maker *m, u32 i)
+{
+	if (m->header.id == CCA_ID_rtcp_cubic)
+		return &m->rtcp_cubic[i].ens;
+	return m->header.id == CCA_ID_rtcp_bbr ? &m->rtcp_bbr[i].ens : &m->rtcp_bbr3[i].ens;
+}
+
+static struct rtcp_params *rtcp_set_of_flow(struct maker *m, u32 i)
+{
+	if (m->header.id == CCA_ID_rtcp_cubic)
+		return &m->rtcp_cubic[i].params.rtcp;
+	return m->header.id == CCA_ID_rtcp_bbr ? &m->rtcp_bbr[i].params.rtcp :
+						 &m->rtcp_bbr3[i].params.rtcp;
+}
+
 static void tell_client(struct maker *m)
 {
 	struct rec_record r;
@@ -71,6 +86,13 @@ static void put_states(struct maker *m, u32 i, struct rec_record *r)
 {
 	rtcp_put_states(r, client_of(m, i), flow_of(m, i), m->client_of[i]);
 	put(m, r);
+}
+
+static void put_rtcp_recall(struct maker *m, u32 i, struct rec_record *r)
+{
+	rtcp_put_outcome(r, rtcp_ens_of(m, i), rtcp_set_of_flow(m, i), client_of(m, i),
+			 flow_of(m, i), m->header.id);
+	rtcp_put_states(r, client_of(m, i), flow_of(m, i), m->client_of[i]);
 }
 
 static void start_rtcp_cubic(struct maker *m, u32 i, const struct cca_start *start, u32 hash,

@@ -8,7 +8,7 @@
 
 static const char *const kind_names[] = {
 	"nothing", "params", "table", "values", "start", "ack", "event", "told", "grow", "ssthresh",
-	"undo", "client", "leave", "loss",
+	"undo", "recall", "client", "leave", "loss",
 };
 static const char *const event_names[] = {
 	"recovery_entered", "recovery_left", "timeout", "undo_event", "transfer_started", "idle_restart",

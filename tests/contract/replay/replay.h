@@ -188,15 +188,42 @@ static inline int replay_roccet(struct replay *r, u32 index, const struct rec_re
 	return err;
 }
 
+/* Rows are recalled: of GR and ROCCET. */
+static inline int replay_recall(struct replay *r, u32 index, const struct rec_record *rec,
+				struct replay_flow *f, struct rec_record *mine)
+{
+	bool is_gr = r->header.id == CCA_ID_gr;
+	struct ens_flow *ens = is_gr ? &f->gr.ens : &f->roccet.ens;
+	const struct ens_table *t;
+
+	if (r->header.id != CCA_ID_gr && r->header.id != CCA_ID_roccet)
+		return replay_refuse(r, index, "expected no recall of rows, which it has none of");
+	if (replay_take_turn(r, index, rec, f, &t))
+		return -1;
+	ens_flow_set_class(ens, rec->delay_class);
+	if (is_gr)
+		gr_flow_recall(&f->gr, (const struct gr_params *)(const void *)f->defaults, t,
+			       rec->now_us);
+	else
+		roccet_flow_recall(&f->roccet, (const struct roccet_params *)(const void *)f->defaults,
+				   t, rec->now_us);
+	ens_flow_put_recall(mine, ens, rec->table, rec->params);
+	ens_flow_put_outcome(mine, ens, is_gr ? (const void *)&f->gr.params :
+						(const void *)&f->roccet.params, r->header.id);
+	return 0;
+}
+
 /* --- the whole ---------------------------------------------------------------------- */
 
 static inline int replay_flow(struct replay *r, u32 index, const struct rec_record *rec,
 			      struct replay_flow *f, struct rec_record *mine)
 {
-	if (r->header.id == CCA_ID_gr)
-		return replay_gr(r, index, rec, f, mine);
 	if (replay_is_rtcp(r->header.id))
 		return replay_rtcp(r, index, rec, f, mine);
+	if (rec->kind == REC_RECALL)
+		return replay_recall(r, index, rec, f, mine);
+	if (r->header.id == CCA_ID_gr)
+		return replay_gr(r, index, rec, f, mine);
 	if (rec->kind == REC_GROW || rec->kind == REC_SSTHRESH || rec->kind == REC_UNDO) {
 		replay_asked(r, rec, f, mine);
 		return 0;
@@ -246,7 +273,7 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 static inline int replay_record(struct replay *r, u32 index, const struct rec_record *rec)
 {
-	u32 last_kind = replay_is_rtcp(r->header.id) ? (u32)RTCP_REC_LOSS : (u32)REC_UNDO;
+	u32 last_kind = replay_is_rtcp(r->header.id) ? (u32)RTCP_REC_LOSS : (u32)REC_RECALL;
 
 	if (rec->kind == REC_NOTHING || rec->kind > last_kind)
 		return replay_refuse(r, index, "expected a kind, found a record that was never finished");

@@ -205,6 +205,23 @@ static inline struct rtcp_flow *replay_rtcp_flow(struct replay *r, struct replay
 	}
 }
 
+static inline void replay_rtcp_recall(struct replay *r, const struct rec_record *rec,
+				      struct replay_flow *f, const struct rtcp_client *c,
+				      const struct ens_table *t, struct rec_record *mine)
+{
+	struct rtcp_params *set = r->header.id == CCA_ID_rtcp_cubic ? &f->rtcp_cubic.params.rtcp :
+				  r->header.id == CCA_ID_rtcp_bbr ? &f->rtcp_bbr.params.rtcp :
+								    &f->rtcp_bbr3.params.rtcp;
+	struct rtcp_ens *ens = r->header.id == CCA_ID_rtcp_cubic ? &f->rtcp_cubic.ens :
+			       r->header.id == CCA_ID_rtcp_bbr ? &f->rtcp_bbr.ens :
+								 &f->rtcp_bbr3.ens;
+
+	ens_flow_set_class(&ens->flow, rec->delay_class);
+	rtcp_ens_recall(ens, c, replay_rtcp_defaults(f), t, rec->now_us, set);
+	ens_flow_put_recall(mine, &ens->flow, rec->table, rec->params);
+	rtcp_put_outcome(mine, ens, set, c, replay_rtcp_flow(r, f), r->header.id);
+}
+
 static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_record *rec,
 			      struct replay_flow *f, struct rec_record *mine)
 {
@@ -218,7 +235,8 @@ static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_reco
 		rtcp_client_init(&f->own, rec->now_us);
 		if (replay_take_params(r, index, rec, f))
 			return -1;
-	} else if (replay_is_ack(rec) && replay_take_turn(r, index, rec, f, &t)) {
+	} else if ((replay_is_ack(rec) || rec->kind == REC_RECALL) &&
+		   replay_take_turn(r, index, rec, f, &t)) {
 		return -1;
 	}
 	c = replay_client_of(r, f);
@@ -226,6 +244,8 @@ static inline int replay_rtcp(struct replay *r, u32 index, const struct rec_reco
 		return replay_refuse(r, index, "expected its client before it");
 	if (rec->kind == RTCP_REC_LEAVE)
 		rtcp_flow_leaves(flow, c);
+	else if (rec->kind == REC_RECALL)
+		replay_rtcp_recall(r, rec, f, c, t, mine);
 	else if (r->header.id == CCA_ID_rtcp_cubic)
 		err = replay_rtcp_cubic(r, index, rec, f, c, t, mine);
 	else if (r->header.id == CCA_ID_rtcp_bbr)

@@ -163,6 +163,10 @@ def container(job: dict[str, Any]) -> dict[str, Any]:
         own = f"{knob['name']} {knob['second']}"
         in_namespace("box", f"echo {own} >{here}/parameters; echo clear >{here}/ensemble")
         seen["cleared, own parameters"] = in_namespace("box", f"{table}; {value}").split()
+        in_namespace("box", f"echo clear >{here}/parameters")
+        seen["cleared both"] = in_namespace("box", f"{table}; {value}").split()
+        whose = f"sed -n 's/^parameters //p' {here}/status"
+        seen["whose parameters"] = [in_namespace("box", whose).strip(), tree.status()["parameters"]]
         seen["initial parameters"] = next(line for line in tree.read("parameters").splitlines() if knob["name"] in line)
     finally:
         inside.run("ip", "netns", "del", "box", check=False)
