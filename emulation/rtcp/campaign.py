@@ -55,7 +55,7 @@ __all__ = [
 ]  # fmt: skip
 
 Kind = Literal[
-    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "freed", "probing", "fairness",
+    "files", "detection", "map", "patterns", "second", "concurrent", "lifted", "freed", "kept", "probing", "fairness",
     "baseline", "video",
 ]  # fmt: skip
 Values = NDArray[np.float64]
@@ -166,8 +166,9 @@ def _client_parts(settings: RtcpSettings) -> list[Part]:
         for cca in pairs for loss in settings.lifted.losses for rate in grid.rates_mbps for rtt in grid.rtts_ms
     ]  # fmt: skip
     free = settings.freed
-    lifted += [Part("freed", f"{rate:g}", cca, f"{rtt:g}")
-               for cca in pairs for rate in free.rates_mbps for rtt in free.rtts_ms]  # fmt: skip
+    lifted += [Part(kind, f"{rate:g}", cca, f"{rtt:g}")
+               for kind in ("freed", "kept") for cca in pairs for rate in free.rates_mbps
+               for rtt in free.rtts_ms]  # fmt: skip
     videos = [Part("video", place, cca, abr) for place in settings.limited for cca in pairs
               for abr in settings.video.abrs]  # fmt: skip
     return [*second, *concurrent, *lifted, *videos]
@@ -181,7 +182,7 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
         return [_pattern(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.kind == "probing":
         return [_probing(settings, part, seed=seed) for seed in range(settings.probing.runs)]
-    if part.kind in {"second", "concurrent", "lifted", "freed", "fairness", "video"}:
+    if part.kind in {"second", "concurrent", "lifted", "freed", "kept", "fairness", "video"}:
         return [_of_client(settings, part, seed=seed) for seed in range(_client_runs(settings, part))]
     if part.kind == "map":
         return [_of_map(settings, part, seed=seed) for seed in range(settings.map.runs)]
@@ -192,7 +193,7 @@ def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Record
 
 
 def _client_runs(settings: RtcpSettings, part: Part) -> int:
-    if part.kind == "freed":
+    if part.kind in {"freed", "kept"}:
         return settings.freed.runs
     of_grid = part.kind == "lifted" and clients.cell(part.place) is not None
     return settings.lifted.grid.runs if of_grid else settings.seeds
@@ -265,6 +266,8 @@ def _of_client(settings: RtcpSettings, part: Part, *, seed: int) -> Scenario:
         scenario = clients.lifted(settings, part.cca, part.place, part.value, seed=seed)
     elif part.kind == "freed":
         scenario = clients.freed(settings, part.cca, part.place, part.value, seed=seed)
+    elif part.kind == "kept":
+        scenario = clients.kept(settings, part.cca, part.place, part.value, seed=seed)
     elif part.kind == "video":
         link = _at(settings, settings.limited[part.place])
         scenario = video.scenario_of(settings, link, part.place, part.cca, part.value, seed=seed)

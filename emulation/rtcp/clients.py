@@ -7,18 +7,19 @@ concurrent   connections at a time, each with its objects
 lifted       a download behind a policer whose rate rises. place: "limit", or a rate and a round trip of the grid;
              value: the random loss, in percent
 freed        a file behind a limit, and after it a file to the same client without one. place: the rate; value: the RTT
+kept         the same where the limit stays; the second file is of the first one's size
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from emulation.path import Jitter, RateStep, SteppedPolicer
+from emulation.path import Jitter, Policer, RateStep, SteppedPolicer
 from emulation.qos import QoS
 from emulation.rtcp.settings import Lifted, RtcpSettings
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 
-__all__ = ["APART", "FOR_S", "concurrent", "freed", "lifted", "regained", "second"]
+__all__ = ["APART", "FOR_S", "concurrent", "freed", "kept", "lifted", "regained", "second"]
 
 APART = "-apart"
 AFTER_S = 3.0  # behind the lift: from then on the speed is measured, ...
@@ -80,10 +81,32 @@ def lifted(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: in
     return Scenario(link=link, flows=flows, duration_s=end_s, warmup_s=lift.at_s, window_s=WINDOW_S, seed=seed)
 
 
+def _limited_bytes(settings: RtcpSettings, rate_mbps: float) -> int:
+    """The size of a file that empties the bucket and is then held at the rate for limited_s."""
+    return int(1.2 * settings.freed.bucket_bytes + rate_mbps * 1e6 / 8 * settings.freed.limited_s)
+
+
+def kept(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
+    """Two connections to a client behind a limit that stays; the second begins idle_s after the first one's end."""
+    free, rate_mbps, idle_s = settings.freed, float(place), settings.second.idle_s
+    size_bytes = _limited_bytes(settings, rate_mbps)
+    link = LinkSpec(
+        rate_mbps=free.access_mbps,
+        rtt_ms=float(value),
+        buffer_pkts=settings.buffer_pkts,
+        before=(Policer(rate_mbps=rate_mbps, bucket_bytes=free.bucket_bytes),),
+        behind=(Jitter(max_ms=settings.jitter_ms),),
+    )
+    first = FlowSpec(cca=cca, size_bytes=size_bytes)
+    later = FlowSpec(cca=cca, size_bytes=size_bytes, after=0, start_s=idle_s)
+    most_s = 2 * (4 * size_bytes * 8e-6 / rate_mbps + 30) + idle_s
+    return Scenario(link=link, flows=(first, later), duration_s=most_s, seed=seed)
+
+
 def freed(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
     """The limit ends between two connections to a client."""
     free, rate_mbps = settings.freed, float(place)
-    first_bytes = int(1.2 * free.bucket_bytes + rate_mbps * 1e6 / 8 * free.limited_s)
+    first_bytes = _limited_bytes(settings, rate_mbps)
     free_at_s = 1.3 * first_bytes * 8e-6 / rate_mbps + 1  # the first needs less, even without a bucket
     steps = (RateStep(at_s=0, rate_mbps=rate_mbps), RateStep(at_s=free_at_s, rate_mbps=100 * free.access_mbps))
     link = LinkSpec(

@@ -32,7 +32,7 @@ CONFIG = Path(__file__).resolve().parents[2] / "configs" / "reports" / "rtcp.yam
 @click.option("--config", type=click.Path(path_type=Path), default=CONFIG, help="[configs/reports/rtcp.yaml]")
 @click.option("--only", "kinds", multiple=True,
               type=click.Choice(["files", "detection", "map", "patterns", "second", "concurrent", "lifted", "freed",
-                                 "probing", "fairness", "baseline", "video"]),
+                                 "kept", "probing", "fairness", "baseline", "video"]),
               help="This alone; may be given again  [all]")  # fmt: skip
 @click.option(
     "--seeds",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Appendix H: a limit that is lifted while data flow; and a limit that ends between two connections to a client.
+"""Appendix H: a limit that is lifted while data flow; and one that ends, or stays, between two connections to a client.
 
 qualified   a cell of the grid in which at least 9 of 10 runs of the unmodified algorithm regain half of the new rate
 later       the median of R-TCP's times over such a cell less the median of the unmodified algorithm's
@@ -27,6 +27,7 @@ MOST_LATER_S = 10.0
 MOST_NEVER = 0.01  # of R-TCP's runs over all qualified cells
 MOST_FREED = 1.5  # times the unmodified version's, ...
 MOST_FREED_S = 2.0  # ... and this much
+MOST_KEPT = 0.3  # of the unmodified version's retransmissions, of a second connection behind a limit that stays
 
 
 def lifted(results: Results, cca: Cca, loss: float, column: str) -> Values:
@@ -130,6 +131,26 @@ def _freed_s(results: Results, cca: Cca, rate_mbps: float, rtt_ms: float) -> Val
     return np.where(results.column(part, "complete") == 1, seconds, np.inf)
 
 
+def kept_limited(results: Results) -> list[Figure]:
+    """Of each base the mean over all cells, the cells beyond the bound, and the one that is farthest beyond it."""
+    free, figures = results.settings.freed, []
+    for cca, base in BASES.items():
+        ratios = {}
+        for rate in free.rates_mbps:
+            for rtt in free.rtts_ms:
+                capped, plain = (
+                    results.column(Part("kept", f"{rate:g}", of, f"{rtt:g}"), "retransmission_rate")
+                    for of in (cca, base)
+                )
+                ratios[f"{rate:g} Mbit/s {rtt:g} ms"] = float(capped.mean() / plain.mean())
+        worst = max(ratios, key=lambda place: ratios[place])
+        over = sum(ratio > MOST_KEPT for ratio in ratios.values())
+        figures.append(within(f"{NAMES[cca]} of the base's, mean of the cells", np.array([*ratios.values()]), unit="%"))
+        figures.append(Figure(f"{over} of {len(ratios)} cells over {MOST_KEPT:.0%}, farthest at {worst}",
+                              ratios[worst], math.nan, over == 0))  # fmt: skip
+    return figures
+
+
 STATEMENTS: ByKind = {
     "lifted": (
         Statement("H-1", "From 3 s behind a limit's end on, its speed is that of the unmodified version",
@@ -143,5 +164,9 @@ STATEMENTS: ByKind = {
     "freed": (
         Statement("H-5", "A second connection without the first one's limit takes hardly longer than its base",
                   "every run <= 1.5 times the base's median + 2 s", freed_in_time),
+    ),
+    "kept": (
+        Statement("H-6", "A second connection behind a limit that stays retransmits little of what its base does",
+                  "< 30 % in each cell", kept_limited),
     ),
 }  # fmt: skip

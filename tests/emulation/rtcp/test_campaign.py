@@ -148,8 +148,8 @@ def test_each_part_has_a_name_of_its_own_that_a_journal_takes() -> None:
     assert all(re.fullmatch("[a-z0-9-]+", name) for name in names)
     # 3 operators x 6 algorithms x 7 sizes; 2 detectors at 6 places, and without guards at one; 8 x 8; 2 x 3
     # 2 algorithms behind 2 operators, 3 eta x 4 gamma; 3 meetings; 2 algorithms at 6 places and 2 patterns
-    # 6 algorithms over 2 losses x 6 rates x 5 round trips, and over 5 rates x 5 round trips
-    grids = 6 * 2 * 30 + 6 * 25
+    # 6 algorithms over 2 losses x 6 rates x 5 round trips, and twice over 5 rates x 5 round trips
+    grids = 6 * 2 * 30 + 2 * 6 * 25
     assert len(names) == 126 + 2 * 7 + 64 + 6 + CLIENT_PARTS + grids + 2 * 2 * 12 + 3 + 14
     assert {part.kind for part in parts_of(load_settings(CONFIG), ["map"])} == {"map"}
 
@@ -196,6 +196,10 @@ def test_a_limit_is_lifted_over_a_grid_and_ends_between_two_connections() -> Non
     assert (freed.flows[1].start_s, freed.flows[1].size_bytes) == (ends.steps[1].at_s, 8_000_000)
     assert ends.steps[1].rate_mbps > freed.link.rate_mbps
     assert freed.flows[0].client == freed.flows[1].client
+    kept = scenarios_of(settings(), Part("kept", "1", "rtcp_bbr", "80"))[0]
+    assert isinstance(kept.link.before[0], Policer)
+    assert kept.flows[1].size_bytes == kept.flows[0].size_bytes == freed.flows[0].size_bytes
+    assert (kept.flows[1].after, kept.flows[1].start_s) == (0, 5)
 
 
 def test_a_paced_flow_leaves_a_limit_of_512_kbps_at_20_ms_and_the_next_connection_is_free() -> None:

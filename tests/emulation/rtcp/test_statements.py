@@ -40,6 +40,8 @@ def row(part: Part) -> dict[str, float | None]:
     elif part.kind == "second":
         known = part.cca in LEFT and not part.value.endswith(APART)
         cells["retransmission_rate"] = 0.0 if part.value.startswith("500000") else 0.02 if known else 0.2
+    elif part.kind == "kept":
+        cells["retransmission_rate"] = 0.02 if part.cca in LEFT else 0.2
     elif part.kind == "concurrent":
         limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
         cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
@@ -131,6 +133,7 @@ def test_what_the_paper_found_agrees_with_every_statement() -> None:
         ("lifted-limit-rtcp-bbr3-0 regained_s", 3.5, "H-2"),
         ("lifted-0p128-10-rtcp-bbr-0 regained_s", 12.0, "H-3"),
         ("freed-0p128-rtcp-bbr-10 goodput_mbps", 0.5, "H-5"),
+        ("kept-0p512-rtcp-cubic-20 retransmission_rate", 0.061, "H-6"),
         ("probing-op2-rtcp-bbr-20-100 retransmission_rate", 0.08, "J-1"),
         ("probing-op3-rtcp-cubic-25-150 retransmission_rate", 0.06, "J-2"),
         ("probing-op2-rtcp-bbr-15-100 retransmission_rate", 0.12, "J-3"),
