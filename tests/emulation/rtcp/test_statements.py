@@ -18,6 +18,7 @@ SETTINGS = load_settings(CONFIG).model_copy(update={"seeds": 5, "runs": 1000})
 PLAIN = {"cubic": 0.05, "bbr": 0.09, "bbr3": 0.2}
 OP3_BBR = 0.232
 LEFT = {"rtcp_cubic": 0.4, "rtcp_bbr": 0.15, "rtcp_bbr3": 0.2}  # of the plain rate, at the largest file
+RATES = {"video": (0.05, 0.1), "kept": (0.02, 0.2)}  # with R-TCP, and of the plain algorithm
 GUARDED = {"op4": 0.0, "op5": 0.0, "op4m": 0.03}
 
 
@@ -40,14 +41,12 @@ def row(part: Part) -> dict[str, float | None]:
     elif part.kind == "second":
         known = part.cca in LEFT and not part.value.endswith(APART)
         cells["retransmission_rate"] = 0.0 if part.value.startswith("500000") else 0.02 if known else 0.2
-    elif part.kind == "kept":
-        cells["retransmission_rate"] = 0.02 if part.cca in LEFT else 0.2
     elif part.kind == "concurrent":
         limited = SETTINGS.limited[SETTINGS.concurrent[part.place].limited]
         cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
         cells["bucket_bytes"], cells["rate_mbps"] = limited.bucket_bytes, limited.rate_mbps * 0.99
-    elif part.kind == "video":
-        cells["retransmission_rate"] = 0.05 if part.cca in LEFT else 0.1
+    elif part.kind in RATES:
+        cells["retransmission_rate"] = RATES[part.kind][part.cca not in LEFT]
     elif part.kind == "lifted":
         cells["speed_mbps"], cells["regained_s"] = 35.0, 1.5
     elif part.kind == "map":
