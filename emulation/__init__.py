@@ -2,6 +2,7 @@
 """Links and what flows meet on them: traces, scenarios, the simulator, QoS."""
 
 from emulation.errors import EmulationError, TraceError
+from emulation.measures import Measures, Trial, measure
 from emulation.path import (
     AccessLink,
     AckPath,
@@ -32,14 +33,7 @@ from emulation.qos import (
     jain_index,
 )
 from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
-from emulation.simulator import (
-    GridResult,
-    compact_edges_us,
-    default_threads,
-    evaluate_grid,
-    simulate,
-    simulate_many,
-)
+from emulation.simulator import compact_edges_us, default_threads, simulate, simulate_many
 from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
 
 __all__ = [
@@ -56,11 +50,11 @@ __all__ = [
     "FlowQoS",
     "FlowSpec",
     "GilbertElliott",
-    "GridResult",
     "Jitter",
     "LimitEstimate",
     "LinkRate",
     "LinkSpec",
+    "Measures",
     "PathElement",
     "Policer",
     "QoS",
@@ -74,6 +68,7 @@ __all__ = [
     "TraceError",
     "Transfer",
     "TransferQoS",
+    "Trial",
     "VideoFlowQoS",
     "VideoQoS",
     "VideoSpec",
@@ -81,8 +76,8 @@ __all__ = [
     "bandwidth_shares",
     "compact_edges_us",
     "default_threads",
-    "evaluate_grid",
     "jain_index",
+    "measure",
     "simulate",
     "simulate_many",
 ]

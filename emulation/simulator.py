@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -17,23 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation import _engine
+from emulation._jobs import BYTES_PER_S, Jobs
 from emulation.errors import EmulationError
-from emulation.path import (
-    AccessLink,
-    AckPath,
-    Clock,
-    GilbertElliott,
-    Jitter,
-    LinkRate,
-    PathElement,
-    Policer,
-    QueuedLink,
-    RandomLoss,
-    RateStep,
-    Reorder,
-    Shaper,
-    SteppedPolicer,
-)
+from emulation.path import AckPath
 from emulation.qos import (
     Delays,
     ElementQoS,
@@ -45,16 +30,15 @@ from emulation.qos import (
     TransferQoS,
     Windows,
 )
-from emulation.scenario import FlowSpec, ReceiverSpec, Scenario
-from emulation.traces import Trace
-from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
+from emulation.scenario import FlowSpec, Scenario
+from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS
 
 __all__ = [
-    "GridResult",
+    "BYTES_PER_S",
+    "Progress",
     "compact_edges_us",
     "default_threads",
     "element_names",
-    "evaluate_grid",
     "simulate",
     "simulate_many",
 ]
@@ -63,7 +47,6 @@ Progress = Callable[[int], None]
 _TURNS = ("waited", "looked_up", "raised", "kept")
 _LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
 _NO_STATE = 2**32 - 1
-BYTES_PER_S = 125_000  # of one Mbit/s
 
 
 def default_threads() -> int:
@@ -87,123 +70,6 @@ def _rtt_edges_us() -> NDArray[np.float64]:
     return _engine.rtt_edges_us()
 
 
-def _opportunities(trace: Trace, made: dict[int, Any]) -> Any:
-    # Once per trace object: jobs of one call share it.
-    if id(trace) not in made:
-        made[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
-    return made[id(trace)]
-
-
-def _table(text: str, cca: str, made: dict[str, Any]) -> Any:
-    if text not in made:
-        try:
-            made[text] = _engine.Table(text, cca)
-        except OSError as error:
-            raise EmulationError(f"{error.strerror}; write it with kmod.ensemble.table_text") from error
-    return made[text]
-
-
-class _Jobs:
-    """Builds the engine's jobs; traces and tables are taken over once."""
-
-    def __init__(self) -> None:
-        self._traces: dict[int, Any] = {}
-        self._tables: dict[str, Any] = {}
-
-    def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
-        table = None if flow.ensemble_text is None else _table(flow.ensemble_text, flow.cca, self._tables)
-        plan = () if flow.video is not None else flow.plan
-        transfers = [_engine.Transfer(part.size_pkts, part.gap_s, part.count) for part in plan]
-        client = clients.setdefault(flow.client, len(clients))
-        return _engine.FlowJob(
-            flow.cca, flow.values(), table, flow.delay_class, flow.start_s, flow.stop_s, transfers, client,
-            self.receiver(flow.receiver), flow.after, None if flow.video is None else self.video(flow.video),
-        )  # fmt: skip
-
-    def video(self, video: VideoSpec) -> Any:
-        return _engine.Video(
-            abr=video.abr,
-            bitrates_kbps=video.bitrates_kbps,
-            sizes_bytes=video.sizes,
-            chunk_s=video.chunk_s,
-            most_buffer_s=video.buffer_s,
-            first=video.first,
-            page_bytes=video.page_bytes,
-            rebuffer_penalty_mbps=video.rebuffer_penalty_mbps,
-            switch_penalty=video.switch_penalty,
-        )
-
-    def receiver(self, receiver: ReceiverSpec) -> Any:
-        return _engine.ReceiverConfig(
-            ack_every=receiver.ack_every,
-            delay_ms=receiver.ack_delay_ms,
-            quick_acks=receiver.quick_acks,
-            burst_pkts=receiver.stretch_pkts,
-            burst_gap_ms=receiver.stretch_gap_ms,
-            window_pkts=receiver.window_pkts,
-            autotune=receiver.autotune,
-        )
-
-    def link(self, link: LinkRate, *, queue: QueuedLink | None = None) -> Any:
-        """A link of the engine; without a queue's fields it is as for ACKs, without bound."""
-        codel = None if queue is None else queue.codel
-        return _engine.LinkConfig(
-            trace=None if link.trace is None else _opportunities(link.trace, self._traces),
-            steps=_engine.RateSteps([(s.at_s, s.rate_mbps * BYTES_PER_S) for s in link.steps]) if link.steps else None,
-            rate_bytes_per_s=0.0 if link.rate_mbps is None else link.rate_mbps * BYTES_PER_S,
-            start_ms=link.start_ms,
-            opportunity_bytes=link.opportunity_bytes,
-            buffer_pkts=None if queue is None else queue.buffer_pkts,
-            buffer_bytes=None if queue is None else queue.buffer_bytes,
-            codel_ms=None if codel is None else (codel.target_ms, codel.interval_ms),
-        )
-
-    def policer(self, element: Policer | SteppedPolicer) -> Any:
-        steps = (RateStep(at_s=0, rate_mbps=element.rate_mbps),) if isinstance(element, Policer) else element.steps
-        (_, first), *changes = [(step.at_s, step.rate_mbps * BYTES_PER_S) for step in steps]
-        return _engine.Policer(first, element.bucket_bytes, element.per == "flow", changes)
-
-    def element(self, element: PathElement) -> Any:
-        match element:
-            case AccessLink():
-                return self.link(element, queue=element)
-            case Policer() | SteppedPolicer():
-                return self.policer(element)
-            case Shaper():
-                rate_bytes_per_s, per_flow = element.rate_mbps * BYTES_PER_S, element.per == "flow"
-                return _engine.Shaper(rate_bytes_per_s, element.bucket_bytes, per_flow, element.queue_bytes)
-            case RandomLoss():
-                return _engine.RandomLoss(element.share)
-            case GilbertElliott():
-                return _engine.GilbertElliott(element.to_bad, element.to_good, element.loss_good, element.loss_bad)
-            case Jitter():
-                return _engine.Delayer(1.0, 0.0, element.max_ms, not element.reorder)
-            case Clock():
-                return _engine.Clock(element.least_ms, element.most_ms)
-            case Reorder():
-                return _engine.Delayer(element.share, element.delay_ms, element.delay_ms, in_order=False)
-
-    def job(self, scenario: Scenario, *, sample_s: float = 0.0, audit: bool = False) -> Any:
-        link, clients = scenario.link, dict[str, int]()
-        uplink = None if link.acks.uplink is None else self.link(link.acks.uplink)
-        return _engine.Job(
-            flows=[self.flow(flow, clients) for flow in scenario.flows],
-            link=self.link(link, queue=link),
-            before=[self.element(element) for element in link.before],
-            behind=[self.element(element) for element in link.behind],
-            acks=_engine.AckPath(link.acks.interval_ms or 0.0, uplink),
-            rtt_ms=link.rtt_ms,
-            loss=link.loss,
-            duration_s=scenario.duration_s,
-            warmup_s=scenario.warmup_s,
-            window_s=scenario.window_s or 0.0,
-            sample_s=sample_s,
-            seed=scenario.seed,
-            audit=audit,
-            keep_s=scenario.client_keep_s,
-        )
-
-
 def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
     """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
 
@@ -214,7 +80,7 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: 
         EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take, or,
             audited, what does not add up.
     """
-    job = _Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
+    job = Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
     try:
         return _qos(scenario, _engine.run([job], 1, None)[0])
     except RuntimeError as error:
@@ -231,53 +97,9 @@ def simulate_many(
     Raises:
         EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
     """
-    jobs = _Jobs()
+    jobs = Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)
     return [_qos(scenario, result) for scenario, result in zip(scenarios, results, strict=True)]
-
-
-@dataclass(frozen=True, eq=False)
-class GridResult:
-    """Runs of every scenario (n) with every parameter set (m), over the measured time.
-
-    capacity_bytes, delivered_bytes, packets: uint64 [n, m]; delay_counts: uint32
-    [n, m, n_bins] in bins that end at edges_us.
-    """
-
-    capacity_bytes: NDArray[np.uint64]
-    delivered_bytes: NDArray[np.uint64]
-    packets: NDArray[np.uint64]
-    delay_counts: NDArray[np.uint32]
-    edges_us: NDArray[np.float64]
-
-
-def evaluate_grid(
-    scenarios: Sequence[Scenario],
-    params: Sequence[dict[str, int]],
-    *,
-    threads: int | None = None,
-    progress: Progress | None = None,
-) -> GridResult:
-    """Run each scenario with each parameter set in place of its first flow's.
-
-    Raises:
-        EmulationError: no scenarios, no sets, or a set that the algorithm does not take.
-    """
-    if not scenarios or not params:
-        raise EmulationError(f"grid: expected scenarios and sets, got {len(scenarios)} and {len(params)}")
-    cca = scenarios[0].flows[0].cca
-    try:
-        rows = [FlowSpec(cca=cca, params=dict(values)).values() for values in params]
-    except ValueError as error:
-        raise EmulationError(f"grid: {error}") from error
-    jobs = _Jobs()
-    out = _engine.grid(
-        [jobs.job(scenario) for scenario in scenarios],
-        np.asarray(rows, dtype=np.uint32),
-        threads or default_threads(),
-        progress,
-    )
-    return GridResult(out["capacity_bytes"], out["delivered_bytes"], out["packets"], out["hist"], compact_edges_us())
 
 
 def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:

@@ -10,16 +10,15 @@ epoch online has them behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation import _engine
-from emulation.scenario import MSS_BYTES, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import BYTES_PER_S, compact_edges_us, evaluate_grid, simulate, simulate_many
-from emulation.traces import OPPORTUNITY_BYTES, Recording
+from emulation.measures import Trial, measure
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.simulator import compact_edges_us, simulate_many
+from emulation.traces import Recording
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from training.objective import Objective, Tally
@@ -40,9 +39,6 @@ __all__ = [
 ]
 
 Ran = Callable[[float], None]
-
-PAYLOAD_BYTES_PER_S = BYTES_PER_S * MSS_BYTES / OPPORTUNITY_BYTES  # of one Mbit/s on the wire
-WITH_TABLE = frozenset({"gr"})  # whose simulated flows follow an ensemble
 
 
 def core_version() -> str:
@@ -112,16 +108,15 @@ def reference_turns(
     rtt: int = 0,
     ran: Ran = lambda _seconds: None,
 ) -> list[list[Turn]]:
-    """Where a default flow's epochs end on each recording, and what it then measures; rtt: over which path."""
-    takes_table = study.cca in WITH_TABLE
-    flow = FlowSpec(cca=study.cca, ensemble_text=reference_text(study) if takes_table else None)
+    """Where a default flow's epochs end on each recording, and what it then measures, by the core's own clock.
+
+    rtt: over which path.
+    """
+    flow = FlowSpec(cca=study.cca, ensemble_text=reference_text(study))
     scenarios = [
         Scenario(name=r.name, link=link_of(study, r, rtt=rtt), flows=(flow,), duration_s=r.duration_s, seed=study.seed)
         for r in recordings
     ]
-    if not takes_table:
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(partial(_sampled_turns, study, ran), scenarios))
     told = 0.0
 
     def progress(done: int) -> None:
@@ -133,20 +128,6 @@ def reference_turns(
     results = simulate_many(scenarios, threads=threads, progress=progress)
     return [
         [Turn(round(turn.at_ms), turn.measured_bytes_per_s) for turn in result.flows[0].turns] for result in results
-    ]
-
-
-def _sampled_turns(study: StudySettings, ran: Ran, scenario: Scenario) -> list[Turn]:
-    """What a flow without a table delivered in the estimation window before each turn."""
-    epochs = study.epochs
-    every_s = epochs.estimate_ms / 1000
-    series = simulate(scenario, series_every_s=every_s).series
-    ran(scenario.duration_s)
-    starts_s = np.concatenate([[epochs.warmup_s], np.arange(epochs.epoch_s, scenario.duration_s, epochs.epoch_s)])
-    at = np.searchsorted(series["time_s"], np.unique(starts_s[starts_s > 0]) - every_s / 2)
-    return [
-        Turn(round(float(series["time_s"][i]) * 1000), int(series["rate_mbps"][i] * PAYLOAD_BYTES_PER_S))
-        for i in np.unique(at[at < len(series["time_s"])])
     ]
 
 
@@ -171,20 +152,18 @@ class EpochRunner:
 
     def run(self, epochs: Sequence[StateEpoch], points: Sequence[Point]) -> list[list[Tally]]:
         """A tally for every epoch and point: result[epoch][point]."""
-        result = evaluate_grid(
-            [self._scenario(epoch) for epoch in epochs],
-            [dict(zip(self._names, point, strict=True)) for point in points],
-            threads=self._threads,
-        )
+        trials = [Trial(self._study.cca, dict(zip(self._names, point, strict=True))) for point in points]
+        found = measure([self._scenario(epoch) for epoch in epochs], trials, threads=self._threads)
         rivals_bytes = self._rivals_bytes(epochs)
         return [
             [
                 Tally(
                     duration_s=(epoch.end_ms - epoch.start_ms) / 1000,
-                    capacity_bytes=int(result.capacity_bytes[i, j]),
-                    delivered_bytes=int(result.delivered_bytes[i, j]),
-                    packets=int(result.packets[i, j]),
-                    delays=result.delay_counts[i, j].copy(),
+                    capacity_bytes=int(found.capacity_bytes[i, j]),
+                    delivered_bytes=int(found.delivered_bytes[i, j]),
+                    goodput_bytes=int(found.goodput_bytes[i, j]),
+                    packets=int(found.packets[i, j]),
+                    delays=found.delay_counts[i, j].copy(),
                     rivals_bytes=rivals_bytes[i],
                 )
                 for j in range(len(points))
@@ -193,14 +172,14 @@ class EpochRunner:
         ]
 
     def _rivals_bytes(self, epochs: Sequence[StateEpoch]) -> list[dict[str, int]]:
-        """What each of the classes' rivals delivers on each epoch."""
+        """The goodput of each of the classes' rivals on each epoch, in bytes."""
         missing = [(epoch, rival) for epoch in epochs for rival in self._rivals
                    if (epoch.key, rival) not in self._rival_bytes]  # fmt: skip
-        scenarios = [
-            self._scenario(epoch).model_copy(update={"flows": (FlowSpec(cca=rival),)}) for epoch, rival in missing
-        ]
-        for (epoch, rival), qos in zip(missing, simulate_many(scenarios, threads=self._threads), strict=True):
-            self._rival_bytes[epoch.key, rival] = int(qos.windows.delivered_bytes.sum())
+        for rival in sorted({rival for _, rival in missing}):
+            its = [epoch for epoch, name in missing if name == rival]
+            found = measure([self._scenario(epoch) for epoch in its], [Trial(rival)], threads=self._threads)
+            for epoch, goodput_bytes in zip(its, found.goodput_bytes[:, 0], strict=True):
+                self._rival_bytes[epoch.key, rival] = int(goodput_bytes)
         return [{rival: self._rival_bytes[epoch.key, rival] for rival in self._rivals} for epoch in epochs]
 
     def _scenario(self, epoch: StateEpoch) -> Scenario:

@@ -28,17 +28,16 @@ DEVIATION: eq. 4 asks every epoch to meet the target. One epoch with an outage
 would then make a state infeasible, or its flows slow; `pooled` asks it of the
 state's packets together, which is what a user is promised.
 
-The goal "delay" turns the two around: of the points that deliver at least a share of
-what a rival does on the same epochs (an algorithm with its defaults: another one, or
+The goal "delay" turns the two around: of the points whose goodput is at least a share of
+a rival's on the same epochs (an algorithm with its defaults: another one, or
 the same) the one with the least percentile q wins.
 
-    excess = max(0, (share + z s) R / D - 1), D and R delivered by the point and by the
+    excess = max(0, (share + z s) R / D - 1), D and R the goodput of the point and of the
              rival, s the standard error of D / R over the epochs, as above
     cost   = ln(1 + q / 1 ms), so that equal steps of a search are equal ratios of q
 
-DEVIATION: D counts what came over the bottleneck, retransmissions with it, and q is
-the queueing delay of packets, not the smoothed RTT that a sender sees: the grid
-keeps these of a run. Behind one bottleneck the RTT is q and the path's own.
+DEVIATION: q is the queueing delay of packets, not the smoothed RTT that a sender sees.
+Behind one bottleneck the RTT is q and the path's own.
 
 Bounds. Before all epochs ran, a point can at best fill the rest of the capacity
 with packets that do not wait: both sides of the rank are computed with that (and with
@@ -70,7 +69,8 @@ Counts = NDArray[np.int64]
 class Tally:
     """What one run counted on one epoch; delays: packets by queueing delay, in the runner's bins.
 
-    rivals_bytes: what each algorithm that a goal asks for delivered on it, by name.
+    delivered_bytes: over the bottleneck, retransmissions with it; goodput_bytes: what was new at the receiver.
+    rivals_bytes: the goodput of each algorithm that a goal compares with, by name.
     """
 
     duration_s: float
@@ -78,6 +78,7 @@ class Tally:
     delivered_bytes: int
     packets: int
     delays: NDArray[np.uint32]
+    goodput_bytes: int = 0
     rivals_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -102,6 +103,7 @@ class Pool:
     duration_s: float = 0.0
     capacity_bytes: int = 0
     delivered_bytes: int = 0
+    goodput_bytes: int = 0
     packets: int = 0
     delays: Counts = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -121,6 +123,7 @@ class Pool:
         self.duration_s += tally.duration_s
         self.capacity_bytes += tally.capacity_bytes
         self.delivered_bytes += tally.delivered_bytes
+        self.goodput_bytes += tally.goodput_bytes
         self.packets += tally.packets
         self.delays += tally.delays
 
@@ -206,15 +209,15 @@ class Objective:
         )
 
     def _least_delay(self, pool: Pool, left: Rest) -> Score:
-        delivered = pool.delivered_bytes + left.capacity_bytes
+        goodput = pool.goodput_bytes + left.capacity_bytes
         by_rival = [t.rivals_bytes[self.rival] for t in pool.tallies]
         margin = 0.0
         if not left.epochs and self.margin_se:
-            by_point = [t.delivered_bytes for t in pool.tallies]
+            by_point = [t.goodput_bytes for t in pool.tallies]
             margin = self.margin_se * ratio_error(np.array(by_point, dtype=np.float64), np.array(by_rival, np.float64))
-        excess = max((self.goodput_share + margin) * sum(by_rival) / max(delivered, 1) - 1.0, 0.0)
+        excess = max((self.goodput_share + margin) * sum(by_rival) / max(goodput, 1) - 1.0, 0.0)
         least_us = percentile_us(pool.delays, self.edges_us, share=self.share, waitless=left.packets)
-        rival_share = pool.delivered_bytes / max(sum(by_rival), 1)
+        rival_share = pool.goodput_bytes / max(sum(by_rival), 1)
         return self._score(pool, left, excess=excess, cost=math.log1p(least_us / 1000), rival_share=rival_share)
 
     def _pooled(self, pool: Pool, rest: Rest) -> float:

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The network states that epochs belong to: what a GR flow itself would measure.
+"""The network states that epochs belong to: what a flow itself would measure.
 
-A GR flow with default parameters runs over each recording. At the end of every
+A flow of the study's algorithm with default parameters runs over each recording. At the end of every
 epoch the core measures what was acknowledged in the last gamma P (eq. 1; the
 first time when slow start ends, eq. 6), and quantises it (eq. 2). The epoch that
 begins there belongs to that level (eq. 3): it is the level under which an online
 flow would look its row up. The epochs' own boundaries are used, slow start's end
 first and then every P, so nothing is measured here that the core does not.
 
-Of an algorithm whose simulated flows take no table the throughput is sampled instead:
-once the warm-up is over, and then every P. With a second axis all this is done over a
-path of each of its levels.
+With a second axis all this is done over a path of each of its levels.
 
 How far that level is from the one of the epoch's mean rate is the confusion: the
 paper's estimate is 250 ms at the end of one epoch, and speaks for the next 30 s.

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from emulation.errors import EmulationError
+from emulation.measures import Trial, measure
+from emulation.path import Policer
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import default_threads, evaluate_grid, simulate, simulate_many
+from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Trace
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
@@ -133,27 +137,52 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         assert all(same(one, other) for one, other in zip(alone, many, strict=True))
 
 
-def test_grid_gives_what_single_runs_give() -> None:
-    scenarios = [Scenario(link=LinkSpec(rate_mbps=rate), duration_s=6, warmup_s=2) for rate in (5, 20)]
-    sets = [{"delay_threshold_us": value} for value in (10_000, 40_000, 200_000)]
-    grids = [evaluate_grid(scenarios, sets, threads=threads) for threads in (1, 2)]
-    for name in ("capacity_bytes", "delivered_bytes", "packets", "delay_counts"):
-        assert np.array_equal(getattr(grids[0], name), getattr(grids[1], name))
-    assert grids[0].packets.shape == (2, 3)
+def test_measures_are_those_of_single_runs() -> None:
+    scenarios = [Scenario(link=LinkSpec(rate_mbps=rate, loss=0.01), duration_s=6, warmup_s=2) for rate in (5, 20)]
+    trials = [Trial("gr", {"delay_threshold_us": value}) for value in (10_000, 200_000)] + [Trial("cubic")]
+    found, again = (measure(scenarios, trials, threads=threads) for threads in (1, 2))
+    for column in fields(found):
+        assert np.array_equal(getattr(found, column.name), getattr(again, column.name)), column.name
+    assert found.packets.shape == (2, 3)
     for i, scenario in enumerate(scenarios):
-        for j, params in enumerate(sets):
-            qos = simulate(scenario.model_copy(update={"flows": (FlowSpec(params=params),)}))
-            assert grids[0].packets[i, j] == qos.packets
-            assert grids[0].delivered_bytes[i, j] == qos.packets * 1500
-            assert np.array_equal(grids[0].delay_counts[i, j], qos.windows.delay_counts.sum(axis=0))
+        for j, trial in enumerate(trials):
+            qos = simulate(trial.on(scenario), series_every_s=None)
+            assert found.duration_s[i, j] == 4
+            assert found.packets[i, j] == qos.packets
+            assert found.delivered_bytes[i, j] == qos.packets * 1500
+            assert found.goodput_bytes[i, j] * 8e-6 / 4 == pytest.approx(qos.goodput_mbps)
+            assert found.retransmitted_pkts[i, j] / found.sent_pkts[i, j] == pytest.approx(qos.retransmission_rate)
+            assert np.array_equal(found.delay_counts[i, j], qos.windows.delay_counts.sum(axis=0))
+            # An entry for each RTT sample, and smoother than these.
+            assert found.srtt_counts[i, j].sum() == qos.flows[0].rtt.counts.sum()
+            assert found.complete[i, j]  # it has no end to wait for
 
 
-def test_grid_refuses_what_the_algorithm_does_not_take() -> None:
+def test_measures_of_files_are_of_the_time_in_which_they_had_data() -> None:
+    size_bytes = 1448 * 2000
+    first = FlowSpec(cca="cubic", size_bytes=size_bytes)
+    link = LinkSpec(rate_mbps=50, rtt_ms=40, before=(Policer(rate_mbps=2, bucket_bytes=250_000),))
+    scenario = Scenario(link=link, flows=(first, first.model_copy(update={"after": 0, "start_s": 3})), duration_s=60)
+    trials = [Trial("cubic"), Trial("rtcp_cubic")]
+    found = measure([scenario, scenario.model_copy(update={"duration_s": 5.0})], trials)
+    flows = simulate(scenario).flows
+    busy_s = sum((flow.complete_s or 60) - flow.transfers[0].start_s for flow in flows)
+    assert found.busy_s[0, 0] == pytest.approx(busy_s)
+    assert found.offered_bytes.tolist() == [[2 * size_bytes] * 2, [size_bytes] * 2]
+    assert found.complete.tolist() == [[True, True], [False, False]]
+    assert found.detecting.tolist() == found.limited.tolist() == [[False, True], [False, True]]
+    # Cut short the first one is under way to the end, and the second has not begun.
+    assert found.busy_s[1, 0] == pytest.approx(5 - flows[0].transfers[0].start_s)
+
+
+def test_measures_refuse_what_the_algorithm_does_not_take() -> None:
     scenario = Scenario(link=LinkSpec(rate_mbps=20))
     with pytest.raises(EmulationError, match="got 0 and 1"):
-        evaluate_grid([], [{}])
+        measure([], [Trial("gr")])
     with pytest.raises(EmulationError, match="got colour"):
-        evaluate_grid([scenario], [{"colour": 1}])
+        measure([scenario], [Trial("gr", {"colour": 1})])
+    with pytest.raises(EmulationError, match="nosuch"):
+        measure([scenario], [Trial("nosuch")])
 
 
 def test_windows_add_up_to_the_whole() -> None:

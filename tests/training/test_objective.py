@@ -19,7 +19,7 @@ def tally(*waits_ms: tuple[int, int], capacity_packets: int | None = None) -> Ta
     for packets, wait_ms in waits_ms:
         delays[wait_ms * 10 - 1] += packets
     total = int(delays.sum())
-    return Tally(30.0, 1500 * (capacity_packets or total), 1500 * total, total, delays)
+    return Tally(30.0, 1500 * (capacity_packets or total), 1500 * total, total, delays, goodput_bytes=1500 * total)
 
 
 def pool(*tallies: Tally) -> Pool:

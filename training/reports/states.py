@@ -44,23 +44,23 @@ BOOTSTRAPS = 400
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """One set on the epochs of a state: delivered, and by the class's rival, float [epochs]; delays [epochs, bins]."""
+    """One set on the epochs of a state: its goodput and the rival's in bytes, float [epochs]; delays [epochs, bins]."""
 
-    delivered: Floats
+    goodput: Floats
     by_rival: Floats
     delays: Floats
 
     @staticmethod
     def of(tallies: Sequence[Tally], objective: Objective) -> _Runs:
         return _Runs(
-            np.array([t.delivered_bytes for t in tallies], dtype=np.float64),
+            np.array([t.goodput_bytes for t in tallies], dtype=np.float64),
             np.array([t.rivals_bytes.get(objective.rival, 0) for t in tallies], dtype=np.float64),
             np.array([t.delays for t in tallies], dtype=np.float64),
         )
 
     def misses_its_share(self, weights: Floats, objective: Objective) -> bool:
-        """Whether it delivers less than the share of the rival's that is asked, with its whole interval."""
-        _, high = _interval(weights @ self.delivered / np.maximum(weights @ self.by_rival, 1.0))
+        """Whether its goodput is below the required share of the rival's, with its whole interval."""
+        _, high = _interval(weights @ self.goodput / np.maximum(weights @ self.by_rival, 1.0))
         return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: Objective) -> Floats:
@@ -147,7 +147,7 @@ def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: Objective
     n = len(mine)
     weights = np.random.default_rng(1).multinomial(n, np.full(n, 1 / n), size=BOOTSTRAPS).astype(np.float64)
     delay_ms = _interval(my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective))
-    goodput = _interval(weights @ my_runs.delivered / np.maximum(weights @ their_runs.delivered, 1.0))
+    goodput = _interval(weights @ my_runs.goodput / np.maximum(weights @ their_runs.goodput, 1.0))
     slower, less = delay_ms[0] > 0, goodput[1] < 1
     better = delay_ms[1] < 0 and not less
     if objective.goal == "throughput":
@@ -159,7 +159,7 @@ def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: Objective
     return {
         "delay_ms": my_score.delay_ms - their_score.delay_ms,
         "delay_interval_ms": list(delay_ms),
-        "goodput": float(my_runs.delivered.sum() / max(their_runs.delivered.sum(), 1.0)),
+        "goodput": float(my_runs.goodput.sum() / max(their_runs.goodput.sum(), 1.0)),
         "goodput_interval": list(goodput),
         "better": better,
         "holds": not slower and not less,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +40,7 @@ MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A scenario whose flows are given an algorithm when it is run.
+    """A scenario whose flows are given an algorithm when it is run (emulation.measures.Trial).
 
     state: the levels of round trip and rate limit; of a link without a limit the first of the latter. limit_mbps: R as
     the policer has it, not a number without one. key: names the content.
@@ -52,12 +52,6 @@ class Case:
     limit_mbps: float
     key: str
     capacity_bytes: int
-
-    def with_flows(self, cca: str, *, params: Mapping[str, int], table: str | None = None) -> Scenario:
-        """The scenario with this algorithm: with parameters, or following a table."""
-        update = {"cca": cca, "params": dict(params), "ensemble_text": table}
-        flows = tuple(flow.model_copy(update=update) for flow in self.scenario.flows)
-        return self.scenario.model_copy(update={"flows": flows})
 
 
 def bounds_of(axis: Axis, level: int) -> tuple[float, float]:

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.figures import LEAST_SEEDS, share, student_t95
+from emulation.measures import Trial
 from emulation.simulator import BYTES_PER_S
 from emulation.traces import Recording
 from kmod.ensemble import Deployment, Ensemble, table_text
@@ -41,7 +42,7 @@ from training.errors import TrainingError
 from training.objective import ratio_error
 from training.rtcp.cases import Case, bounds_of, cases_of, unlimited_cases
 from training.rtcp.objective import LimitTally, goodput_shares, resent_shares
-from training.rtcp.runner import CaseRunner, Scheme
+from training.rtcp.runner import CaseRunner
 from training.rtcp.settings import DEFAULT, RtcpStudySettings
 
 __all__ = ["SCHEMES", "Tallies", "Values", "judge_rtcp", "ratio", "state_row"]
@@ -74,8 +75,8 @@ def judge_rtcp(
     if runs < 2 * LEAST_SEEDS:
         raise TrainingError(f"report: expected at least {2 * LEAST_SEEDS} runs of a state, got {runs}")
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
-    schemes = {"learned": Scheme(ensemble.cca, {}, text), "paper": Scheme(ensemble.cca, DEFAULT),
-               "single": Scheme(ensemble.cca, singles[0])}  # fmt: skip
+    schemes = {"learned": Trial(ensemble.cca, {}, text), "paper": Trial(ensemble.cca, DEFAULT),
+               "single": Trial(ensemble.cca, singles[0])}  # fmt: skip
     rows, files = [], Files()
     for state in product(*(range(axis.count) for axis in ensemble.axes)):
         cases = cases_of(study, (state[0], state[1]), limited=runs, lifted=runs // 2, purpose="judging")
@@ -105,8 +106,8 @@ class Files:
             self.tallies[name] += its
 
 
-def _run(study: RtcpStudySettings, cases: Sequence[Case], schemes: dict[str, Scheme], *, threads: int) -> Tallies:
-    rows = CaseRunner(study, threads=threads).run_schemes(cases, list(schemes.values()))
+def _run(study: RtcpStudySettings, cases: Sequence[Case], schemes: dict[str, Trial], *, threads: int) -> Tallies:
+    rows = CaseRunner(study, threads=threads).run_trials(cases, list(schemes.values()))
     return {name: [row[i] for row in rows] for i, name in enumerate(schemes)}
 
 

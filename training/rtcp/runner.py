@@ -4,36 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.qos import QoS
-from emulation.rtcp.limits import is_limited
-from emulation.scenario import Scenario
-from emulation.simulator import BYTES_PER_S, simulate_many
+from emulation.measures import Measures, Trial, measure
+from emulation.simulator import BYTES_PER_S
 from training.rtcp.cases import Case
 from training.rtcp.objective import LimitTally
 from training.rtcp.settings import DEFAULT, UNMODIFIED, RtcpStudySettings
 from training.space import Point
 
-__all__ = ["CaseRunner", "Scheme", "triggered"]
+__all__ = ["CaseRunner", "triggered"]
 
 NO_DELAYS = np.zeros(0, dtype=np.uint32)
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """What the flows of a case run: an algorithm with parameters, or following a table."""
-
-    cca: str
-    params: Mapping[str, int]
-    table: str | None = None
-
-    def on(self, case: Case) -> Scenario:
-        """The case with these flows."""
-        return case.with_flows(self.cca, params=self.params, table=self.table)
 
 
 class CaseRunner:
@@ -49,19 +34,19 @@ class CaseRunner:
         self._held = dict(held or {})
         self._cca = study.cca
         self._names = [name for name in study.names if name not in self._held]
-        self._unmodified = Scheme(UNMODIFIED[study.cca], {})
-        self._default = Scheme(study.cca, DEFAULT)
+        self._unmodified = Trial(UNMODIFIED[study.cca], {})
+        self._default = Trial(study.cca, DEFAULT)
         self._rivals: dict[str, LimitTally] = {}
 
     def run(self, epochs: Sequence[Case], points: Sequence[Point]) -> list[list[LimitTally]]:
         """A tally for every case and point: result[case][point]."""
-        schemes = [Scheme(self._cca, {**self._held, **dict(zip(self._names, point, strict=True))}) for point in points]
-        return self.run_schemes(epochs, schemes)
+        trials = [Trial(self._cca, {**self._held, **dict(zip(self._names, point, strict=True))}) for point in points]
+        return self.run_trials(epochs, trials)
 
-    def run_schemes(self, cases: Sequence[Case], schemes: Sequence[Scheme]) -> list[list[LimitTally]]:
-        """The same of schemes: result[case][scheme]."""
+    def run_trials(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[LimitTally]]:
+        """The same of trials: result[case][trial]."""
         self._run_rivals([case for case in cases if case.key not in self._rivals])
-        rows = self._each(cases, schemes)
+        rows = self._each(cases, trials)
         return [[self._beside(case, tally) for tally in row] for case, row in zip(cases, rows, strict=True)]
 
     def _run_rivals(self, cases: Sequence[Case]) -> None:
@@ -73,11 +58,11 @@ class CaseRunner:
             default_bytes = round(tally.delivered_bytes * rival.duration_s / tally.duration_s)
             self._rivals[case.key] = replace(rival, default_bytes=default_bytes, default_is_limited=tally.is_limited)
 
-    def _each(self, cases: Sequence[Case], schemes: Sequence[Scheme]) -> list[list[LimitTally]]:
-        scenarios = [scheme.on(case) for case in cases for scheme in schemes]
-        results = iter(simulate_many(scenarios, threads=self._threads)) if scenarios else iter(())
-        pairs = iter(scenarios)
-        return [[_tally(case, next(pairs), next(results)) for _ in schemes] for case in cases]
+    def _each(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[LimitTally]]:
+        if not cases:
+            return []
+        found = measure([case.scenario for case in cases], trials, threads=self._threads)
+        return [[_tally(case, found, (i, j)) for j in range(len(trials))] for i, case in enumerate(cases)]
 
     def _beside(self, case: Case, tally: LimitTally) -> LimitTally:
         """With the rivals', over the time that this run took."""
@@ -92,41 +77,27 @@ class CaseRunner:
         )
 
 
-def _tally(case: Case, scenario: Scenario, qos: QoS) -> LimitTally:
+def _tally(case: Case, found: Measures, at: tuple[int, int]) -> LimitTally:
+    """Of files the time in which connections had data, and their bytes; of a download the measured time and goodput."""
     if case.kind == "limited":
-        seconds, delivered = _files(scenario, qos)
+        seconds, delivered = max(float(found.busy_s[at]), 1e-3), int(found.offered_bytes[at])
         capacity = round(case.limit_mbps * BYTES_PER_S * seconds)  # of R alone: the bucket comes on top
     else:
-        seconds = scenario.duration_s - scenario.warmup_s
-        delivered = round(qos.goodput_mbps * BYTES_PER_S * seconds)
-        capacity = round(qos.capacity_mbps * BYTES_PER_S * seconds)
+        seconds, delivered = float(found.duration_s[at]), int(found.goodput_bytes[at])
+        capacity = int(found.capacity_bytes[at])
     return LimitTally(
         duration_s=seconds,
         capacity_bytes=capacity,
         delivered_bytes=delivered,
-        packets=qos.packets,
+        packets=int(found.packets[at]),
         delays=NO_DELAYS,
         kind=case.kind,
-        resent_pkts=round(qos.retransmission_rate * qos.sent),
-        is_limited=is_limited([limit for flow in qos.flows for limit in flow.limits]),
+        resent_pkts=int(found.retransmitted_pkts[at]),
+        is_limited=bool(found.limited[at]),
     )
-
-
-def _files(scenario: Scenario, qos: QoS) -> tuple[float, int]:
-    """Time in which connections had data, and their bytes; one that did not complete counts with all the time.
-
-    A connection that never began, because the one before it did not complete, counts nothing.
-    """
-    seconds, delivered = 0.0, 0
-    for flow, spec in zip(qos.flows, scenario.flows, strict=True):
-        if flow.transfers:
-            seconds += (flow.complete_s or scenario.duration_s) - flow.transfers[0].start_s
-            delivered += spec.size_bytes or 0
-    return max(seconds, 1e-3), delivered
 
 
 def triggered(study: RtcpStudySettings, cases: Sequence[Case], *, threads: int) -> list[Case]:
     """The cases in which detection begins; in the others all sets of parameters do the same."""
-    scheme = Scheme(study.cca, DEFAULT)
-    results = simulate_many([scheme.on(case) for case in cases], threads=threads)
-    return [case for case, qos in zip(cases, results, strict=True) if any(flow.limits for flow in qos.flows)]
+    found = measure([case.scenario for case in cases], [Trial(study.cca, DEFAULT)], threads=threads)
+    return [case for case, detecting in zip(cases, found.detecting[:, 0], strict=True) if detecting]

@@ -8,12 +8,14 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "bindings/arrays.hpp"
 #include "run/jobs.hpp"
+#include "run/measure.hpp"
 #include "run/pool.hpp"
 
 namespace nb = nanobind;
@@ -21,8 +23,6 @@ using namespace nb::literals;
 using namespace ccatune;
 
 namespace {
-
-using U32Matrix = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 // Called with the GIL released: takes it to look for signals and to tell how far it is.
 std::function<void(std::size_t)> watcher(const nb::object& progress) {
@@ -42,33 +42,51 @@ std::vector<SimulationResult> run(const std::vector<Job>& jobs, unsigned threads
     return results;
 }
 
-Dict grid(const std::vector<Job>& jobs, U32Matrix params, unsigned threads, const nb::object& progress) {
-    const std::size_t sets = params.shape(0), columns = params.shape(1), n = jobs.size();
-    std::vector<std::uint64_t> capacity(n * sets), delivered(n * sets), packets(n * sets);
-    std::vector<std::uint32_t> hist(n * sets * CompactBins::kBins);
+Dict measure_all(const std::vector<Job>& cases, const std::vector<Trial>& trials, unsigned threads,
+                 const nb::object& progress) {
+    const std::size_t n = cases.size(), m = trials.size(), runs = n * m;
+    std::vector<std::uint64_t> capacity(runs), delivered(runs), goodput(runs), packets(runs), sent(runs),
+        retransmitted(runs), offered(runs);
+    std::vector<double> busy(runs);
+    std::vector<std::uint8_t> complete(runs), detecting(runs), limited(runs);
+    std::vector<std::uint32_t> delays(runs * CompactBins::kBins), srtts(runs * CompactBins::kBins);
     const auto watch = watcher(progress);
-    auto piece = [&](std::size_t i, const Cancel& cancel) {
-        Job job = jobs[i / sets];
-        const std::uint32_t* row = params.data() + (i % sets) * columns;
-        job.flows[0].params.assign(row, row + columns);
-        job.config.fine_histogram = false;
-        job.config.window = Duration{};
-        const SimulationResult result = run_job(job, cancel);
-        const WindowResult& all = result.windows.front();
-        capacity[i] = all.capacity_bytes;
-        delivered[i] = all.delivered_bytes;
-        packets[i] = all.packets;
-        std::copy(all.hist.begin(), all.hist.end(), hist.begin() + static_cast<std::ptrdiff_t>(i * CompactBins::kBins));
+    const auto piece = [&](std::size_t i, const Cancel& cancel) {
+        const Measure one = measure(cases[i / m], trials[i % m], cancel);
+        const auto at = static_cast<std::ptrdiff_t>(i * CompactBins::kBins);
+        capacity[i] = one.capacity_bytes;
+        delivered[i] = one.delivered_bytes;
+        goodput[i] = one.goodput_bytes;
+        packets[i] = one.packets;
+        sent[i] = one.sent_pkts;
+        retransmitted[i] = one.retransmitted_pkts;
+        offered[i] = one.offered_bytes;
+        busy[i] = one.busy_s;
+        complete[i] = one.complete;
+        detecting[i] = one.detecting;
+        limited[i] = one.limited;
+        std::copy(one.delay_hist.begin(), one.delay_hist.end(), delays.begin() + at);
+        std::copy(one.srtt_hist.begin(), one.srtt_hist.end(), srtts.begin() + at);
     };
     {
         const nb::gil_scoped_release no_gil;
-        run_pool(n * sets, threads, piece, watch);
+        run_pool(runs, threads, piece, watch);
     }
     Dict out;
-    out["capacity_bytes"] = owned(std::move(capacity), {n, sets});
-    out["delivered_bytes"] = owned(std::move(delivered), {n, sets});
-    out["packets"] = owned(std::move(packets), {n, sets});
-    out["hist"] = owned(std::move(hist), {n, sets, CompactBins::kBins});
+    const auto add = [&](const char* name, auto&& values) { out[name] = owned(std::move(values), {n, m}); };
+    add("capacity_bytes", capacity);
+    add("delivered_bytes", delivered);
+    add("goodput_bytes", goodput);
+    add("packets", packets);
+    add("sent_pkts", sent);
+    add("retransmitted_pkts", retransmitted);
+    add("offered_bytes", offered);
+    add("busy_s", busy);
+    add("complete", complete);
+    add("detecting", detecting);
+    add("limited", limited);
+    out["delay_counts"] = owned(std::move(delays), {n, m, CompactBins::kBins});
+    out["srtt_counts"] = owned(std::move(srtts), {n, m, CompactBins::kBins});
     return out;
 }
 
@@ -136,6 +154,13 @@ void bind_jobs(nb::module_& m) {
             "of a client outlives its connections by so much.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
-    m.def("grid", &grid, "jobs"_a, "params"_a, "threads"_a, "progress"_a.none() = nb::none(),
-          "Run each job's first flow with each row of params: arrays [jobs, rows, ...].");
+    nb::class_<Trial>(m, "Trial", "What all flows of a case run.")
+        .def(
+            "__init__",
+            [](Trial* self, std::string cca, std::vector<std::uint32_t> params, std::shared_ptr<Table> table) {
+                new (self) Trial{std::move(cca), std::move(params), std::move(table)};
+            },
+            "cca"_a, "params"_a, "table"_a.none() = nb::none());
+    m.def("measure", &measure_all, "cases"_a, "trials"_a, "threads"_a, "progress"_a.none() = nb::none(),
+          "Run each case with each trial, without the GIL: arrays [cases, trials, ...].");
 }

@@ -68,7 +68,10 @@ public:
 
     // An ACK gave it.
     void add_rtt(Flow& flow) {
-        if (measuring_) flow.rtt_hist->add(flow.sender.last_rtt());
+        if (!measuring_) return;
+        flow.rtt_hist->add(flow.sender.last_rtt());
+        if (parts_.config.srtt_histogram)
+            result_.srtt_hist[CompactBins::bin_of(ticks_of(flow.sender.smoothed_rtt()))]++;
     }
 
     // A point of the series.

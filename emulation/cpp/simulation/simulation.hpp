@@ -57,6 +57,7 @@ struct SimulationConfig {
     Duration sample_every{};    // time series; 0: none
     std::uint64_t seed = 0;
     bool fine_histogram = true;
+    bool srtt_histogram = false;
     bool audit = false;         // check at every event that all adds up (audit.hpp)
 };
 
@@ -99,6 +100,7 @@ struct SimulationResult {
     std::uint64_t all_packets = 0;  // delivered in the whole run, warm-up included
     std::uint64_t queued = 0;       // at its end
     std::vector<std::uint32_t> delay_hist;  // DelayHistogram bins
+    std::array<std::uint32_t, CompactBins::kBins> srtt_hist{};  // of all flows, an entry an RTT sample, where it was asked for
     std::vector<WindowResult> windows;
     std::vector<FlowResult> flows;
     std::vector<SeriesPoint> series;

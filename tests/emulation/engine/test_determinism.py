@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from emulation import EmulationError, FlowSpec, LinkSpec, QoS, Scenario, evaluate_grid, simulate, simulate_many
+from emulation import EmulationError, FlowSpec, LinkSpec, QoS, Scenario, simulate, simulate_many
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import fixed
@@ -49,19 +49,6 @@ def test_runs_are_the_same_again_and_on_any_number_of_threads() -> None:
     for threads in (1, 2, 5):
         assert [fingerprint(qos) for qos in simulate_many(scenarios(), threads=threads)] == first
     assert [fingerprint(simulate(s)) for s in reversed(scenarios())] == first[::-1]
-
-
-def test_a_grid_gives_what_single_runs_give() -> None:
-    jobs = [s.model_copy(update={"flows": (FlowSpec(),), "window_s": None}) for s in scenarios()]
-    grids = [evaluate_grid(jobs, PARAMS, threads=threads) for threads in (1, 3)]
-    for name in ("capacity_bytes", "delivered_bytes", "packets", "delay_counts"):
-        assert (getattr(grids[0], name) == getattr(grids[1], name)).all()
-    for i, job in enumerate(jobs):
-        for k, params in enumerate(PARAMS):
-            qos = simulate(job.model_copy(update={"flows": (FlowSpec(params=params),)}))
-            assert grids[0].packets[i, k] == qos.packets
-            assert grids[0].capacity_bytes[i, k] == qos.windows.capacity_bytes[0]
-            assert (grids[0].delay_counts[i, k] == qos.windows.delay_counts[0]).all()
 
 
 def test_the_seed_decides_what_is_lost() -> None:

@@ -22,7 +22,10 @@ def epochs(delays_ms: Sequence[int], *, goodput: float = 1.0) -> list[Tally]:
     for delay_ms in delays_ms:
         counts = np.zeros(len(EDGES_US), dtype=np.uint32)
         counts[delay_ms - 1] = 100
-        found.append(Tally(5.0, 2_000_000, round(goodput * RIVAL), 100, counts, {"bbr": RIVAL}))
+        delivered = round(goodput * RIVAL)
+        found.append(
+            Tally(5.0, 2_000_000, delivered, 100, counts, goodput_bytes=delivered, rivals_bytes={"bbr": RIVAL})
+        )
     return found
 
 

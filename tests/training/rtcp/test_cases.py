@@ -7,6 +7,7 @@ import math
 import pytest
 from links import recording
 
+from emulation.measures import Trial
 from emulation.path import Policer, SteppedPolicer
 from emulation.scenario import WIRE
 from kmod.ensemble import Axis
@@ -102,7 +103,7 @@ def test_links_without_a_limit_are_the_same_in_whatever_order_recordings_come() 
 
 def test_flows_are_given_what_runs_and_keep_what_they_send() -> None:
     [case] = cases_of(STUDY, (0, 0), limited=1, lifted=0)
-    scenario = case.with_flows("rtcp_cubic", params={"probe_every_rounds": 7})
+    scenario = Trial("rtcp_cubic", {"probe_every_rounds": 7}).on(case.scenario)
     assert scenario.flows[0].cca == "rtcp_cubic"
     assert scenario.flows[0].params == {"probe_every_rounds": 7}
     assert scenario.flows[0].size_bytes == case.scenario.flows[0].size_bytes

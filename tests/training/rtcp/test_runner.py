@@ -4,10 +4,11 @@ from __future__ import annotations
 import pytest
 from links import recording
 
+from emulation.measures import Trial
 from emulation.simulator import simulate
 from training.rtcp import RtcpStudySettings
 from training.rtcp.cases import cases_of, unlimited_cases
-from training.rtcp.runner import CaseRunner, Scheme, triggered
+from training.rtcp.runner import CaseRunner, triggered
 from training.rtcp.settings import DEFAULT
 
 STUDY = RtcpStudySettings.model_validate(
@@ -18,7 +19,7 @@ STUDY = RtcpStudySettings.model_validate(
 def test_what_the_papers_setting_sends_again_stands_beside_the_unmodified_algorithm() -> None:
     case = cases_of(STUDY, (1, 2), limited=1, lifted=0)[0]
     [[tally]] = CaseRunner(STUDY, threads=1).run([case], [(600, 20, 200)])
-    plain, capped = (simulate(Scheme(cca, {}).on(case)) for cca in ("bbr", "rtcp_bbr"))
+    plain, capped = (simulate(Trial(cca, {}).on(case.scenario)) for cca in ("bbr", "rtcp_bbr"))
     assert tally.resent_pkts == pytest.approx(capped.retransmission_rate * capped.sent)
     assert tally.rival_resent_pkts == pytest.approx(plain.retransmission_rate * plain.sent)
     assert tally.resent_pkts < tally.rival_resent_pkts
@@ -30,7 +31,7 @@ def test_what_the_papers_setting_sends_again_stands_beside_the_unmodified_algori
 def test_of_two_connections_the_idle_time_does_not_count() -> None:
     case = cases_of(STUDY, (1, 2), limited=2, lifted=0)[1]
     [[tally]] = CaseRunner(STUDY, threads=1).run([case], [(600, 20, 200)])
-    first, second = simulate(Scheme("rtcp_bbr", {}).on(case)).flows
+    first, second = simulate(Trial("rtcp_bbr", {}).on(case.scenario)).flows
     assert first.complete_s is not None
     assert second.complete_s is not None
     assert tally.duration_s == pytest.approx(second.complete_s - STUDY.traffic.idle_s, rel=1e-3)
@@ -53,8 +54,8 @@ def test_without_detection_rtcp_does_the_same_whatever_its_parameters() -> None:
     others = [case for case in cases if case not in began]
     assert others
     other = dict(zip(DEFAULT, (900, 3, 900), strict=True))
-    sets = [Scheme("bbr", {}), Scheme("rtcp_bbr", DEFAULT), Scheme("rtcp_bbr", other)]
-    for row in CaseRunner(STUDY, threads=1).run_schemes(others, sets):
+    sets = [Trial("bbr", {}), Trial("rtcp_bbr", DEFAULT), Trial("rtcp_bbr", other)]
+    for row in CaseRunner(STUDY, threads=1).run_trials(others, sets):
         assert len({(tally.delivered_bytes, tally.resent_pkts) for tally in row}) == 1
         assert row[0].delivered_bytes == row[0].rival_bytes
         assert not any(tally.is_limited for tally in row)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from small import RECORDINGS, small
 
+from emulation.measures import Trial
 from emulation.simulator import simulate
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
@@ -129,7 +130,7 @@ def test_a_flow_that_follows_the_table_looks_up_the_state_that_its_case_is_of(tr
     text = table_text(trained, DEPLOYMENT)
     found = 0
     for case in cases_of(small(), (0, 1), limited=6, lifted=0, purpose="judging"):
-        flow = simulate(case.with_flows("rtcp_bbr", params={}, table=text)).flows[0]
+        flow = simulate(Trial("rtcp_bbr", {}, text).on(case.scenario)).flows[0]
         assert flow.turns[0].state == 0  # no limit is known yet
         if flow.limits and flow.limits[-1].kind == "limited":
             assert flow.turns[-1].state == 1
