@@ -7,8 +7,8 @@
  *   connection ------------------------> connections + 1 -----------------------> - 1
  *
  *   connections > 0    the entry stays where it is: flows have its address
- *   connections = 0    kept for keep_us since its last ACK or event (its age), then as new; while
- *                      no other client needs its place
+ *   connections = 0    kept for keep_us since its last ACK (its age), then as new; while no
+ *                      other client needs its place
  *   no entry           the host brings a client of the connection's own: the set's places
  *                      are all in use, or the entry is split (rtcp_flows.h)
  *
@@ -17,8 +17,8 @@
  * Memory is the host's, and bounded by it: 2^n sets of RTCP_WAYS entries, 256 bytes each. An
  * address has its place in one set; joining looks at that set alone, and takes the place of the
  * client that has been without connections for longest. Neither lists nor pointers between
- * entries, no allocation. The hash is seeded by the host, with a number that the world does not
- * know: who fills a set with addresses of his own costs others of that set their memory.
+ * entries, no allocation. The hash is SipHash under a key of the host's that nobody else knows
+ * (siphash.h): who could choose addresses of one set would cost others of that set their memory.
  *
  * Joining and leaving are for the host to lock, as a table; an entry's client then is locked for
  * itself, so that an ACK touches nothing that clients share.
@@ -26,17 +26,15 @@
  * CHOICES: CLEARED ends with the last connection (section 4.4: "for this flow"), SPLIT keep_us
  * after it was found, where no connection is left. With connections both end at the first ACK that
  * comes keep_us after they were found, but no less than RTCP_KEEP_US (rtcp_entry_renew()). What
- * else is known ends where a connection joins and no ACK or event came for so long, whoever is
- * connected. keep_us of 0: no connection knows what an earlier one has found, those at a time
- * share it all the same.
- *
- * LIMITS. Timeouts are events: retransmissions to a peer that is gone keep its client young,
- * until the connection gives up.
+ * else is known ends where a connection joins and no ACK came for so long, whoever is connected:
+ * neither a timeout nor a connection that begins shows that the client is still there. keep_us of
+ * 0: no connection knows what an earlier one has found, those at a time share it all the same.
  */
 #ifndef CCA_RTCP_CLIENTS_H
 #define CCA_RTCP_CLIENTS_H
 
 #include "rtcp_flows.h"
+#include "siphash.h"
 
 #define RTCP_WAYS 8u
 #define RTCP_MOST_SETS (1u << 24)
@@ -50,13 +48,15 @@ struct rtcp_key {
 struct rtcp_entry {
 	struct rtcp_client client;
 	struct rtcp_key key;
+	u64 heard_us;		/* of its last ACK, or when the entry was given to it; of CLEARED and
+				 * SPLIT the last one before they were found */
 	u32 connections;	/* below 2^32 - 1 */
 	bool used;		/* false: nobody's */
 };
 
 struct rtcp_clients {
 	struct rtcp_entry *entries;	/* RTCP_WAYS times sets */
-	u64 seed;
+	struct cca_siphash_key hash_key;
 	u64 keep_us;
 	u32 sets;		/* a power of two */
 };
@@ -97,28 +97,17 @@ CCA_FN bool rtcp_key_is(const struct rtcp_key *a, const struct rtcp_key *b)
 	return a->high == b->high && a->low == b->low;
 }
 
-/* Each bit of 64 changes half of them: the finalizer of MurmurHash3 (Appleby 2011). */
-CCA_FN u64 rtcp_mix(u64 x)
-{
-	x = (x ^ x >> 33) * 0xff51afd7ed558ccdull;
-	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ull;
-	return x ^ x >> 33;
-}
-
 CCA_FN u32 rtcp_set_of(const struct rtcp_clients *t, const struct rtcp_key *key)
 {
-	u64 turned = t->seed << 32 | t->seed >> 32;
-	u64 hash = rtcp_mix(rtcp_mix(key->high ^ t->seed) ^ key->low ^ turned);
-
-	return (u32)hash & (t->sets - 1);
+	return (u32)cca_siphash(&t->hash_key, key->high, key->low) & (t->sets - 1);
 }
 
 /* --- entries ------------------------------------------------------------------------------- */
 
-/* Since its last ACK or event; a clock that stepped back makes it no older. */
+/* Since its last ACK; a clock that stepped back makes it no older. */
 CCA_FN u64 rtcp_entry_age_us(const struct rtcp_entry *e, u64 now_us)
 {
-	return cca_elapsed_us(now_us, e->client.last_us);
+	return cca_elapsed_us(now_us, e->heard_us);
 }
 
 /* Whether what it knows is of use to a connection that begins. */
@@ -156,14 +145,14 @@ CCA_FN struct rtcp_entry *rtcp_entry_for(const struct rtcp_clients *t, const str
 
 /* False: sets is not a power of two of at most RTCP_MOST_SETS. entries: RTCP_WAYS times sets. */
 CCA_FN bool rtcp_clients_init(struct rtcp_clients *t, struct rtcp_entry *entries, u32 sets,
-			      u64 seed, u64 keep_us)
+			      const struct cca_siphash_key *hash_key, u64 keep_us)
 {
 	u32 i;
 
 	if (!sets || sets > RTCP_MOST_SETS || (sets & (sets - 1)))
 		return false;
 	t->entries = entries;
-	t->seed = seed;
+	t->hash_key = *hash_key;
 	t->keep_us = keep_us;
 	t->sets = sets;
 	for (i = 0; i < sets * RTCP_WAYS; i++) {
@@ -184,6 +173,7 @@ CCA_FN struct rtcp_entry *rtcp_clients_join(struct rtcp_clients *t, const struct
 	if (!e->used || !rtcp_key_is(&e->key, key) || !rtcp_entry_is_current(t, e, now_us)) {
 		rtcp_client_init(&e->client, now_us);
 		e->key = *key;
+		e->heard_us = now_us;
 		e->used = true;
 	}
 	if (e->client.kind == RTCP_SPLIT)
@@ -234,9 +224,8 @@ CCA_FN void rtcp_client_forget(struct rtcp_client *c)
 }
 
 /*
- * At an ACK, ahead of it, and where a connection has joined, with the client's lock: what is known
- * past its time is forgotten. True: it was. CLEARED and SPLIT take no ACKs: their age is the time
- * since they were found.
+ * Where a connection has joined, with the client's lock: what is known past its time is forgotten.
+ * True: it was.
  */
 CCA_FN bool rtcp_entry_renew(const struct rtcp_clients *t, struct rtcp_entry *e, u64 now_us)
 {
@@ -244,7 +233,21 @@ CCA_FN bool rtcp_entry_renew(const struct rtcp_clients *t, struct rtcp_entry *e,
 		return false;
 	rtcp_client_forget(&e->client);
 	e->client.last_us = now_us;
+	e->heard_us = now_us;
 	return true;
+}
+
+/*
+ * The same at an ACK, ahead of it: the client is still there. CLEARED and SPLIT grow no younger by
+ * that: their age is the time since they were found.
+ */
+CCA_FN bool rtcp_entry_on_ack(const struct rtcp_clients *t, struct rtcp_entry *e, u64 now_us)
+{
+	bool renewed = rtcp_entry_renew(t, e, now_us);
+
+	if (e->client.kind != RTCP_CLEARED && e->client.kind != RTCP_SPLIT)
+		e->heard_us = now_us;
+	return renewed;
 }
 
 /* An entry in use is forgotten, on request: in place with connections, else it is nobody's. */

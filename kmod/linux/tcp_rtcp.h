@@ -125,11 +125,19 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		__release(m);
 }
 
-/* With the client's lock, under rcu_read_lock(): ahead of an ACK, and of a flow that begins. */
+/* With the client's lock, under rcu_read_lock(): ahead of a flow that begins. */
 static inline void rtcp_member_renew(struct rtcp_member *m, struct ccatune_recording *recording,
 				     u64 now_us)
 {
 	if (m->entry && unlikely(rtcp_entry_renew(&m->table->clients, m->entry, now_us)))
+		rtcp_member_tell(m, recording);
+}
+
+/* The same ahead of an ACK. */
+static inline void rtcp_member_on_ack(struct rtcp_member *m, struct ccatune_recording *recording,
+				      u64 now_us)
+{
+	if (m->entry && unlikely(rtcp_entry_on_ack(&m->table->clients, m->entry, now_us)))
 		rtcp_member_tell(m, recording);
 }
 

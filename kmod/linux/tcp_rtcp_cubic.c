@@ -130,7 +130,7 @@ static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack
 	struct cca_window before = *w;
 	bool moves;
 
-	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
+	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->cubic.ens, &f->cubic.state.flow, c,
 				 &f->cubic.params.rtcp, ack->now_us);
 	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);

@@ -171,7 +171,7 @@ static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
 	struct rtcp_client *c = paced_lock(f, recording);
 	bool moves;
 
-	rtcp_member_renew(&f->shared.member, recording, ack->now_us);
+	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
 				 &f->bbr.params.rtcp, ack->now_us);
 	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);

@@ -57,6 +57,11 @@ def test_clients_are_forgotten_on_request(found: Any) -> None:
     assert seen["all"] == [0, {}]
 
 
+def test_a_namespaces_table_is_made_when_its_first_connection_begins(found: Any) -> None:
+    # The first one has a client of its own: it begins where nothing can wait for memory.
+    assert found["first use"] == ["0", "1"]
+
+
 def test_a_retransmission_is_no_start_of_a_transfer(found: Any) -> None:
     # A start with each send, of which there are two.
     assert found["retransmitted"]["timeouts"] >= 1

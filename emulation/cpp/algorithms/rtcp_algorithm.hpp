@@ -28,7 +28,7 @@ class RtcpClients {
 public:
     // keep: how long an entry outlives its connections.
     RtcpClients(std::size_t clients, Duration keep) : entries_(sets_for(clients) * RTCP_WAYS) {
-        rtcp_clients_init(&table_, entries_.data(), sets_for(clients), kSeed, static_cast<std::uint64_t>(keep.us()));
+        rtcp_clients_init(&table_, entries_.data(), sets_for(clients), &kHashKey, static_cast<std::uint64_t>(keep.us()));
     }
     RtcpClients(const RtcpClients&) = delete;  // flows point into it
     RtcpClients& operator=(const RtcpClients&) = delete;
@@ -36,11 +36,15 @@ public:
     // Null: none for this connection.
     rtcp_entry* join(std::uint32_t client, std::uint64_t now_us) {
         const rtcp_key key = rtcp_key_of_ipv4(kFirstAddress + client);
-        return rtcp_clients_join(&table_, &key, now_us);
+        rtcp_entry* entry = rtcp_clients_join(&table_, &key, now_us);
+        if (entry) rtcp_entry_renew(&table_, entry, now_us);
+        return entry;
     }
 
+    void on_ack(rtcp_entry* entry, std::uint64_t now_us) { rtcp_entry_on_ack(&table_, entry, now_us); }
+
 private:
-    static constexpr std::uint64_t kSeed = 0x6363617475;
+    static constexpr cca_siphash_key kHashKey{{0x6363617475, 0x6e65}};  // nobody attacks a simulation
     static constexpr std::uint32_t kFirstAddress = 10u << 24;  // 10.0.0.0
 
     // As many as there are clients: a set is full where nine of them meet in it, once in a million.
@@ -67,8 +71,9 @@ public:
         estimating_ = false;
     }
 
-    // Ahead of an ACK: what the flow has still to get acknowledged.
-    void weigh(rtcp_flow* flow, std::uint32_t waiting_pkts) {
+    // Ahead of an ACK: what is known past its time is forgotten, and what the flow has still to get acknowledged.
+    void weigh(rtcp_flow* flow, std::uint64_t now_us, std::uint32_t waiting_pkts) {
+        if (entry_) clients_->on_ack(entry_, now_us);
         rtcp_flow_weigh(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
 
@@ -175,7 +180,7 @@ public:
         rtcp_cubic_init(&state_, &params_, client_.get(), &start);
         rtcp_cubic_bound(&state_, &params_, client_.get(), window);
     }
-    void weigh(std::uint32_t waiting_pkts) { client_.weigh(&state_.flow, waiting_pkts); }
+    void weigh(std::uint64_t now_us, std::uint32_t waiting_pkts) { client_.weigh(&state_.flow, now_us, waiting_pkts); }
     void on_ack(const cca_ack& ack, cca_window* window) {
         rtcp_cubic_on_ack(&state_, &params_, client_.get(), &ack, window);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
@@ -226,7 +231,7 @@ public:
         rtcp_bbr1_init(&state_, &params_, client_.get(), &start, hash_, &decision_);
     }
     void on_ack(const cca_ack& ack) override {
-        client_.weigh(&state_.flow, host.waiting_pkts);
+        client_.weigh(&state_.flow, ack.now_us, host.waiting_pkts);
         rtcp_bbr1_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         least_burst_pkts_ = decision_.pacing_bytes_per_s < kSingleBelow ? 1 : 2;
@@ -267,7 +272,7 @@ public:
     }
     void on_loss(const cca_loss& loss) override { rtcp_bbr3_on_loss(&state_, &params_, &loss); }
     void on_ack(const cca_ack& ack) override {
-        client_.weigh(&state_.flow, host.waiting_pkts);
+        client_.weigh(&state_.flow, ack.now_us, host.waiting_pkts);
         rtcp_bbr3_on_ack(&state_, &params_, client_.get(), &ack, &decision_);
         rows_.on_ack(*client_.get(), ack, &params_.rtcp);
         client_.note(&state_.flow, ack.now_us);

@@ -8,7 +8,7 @@
 //   u32      ssthresh(cca_window*)                  an episode of losses begins
 //   u32      undo(const cca_window*)                it was spurious
 //   void     on_event(const cca_event&)             told of it, behind what it was asked for it
-//   void     weigh(waiting_pkts)                    where it has it: ahead of on_ack(), HostView::waiting_pkts
+//   void     weigh(now_us, waiting_pkts)            where it has it: ahead of on_ack(), HostView::waiting_pkts
 //   void     end()                                  where it has it: the connection ends
 //
 // States of the window:
@@ -47,7 +47,8 @@ public:
     }
 
     void on_ack(const cca_ack& ack) final {
-        if constexpr (requires { core_.weigh(host.waiting_pkts); }) core_.weigh(host.waiting_pkts);
+        if constexpr (requires { core_.weigh(ack.now_us, host.waiting_pkts); })
+            core_.weigh(ack.now_us, host.waiting_pkts);
         core_.on_ack(ack, &window_);
         if (state_ == State::reducing) {
             decide(prr_.window(ack, window_.ssthresh_pkts, host.sent_pkts, host.advanced));

@@ -93,9 +93,9 @@ public:
         script_->start = start;
         core_.start(start, window);
     }
-    void weigh(std::uint32_t waiting_pkts) {
+    void weigh(std::uint64_t now_us, std::uint32_t waiting_pkts) {
         waiting_pkts_ = waiting_pkts;
-        core_.weigh(waiting_pkts);
+        core_.weigh(now_us, waiting_pkts);
     }
     void on_ack(const cca_ack& ack, cca_window* window) {
         Step& step = add(Step::Kind::ack, *window);

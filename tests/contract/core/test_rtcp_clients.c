@@ -9,11 +9,12 @@
 
 static struct rtcp_entry entries[SETS * RTCP_WAYS];
 static struct rtcp_clients table;
+static const struct cca_siphash_key hash_key = { { 0x1234567890abcdefull, 0xfedcba0987654321ull } };
 
 static void open_table(u32 sets, u64 keep_us)
 {
 	memset(entries, 0xa5, sizeof(entries));
-	CHECK(rtcp_clients_init(&table, entries, sets, 0x1234567890abcdefull, keep_us));
+	CHECK(rtcp_clients_init(&table, entries, sets, &hash_key, keep_us));
 }
 
 static struct rtcp_entry *join(u32 address, u64 now_us)
@@ -93,7 +94,7 @@ static void test_sets_are_a_power_of_two(void)
 	static const u32 wrong[] = { 0, 3, 65, RTCP_MOST_SETS * 2, 0xffffffffu };
 
 	for (row = 1; row <= 5; row++)
-		CHECK(!rtcp_clients_init(&table, entries, wrong[row - 1], 1, MINUTE));
+		CHECK(!rtcp_clients_init(&table, entries, wrong[row - 1], &hash_key, MINUTE));
 	row = 0;
 }
 
@@ -128,7 +129,7 @@ static void test_the_oldest_without_connections_gives_way(void)
 		e[i] = join(i, MINUTE);
 		CHECK(e[i]);
 		e[i]->client.kind = RTCP_LIMITED;
-		e[i]->client.last_us = (10 - i) * MINUTE;
+		e[i]->heard_us = (10 - i) * MINUTE;
 	}
 	CHECK(!join(100, 20 * MINUTE));
 	for (i = 2; i < 6; i++)
@@ -214,15 +215,42 @@ static void test_connections_keep_nothing_for_ever(void)
 		e = join(7, now_us);
 		e->client.kind = (u8)c->kind;
 		for (now_us += MINUTE; c->kind >= RTCP_CLEARED && now_us < end_us; now_us += MINUTE) {
-			CHECK(!rtcp_entry_renew(&table, e, now_us));
+			CHECK(!rtcp_entry_on_ack(&table, e, now_us));
 			ack.now_us = now_us;
 			rtcp_client_on_ack(&e->client, &params, &ack);
 		}
-		CHECK_EQ(rtcp_entry_renew(&table, e, end_us), c->renewed);
+		CHECK_EQ(rtcp_entry_on_ack(&table, e, end_us), c->renewed);
 		CHECK_EQ(e->client.kind, c->renewed ? RTCP_UNKNOWN : c->kind);
 		CHECK_EQ(e->connections, 1);
 		CHECK(!c->renewed || !rtcp_entry_age_us(e, end_us));
 	}
+}
+
+/* A connection retransmits to a peer that is gone, every minute, and others begin meanwhile. */
+static void test_a_peer_that_is_gone_keeps_nothing_known(void)
+{
+	struct cca_event ev = { CCA_TIMEOUT, 0, 1, 1, 1000 };
+	u64 now_us = 100 * MINUTE, end_us = now_us + 10 * MINUTE;
+	struct cca_start start = { now_us, 40000, 10, 0, 1000 };
+	struct rtcp_params params;
+	struct rtcp_flow flow;
+	struct rtcp_entry *e;
+
+	cca_params_init(&params, CCA_ID_rtcp_cubic);
+	open_table(1, 10 * MINUTE);
+	e = join(7, now_us);
+	rtcp_flow_init(&flow, &e->client, &start);
+	e->client.kind = RTCP_LIMITED;
+	for (now_us += MINUTE; now_us < end_us; now_us += MINUTE) {
+		ev.now_us = now_us;
+		rtcp_on_event(&flow, &e->client, &params, &ev);
+		CHECK(join(7, now_us) == e);
+		CHECK(!rtcp_entry_renew(&table, e, now_us));
+		CHECK_EQ(e->client.kind, RTCP_LIMITED);
+	}
+	CHECK(join(7, end_us) == e);
+	CHECK(rtcp_entry_renew(&table, e, end_us));
+	CHECK_EQ(e->client.kind, RTCP_UNKNOWN);
 }
 
 /* A clock that steps back makes nothing older. */
@@ -328,6 +356,7 @@ int main(void)
 	RUN(test_the_oldest_without_connections_gives_way);
 	RUN(test_what_is_known_has_its_time);
 	RUN(test_connections_keep_nothing_for_ever);
+	RUN(test_a_peer_that_is_gone_keeps_nothing_known);
 	RUN(test_age_is_never_negative);
 	RUN(test_a_client_without_connections_is_removed);
 	RUN(test_a_client_with_connections_is_as_new_and_its_flows_are_free);

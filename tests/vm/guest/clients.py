@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import inside
 import life
+import storm
 import tree
 
 _TX_STARTS = (4, 5)  # of enum cca_event_kind
@@ -99,6 +102,30 @@ def retransmitted() -> dict[str, int]:
     return {"starts": sum(kind in _TX_STARTS for kind in events), "timeouts": events.count(life._TIMEOUT)}
 
 
+def connect_one_after_the_other(to: Path) -> None:
+    """In a namespace of its own: whether the clients of two connections are the table's, by their lines in `flows`."""
+    inside.run("ip", "link", "set", "lo", "up")
+    shared = []
+    with life.listening(cca="cubic") as listener:
+        for _ in range(2):
+            one = life.connected(listener)
+            shared += [flow["shared"] for flow in tree.flows(tree.OWN_PLACE / tree.CCA)]
+            time.sleep(1)
+            life.close_at_once(one)
+    to.write_text(json.dumps(shared))
+
+
+def first_use() -> list[str]:
+    """A namespace's table of clients is made when its first connection begins."""
+    to = Path("/tmp/first-use.json")
+    inside.run("ip", "netns", "add", "first")
+    try:
+        os.waitpid(storm.in_child(lambda: connect_one_after_the_other(to), "first"), 0)
+        return json.loads(to.read_text())  # type: ignore[no-any-return]
+    finally:
+        inside.run("ip", "netns", "del", "first")
+
+
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """All of it."""
     del job
@@ -109,4 +136,5 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "powerless": powerless(),
         "forgotten": forgotten(),
         "retransmitted": retransmitted(),
+        "first use": first_use(),
     }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of tcp_rtcp.ko share among themselves. */
+#ifndef CCATUNE_RTCP_INTERNAL_H
+#define CCATUNE_RTCP_INTERNAL_H
+
+#include "tcp_rtcp.h"
+
+/* rtcp_table.c */
+struct rtcp_table *rtcp_table_get(const struct net *net);
+struct rtcp_table *rtcp_table_seen(const struct net *net);
+void rtcp_table_put(struct rtcp_table *t);
+u32 rtcp_ipv6_prefix_bits(void);
+
+/* rtcp_show.c */
+const char *rtcp_class_name(u8 kind);
+void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c);
+
+#endif /* CCATUNE_RTCP_INTERNAL_H */

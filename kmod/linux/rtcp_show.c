@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a flow of R-TCP says of itself: in `flows`, and to `ss -ti`. */
+#include <linux/inet_diag.h>
+#include <linux/seq_file.h>
+#include <net/tcp.h>
+
+#include "rtcp_internal.h"
+
+static const char *const rtcp_classes[] = {
+	[RTCP_UNKNOWN] = "unknown",
+	[RTCP_LIMITED] = "limited",
+	[RTCP_CLEARED] = "cleared",
+	[RTCP_SPLIT] = "split",
+};
+
+const char *rtcp_class_name(u8 kind)
+{
+	return rtcp_classes[kind & 3];
+}
+
+static const char *const rtcp_phases[] = {
+	[RTCP_FREE] = "free",
+	[RTCP_CAPPED] = "capped",
+	[RTCP_PROBING] = "probing",
+	[RTCP_REFILLING] = "refilling",
+	[RTCP_LIFTED] = "lifted",
+	[RTCP_VERIFYING] = "verifying",
+};
+
+/* Of a flow that may part from it meanwhile: under RCU, the memory stays. */
+static const struct rtcp_client *rtcp_client_seen(const struct rtcp_kflow *f)
+{
+	const struct rtcp_entry *entry = READ_ONCE(f->member.entry);
+
+	return entry ? &entry->client : &f->member.own;
+}
+
+static const char *rtcp_mode(const struct rtcp_client *c, const struct rtcp_flow *flow)
+{
+	u8 phase = READ_ONCE(flow->phase);
+
+	if (phase == RTCP_FREE && READ_ONCE(c->kind) == RTCP_UNKNOWN && READ_ONCE(c->fit.count))
+		return "estimating";
+	return phase < ARRAY_SIZE(rtcp_phases) ? rtcp_phases[phase] : "-";
+}
+
+void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+	       const struct rtcp_ens *ens, const struct rtcp_params *params,
+	       struct ccatune_view *view)
+{
+	const struct rtcp_client *c = rtcp_client_seen(f);
+
+	view->clock = &ens->flow.clock;
+	view->params = params;
+	view->mode = rtcp_mode(c, flow);
+	view->min_rtt_us = READ_ONCE(c->min_rtt_us);
+	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
+}
+EXPORT_SYMBOL_GPL(rtcp_view);
+
+/* B, R and tokens are 0 while no limiter is known. */
+void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c)
+{
+	bool limited = c->kind == RTCP_LIMITED;
+
+	seq_printf(m, " bucket_bytes=%llu limit_bytes_per_s=%u tokens_bytes=%llu",
+		   limited ? c->bucket_bytes : 0, limited ? c->bytes_per_s : 0,
+		   limited ? rtcp_tokens(c) : 0);
+}
+
+/*
+ * The numbers of a line may be of two moments, as those of any flow. Without the client's lock:
+ * what is computed from a copy stays within the bounds that the core states for any.
+ */
+void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+	       const struct rtcp_params *params)
+{
+	struct rtcp_client c = data_race(*rtcp_client_seen(f));
+	struct rtcp_flow own = data_race(*flow);
+	u32 cap_pkts = rtcp_cap_pkts(&own, &c, params);
+
+	seq_printf(m, " limiter=%s", rtcp_class_name(c.kind));
+	rtcp_show_client(m, &c);
+	if (cap_pkts == RTCP_NO_CAP_PKTS)
+		seq_puts(m, " cap_pkts=-");
+	else
+		seq_printf(m, " cap_pkts=%u", cap_pkts);
+	seq_printf(m, " sharing=%u shared=%u", c.sharing, READ_ONCE(f->member.entry) != NULL);
+}
+EXPORT_SYMBOL_GPL(rtcp_show);
+
+/* With the socket's lock; the client's is not held: what another flow writes may be half new. */
+void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+		    const struct rtcp_params *params)
+{
+	struct rtcp_sock *own = inet_csk_ca(sk);
+	const struct rtcp_client *c = rtcp_client_seen(f);
+	u32 gain = 0;
+
+	if (flow->phase == RTCP_CAPPED)
+		gain = 1000;
+	else if (flow->phase == RTCP_PROBING)
+		gain = 1000 + params->probe_gain_permille;
+	else if (flow->phase == RTCP_REFILLING)
+		gain = 1000 * 1000 / (1000 + params->probe_gain_permille);
+	WRITE_ONCE(own->limit_bytes_per_s,
+		   READ_ONCE(c->kind) == RTCP_LIMITED ? READ_ONCE(c->bytes_per_s) : 0);
+	WRITE_ONCE(own->min_rtt_us, READ_ONCE(c->min_rtt_us));
+	WRITE_ONCE(own->gain_permille, gain);
+	WRITE_ONCE(own->sharing, READ_ONCE(c->sharing));
+}
+EXPORT_SYMBOL_GPL(rtcp_copy_info);
+
+/*
+ * In the container that bbr uses, which is the one with a rate in it: `ss -i` prints R as
+ * bandwidth (0: no limiter is known), the minimum RTT, the gain of the cap (0: there is none)
+ * and, as the gain of cwnd, the flows that the cap is divided among.
+ *
+ * Asked for without the socket's lock, while the socket may be changed over to another
+ * algorithm, whose private area this then is: whatever stands there is read as numbers.
+ */
+size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
+{
+	const struct rtcp_sock *own = inet_csk_ca(sk);
+
+	if (!(ext & (1 << (INET_DIAG_BBRINFO - 1) | 1 << (INET_DIAG_VEGASINFO - 1))))
+		return 0;
+	memset(info, 0, sizeof(*info));
+	info->bbr.bbr_bw_lo = READ_ONCE(own->limit_bytes_per_s);
+	info->bbr.bbr_min_rtt = READ_ONCE(own->min_rtt_us);
+	info->bbr.bbr_pacing_gain = (u32)cca_div((u64)READ_ONCE(own->gain_permille) << 8, 1000);
+	info->bbr.bbr_cwnd_gain = READ_ONCE(own->sharing) << 8;
+	*attr = INET_DIAG_BBRINFO;
+	return sizeof(info->bbr);
+}
+EXPORT_SYMBOL_GPL(rtcp_get_info);
