@@ -32,6 +32,7 @@ __all__ = [
     "EnsembleError",
     "canonical_json",
     "table_text",
+    "without_urgent_mark",
     "write_atomically",
 ]
 
@@ -44,6 +45,7 @@ MAX_EPOCH_MS = 3_600_000
 MAX_EPSILON_PCT = 1000
 MAX_QUEUEING_DELAY_US = 60_000_000
 
+_URGENT = " urgent"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -125,12 +127,15 @@ class Deployment:
     """Which move of which channel a table belongs to.
 
     hold_back_permille: share of flows (0 to 1000) that do not use the ensemble.
+    urgent: each running flow takes the table at its next ACK or transmission. Otherwise it
+    takes the table at the end of its epoch, which lasts up to an hour.
     """
 
     registry: str
     channel: str
     serial: int
     hold_back_permille: int = 0
+    urgent: bool = False
 
     def __post_init__(self) -> None:
         for name in (self.registry, self.channel):
@@ -145,6 +150,7 @@ class Deployment:
             "a hold-back share of 0 to 1000 permille",
             self.hold_back_permille,
         )
+        _require(isinstance(self.urgent, bool), "urgent as true or false", self.urgent)
 
 
 @dataclass(frozen=True)
@@ -400,7 +406,7 @@ def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
         f"cca {ensemble.cca}",
         f"registry {deployment.registry}",
         f"channel {deployment.channel}",
-        f"serial {deployment.serial}",
+        f"serial {deployment.serial}{_URGENT if deployment.urgent else ''}",
         f"digest {ensemble.digest}",
         f"epoch_ms {ensemble.epoch_ms}",
         f"estimate_ms {ensemble.estimate_ms}",
@@ -415,6 +421,15 @@ def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
     text = "\n".join(lines) + "\n"
     _require(len(text) <= MAX_TEXT_BYTES, f"a table of at most {MAX_TEXT_BYTES} bytes", len(text))
     return text
+
+
+def without_urgent_mark(text: str) -> str:
+    """A table's text with `serial N` in place of `serial N urgent`; any other text as it is.
+
+    Two texts of the same table and deployment are equal without the mark.
+    """
+    # The digest follows the serial. No other line can end in the mark and stand before a digest.
+    return text.replace(f"{_URGENT}\ndigest ", "\ndigest ", 1)
 
 
 def _row_lines(ensemble: Ensemble) -> list[str]:

@@ -24,8 +24,8 @@ __all__ = ["channel", "ensembles", "publish", "serve"]
 
 Json = dict[str, Any]
 
-_DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "deployed_at", "restores_serial", "note")
-_CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "deployed_at")
+_DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "deployed_at", "restores_serial", "note")
+_CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
 _url_option = click.option(
@@ -39,6 +39,16 @@ _hold_back_option = click.option(
     default=0,
     show_default=True,
     help="Share of flows that do not use the ensemble.",
+)
+_urgent_option = click.option(
+    "--urgent/--no-urgent",
+    default=None,
+    help="Running flows take the table at once, instead of at the end of their epoch.  [default: no-urgent]",
+)
+_rollback_urgent_option = click.option(
+    "--urgent/--no-urgent",
+    default=None,
+    help="Running flows take the table at once, instead of at the end of their epoch.  [default: urgent]",
 )
 _if_serial_option = click.option(
     "--if-serial", type=click.IntRange(min=0), help="Move only where the channel stands at this serial (0: at none)."
@@ -127,11 +137,19 @@ def serve(
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--channel", "channel_name", help="Point this channel of its algorithm to the ensemble, too.")
 @_hold_back_option
+@_urgent_option
 @_note_option
 @_url_option
 @_json_option
 def publish(
-    *, files: tuple[Path, ...], channel_name: str | None, hold_back_permille: int, note: str, url: str, as_json: bool
+    *,
+    files: tuple[Path, ...],
+    channel_name: str | None,
+    hold_back_permille: int,
+    urgent: bool | None,
+    note: str,
+    url: str,
+    as_json: bool,
 ) -> None:
     """Put ensembles into the registry; what it holds already stays as it is.
 
@@ -142,8 +160,10 @@ def publish(
     """
     if channel_name is not None and len(files) > 1:
         raise click.UsageError("--channel: expected one file, for a channel points to one ensemble")
-    if channel_name is None and (hold_back_permille or note):
-        raise click.UsageError("--hold-back-permille, --note: expected --channel with them, for they say how it moves")
+    if channel_name is None and (hold_back_permille or note or urgent is not None):
+        raise click.UsageError(
+            "--hold-back-permille, --urgent, --note: expected --channel with them, for they say how it moves"
+        )
     # All is read and looked at before anything is sent, so that a mistake changes nothing.
     loaded = [Ensemble.load(path) for path in files]
     if channel_name is not None:
@@ -160,6 +180,7 @@ def publish(
                     channel_name,
                     digest=loaded[0].digest,
                     hold_back_permille=hold_back_permille,
+                    urgent=urgent,
                     note=note,
                 )
             except RegistryClientError as error:
@@ -189,6 +210,7 @@ def channel() -> None:
 @click.argument("name")
 @click.argument("digest")
 @_hold_back_option
+@_urgent_option
 @_note_option
 @_if_serial_option
 @_url_option
@@ -199,6 +221,7 @@ def set_(
     name: str,
     digest: str,
     hold_back_permille: int,
+    urgent: bool | None,
     note: str,
     if_serial: int | None,
     url: str,
@@ -212,7 +235,13 @@ def set_(
     """
     with RegistryClient(url) as client:
         moved = client.move(
-            cca, name, digest=digest, hold_back_permille=hold_back_permille, note=note, if_serial=if_serial
+            cca,
+            name,
+            digest=digest,
+            hold_back_permille=hold_back_permille,
+            urgent=urgent,
+            note=note,
+            if_serial=if_serial,
         )
     _print_move(moved, as_json=as_json)
 
@@ -220,19 +249,24 @@ def set_(
 @channel.command()
 @click.argument("cca")
 @click.argument("name")
+@_rollback_urgent_option
 @_note_option
 @_if_serial_option
 @_url_option
 @_json_option
-def rollback(*, cca: str, name: str, note: str, if_serial: int | None, url: str, as_json: bool) -> None:
+def rollback(
+    *, cca: str, name: str, urgent: bool | None, note: str, if_serial: int | None, url: str, as_json: bool
+) -> None:
     """Go back to the ensemble that the channel pointed to before.
+
+    Each running flow takes it at its next ACK or transmission, unless --no-urgent is given.
 
     \b
     Example:
       ccatune channel rollback gr champion --note "p95 rose on 3g"
     """
     with RegistryClient(url) as client:
-        moved = client.roll_back(cca, name, note=note, if_serial=if_serial)
+        moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
     _print_move(moved, as_json=as_json)
 
 
@@ -357,9 +391,8 @@ def _print_move(moved: Json, *, as_json: bool = False) -> None:
         click.echo(json.dumps(moved))
         return
     back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
-    click.echo(
-        f"{moved['registry']}: {moved['cca']}/{moved['channel']} serial {moved['serial']} {moved['digest']}{back}"
-    )
+    serial = f"serial {moved['serial']}{' urgent' if moved['urgent'] else ''}"
+    click.echo(f"{moved['registry']}: {moved['cca']}/{moved['channel']} {serial} {moved['digest']}{back}")
 
 
 def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool) -> None:
@@ -371,6 +404,12 @@ def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool)
     for name in columns:
         table.add_column(name, no_wrap=True)
     for row in found:
-        table.add_row(*("" if row.get(name) is None else str(row[name]) for name in columns))
+        table.add_row(*(_cell(row.get(name)) for name in columns))
     # A digest cut to the terminal's width could not be copied: lines may be as long as they are.
     Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None else str(value)

@@ -56,6 +56,8 @@ class _Deployment(_Answer):
     serial: int
     digest: str
     restores_serial: int | None
+    # A registry that was made before the mark answers without it, and has no urgent moves.
+    urgent: bool = False
 
 
 class RegistryClient:
@@ -106,22 +108,32 @@ class RegistryClient:
         *,
         digest: str,
         hold_back_permille: int = 0,
+        urgent: bool | None = None,
         note: str = "",
         if_serial: int | None = None,
     ) -> Json:
-        """Point a channel to an ensemble; with `if_serial` only where it stands at that serial (0: at none)."""
+        """Point a channel to an ensemble; with `if_serial` only where it stands at that serial (0: at none).
+
+        urgent: whether running flows take the table at once; None leaves it to the registry, which says no.
+        """
         path = require_channel(cca, channel)
         body = {
             "digest": _require(_DIGEST, "digest", digest),
             "hold_back_permille": hold_back_permille,
             "note": require_note(note),
+            **_unless_none(urgent=urgent),
         }
         return _read(_Deployment, self._ask("PUT", path, json=body, headers=_condition(if_serial)))
 
-    def roll_back(self, cca: str, channel: str, *, note: str = "", if_serial: int | None = None) -> Json:
-        """Point a channel back to the ensemble before."""
+    def roll_back(
+        self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None
+    ) -> Json:
+        """Point a channel back to the ensemble before.
+
+        urgent: whether running flows take the table at once; None leaves it to the registry, which says yes.
+        """
         path = f"{require_channel(cca, channel)}/rollback"
-        body = {"note": require_note(note)}
+        body = {"note": require_note(note), **_unless_none(urgent=urgent)}
         return _read(_Deployment, self._ask("POST", path, json=body, headers=_condition(if_serial)))
 
     def channel(self, cca: str, channel: str) -> Json:
@@ -214,6 +226,11 @@ def _parse(url: str) -> httpx.URL:
         shown = url if "@" not in url else "...@" + url.rpartition("@")[2]
         raise RegistryClientError(f"registry: expected a URL such as {DEFAULT_URL}, got {shown!r}")
     return parts
+
+
+def _unless_none(**fields: object) -> Json:
+    """The fields that have a value. A registry that was made before a field refuses the request that names it."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _condition(if_serial: int | None) -> dict[str, str]:

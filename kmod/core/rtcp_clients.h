@@ -48,8 +48,7 @@ struct rtcp_key {
 struct rtcp_entry {
 	struct rtcp_client client;
 	struct rtcp_key key;
-	u64 heard_us;		/* of its last ACK, or when the entry was given to it; of CLEARED and
-				 * SPLIT the last one before they were found */
+	u64 heard_us;		/* last ACK; of CLEARED and SPLIT, the one that found them */
 	u32 connections;	/* below 2^32 - 1 */
 	bool used;		/* false: nobody's */
 };

@@ -269,7 +269,8 @@ def unit() -> None:
 def _state_line(state: dict[str, Any]) -> str:
     line = (
         f"{state.get('cca')}: {state.get('state')}; offered serial {state.get('offered_serial', 0)}, "
-        f"in force serial {state.get('effective_serial', 0)} ({state.get('effective_digest') or 'no table'})"
+        f"in force serial {state.get('effective_serial', 0)}{' urgent' if state.get('effective_urgent') else ''} "
+        f"({state.get('effective_digest') or 'no table'})"
     )
     return line + (f"; {state['error']}" if state.get("error") else "")
 

@@ -9,7 +9,8 @@
     Incompatible  the running module does not take this CCA, a column or a value, or is not loaded
 
 Whose table is it? Text that equals the last known good, or the text of the
-last write, is ours. Any other text is somebody else's, once we have written:
+last write, is ours. The mark `urgent` makes no difference: it says when flows
+take a table, not which table it is. Any other text is somebody else's, once we have written:
 Degraded. An empty tree says nothing by itself, so the record of the last write
 tells two cases apart:
   - the same boot (boot_id), the same load of the module (`instance`) and a
@@ -126,7 +127,7 @@ def decide(situation: Situation) -> Decision:
     if kernel.problem is not None:
         return Decision("nothing", kernel.problem, blocked=State.INCOMPATIBLE)
     target = _target(situation)
-    if target is not None and kernel.text == target.text:
+    if target is not None and kernel.holds(target):
         return Decision("nothing", f"the kernel holds {target.name} already", table=target)
     if not situation.resume and (whose := _somebody_elses(situation)) is not None:
         return Decision("nothing", whose, table=target, blocked=State.DEGRADED)
@@ -162,8 +163,8 @@ def _somebody_elses(situation: Situation) -> str | None:
             "an operator cleared the table since this agent wrote it; "
             "`ccatune agent resume` or SIGHUP gives it back to the agent"
         )
-    ours = {good.text_sha256 if good is not None else None, record.text_sha256 if record is not None else None}
-    if kernel.text_sha256 in ours:
+    ours = {good.unmarked_text_sha256 if good is not None else None, record.text_sha256 if record is not None else None}
+    if ours & {kernel.text_sha256, kernel.unmarked_text_sha256}:
         return None
     status = kernel.status
     what = f"{status.registry}/{status.channel} serial {status.serial}" if status is not None else "a table"

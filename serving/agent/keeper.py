@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from serving.agent.decide import Decision, Record, Refusal, Situation, State, decide
 from serving.agent.errors import DamagedFileError, KernelRefusedError, StateDirError
-from serving.agent.kernel import KernelView, errno_in_words, look, look_at_status
+from serving.agent.kernel import KernelView, errno_in_words, first_difference, look, look_at_status, text_sha256
 from serving.agent.store import LAST_KNOWN_GOOD, PENDING, RECORD, STATE
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class CcaReport:
     """What is told to the registry and shown by `status`: what was offered, what is in force, and what is wrong.
 
     Digests are None and serials 0 where there is no table; `error` is None when nothing is wrong.
+    effective_urgent: whether the table in force bears the mark `urgent`. `status` shows it; a registry leaves it aside.
     """
 
     cca: str
@@ -52,6 +53,7 @@ class CcaReport:
     offered_serial: int
     effective_digest: str | None
     effective_serial: int
+    effective_urgent: bool
     state: State
     error: str | None
     kernel_version: str
@@ -208,7 +210,7 @@ class Keeper:
         """Finish an application that a kill interrupted: what the kernel took is good, anything else is dropped."""
         if pending is None:
             return
-        if self._kernel.text == pending.text:
+        if self._kernel.holds(pending):
             self._store.promote(self.cca)
             self._good = pending
             self._log.event("recovered", cca=self.cca, table=pending.name)
@@ -221,7 +223,7 @@ class Keeper:
         try:
             if self._good is None or self._good.text != table.text:
                 self._store.save(self.cca, PENDING, table.to_json())
-            self._write_and_read_back(table, may_clear=decision.may_clear)
+            written = self._write_and_read_back(table, may_clear=decision.may_clear)
         except (KernelRefusedError, StateDirError) as error:
             self._discard_pending()
             cause = error.__cause__
@@ -237,37 +239,71 @@ class Keeper:
             )
             return Decision("nothing", str(error), table=table, blocked=State.REJECTED)
         self._refusal = None
-        self._log.event("applied", cca=self.cca, table=table.name, why=decision.why)
+        self._log_application(table, written, why=decision.why)
         return Decision("nothing", decision.why, table=table)
 
-    def _write_and_read_back(self, table: Table, *, may_clear: bool) -> None:
-        """Raise KernelRefusedError unless the kernel reads back the table byte for byte."""
+    def _write_and_read_back(self, table: Table, *, may_clear: bool) -> str:
+        """Return the text written. Raises KernelRefusedError unless the kernel reads it back byte for byte."""
+        written = table.text
         try:
-            self._tree.write(self.cca, ENSEMBLE_FILE, table.text)
+            written = self._write(table)
         except OSError as error:
             if not (may_clear and error.errno in _IN_THE_WAY_ERRNOS):
                 raise KernelRefusedError(f"the kernel refused {table.name}: {errno_in_words(error)}") from error
         self._kernel = look(self._tree, self.cca)
-        if self._kernel.text != table.text and may_clear:
-            self._take_over(table)
-        if self._kernel.text != table.text:
+        if self._kernel.text != written and may_clear:
+            written = self._take_over(table)
+        if self._kernel.text != written:
             raise KernelRefusedError(
-                f"the kernel took {table.name} but reads back another text ({_first_difference(self._kernel, table)}); "
+                f"the kernel took {table.name} but reads back another text "
+                f"({first_difference(self._kernel.text, written)}); "
                 "`ccatune agent resume` clears it and writes anew"
             )
+        return written
 
-    def _take_over(self, table: Table) -> None:
-        """Clear the table in the way, on an operator's word, and write ours; put theirs back if ours is refused."""
+    def _write(self, table: Table) -> str:
+        """Return the text that the kernel took: without the mark `urgent` where it refuses the mark. Raises OSError."""
+        try:
+            self._tree.write(self.cca, ENSEMBLE_FILE, table.text)
+        except OSError as error:
+            if error.errno != errno.EINVAL or not table.deployment.urgent:
+                raise
+        else:
+            return table.text
+        # A module that was made before the mark has no other errno for it than for any malformed line.
+        self._tree.write(self.cca, ENSEMBLE_FILE, table.unmarked_text)
+        return table.unmarked_text
+
+    def _log_application(self, table: Table, written: str, *, why: str) -> None:
+        is_marked = written == table.text and table.deployment.urgent
+        self._log.event("applied", cca=self.cca, table=table.name, urgent=is_marked or None, why=why)
+        if written != table.text:
+            module = self._kernel.status.module if self._kernel.status is not None else "unknown"
+            self._log.event(
+                "urgent_refused",
+                cca=self.cca,
+                table=table.name,
+                warning=f"the running module ({module}) does not know the mark `urgent`: the table is in force without "
+                "it, and running flows take it only at the end of their epoch, which may last an hour; "
+                "install the current modules (dkms install ccatune)",
+            )
+
+    def _take_over(self, table: Table) -> str:
+        """Clear the table in the way, on an operator's word, and write the offered one; returns the text written.
+
+        The operator's table is put back if the offered one is refused. The kernel takes every `clear` as urgent.
+        """
         theirs = self._kernel.text
-        self._save_record(self._record_of(table, taking_over=True))
+        self._save_record(self._record_of(table.text, taking_over=True))
         self._log.event("clearing", cca=self.cca, why="an operator gave the table back to the agent")
         try:
             self._tree.write(self.cca, ENSEMBLE_FILE, CLEAR_TEXT)
-            self._tree.write(self.cca, ENSEMBLE_FILE, table.text)
+            written = self._write(table)
         except OSError as error:
             self._put_back(theirs)
             raise KernelRefusedError(f"the kernel refused {table.name}: {errno_in_words(error)}") from error
         self._kernel = look(self._tree, self.cca)
+        return written
 
     def _put_back(self, text: str) -> None:
         try:
@@ -279,14 +315,14 @@ class Keeper:
 
     def _keep(self, table: Table) -> None:
         """The kernel reads back `table` (or its own earlier table stands where there is nothing to apply)."""
-        if self._kernel.text != table.text or self._kernel.status is None:
+        if not self._kernel.holds(table) or self._kernel.status is None:
             return
         try:
             if self._good is None or self._good.text != table.text:
                 self._store.save(self.cca, PENDING, table.to_json())
                 self._store.promote(self.cca)
                 self._good, self._damaged = table, None
-            self._save_record(self._record_of(table))
+            self._save_record(self._record_of(self._kernel.text))
         except StateDirError as error:
             self._log.event("not_kept", cca=self.cca, error=str(error))
 
@@ -297,12 +333,12 @@ class Keeper:
         except StateDirError as error:
             self._log.event("not_discarded", cca=self.cca, error=str(error))
 
-    def _record_of(self, table: Table, *, taking_over: bool = False) -> Record:
+    def _record_of(self, text: str, *, taking_over: bool = False) -> Record:
         status = self._kernel.status
         return Record(
             boot_id=self._boot_id,
             generation=status.generation if status is not None else 0,
-            text_sha256=table.text_sha256,
+            text_sha256=text_sha256(text),
             taking_over=taking_over,
             instance=status.instance if status is not None else "",
         )
@@ -324,6 +360,7 @@ class Keeper:
             offered_serial=self._offer.deployment.serial if self._offer is not None else 0,
             effective_digest=effective.digest if effective is not None else None,
             effective_serial=effective.serial if effective is not None else 0,
+            effective_urgent=effective is not None and effective.urgent,
             state=state,
             error=error[:_MAX_ERROR_CHARACTERS] if error is not None else None,
             kernel_version=os.uname().release,
@@ -368,12 +405,3 @@ def _agent_version() -> str | None:
         except metadata.PackageNotFoundError:
             continue
     return None
-
-
-def _first_difference(kernel: KernelView, table: Table) -> str:
-    """Name the first line that differs."""
-    ours, theirs = table.text.splitlines(), kernel.text.splitlines()
-    for number, (wrote, read) in enumerate(zip(ours, theirs, strict=False), start=1):
-        if wrote != read:
-            return f"line {number}: wrote {wrote!r}, read {read!r}"
-    return f"wrote {len(ours)} lines, read {len(theirs)}"

@@ -13,10 +13,13 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kmod.ensemble import without_urgent_mark
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kmod.ensemble import Ensemble
+    from serving.agent.table import Table
     from serving.agent.tree import Tree
 
 # A table that changes between the reads is read anew; under a steady storm of writers the last reading is used.
@@ -57,6 +60,7 @@ class KernelStatus:
     """The first lines of `status`. Without a table: registry, channel and digest are `-` and the serial is 0.
 
     instance: another one after every load of the module, empty where a module does not say it.
+    urgent: whether the table in force bears the mark `urgent`; False where a module does not know the mark.
     """
 
     module: str
@@ -66,6 +70,7 @@ class KernelStatus:
     serial: int
     digest: str
     instance: str = ""
+    urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +95,15 @@ class KernelView:
     def text_sha256(self) -> str:
         """SHA-256 of the table's text, in hexadecimal."""
         return text_sha256(self.text)
+
+    @property
+    def unmarked_text_sha256(self) -> str:
+        """SHA-256 of the table's text without the mark `urgent`, in hexadecimal."""
+        return text_sha256(without_urgent_mark(self.text))
+
+    def holds(self, table: Table) -> bool:
+        """Whether `table` is in force, with the mark `urgent` or without it."""
+        return without_urgent_mark(self.text) == table.unmarked_text
 
 
 def text_sha256(text: str) -> str:
@@ -138,6 +152,7 @@ def parse_status(text: str) -> KernelStatus:
             serial=int(values["serial"]),
             digest=values["digest"],
             instance=values.get("instance", ""),
+            urgent=values.get("urgent", "0") == "1",
         )
     except KeyError as error:
         raise ValueError(f"expected a line `{error.args[0]} VALUE` in status, which has none") from error
@@ -170,6 +185,15 @@ def why_not_taken(kernel: KernelView, ensemble: Ensemble) -> str | None:
                     f"row {row_number} has {row[index]}"
                 )
     return None
+
+
+def first_difference(read_back: str, written: str) -> str:
+    """Name the first line in which the text that was read back differs from the one that was written."""
+    wrote_lines, read_lines = written.splitlines(), read_back.splitlines()
+    for number, (wrote, read) in enumerate(zip(wrote_lines, read_lines, strict=False), start=1):
+        if wrote != read:
+            return f"line {number}: wrote {wrote!r}, read {read!r}"
+    return f"wrote {len(wrote_lines)} lines, read {len(read_lines)}"
 
 
 def _unreadable(problem: str) -> KernelView:

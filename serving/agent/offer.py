@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """From what a registry answered to a table that may be written: every check that the agent makes by itself.
 
-The answer names registry, CCA, channel, serial and hold-back share, and carries
-the whole ensemble. Its content must have the digest that it claims; a check of
+The answer names registry, CCA, channel, serial and hold-back share, may mark the
+deployment as urgent, and carries the whole ensemble. Its content must have the digest that it claims; a check of
 a signature has its place beside that one (`checks`).
 """
 
@@ -31,6 +31,8 @@ def parse_offer(body: bytes, *, cca: str, channel: str, checks: Sequence[OfferCh
             channel=_field(answer, "channel", str),
             serial=_field(answer, "serial", int),
             hold_back_permille=_field(answer, "hold_back_permille", int),
+            # A registry that was made before the mark sends none.
+            urgent=answer.get("urgent", False),
         )
         table = Table(ensemble=ensemble, deployment=deployment)
     except EnsembleError as error:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 from serving.agent.decide import Decision, Situation, State, decide
 from serving.agent.keeper import Remembered, remember
-from serving.agent.kernel import look
+from serving.agent.kernel import KernelView, look
 from serving.agent.registry import RegistryClient
 from serving.agent.settings import AgentSettings
 from serving.agent.store import Store
@@ -18,7 +18,7 @@ from serving.agent.tree import Tree
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done for one CCA: `would` is `apply TABLE` or `nothing`."""
+    """What would be done for one CCA: `would` is `apply TABLE`, `apply TABLE as urgent` or `nothing`."""
 
     cca: str
     would: str
@@ -53,7 +53,7 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
             channel=settings.channel,
             kernel=kernel,
             boot_id=boot_id,
-            good=_settled(remembered, kernel_text=kernel.text),
+            good=_settled(remembered, kernel=kernel),
             offer=heard.table,
             record=remembered.record,
             resume=store.is_asked_to_resume(cca),
@@ -61,7 +61,7 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
     )
     return Plan(
         cca=cca,
-        would=f"apply {decision.table.name}" if decision.action == "apply" and decision.table else "nothing",
+        would=_would(decision),
         why=decision.why,
         blocked=_blocked(decision, heard),
         registry=heard.error or "answers",
@@ -69,10 +69,16 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
     )
 
 
-def _settled(remembered: Remembered, *, kernel_text: str) -> Table | None:
+def _would(decision: Decision) -> str:
+    if decision.action != "apply" or decision.table is None:
+        return "nothing"
+    return f"apply {decision.table.name}" + (" as urgent" if decision.table.deployment.urgent else "")
+
+
+def _settled(remembered: Remembered, *, kernel: KernelView) -> Table | None:
     """Return the last known good as the next start would find it."""
     pending = remembered.pending
-    return pending if pending is not None and pending.text == kernel_text else remembered.good
+    return pending if pending is not None and kernel.holds(pending) else remembered.good
 
 
 def _blocked(decision: Decision, heard: Heard) -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kmod.ensemble import Deployment, Ensemble, EnsembleError, table_text
+from kmod.ensemble import Deployment, Ensemble, EnsembleError, table_text, without_urgent_mark
 from serving.agent.kernel import text_sha256
 
 
@@ -34,6 +34,16 @@ class Table:
         """SHA-256 of the text, in hexadecimal."""
         return text_sha256(self.text)
 
+    @cached_property
+    def unmarked_text(self) -> str:
+        """The text without the mark `urgent`."""
+        return without_urgent_mark(self.text)
+
+    @cached_property
+    def unmarked_text_sha256(self) -> str:
+        """SHA-256 of the text without the mark, in hexadecimal."""
+        return text_sha256(self.unmarked_text)
+
     @property
     def name(self) -> str:
         """The table in words, e.g. `local/champion serial 3 (sha256:0123456789ab)`."""
@@ -49,6 +59,7 @@ class Table:
                 "channel": self.deployment.channel,
                 "serial": self.deployment.serial,
                 "hold_back_permille": self.deployment.hold_back_permille,
+                "urgent": self.deployment.urgent,
             },
         }
 
@@ -66,6 +77,8 @@ class Table:
                     channel=deployment["channel"],
                     serial=deployment["serial"],
                     hold_back_permille=deployment.get("hold_back_permille", 0),
+                    # A file that was written before the mark existed holds none.
+                    urgent=deployment.get("urgent", False),
                 ),
             )
         except KeyError as error:

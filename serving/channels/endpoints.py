@@ -80,6 +80,7 @@ def move_channel(
             name=name,
             digest=body.digest,
             hold_back_permille=body.hold_back_permille,
+            urgent=body.urgent,
             note=body.note,
             if_match=if_match,
             if_none_match=if_none_match,
@@ -105,13 +106,15 @@ def roll_back_channel(
     if_match: IfMatch = None,
 ) -> DeploymentRead:
     """Go back to the ensemble that the channel pointed to before: a new deployment with the next serial."""
+    wanted = body if body is not None else RollBack()
     with context.database.write() as session:
         row = service.roll_back(
             session,
             registry=context.registry,
             cca=cca,
             name=name,
-            note=body.note if body is not None else "",
+            urgent=wanted.urgent,
+            note=wanted.note,
             if_match=if_match,
             now=context.clock(),
         )

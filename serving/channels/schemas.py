@@ -14,6 +14,12 @@ from serving.names import CcaName, ChannelName, DigestText, Note
 __all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "RollBack"]
 
 
+_URGENT = (
+    "Whether each running flow takes the table at its next ACK or transmission, "
+    "instead of at the end of its epoch, which may last an hour."
+)
+
+
 class ChannelMove(BaseModel):
     """Point a channel to an ensemble."""
 
@@ -23,6 +29,7 @@ class ChannelMove(BaseModel):
     hold_back_permille: int = Field(
         default=0, ge=0, le=1000, strict=True, description="Share of flows that do not use the ensemble, in permille."
     )
+    urgent: bool = Field(default=False, strict=True, description=_URGENT)
     note: Note = ""
 
 
@@ -31,6 +38,7 @@ class RollBack(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    urgent: bool = Field(default=True, strict=True, description=_URGENT)
     note: Note = ""
 
 
@@ -45,6 +53,7 @@ class DeploymentRead(BaseModel):
     serial: int = Field(description="Grows by one with each move of this channel; never used twice.")
     digest: DigestText
     hold_back_permille: int = Field(description="Share of flows that do not use the ensemble, in permille.")
+    urgent: bool = Field(description=_URGENT)
     note: str = Field(description="What the mover said.")
     restores_serial: int | None = Field(description="For a roll-back, the deployment that it went back to.")
     deployed_at: datetime = Field(description="When the channel was moved (UTC).")
@@ -59,6 +68,7 @@ class DeploymentRead(BaseModel):
             serial=row.serial,
             digest=row.digest,
             hold_back_permille=row.hold_back_permille,
+            urgent=row.urgent,
             note=row.note,
             restores_serial=row.restores_serial,
             deployed_at=row.deployed_at,

@@ -4,7 +4,8 @@
 - Every move, a roll-back too, is a deployment with the next serial. Moves of one
   channel follow each other: each holds the channel's row until it is committed.
 - A roll-back goes to the last deployment that had another ensemble, as it was
-  then, hold-back share included. A roll-back of a roll-back goes further back:
+  then, hold-back share included. Whether it is urgent is its own: a roll-back is
+  urgent and any other move is not, unless the mover says otherwise. A roll-back of a roll-back goes further back:
   it never returns to what was rolled back from.
 - A channel points only to a published ensemble of its own algorithm.
 """
@@ -45,6 +46,7 @@ def move(
     name: str,
     digest: str,
     hold_back_permille: int,
+    urgent: bool,
     note: str,
     if_match: str | None,
     now: datetime,
@@ -65,12 +67,27 @@ def move(
     _require_match(session, channel, registry=registry, if_match=if_match)
     _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
     return _deploy(
-        session, channel, digest=digest, hold_back_permille=hold_back_permille, note=note, restores=None, now=now
+        session,
+        channel,
+        digest=digest,
+        hold_back_permille=hold_back_permille,
+        urgent=urgent,
+        note=note,
+        restores=None,
+        now=now,
     )
 
 
 def roll_back(
-    session: Session, *, registry: str, cca: str, name: str, note: str, if_match: str | None, now: datetime
+    session: Session,
+    *,
+    registry: str,
+    cca: str,
+    name: str,
+    urgent: bool,
+    note: str,
+    if_match: str | None,
+    now: datetime,
 ) -> DeploymentRow:
     """Deploy the ensemble again that the channel pointed to before the current one.
 
@@ -99,6 +116,7 @@ def roll_back(
         channel,
         digest=target.digest,
         hold_back_permille=target.hold_back_permille,
+        urgent=urgent,
         note=note,
         restores=target.restores_serial or target.serial,
         now=now,
@@ -181,6 +199,7 @@ def _deploy(
     *,
     digest: str,
     hold_back_permille: int,
+    urgent: bool,
     note: str,
     restores: int | None,
     now: datetime,
@@ -191,6 +210,7 @@ def _deploy(
         serial=channel.serial,
         digest=digest,
         hold_back_permille=hold_back_permille,
+        urgent=urgent,
         note=note,
         restores_serial=restores,
         deployed_at=now,

@@ -16,7 +16,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import BigInteger, CheckConstraint, ForeignKey, Index, MetaData, String, Text, UniqueConstraint
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    MetaData,
+    String,
+    Text,
+    UniqueConstraint,
+    false,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from serving.database.types import BigId, UtcDateTime
@@ -81,7 +91,12 @@ class ChannelRow(Base):
 
 
 class DeploymentRow(Base):
-    """One move of a channel. `restores_serial` names the deployment that a roll-back went back to."""
+    """One move of a channel.
+
+    restores_serial: the deployment that a roll-back went back to.
+    urgent: running flows take the table at their next ACK or transmission. The database's own default
+    lets a process of the version before, which does not know the column, still move channels.
+    """
 
     __tablename__ = "deployments"
     __table_args__ = (
@@ -96,6 +111,7 @@ class DeploymentRow(Base):
     serial: Mapped[int] = mapped_column(BigInteger)
     digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
     hold_back_permille: Mapped[int]
+    urgent: Mapped[bool] = mapped_column(server_default=false())
     note: Mapped[str] = mapped_column(Text)
     restores_serial: Mapped[int | None] = mapped_column(BigInteger)
     deployed_at: Mapped[datetime]

@@ -22,7 +22,9 @@ from serving.paging import page_of
 __all__ = ["document", "page", "prepare", "publish"]
 
 # The longest header that a deployment can give: what fits with it fits in every channel.
-_LONGEST_DEPLOYMENT = Deployment(registry="r" * 63, channel="c" * 63, serial=2**63 - 1, hold_back_permille=1000)
+_LONGEST_DEPLOYMENT = Deployment(
+    registry="r" * 63, channel="c" * 63, serial=2**63 - 1, hold_back_permille=1000, urgent=True
+)
 
 
 def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:

@@ -76,4 +76,5 @@ deployments = st.builds(
     channel=NAMES,
     serial=st.integers(1, 2**63 - 1),
     hold_back_permille=st.integers(0, 1000),
+    urgent=st.booleans(),
 )

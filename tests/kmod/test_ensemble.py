@@ -111,6 +111,9 @@ def test_the_core_takes_the_row_that_python_finds(
         lambda: Deployment("r", "c", 2**63),
         lambda: Deployment("r", "c", 1, -1),
         lambda: Deployment("r", "c", 1, 1001),
+        lambda: Deployment("r", "c", 1, 0, 1),  # type: ignore[arg-type]
+        lambda: Deployment("r", "c", 1, 0, "no"),  # type: ignore[arg-type]
+        lambda: Deployment("r", "c", 1, 0, None),  # type: ignore[arg-type]
     ],
 )
 def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:

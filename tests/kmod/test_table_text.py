@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kmod.ensemble import MAX_TEXT_BYTES, Axis, DelayClass, Deployment, Ensemble, EnsembleError, table_text
+from kmod.ensemble import (
+    MAX_TEXT_BYTES,
+    Axis,
+    DelayClass,
+    Deployment,
+    Ensemble,
+    EnsembleError,
+    table_text,
+    without_urgent_mark,
+)
 from tests.kmod.tables import AXIS, deployments, ensembles, small
 
 if TYPE_CHECKING:
@@ -40,6 +50,27 @@ end 4
 
 def test_the_text_is_written_as_the_contract_says() -> None:
     assert table_text(small(), DEPLOYMENT) == TEXT.format(digest=small().digest)
+
+
+def test_an_urgent_deployment_is_marked_after_its_serial_and_nowhere_else() -> None:
+    text = table_text(small(), replace(DEPLOYMENT, urgent=True))
+    assert text == TEXT.format(digest=small().digest).replace("\nserial 3\n", "\nserial 3 urgent\n")
+
+
+@settings(deadline=None)
+@given(ensemble=ensembles(), deployment=deployments)
+def test_the_text_without_its_mark_is_that_of_the_deployment_without_it(
+    ensemble: Ensemble, deployment: Deployment
+) -> None:
+    plain = table_text(ensemble, replace(deployment, urgent=False))
+    assert without_urgent_mark(table_text(ensemble, deployment)) == plain
+
+
+def test_names_that_read_like_the_mark_stay() -> None:
+    for urgent in (False, True):
+        text = without_urgent_mark(table_text(small(), Deployment("urgent", "urgent", 3, urgent=urgent)))
+        assert "\nregistry urgent\nchannel urgent\nserial 3\ndigest sha256:" in text
+    assert without_urgent_mark("") == ""
 
 
 def test_a_log_axis_has_its_parts_an_octave() -> None:

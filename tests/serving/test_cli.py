@@ -56,6 +56,8 @@ def test_publish_can_point_a_channel_in_the_same_breath(command, ensemble_file):
         (["--channel", "champion", "--note", "n" * 1001], "note: "),
         (["--note", "why"], "expected --channel with them"),
         (["--hold-back-permille", 100], "expected --channel with them"),
+        (["--urgent"], "expected --channel with them"),
+        (["--no-urgent"], "expected --channel with them"),
     ],
 )
 def test_a_mistake_of_the_move_keeps_the_ensemble_from_being_published(command, ensemble_file, options, expected):
@@ -116,6 +118,30 @@ def test_a_channel_is_set_rolled_back_and_listed(command, ensemble_file):
         2,
         1,
     ]
+
+
+def test_a_roll_back_is_urgent_and_other_moves_are_not_unless_the_command_says_so(command, ensemble_file):
+    digest = Ensemble.load(ensemble_file(1)).digest
+    command("publish", ensemble_file(1), ensemble_file(2))
+    for words, urgent in (
+        (("publish", ensemble_file(2), "--channel", "champion"), False),
+        (("publish", ensemble_file(2), "--channel", "champion", "--urgent"), True),
+        (("channel", "set", "gr", "champion", digest), False),
+        (("channel", "set", "gr", "champion", digest, "--no-urgent"), False),
+        (("channel", "set", "gr", "champion", digest, "--urgent"), True),
+        (("channel", "rollback", "gr", "champion", "--no-urgent"), False),
+        (("channel", "set", "gr", "champion", digest), False),
+        (("channel", "rollback", "gr", "champion"), True),
+    ):
+        status, out, _ = command(*words)
+        assert status == 0
+        assert (" urgent sha256:" in out.splitlines()[-1]) is urgent
+        newest = json.loads(command("channel", "history", "gr", "champion", "--json")[1])[0]
+        assert newest["urgent"] is urgent
+    shown = [line.split() for line in command("channel", "history", "gr", "champion")[1].splitlines()]
+    assert shown[0][:4] == ["serial", "digest", "hold_back_permille", "urgent"]
+    assert [row[3] for row in shown[1:]] == ["yes", "no", "no", "yes", "no", "no", "yes", "no"]
+    assert json.loads(command("channel", "rollback", "gr", "champion", "--json")[1])["urgent"] is True
 
 
 def test_a_move_from_a_serial_that_is_gone_is_refused(command, ensemble_file):

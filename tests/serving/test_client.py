@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any, ClassVar
 
 import pytest
 
@@ -18,9 +20,10 @@ DIGEST = "sha256:" + "0" * 64
 
 class _Handler(BaseHTTPRequestHandler):
     text = ""
+    bodies: ClassVar[list[bytes]] = []
 
     def do_GET(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.send_response(200)
         self.end_headers()
         self.wfile.write(self.text.encode())
@@ -45,6 +48,7 @@ def answering() -> Iterator[Callable[[str], RegistryClient]]:
 
         def make(text: str) -> RegistryClient:
             server.RequestHandlerClass = type("Handler", (_Handler,), {"text": text})
+            _Handler.bodies.clear()
             clients.append(RegistryClient(f"http://user:hunter2@127.0.0.1:{server.server_port}"))
             return clients[0]
 
@@ -94,6 +98,20 @@ def test_what_the_registry_would_not_take_is_not_sent(cca, channel, digest, note
 def test_a_note_that_is_no_unicode_is_sent_as_the_registry_would_keep_it(answering):
     answer = '{"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": null}'
     assert answering(answer).move("gr", "c", digest=DIGEST, note="\udcff")["serial"] == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "sent"), [({}, None), ({"urgent": None}, None), ({"urgent": True}, True), ({"urgent": False}, False)]
+)
+def test_a_mark_that_is_left_to_the_registry_is_not_sent(answering, said: dict[str, Any], sent: bool | None):
+    """So that a registry from before the mark, which refuses a field that it does not know, still moves."""
+    answer = '{"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": null}'
+    client = answering(answer)
+    moves = [client.move("gr", "c", digest=DIGEST, **said), client.roll_back("gr", "c", **said)]
+    assert [move["urgent"] for move in moves] == [False, False]
+    bodies = [json.loads(body) for body in _Handler.bodies]
+    assert [body.get("urgent") for body in bodies] == [sent, sent]
+    assert ["urgent" in body for body in bodies] == [sent is not None] * 2
 
 
 @pytest.mark.parametrize("text", ["<html>", "", "[]", "{}", "[" * 5000, '{"items": [1], "next_cursor": null}'])

@@ -45,11 +45,18 @@ def ensemble(*, window_us: int = 60_000, levels: int = 3) -> Ensemble:
     )
 
 
-def table(serial: int, *, channel: str = "champion", registry: str = "local", window_us: int | None = None) -> Table:
+def table(
+    serial: int,
+    *,
+    channel: str = "champion",
+    registry: str = "local",
+    window_us: int | None = None,
+    urgent: bool = False,
+) -> Table:
     """A deployment; each serial has content of its own unless a window is given."""
     return Table(
         ensemble=ensemble(window_us=60_000 + serial if window_us is None else window_us),
-        deployment=Deployment(registry=registry, channel=channel, serial=serial),
+        deployment=Deployment(registry=registry, channel=channel, serial=serial, urgent=urgent),
     )
 
 
@@ -63,6 +70,7 @@ def answer(offered: Table, **changes: Any) -> bytes:
         "serial": deployment.serial,
         "digest": offered.ensemble.digest,
         "hold_back_permille": deployment.hold_back_permille,
+        "urgent": deployment.urgent,
         "note": "",
         "restores_serial": None,
         "deployed_at": "2026-01-01T00:00:00Z",
@@ -73,7 +81,10 @@ def answer(offered: Table, **changes: Any) -> bytes:
 
 
 class FakeTree:
-    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise."""
+    """A fake of /proc/net/ccatune with the CCA `gr`. `on_access` is called before each access and may raise.
+
+    knows_mark: False makes it a module from before the mark `urgent`.
+    """
 
     def __init__(self) -> None:
         self.text = ""
@@ -83,6 +94,7 @@ class FakeTree:
         self.parameters = PARAMETERS
         self.loaded = True
         self.loads = 1
+        self.knows_mark = True
         self.refuse_with: int | None = None
         self.alter: Callable[[str], str] = lambda text: text
         self.accepted: list[str] = []
@@ -117,12 +129,17 @@ class FakeTree:
         assert text.endswith("\n")
         assert text.splitlines()[-1].startswith("end ")
         now, offered = header(self.text), header(text)
+        if offered["urgent"] == "1" and not self.knows_mark:
+            self._refuse(errno.EINVAL)
         if (now["registry"], now["channel"]) == (offered["registry"], offered["channel"]):
             if int(offered["serial"]) < int(now["serial"]):
                 self._refuse(errno.ESTALE)
             if offered["serial"] == now["serial"]:
                 if offered["digest"] != now["digest"]:
                     self._refuse(errno.EEXIST)
+                if offered["urgent"] > now["urgent"]:
+                    self.text = self.text.replace("\ndigest ", " urgent\ndigest ", 1)
+                    self.generation += 1
                 return
         self.text = self.alter(text)
         self.generation += 1
@@ -138,16 +155,21 @@ class FakeTree:
 
     def _status(self) -> str:
         of = header(self.text)
+        urgent = f"urgent {of['urgent']}\n" if self.knows_mark else ""
         return (
             f"module {self.module}\ninstance {self.loads}\ngeneration {self.generation}\nregistry {of['registry']}\n"
-            f"channel {of['channel']}\nserial {of['serial']}\ndigest {of['digest']}\nrejected_writes {self.rejected}\n"
+            f"channel {of['channel']}\nserial {of['serial']}\n{urgent}digest {of['digest']}\n"
+            f"rejected_writes {self.rejected}\n"
         )
 
 
 def header(text: str) -> dict[str, str]:
-    """The header lines of a table by their first word; of no table what `status` says then."""
+    """The header lines of a table by their first word, and `urgent`; of no table what `status` says then."""
     lines = {line.partition(" ")[0]: line.partition(" ")[2] for line in text.splitlines()[:8]}
-    return {"registry": "-", "channel": "-", "serial": "0", "digest": "-", **lines}
+    serial, _, mark = lines.get("serial", "0").partition(" ")
+    assert mark in {"", "urgent"}
+    urgent = "1" if mark else "0"
+    return {"registry": "-", "channel": "-", "digest": "-", **lines, "serial": serial, "urgent": urgent}
 
 
 def log_to(stream: io.StringIO | None = None) -> EventLog:

@@ -143,6 +143,21 @@ def test_status_shows_what_was_last_known(
 
 
 @pytest.mark.usefixtures("tree")
+def test_an_urgent_table_is_named_as_urgent_before_and_after_it_is_applied(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(table(2, urgent=True))
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 0
+    assert f"would do: apply local/champion serial 2 ({TWO.ensemble.digest[:19]}) as urgent;" in capsys.readouterr().out
+    run([*options(tmp_path, registry), "--once"])
+    assert f"in force serial 2 urgent ({TWO.ensemble.digest})" in capsys.readouterr().out
+    run(["status", "--state-dir", str(tmp_path / "state")])
+    assert f"in force serial 2 urgent ({TWO.ensemble.digest})" in capsys.readouterr().out
+    run(["status", "--state-dir", str(tmp_path / "state"), "--json"])
+    assert json.loads(capsys.readouterr().out)["states"][0]["effective_urgent"] is True
+
+
+@pytest.mark.usefixtures("tree")
 def test_an_algorithm_that_is_no_longer_kept_is_neither_shown_nor_resumed_and_keeps_its_tables(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ def kernel(held: Table | None, *, generation: int = 0, instance: str = "") -> Ke
         serial=held.deployment.serial if held else 0,
         digest=held.ensemble.digest if held else "-",
         instance=instance,
+        urgent=held.deployment.urgent if held else False,
     )
     return KernelView(status=status, text=held.text if held else "", parameters=parse_parameters(PARAMETERS))
 
@@ -59,6 +60,19 @@ def test_first_offer_replaces_whatever_was_there_before_the_agent() -> None:
 
 def test_table_in_force_that_equals_the_offer_is_left() -> None:
     assert outcome(situation(ONE, offer=ONE, good=ONE, record=record(ONE))) == NOTHING
+
+
+@pytest.mark.parametrize("held", [ONE, table(1, urgent=True)], ids=["plain in force", "urgent in force"])
+@pytest.mark.parametrize("known", [ONE, table(1, urgent=True)], ids=["plain known", "urgent known"])
+def test_mark_alone_makes_no_other_table(held: Table, known: Table) -> None:
+    assert outcome(situation(held, offer=known, good=known, record=record(known))) == NOTHING
+    assert outcome(situation(held, good=known, record=record(known))) == NOTHING
+    assert outcome(situation(held, offer=TWO, good=known)) == ("apply", TWO, None)
+
+
+def test_mark_that_an_operator_adds_by_hand_does_not_pause_the_agent() -> None:
+    by_hand = situation(table(1, urgent=True), generation=6, record=record(ONE), offer=TWO)
+    assert outcome(by_hand) == ("apply", TWO, None)
 
 
 def test_newer_offer_replaces_our_own_table() -> None:

@@ -17,6 +17,7 @@ from serving.agent.store import LAST_KNOWN_GOOD, PENDING, STATE
 from tests.serving.agent.fakes import PARAMETERS, FakeTree, log_to, table
 
 ONE, TWO, THREE = table(1), table(2), table(3)
+URGENT = table(2, urgent=True)
 BY_HAND = table(8, channel="by-hand")
 
 
@@ -105,6 +106,90 @@ def test_roll_back_is_an_offer_like_any_other(in_sync: Server) -> None:
     in_sync.keeper.offered(rolled_back)
     assert in_sync.tree.text == rolled_back.text
     assert in_sync.state is State.IN_SYNC
+
+
+def test_urgent_roll_back_is_written_with_its_mark_and_logged_as_urgent(in_sync: Server) -> None:
+    in_sync.keeper.offered(URGENT)
+    assert in_sync.tree.text == URGENT.text
+    assert "\nserial 2 urgent\n" in in_sync.tree.text
+    assert (in_sync.state, in_sync.report.effective_urgent) == (State.IN_SYNC, True)
+    assert in_sync.good() == URGENT
+    applied = [line for line in in_sync.log.getvalue().splitlines() if line.startswith("event=applied")]
+    assert ["urgent=True" in line for line in applied] == [False, True]
+    in_sync.keeper.offered(THREE)
+    assert in_sync.report.effective_urgent is False
+
+
+def test_urgent_table_is_written_with_its_mark_again_after_a_reboot(in_sync: Server) -> None:
+    in_sync.keeper.offered(URGENT)
+    in_sync.restart()
+    assert in_sync.tree.accepted == [ONE.text, URGENT.text]
+    in_sync.reboot()
+    assert in_sync.tree.accepted == [ONE.text, URGENT.text, URGENT.text]
+
+
+def test_module_that_refuses_the_mark_gets_the_table_without_it_and_one_warning(in_sync: Server) -> None:
+    in_sync.tree.knows_mark = False
+    in_sync.keeper.offered(URGENT)
+    assert in_sync.tree.text == TWO.text
+    report = in_sync.report
+    assert (report.state, report.error, report.effective_urgent) == (State.IN_SYNC, None, False)
+    assert in_sync.good() == URGENT
+    for _ in range(3):
+        in_sync.keeper.check()
+        in_sync.keeper.offered(URGENT)
+    in_sync.restart()
+    in_sync.keeper.offered(URGENT)
+    assert (in_sync.state, in_sync.tree.accepted, in_sync.tree.rejected) == (State.IN_SYNC, [ONE.text, TWO.text], 1)
+    log = in_sync.log.getvalue()
+    assert log.count("event=urgent_refused") == 1
+    assert "does not know the mark `urgent`" in log
+    assert "urgent=True" not in log
+
+
+def test_module_of_the_next_boot_that_knows_the_mark_gets_it(in_sync: Server) -> None:
+    in_sync.tree.knows_mark = False
+    in_sync.keeper.offered(URGENT)
+    in_sync.tree.knows_mark = True
+    in_sync.reboot()
+    assert in_sync.tree.text == URGENT.text
+
+
+def test_refusal_that_is_not_of_the_mark_is_reported_after_the_second_try(in_sync: Server) -> None:
+    in_sync.tree.refuse_with = errno.EINVAL
+    in_sync.keeper.offered(URGENT)
+    assert in_sync.state is State.REJECTED
+    assert "EINVAL (a line" in str(in_sync.report.error)
+    assert in_sync.tree.rejected == 2
+    assert "event=urgent_refused" not in in_sync.log.getvalue()
+    in_sync.tree.refuse_with = errno.ERANGE
+    in_sync.keeper.offered(table(3, urgent=True))
+    assert in_sync.tree.rejected == 3
+
+
+def test_resume_over_a_newer_serial_works_where_the_module_refuses_the_mark(in_sync: Server) -> None:
+    in_sync.tree.knows_mark = False
+    in_sync.by_hand(table(99).text)
+    in_sync.keeper.offered(URGENT)
+    in_sync.keeper.resume()
+    assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, TWO.text)
+    assert in_sync.log.getvalue().count("event=urgent_refused") == 1
+
+
+def test_offer_that_differs_in_the_mark_alone_writes_nothing_and_is_kept(in_sync: Server) -> None:
+    for offered in (table(1, urgent=True), ONE):
+        in_sync.keeper.offered(offered)
+        assert in_sync.state is State.IN_SYNC
+        assert in_sync.good() == offered
+    assert in_sync.tree.accepted == [ONE.text]
+
+
+def test_mark_that_an_operator_adds_by_hand_leaves_the_agent_in_sync(in_sync: Server) -> None:
+    in_sync.by_hand(table(1, urgent=True).text)
+    assert (in_sync.state, in_sync.report.effective_urgent) == (State.IN_SYNC, True)
+    in_sync.restart()
+    in_sync.keeper.offered(TWO)
+    assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, TWO.text)
 
 
 def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -> None:

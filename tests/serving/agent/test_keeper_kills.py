@@ -139,6 +139,26 @@ def test_restart_after_any_kill_goes_on_without_a_pause(tmp_path: Path) -> None:
         assert (again.report().state, tree.text) == (State.IN_SYNC, TWO.text)
 
 
+def test_restart_after_any_kill_goes_on_where_the_module_refuses_the_mark(tmp_path: Path) -> None:
+    urgent = table(2, urgent=True)
+
+    def in_sync_on_an_older_module(old: Keeper) -> None:
+        assert isinstance(old._tree, FakeTree)
+        old._tree.knows_mark = False
+        old.offered(ONE)
+
+    servers = every_kill(tmp_path, before=in_sync_on_an_older_module, during=lambda k: k.offered(urgent))
+    assert {tree.text for tree, _ in servers} == {ONE.text, TWO.text}
+    for tree, store in servers:
+        in_force = tree.text
+        again = keeper(tree, store)
+        again.start()
+        assert tree.text == in_force
+        assert last_known_good(store) == (ONE if in_force == ONE.text else urgent)
+        again.offered(urgent)
+        assert (again.report().state, tree.text) == (State.IN_SYNC, TWO.text)
+
+
 def test_reboot_after_any_kill_brings_the_last_known_good_back(tmp_path: Path) -> None:
     for tree, store in every_kill(tmp_path, before=lambda k: k.offered(ONE), during=lambda k: k.offered(TWO)):
         good = last_known_good(store)

@@ -27,6 +27,11 @@ def test_status_gives_module_generation_and_table() -> None:
     assert (status.serial, status.digest) == (3, "sha256:00")
 
 
+@pytest.mark.parametrize(("line", "urgent"), [("urgent 1\n", True), ("urgent 0\n", False), ("", False)])
+def test_status_says_whether_the_table_is_urgent_and_an_older_module_does_not(line: str, urgent: bool) -> None:
+    assert parse_status(STATUS.replace("digest", f"{line}digest")).urgent is urgent
+
+
 @pytest.mark.parametrize("missing", ["module", "generation", "registry", "channel", "serial", "digest"])
 def test_status_without_a_line_is_refused_by_its_name(missing: str) -> None:
     text = "".join(line for line in STATUS.splitlines(keepends=True) if not line.startswith(missing))

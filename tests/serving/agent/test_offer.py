@@ -25,6 +25,18 @@ def test_hold_back_share_reaches_the_text() -> None:
     assert "\nhold_back_permille 50\n" in offered.text
 
 
+def test_offer_that_is_urgent_reaches_the_text_as_the_mark() -> None:
+    offered = parse_offer(answer(table(7), urgent=True), cca="gr", channel="champion")
+    assert offered == table(7, urgent=True)
+    assert "\nserial 7 urgent\n" in offered.text
+
+
+def test_offer_of_a_registry_that_knows_no_mark_is_not_urgent() -> None:
+    body = json.loads(answer(table(7, urgent=True)))
+    del body["urgent"]
+    assert parse_offer(json.dumps(body).encode(), cca="gr", channel="champion") == table(7)
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"null", b'{"a": ', b"\xff\xfe", b"[" * 100_000])
 def test_answer_that_is_no_json_object_is_refused(body: bytes) -> None:
     with pytest.raises(OfferRefusedError, match="answer is refused"):
@@ -44,6 +56,9 @@ def test_answer_that_is_no_json_object_is_refused(body: bytes) -> None:
         {"registry": None},
         {"hold_back_permille": 1001},
         {"hold_back_permille": None},
+        {"urgent": None},
+        {"urgent": 1},
+        {"urgent": "true"},
         {"digest": "sha256:" + "0" * 64},
         {"digest": None},
         {"ensemble": None},
@@ -95,6 +110,6 @@ def test_damaged_byte_never_changes_the_content(position: int, value: int) -> No
         offered = parse_offer(damaged, cca="gr", channel="champion")
     except OfferRefusedError:
         return
-    # Registry, serial and hold-back share are outside of the digest: they belong to the deployment.
+    # Registry, serial, hold-back share and the mark are outside of the digest: they belong to the deployment.
     assert offered.ensemble == table(7).ensemble
     assert json.loads(damaged)["digest"] == table(7).ensemble.digest

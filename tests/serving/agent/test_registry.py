@@ -30,6 +30,7 @@ REPORT = CcaReport(
     offered_digest=ONE.ensemble.digest,
     offered_serial=1,
     effective_digest=None,
+    effective_urgent=False,
     effective_serial=0,
     state=State.STARTING,
     error=None,

@@ -55,7 +55,7 @@ def largest() -> Table:
     )
 
 
-@pytest.mark.parametrize("offered", [ONE, largest()], ids=["small", "largest"])
+@pytest.mark.parametrize("offered", [ONE, table(1, urgent=True), largest()], ids=["small", "urgent", "largest"])
 def test_core_reads_back_every_byte_that_the_agent_writes(keeper: Keeper, tree: StandInTree, offered: Table) -> None:
     keeper.offered(offered)
     assert keeper.report().error is None
@@ -79,12 +79,20 @@ def test_serial_rules_of_the_core_are_the_ones_of_the_fake(tree: StandInTree) ->
         (TWO, None),
         (ONE, errno.ESTALE),
         (table(2, window_us=70_000), errno.EEXIST),
+        (table(2, urgent=True), None),
+        (table(2, urgent=True), None),
+        (TWO, None),
         (table(1, channel="canary"), None),
         (table(3), None),
+        (table(4, urgent=True), None),
+        (table(4), None),
     ]:
         assert errno_of_write(tree, offered) == errno_of_write(fake, offered) == expected
         assert tree.read("gr", "ensemble") == fake.read("gr", "ensemble")
-        assert look(tree, "gr").status.generation == look(fake, "gr").status.generation  # type: ignore[union-attr]
+        of_core, of_fake = look(tree, "gr").status, look(fake, "gr").status
+        assert of_core is not None
+        assert of_fake is not None
+        assert (of_core.generation, of_core.urgent) == (of_fake.generation, of_fake.urgent)
 
 
 def test_clear_by_hand_and_resume(keeper: Keeper, tree: StandInTree) -> None:

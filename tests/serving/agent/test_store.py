@@ -56,6 +56,23 @@ def test_table_loads_as_it_was_saved(store: Store) -> None:
     assert store.load_table("gr", LAST_KNOWN_GOOD) == table(3)
 
 
+def test_table_that_was_stored_before_the_mark_existed_loads_with_the_text_that_it_had(store: Store) -> None:
+    data = table(3).to_json()
+    del data["deployment"]["urgent"]
+    store.save("gr", LAST_KNOWN_GOOD, data)
+    loaded = store.load_table("gr", LAST_KNOWN_GOOD)
+    assert loaded is not None
+    assert loaded == table(3)
+    assert "\nserial 3\n" in loaded.text
+
+
+def test_urgent_table_loads_with_its_mark(store: Store) -> None:
+    store.save("gr", LAST_KNOWN_GOOD, table(3, urgent=True).to_json())
+    loaded = store.load_table("gr", LAST_KNOWN_GOOD)
+    assert loaded is not None
+    assert "\nserial 3 urgent\n" in loaded.text
+
+
 def test_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
     assert Store(tmp_path / "none").load_table("gr", LAST_KNOWN_GOOD) is None
     assert Store(tmp_path / "none").ccas() == []
@@ -72,7 +89,15 @@ def test_damaged_table_is_refused_and_set_aside(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [{}, [], {"ensemble": 1, "deployment": {}}, {"deployment": {"registry": "r"}}], ids=str
+    "data",
+    [
+        {},
+        [],
+        {"ensemble": 1, "deployment": {}},
+        {"deployment": {"registry": "r"}},
+        {**table(3).to_json(), "deployment": {**table(3).to_json()["deployment"], "urgent": 1}},
+    ],
+    ids=["empty", "list", "numbers", "no serial", "a mark that is no boolean"],
 )
 def test_sealed_file_without_a_table_is_refused(store: Store, data: object) -> None:
     store.save("gr", LAST_KNOWN_GOOD, data)

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from kmod.ensemble import Ensemble
+from serving.agent import parse_offer
 from serving.channels import service
 from serving.database import Database
 
@@ -38,6 +39,7 @@ def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
         "serial": 1,
         "digest": digest,
         "hold_back_permille": 100,
+        "urgent": False,
         "note": "first",
         "restores_serial": None,
         "deployed_at": "2026-03-01T12:00:00Z",
@@ -81,6 +83,59 @@ def test_a_roll_back_deploys_the_ensemble_before_with_a_new_serial(api):
     assert (back["serial"], back["restores_serial"], back["note"]) == (3, 1, "worse")
     assert (back["digest"], back["hold_back_permille"]) == (first["digest"], 50)
     assert api.get(CHAMPION).json()["serial"] == 3
+
+
+def table_offered(api):
+    """The text that an agent makes of what the channel offers."""
+    return parse_offer(api.get(CHAMPION).content, cca="gr", channel="champion").text
+
+
+def test_a_roll_back_is_offered_as_urgent_and_its_text_carries_the_mark(api):
+    api.move(0)
+    api.move(1)
+    for body in ({}, {"json": {"note": "worse"}}):
+        back = api.request("POST", f"{CHAMPION}/rollback", **body).json()
+        assert back["urgent"] is True
+        assert api.get(CHAMPION).json()["urgent"] is True
+        assert f"\nserial {back['serial']} urgent\n" in table_offered(api)
+        api.move(back["serial"])
+
+
+def test_a_roll_back_is_not_urgent_where_the_mover_says_so(api):
+    api.move(0)
+    api.move(1)
+    assert api.request("POST", f"{CHAMPION}/rollback", json={"urgent": False}).json()["urgent"] is False
+    assert "\nserial 3\n" in table_offered(api)
+
+
+def test_a_move_is_urgent_only_where_the_mover_says_so(api):
+    assert api.move(0)["urgent"] is False
+    assert "\nserial 1\n" in table_offered(api)
+    assert api.move(1, urgent=True)["urgent"] is True
+    assert "\nserial 2 urgent\n" in table_offered(api)
+
+
+def test_a_roll_back_does_not_take_over_the_mark_of_the_deployment_that_it_restores(api):
+    api.move(0, urgent=True)
+    api.move(1)
+    assert api.request("POST", f"{CHAMPION}/rollback", json={"urgent": False}).json()["urgent"] is False
+
+
+def test_the_history_and_the_list_show_which_moves_were_urgent(api):
+    api.move(0)
+    api.move(1)
+    api.request("POST", f"{CHAMPION}/rollback")
+    assert [row["urgent"] for row in api.get(f"{CHAMPION}/history").json()["items"]] == [True, False, False]
+    assert [row["urgent"] for row in api.get("/v1/channels").json()["items"]] == [True]
+
+
+@pytest.mark.parametrize("urgent", [1, "true", None])
+def test_a_roll_back_with_a_mark_that_is_no_boolean_is_a_422_problem(api, problem, urgent):
+    api.move(0)
+    api.move(1)
+    answer = api.request("POST", f"{CHAMPION}/rollback", json={"urgent": urgent})
+    assert problem(answer, status=422)["errors"][0]["where"].startswith("body")
+    assert api.get(CHAMPION).json()["serial"] == 2
 
 
 def test_a_second_roll_back_goes_further_back_and_not_to_what_was_left(api):
@@ -178,7 +233,7 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
             with database.write() as session:
                 row = service.move(
                     session, registry="lab", cca="gr", name="race", digest=digest, hold_back_permille=0,
-                    note="", if_match=None, now=api.clock(),
+                    urgent=False, note="", if_match=None, now=api.clock(),
                 )  # fmt: skip
             serials.append(row.serial)
 
@@ -238,6 +293,9 @@ def test_an_unknown_channel_is_a_404_problem(api, problem, path):
         {"digest": "D", "hold_back_permille": -1},
         {"digest": "D", "hold_back_permille": 1.5},
         {"digest": "D", "hold_back_permille": True},
+        {"digest": "D", "urgent": 1},
+        {"digest": "D", "urgent": "true"},
+        {"digest": "D", "urgent": None},
         {"digest": "D", "note": "n" * 1001},
         {"digest": "D", "extra": 1},
     ],

@@ -15,6 +15,8 @@ from serving.database import Base, Database, migrate, require_current_schema
 from serving.database.migrate import alembic_config, head_revision
 from serving.errors import DatabaseError
 
+CHECKS = {"ck_deployments_hold_back_share", "ck_deployments_serial_from_one"}
+
 pytestmark = pytest.mark.service
 
 
@@ -37,7 +39,7 @@ def test_the_migrations_make_the_schema_of_the_models(empty):
     with empty.connect_for_schema() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
         checks = {check["name"] for check in inspect(connection).get_check_constraints("deployments")}
-    assert checks == {"ck_deployments_hold_back_share", "ck_deployments_serial_from_one"}
+    assert checks == CHECKS
 
 
 def test_migrating_again_changes_nothing(empty):
@@ -54,6 +56,42 @@ def test_down_and_up_again_gives_the_same_schema(empty):
     assert tables(empty) == {"alembic_version"}
     migrate(empty)
     assert tables(empty) == before
+
+
+def urgent_of_moves(database):
+    """Serial and mark of every move."""
+    with database.read() as session:
+        return session.execute(text("SELECT serial, urgent FROM deployments ORDER BY serial")).all()
+
+
+def test_moves_from_before_the_mark_are_not_urgent_and_every_move_survives_the_way_back(empty):
+    insert = "INSERT INTO deployments (channel_id, serial, digest, hold_back_permille, note, deployed_at"
+    with empty.connect_for_schema() as connection:
+        command.upgrade(alembic_config(connection), "0001")
+    with empty.write() as session:
+        session.execute(text(
+            "INSERT INTO ensembles (id, digest, cca, n_states, n_classes, size_bytes, document, published_at) "
+            "VALUES (1, 'd', 'gr', 1, 1, 2, '{}', '2026-03-01 12:00:00')"
+        ))  # fmt: skip
+        session.execute(text("INSERT INTO channels (id, cca, name, serial) VALUES (1, 'gr', 'champion', 2)"))
+        session.execute(text(f"{insert}) VALUES (1, 1, 'd', 10, 'first', '2026-03-01 12:00:00')"))
+    migrate(empty)
+    assert urgent_of_moves(empty) == [(1, False)]
+    with empty.write() as session:
+        # As a process of the version before writes, and as this one does.
+        session.execute(text(f"{insert}) VALUES (1, 2, 'd', 0, '', '2026-03-01 12:00:01')"))
+        session.execute(text(f"{insert}, urgent) VALUES (1, 3, 'd', 0, 'back', '2026-03-01 12:00:02', true)"))
+    assert urgent_of_moves(empty) == [(1, False), (2, False), (3, True)]
+    with empty.connect_for_schema() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+        found = inspect(connection)
+        assert "urgent" not in {column["name"] for column in found.get_columns("deployments")}
+        assert {check["name"] for check in found.get_check_constraints("deployments")} == CHECKS
+    with empty.read() as session:
+        rows = session.execute(text("SELECT serial, hold_back_permille, note FROM deployments ORDER BY serial")).all()
+    assert rows == [(1, 10, "first"), (2, 0, ""), (3, 0, "back")]
+    migrate(empty)
+    assert urgent_of_moves(empty) == [(1, False), (2, False), (3, False)]
 
 
 def test_a_migration_that_fails_leaves_the_schema_as_it_was(empty, monkeypatch):
