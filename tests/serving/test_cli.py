@@ -141,6 +141,9 @@ def test_a_roll_back_is_urgent_and_other_moves_are_not_unless_the_command_says_s
     shown = [line.split() for line in command("channel", "history", "gr", "champion")[1].splitlines()]
     assert shown[0][:4] == ["serial", "digest", "hold_back_permille", "urgent"]
     assert [row[3] for row in shown[1:]] == ["yes", "no", "no", "yes", "no", "no", "yes", "no"]
+    command("channel", "set", "gr", "champion", digest)
+    moved = command("channel", "set", "gr", "champion", Ensemble.load(ensemble_file(2)).digest, "--json")
+    assert json.loads(moved[1])["urgent"] is False
     assert json.loads(command("channel", "rollback", "gr", "champion", "--json")[1])["urgent"] is True
 
 
