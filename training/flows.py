@@ -216,8 +216,6 @@ def objectives(
             percentile=c.percentile,
             aim_us=c.aim_us if aim else c.queueing_delay_ms * 1000,
             edges_us=runner.edges_us,
-            rule=study.objective.rule,
-            epoch_share=study.objective.epoch_share,
             margin_se=margin if aim else 0.0,
             goal=c.goal,
             goodput_share=c.goodput_share,

@@ -28,6 +28,7 @@ from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario, simulate_many
 from emulation.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
+from training.bootstrap import drawn_weights, interval_95
 from training.build import single_sets
 from training.errors import TrainingError
 from training.flows import default_values, flat_text
@@ -36,7 +37,6 @@ __all__ = ["Path", "Windows", "judge", "require_gr", "run_schemes", "windows_of"
 
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
-BOOTSTRAPS = 400
 SCHEMES = ("ensemble", "single", "default")
 
 
@@ -262,22 +262,17 @@ def _judged_levels(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
     return [(level, chosen) for level, chosen in found if int(chosen.sum()) >= LEAST_WINDOWS]
 
 
-def _interval(values: NDArray[np.float64]) -> list[float]:
-    return [float(x) for x in np.percentile(values, [2.5, 97.5])]
-
-
 def _bootstrapped(w: Windows, delay_class: DelayClass, seed: int) -> dict[str, Any]:
     """The figures with intervals over resampled windows."""
-    n = len(w.capacity)
-    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=BOOTSTRAPS).astype(np.float64)
+    weights = drawn_weights(len(w.capacity), seed=seed)
     cumulated = np.cumsum(weights @ w.counts, axis=1)
     wanted = cumulated[:, -1:] * (delay_class.percentile / 100) - 1e-9
     bins = np.minimum((cumulated < wanted).sum(axis=1), len(w.edges_us) - 1)
     utilization = (weights @ w.delivered) / np.maximum(weights @ w.capacity, 1.0)
     return {
         **_figures(w, delay_class),
-        "p95_queueing_delay_ms_interval": _interval(w.edges_us[bins] / 1000),
-        "utilization_interval": _interval(utilization),
+        "p95_queueing_delay_ms_interval": list(interval_95(w.edges_us[bins] / 1000)),
+        "utilization_interval": list(interval_95(utilization)),
     }
 
 

@@ -4,12 +4,9 @@
 For the epochs of a state, the class (rho, Q) and the aim a (1 unless a study
 trains to less than the target, because epochs that were not seen do worse):
 
-    pooled      S = packets within aQ, of all epochs / packets of all epochs
-                S - z s >= rho / 100
-    per_epoch   the same holds within each of at least `epoch_share` of the epochs
+    S = packets within aQ, of all epochs / packets of all epochs; required: S - z s >= rho / 100
 
-    excess = max(0, q / aQ - 1), q the percentile of the delay (pooled), or the
-             `epoch_share` quantile over the epochs of each epoch's percentile.
+    excess = max(0, q / aQ - 1), q the percentile of the delay over all epochs together
 
 s is the standard error of S over the epochs: w_i of n_i packets of epoch i are
 within, and for a ratio of two sums over k epochs (Cochran 1977, section 2.11)
@@ -24,9 +21,9 @@ or below aQ, and q is the upper edge of its bin. So neither ever flatters; with 
 engine's bins (at most 6.3 % wide) 50, 100 and 200 ms are asked for as 49.6, 99.2
 and 198.4 ms.
 
-DEVIATION: eq. 4 asks every epoch to meet the target. One epoch with an outage
-would then make a state infeasible, or its flows slow; `pooled` asks it of the
-state's packets together, which is what a user is promised.
+DEVIATION: eq. 4 requires the target of every epoch. One epoch with an outage
+would then make a state infeasible, or its flows slow. Here it is required of the
+packets of all the state's epochs together, which is what a user is promised.
 
 The goal "delay" turns the two around: of the points whose goodput is at least a share of
 a rival's on the same epochs (an algorithm with its defaults: another one, or
@@ -157,15 +154,13 @@ class Objective:
     """One delay class as training sees it.
 
     percentile: rho. aim_us: aQ. edges_us: upper edges of the runner's delay bins, ascending.
-    margin_se: z, of the rule `pooled` and of that goal. goodput_share: of the rival's, of the goal "delay".
+    margin_se: z. goodput_share: of the rival's, of the goal "delay".
     rival: whose, a name in the tallies' rivals_bytes.
     """
 
     percentile: int
     aim_us: float
     edges_us: NDArray[np.float64]
-    rule: Literal["pooled", "per_epoch"] = "pooled"
-    epoch_share: float = 1.0
     margin_se: float = 0.0
     goal: Literal["throughput", "delay"] = "throughput"
     goodput_share: float = 1.0
@@ -189,8 +184,7 @@ class Objective:
         left = rest or Rest()
         if self.goal == "delay":
             return self._least_delay(pool, left)
-        excess = self._pooled(pool, left) if self.rule == "pooled" else self._per_epoch(pool.tallies, left)
-        return self._score(pool, left, excess=excess)
+        return self._score(pool, left, excess=self._pooled(pool, left))
 
     def _score(
         self, pool: Pool, left: Rest, *, excess: float, cost: float | None = None, rival_share: float | None = None
@@ -231,11 +225,6 @@ class Objective:
 
     def _within(self, delays: NDArray[np.integer]) -> int:
         return int(delays[: self.bins_within].sum())
-
-    def _per_epoch(self, tallies: Sequence[Tally], rest: Rest) -> float:
-        each = sorted(self._excess(t.packets, t.delays) for t in tallies)
-        needed = math.ceil(self.epoch_share * (len(each) + rest.epochs) - 1e-9)
-        return 0.0 if needed <= rest.epochs else each[needed - rest.epochs - 1]
 
     def _excess(self, packets: int, delays: NDArray[np.integer], *, waitless: int = 0, margin: float = 0.0) -> float:
         # In integers without a margin: (within + waitless) / (packets + waitless) >= percentile / 100.

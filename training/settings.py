@@ -132,17 +132,9 @@ class ObjectiveSettings(StudyPart):
     """How the target is asked of a state's epochs (objective.py)."""
 
     rival: Rival = Field("bbr", description="whose goodput, with its defaults, the goal delay asks for")
-    rule: Literal["pooled", "per_epoch"] = "pooled"
-    epoch_share: float = Field(1.0, gt=0, le=1, description="per_epoch: epochs that must meet the target")
     margin_se: float = Field(
-        0.0, ge=0, description="pooled: standard errors over the epochs that the share within the target has to spare"
+        0.0, ge=0, description="standard errors over the epochs that the share within the target has to spare"
     )
-
-    @model_validator(mode="after")
-    def _one_rule(self) -> ObjectiveSettings:
-        if self.rule != "pooled" and self.margin_se:
-            raise ValueError("expected margin_se with the rule pooled only")
-        return self
 
 
 class SingleSettings(StudyPart):

@@ -73,14 +73,10 @@ def epochs(count: int = 12) -> list[ClosedEpoch]:
     ]
 
 
-def objective(
-    threshold: int = 1, *, rule: str = "pooled", epoch_share: float = 1.0, margin_se: float = 0.0
-) -> Objective:
+def objective(threshold: int = 1, *, margin_se: float = 0.0) -> Objective:
     return Objective(
         percentile=95,
         aim_us=THRESHOLDS_US[threshold],
         edges_us=EDGES_US,
-        rule=rule,  # type: ignore[arg-type]
-        epoch_share=epoch_share,
         margin_se=margin_se,
     )

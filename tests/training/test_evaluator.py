@@ -39,11 +39,10 @@ def test_a_point_runs_once_on_each_epoch_whatever_the_classes_ask() -> None:
     assert len(runner.runs) <= 8 * (shared + 3 * SETTINGS.steps)
 
 
-@pytest.mark.parametrize("rule", ["pooled", "per_epoch"])
 @pytest.mark.parametrize("seed", range(6))
-def test_stopping_hopeless_points_early_changes_nothing_but_the_work(seed: int, rule: str) -> None:
+def test_stopping_hopeless_points_early_changes_nothing_but_the_work(seed: int) -> None:
     early, late = ClosedRunner(), ClosedRunner()
-    asked = [objective(c, rule=rule, epoch_share=0.8) for c in range(3)]
+    asked = [objective(c) for c in range(3)]
     stopped = optimise(Evaluator(early, epochs()), [(dds(seed, c), asked[c]) for c in range(3)])
     patient = [(Patient(dds(seed, c)), asked[c]) for c in range(3)]
     assert stopped == optimise(Evaluator(late, epochs()), patient)  # type: ignore[arg-type]

@@ -46,12 +46,6 @@ def test_epochs_are_pooled_by_their_packets_not_one_by_one() -> None:
     assert score.share_within == 0.99
 
 
-def test_per_epoch_asks_it_of_each_epoch_or_of_the_stated_share() -> None:
-    both = pool(tally((90, 10), (10, 400)), tally((900, 10)))
-    assert objective(rule="per_epoch").score(both).excess == pytest.approx(400 / 50 - 1)
-    assert objective(rule="per_epoch", epoch_share=0.5).score(both).feasible
-
-
 def test_throughput_is_the_mean_over_epochs_and_utilization_over_the_capacity() -> None:
     score = objective().score(pool(tally((1000, 10), capacity_packets=2000), tally((3000, 10), capacity_packets=3000)))
     assert score.throughput_mbps == pytest.approx(4000 * 1500 * 8 / 60 / 1e6)
@@ -151,12 +145,12 @@ def test_a_margin_beyond_all_packets_asks_for_the_last_of_them() -> None:
 @given(
     st.lists(epoch, min_size=2, max_size=6),
     st.data(),
-    st.sampled_from([("pooled", 0.0), ("pooled", 1.0), ("per_epoch", 0.0)]),
+    st.sampled_from([0.0, 1.0]),
 )
 def test_a_bound_is_never_worse_than_what_the_epochs_turn_out_to_give(
-    epochs: list[Tally], data: st.DataObject, rule: tuple[str, float]
+    epochs: list[Tally], data: st.DataObject, margin_se: float
 ) -> None:
-    asked = objective(rule=rule[0], epoch_share=0.7, margin_se=rule[1])
+    asked = objective(margin_se=margin_se)
     ran = data.draw(st.integers(1, len(epochs) - 1))
     rest = Rest(len(epochs) - ran, sum(e.capacity_bytes for e in epochs[ran:]))
     bound, truth = asked.score(pool(*epochs[:ran]), rest=rest), asked.score(pool(*epochs))

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmod.ensemble import Ensemble
+from training.bootstrap import drawn_weights, interval_95
 from training.build import single_sets
 from training.errors import TrainingError
 from training.flows import EpochRunner, default_values, objectives
@@ -39,7 +40,6 @@ __all__ = ["OTHERS", "compare", "judge_states", "states_of", "summary"]
 
 Floats = NDArray[np.float64]
 OTHERS = ("default", "single")
-BOOTSTRAPS = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class _Runs:
 
     def misses_its_share(self, weights: Floats, objective: Objective) -> bool:
         """Whether its goodput is below the required share of the rival's, with its whole interval."""
-        _, high = _interval(weights @ self.goodput / np.maximum(weights @ self.by_rival, 1.0))
+        _, high = interval_95(weights @ self.goodput / np.maximum(weights @ self.by_rival, 1.0))
         return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: Objective) -> Floats:
@@ -144,10 +144,9 @@ def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: Objective
     """Differences of a set to another one on the same epochs, with their intervals; whether it holds."""
     my_runs, their_runs = _Runs.of(mine, objective), _Runs.of(theirs, objective)
     my_score, their_score = objective.score(Pool.of(mine)), objective.score(Pool.of(theirs))
-    n = len(mine)
-    weights = np.random.default_rng(1).multinomial(n, np.full(n, 1 / n), size=BOOTSTRAPS).astype(np.float64)
-    delay_ms = _interval(my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective))
-    goodput = _interval(weights @ my_runs.goodput / np.maximum(weights @ their_runs.goodput, 1.0))
+    weights = drawn_weights(len(mine), seed=1)
+    delay_ms = interval_95(my_runs.drawn_delays_ms(weights, objective) - their_runs.drawn_delays_ms(weights, objective))
+    goodput = interval_95(weights @ my_runs.goodput / np.maximum(weights @ their_runs.goodput, 1.0))
     slower, less = delay_ms[0] > 0, goodput[1] < 1
     better = delay_ms[1] < 0 and not less
     if objective.goal == "throughput":
@@ -164,11 +163,6 @@ def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: Objective
         "better": better,
         "holds": not slower and not less,
     }
-
-
-def _interval(drawn: Floats) -> tuple[float, float]:
-    low, high = np.percentile(drawn, (2.5, 97.5))
-    return float(low), float(high)
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.figures import Figure, within
+from training.bootstrap import drawn_rows, interval_95
 
 __all__ = ["all_within", "quantile_below", "quantile_near", "sums_over"]
 
 Values = NDArray[np.float64]
-BOOTSTRAPS = 400
 SEED = 1
 
 
@@ -56,23 +56,19 @@ def _quantiles(
 ) -> tuple[Figure, float, float]:
     """The quantile with the interval of the difference, how far the two are apart, and that interval."""
     here, there = float(np.quantile(values, share)), float(np.quantile(than, than_share))
-    drawn = _draws(len(values))
+    drawn = drawn_rows(len(values), seed=SEED)
     half = _half(np.array([np.quantile(values[rows], share) - np.quantile(than[rows], than_share) for rows in drawn]))
     return Figure(f"{label} {there:.1f}:", here, half, agrees=False, unit="ms"), here - there, half
 
 
 def sums_over(label: str, values: Values, than: Values, *, least: float = -math.inf, most: float = math.inf) -> Figure:
     """The sum of one algorithm's runs over the other's, from `least` to `most` up to the interval; float [runs]."""
-    drawn = _draws(len(values))
+    drawn = drawn_rows(len(values), seed=SEED)
     ratios = np.array([values[rows].sum() / than[rows].sum() for rows in drawn])
     ratio, half = float(values.sum() / than.sum()), _half(ratios)
     return Figure(label, ratio, half, least - half <= ratio <= most + half, "x")
 
 
-def _draws(runs: int) -> NDArray[np.int64]:
-    return np.random.default_rng(SEED).integers(runs, size=(BOOTSTRAPS, runs))
-
-
 def _half(values: Values) -> float:
-    low, high = np.percentile(values, (2.5, 97.5))
-    return float(high - low) / 2
+    low, high = interval_95(values)
+    return (high - low) / 2
