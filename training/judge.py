@@ -28,10 +28,10 @@ from emulation import Delays, FlowSpec, LinkSpec, QoS, Scenario, simulate_many
 from emulation.files import first_fault
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
-from training.bootstrap import drawn_weights, interval_95
 from training.build import single_sets
 from training.errors import TrainingError
 from training.flows import default_values, flat_text
+from training.intervals import drawn_weights, interval_95
 
 __all__ = ["Path", "Windows", "judge", "require_gr", "run_schemes", "windows_of"]
 

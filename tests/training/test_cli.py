@@ -12,11 +12,11 @@ from click.testing import CliRunner
 from links import STUDY, write_traces
 
 from emulation.errors import TraceError
-from emulation.figures import LEAST_SEEDS
 from kmod.ensemble import Ensemble
 from kmod.errors import CcatuneError
 from training.cli import evaluate, report, train
 from training.errors import TrainingError
+from training.intervals import LEAST_SEEDS
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from links import recording
 
-from emulation import rtcp
-from emulation.rtcp import KINDS, load_settings
+from training.papers import rtcp
+from training.papers.rtcp import KINDS, load_settings
 from training.reports.cli import report
 from training.reports.rtcp_command import CONFIG, journal_keys
 

@@ -43,9 +43,9 @@ def policing(
     Example:
       ccatune report policing --plot policing.png
     """
-    from emulation.figures import statement_lines
-    from emulation.policing import judge, load_settings, rates_table, run_campaign
-    from emulation.policing.campaign import cases_of, moment_keys
+    from training.papers.figures import statement_lines
+    from training.papers.policing import judge, load_settings, rates_table, run_campaign
+    from training.papers.policing.campaign import cases_of, moment_keys
     from training.progress import Terminal
 
     given = {name: value for name, value in {"seeds": seeds, "policer": policer}.items() if value is not None}
@@ -59,7 +59,7 @@ def policing(
         results = run_campaign(settings, threads=threads, told=terminal.advance)
     rows = judge(results)
     if plot is not None:
-        from emulation.policing.plot import draw
+        from training.papers.policing.plot import draw
 
         draw(results, path=plot)
     differing = sum(not row["agrees"] for row in rows)

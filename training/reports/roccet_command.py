@@ -16,8 +16,8 @@ from training.options import as_json_option, enforce_option, plot_option, thread
 
 if TYPE_CHECKING:
     from emulation.traces import Recording
-    from training.reports.roccet import RoccetSettings
-    from training.reports.roccet.runs import Results
+    from training.papers.roccet import RoccetSettings
+    from training.papers.roccet.runs import Results
 
 __all__ = ["roccet"]
 
@@ -53,7 +53,7 @@ def roccet(
     Example:
       ccatune report roccet --only frozen --only halved --plot roccet.png
     """
-    from training.reports.roccet import load_settings, markdown_of, tables_of
+    from training.papers.roccet import load_settings, markdown_of, tables_of
 
     if markdown and set(parts) == {"frozen"}:
         raise click.UsageError("expected --only halved, recorded or share beside --markdown, which have tables")
@@ -68,7 +68,7 @@ def roccet(
         settings = settings.model_copy(update={"seeds": seeds})
     results, rows = _run(settings, parts=parts or NAMES, paths=paths, work=work, threads=threads, quiet=as_json)
     if plot is not None:
-        from training.reports.roccet.plot import draw
+        from training.papers.roccet.plot import draw
 
         draw(settings, results, path=plot)
     differing = sum(not row["agrees"] for row in rows)
@@ -93,9 +93,9 @@ def _run(
     from emulation.traces import default_traces, read
     from training.errors import TrainingError
     from training.journal import Journal
+    from training.papers.roccet import PARTS, plan
+    from training.papers.roccet.runs import key_of
     from training.progress import Terminal
-    from training.reports.roccet import PARTS, plan
-    from training.reports.roccet.runs import key_of
 
     results: Results = {}
     rows = []
@@ -120,7 +120,7 @@ def _run(
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
     """A heading for each part, and its statements."""
-    from emulation.figures import statement_lines
+    from training.papers.figures import statement_lines
 
     lines = []
     for title, group in groupby(rows, key=lambda row: str(row["title"])):

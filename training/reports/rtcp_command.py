@@ -16,8 +16,8 @@ import click
 from training.options import as_json_option, enforce_option, plot_option, threads_option
 
 if TYPE_CHECKING:
-    from emulation.rtcp import Kind, Results, RtcpSettings
     from emulation.traces import Recording
+    from training.papers.rtcp import Kind, Results, RtcpSettings
     from training.progress import Terminal
 
 __all__ = ["CONFIG", "journal_keys", "rtcp"]
@@ -63,7 +63,7 @@ def rtcp(
     Example:
       ccatune report rtcp --only files --plot rtcp.png
     """
-    from emulation.rtcp import KINDS, judge, load_settings, summary_of
+    from training.papers.rtcp import KINDS, judge, load_settings, summary_of
     from training.progress import Terminal
 
     given = {name: value for name, value in {"seeds": seeds, "runs": runs}.items() if value is not None}
@@ -79,7 +79,7 @@ def rtcp(
         results = _run(settings, chosen, paths, work=work, threads=threads, terminal=terminal)
     rows = judge(results)
     if plot is not None:
-        from emulation.rtcp.plot import draw
+        from training.papers.rtcp.plot import draw
 
         draw(results, path=plot)
     differing = sum(not row["agrees"] for row in rows)
@@ -98,9 +98,9 @@ def _run(
     terminal: Terminal,
 ) -> Results:  # fmt: skip
     """Every part that the journal does not hold."""
-    from emulation.rtcp import Results, parts_of, run_part
-    from emulation.rtcp.links import recordings_for
     from training.journal import Journal
+    from training.papers.rtcp import Results, parts_of, run_part
+    from training.papers.rtcp.links import recordings_for
 
     recordings, recorded = recordings_for(settings, paths) if ON_TRACES & set(kinds) else ({}, False)
     others, on_traces = (Journal(work, key=key) for key in journal_keys(settings, recordings))
@@ -119,9 +119,9 @@ def _run(
 
 def journal_keys(settings: RtcpSettings, recordings: Mapping[str, Sequence[Recording]]) -> tuple[str, str]:
     """Of the parts that run on no traces, and of those that do: wherever settings and traces lie."""
-    from emulation.rtcp import FIGURES_VERSION
     from kmod.ensemble import canonical_json
     from training.flows import core_version
+    from training.papers.rtcp import FIGURES_VERSION
 
     used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces tell it
     content = {"settings": used, "core": core_version(), "figures": FIGURES_VERSION}
@@ -132,7 +132,7 @@ def journal_keys(settings: RtcpSettings, recordings: Mapping[str, Sequence[Recor
 
 
 def _tables(results: Results) -> list[str]:
-    from emulation.rtcp import concurrent_table, files_table, map_table, probing_table, second_table, video_table
+    from training.papers.rtcp import concurrent_table, files_table, map_table, probing_table, second_table, video_table
 
     tables: tuple[tuple[Kind, Callable[[Results], list[str]]], ...] = (
         ("files", files_table), ("map", map_table), ("second", second_table), ("concurrent", concurrent_table),

@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kmod.ensemble import Ensemble
-from training.bootstrap import drawn_weights, interval_95
 from training.build import single_sets
 from training.errors import TrainingError
 from training.flows import EpochRunner, default_values, objectives
+from training.intervals import drawn_weights, interval_95
 from training.objective import Objective, Pool, Tally
 from training.plan import choose
 from training.settings import StudySettings

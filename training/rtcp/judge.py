@@ -16,7 +16,7 @@ with r what is sent again and g the goodput, each over the unmodified algorithm'
     false    share of the clients without a limit that end as limited, by level of the round trip
 
 Intervals are 95 %: of a ratio of two means over n cases t s, s as in objective.py's head (Cochran 1977, section 2.11),
-of a share Wilson's (emulation/figures.py). A state holds where it sends no more again than the paper's setting, at no
+of a share Wilson's (intervals.py). A state holds where it sends no more again than the paper's setting, at no
 less goodput than training asks beside that setting's (`paper_share`), each up to its interval, and keeps what training
 asks of a limit that is raised. All states together hold where they send fewer again beyond the interval, at no less
 goodput. Clients without a limit hold where no more are taken for limited than may be, or than with the paper's setting.
@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from emulation.figures import LEAST_SEEDS, share, student_t95
 from emulation.measures import Trial
 from emulation.simulator import BYTES_PER_S
 from emulation.traces import Recording
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import single_sets
 from training.errors import TrainingError
+from training.intervals import LEAST_SEEDS, student_t95, wilson_95
 from training.objective import ratio_error
 from training.rtcp.cases import Case, bounds_of, cases_of, unlimited_cases
 from training.rtcp.objective import LimitTally, goodput_shares, resent_shares
@@ -186,6 +186,7 @@ def _all_row(tallies: Tallies) -> dict[str, Any]:
 def _false_row(study: RtcpStudySettings, tallies: Tallies) -> dict[str, Any]:
     hits = {name: sum(tally.is_limited for tally in its) for name, its in tallies.items()}
     clients = len(tallies["learned"])
-    figure = share("false", hits["learned"], clients, most=study.objective.most_false)
-    return {"clients": clients, "false": hits, "share": figure.mean, "share_interval": figure.interval,
-            "goodput": _goodput(tallies), "holds": figure.agrees or hits["learned"] <= hits["paper"]}  # fmt: skip
+    share, (low, high) = hits["learned"] / clients, wilson_95(hits["learned"], clients)
+    holds = low <= study.objective.most_false or hits["learned"] <= hits["paper"]
+    return {"clients": clients, "false": hits, "share": share, "share_interval": max(share - low, high - share),
+            "goodput": _goodput(tallies), "holds": holds}  # fmt: skip

@@ -15,7 +15,6 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from emulation.rtcp.settings import Burst
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Ensemble, canonical_json
 from training.dds import DdsSettings
@@ -39,6 +38,14 @@ def _ascending(ends: tuple[float, float]) -> tuple[float, float]:
 
 # The ends of what is drawn evenly on a logarithmic scale.
 Drawn = Annotated[tuple[float, float], AfterValidator(_ascending)]
+
+
+class Burst(StudyPart):
+    """Loss in bursts (emulation/path.py, GilbertElliott)."""
+
+    to_bad: float = Field(gt=0, le=1)
+    to_good: float = Field(gt=0, le=1)
+    loss_bad: float = Field(gt=0, le=1)
 
 
 class LimitSettings(StudyPart):

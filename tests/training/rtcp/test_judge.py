@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from links import recording, write_traces
 from small import SMALL, small, tally
 
-from emulation.figures import student_t95
 from kmod.ensemble import Ensemble
 from training.cli import train
 from training.errors import TrainingError
+from training.intervals import student_t95
 from training.reports.cli import report
 from training.rtcp.judge import SCHEMES, judge_rtcp, ratio, state_row
 from training.rtcp.settings import DEFAULT

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""The campaign's picture: retransmission rate over file size, a panel for each RTT and access rate.
+
+A line is an algorithm's mean over the seeds, its shade the 95 % interval of that mean. A vertical line is the bucket.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
+from training.intervals import interval_of
+from training.papers.figures import UNVALIDATED
+from training.papers.policing.campaign import CCAS, Case, Results
+from training.papers.policing.statements import NAMES
+
+__all__ = ["draw", "make_figure"]
+
+MARKS = dict(zip(CCAS, ("o", "s", "^"), strict=True))
+
+
+def draw(results: Results, *, path: Path) -> None:
+    """Draw into a .png, .svg or .pdf.
+
+    Raises:
+        EmulationError: another kind of file, or one that cannot be written.
+    """
+    check_path(path)
+    save(make_figure(results), path=path)
+
+
+def make_figure(results: Results) -> Figure:
+    """A row of panels for each RTT, a column for each access rate."""
+    settings = results.settings
+    rtts_ms, rates = settings.all_rtts_ms, settings.access_mbps
+    figure = Figure(figsize=(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms)), dpi=130, layout="constrained",
+                    facecolor="white")  # fmt: skip
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(len(rtts_ms), len(rates), sharex=True, sharey=True, squeeze=False)
+    for row, rtt_ms in zip(panels, rtts_ms, strict=True):
+        for axes, rate in zip(row, rates, strict=True):
+            _panel(axes, results, access_mbps=rate, rtt_ms=rtt_ms)
+        row[0].set_ylabel(f"RTT {rtt_ms:g} ms\nsent again (%)", color=INK)
+    for axes, rate in zip(panels[0], rates, strict=True):
+        axes.set_title(f"access {rate:g} Mbit/s", color=INK, fontsize=10)
+    for axes in panels[-1]:
+        axes.set_xlabel("file (MB)", color=INK)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _panel(axes: Axes, results: Results, *, access_mbps: float, rtt_ms: float) -> None:
+    settings = results.settings
+    sizes_mb = np.array(settings.sizes_bytes) / 1e6
+    for cca, colour in zip(CCAS, FLOW_COLOURS, strict=False):
+        cells = [results.files[Case(cca, access_mbps, rtt_ms, size)] for size in settings.sizes_bytes]
+        mean = 100 * np.array([cell.retransmission_rate.mean() for cell in cells])
+        half = 100 * np.array([interval_of(cell.retransmission_rate) for cell in cells])
+        name = NAMES[cca].replace(UNVALIDATED, " (unvalidated)")
+        axes.fill_between(sizes_mb, mean - half, mean + half, color=colour, alpha=0.2, lw=0)
+        axes.plot(sizes_mb, mean, color=colour, marker=MARKS[cca], ms=4, label=name, **STYLE)
+    axes.axvline(settings.bucket_bytes / 1e6, color=FAINT, lw=1, ls=(0, (2, 2)))
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(sizes_mb.tolist()))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda mb, _at: f"{mb:g}"))
+    axes.set_ylim(bottom=0)
+    axes.grid(color=FAINT, alpha=0.25, lw=0.6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""The parts of `ccatune report roccet`: what each runs, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulation.traces import Recording
+from training.journal import Journal
+from training.papers.roccet.cases import made_cases, recorded_cases
+from training.papers.roccet.made import judge_frozen, judge_halved
+from training.papers.roccet.recorded import judge_recorded
+from training.papers.roccet.runs import Case, Results, run_cases
+from training.papers.roccet.settings import RoccetSettings
+from training.papers.roccet.share import judge_share
+
+__all__ = ["PARTS", "Campaign", "plan"]
+
+PARTS: dict[str, tuple[str, Callable[[RoccetSettings, Results], list[dict[str, Any]]]]] = {
+    "frozen": ("the frozen window, section III", judge_frozen),
+    "halved": ("capacity halved, section IX", judge_halved),
+    "recorded": ("recorded links, sections VI and VII", judge_recorded),
+    "share": ("bandwidth share and harm, section VIII", judge_share),
+}
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Cases by part, in the order of PARTS."""
+
+    settings: RoccetSettings
+    cases: dict[str, list[Case]]
+
+    @property
+    def every(self) -> list[Case]:
+        """All cases."""
+        return [case for cases in self.cases.values() for case in cases]
+
+    def seconds(self, part: str) -> float:
+        """What a part simulates."""
+        return sum(scenario.duration_s for case in self.cases[part] for scenario in case.scenarios)
+
+    def run(
+        self, part: str, *, journal: Journal | None = None, threads: int | None = None,
+        told: Callable[[float], None] = lambda _seconds: None,
+    ) -> Results:  # fmt: skip
+        """Run a part's cases; see run_cases."""
+        return run_cases(self.cases[part], journal=journal, threads=threads, told=told)
+
+    def judge(self, part: str, results: Results) -> list[dict[str, Any]]:
+        """A row for each statement of a part and each place where it is judged."""
+        title, judge = PARTS[part]
+        return [{"part": part, "title": title, **row} for row in judge(self.settings, results)]
+
+
+def plan(settings: RoccetSettings, *, parts: Sequence[str], recordings: Sequence[Recording]) -> Campaign:
+    """The cases of these parts, in the order of PARTS; recordings: for the part of that name."""
+    return Campaign(
+        settings,
+        {
+            part: list(recorded_cases(settings, recordings)) if part == "recorded" else made_cases(settings, part)
+            for part in PARTS
+            if part in parts
+        },
+    )

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Comparisons that the report's statements are made of.
+
+of seeds         means with Student's interval (training/papers/figures.py)
+of recordings    quantiles of samples pooled over runs, and ratios of sums over runs; 95 % intervals are percentile
+                 bootstraps over runs (Efron, Tibshirani 1993, chapter 13), of the difference where two algorithms
+                 ran over the same links
+of many cells    how many are as stated, and the one that is farthest from it
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.intervals import drawn_rows, interval_95
+from training.papers.figures import Figure, within
+
+__all__ = ["all_within", "quantile_below", "quantile_near", "sums_over"]
+
+Values = NDArray[np.float64]
+SEED = 1
+
+
+def all_within(label: str, cells: Mapping[str, Values], *, least: float = -math.inf, most: float = math.inf,
+               unit: str = "%") -> Figure:  # fmt: skip
+    """The cell that is farthest outside, or nearest to a bound; it agrees where all do. cells: one figure a seed.
+
+    Between two bounds a cell has to be certain, too (`within`).
+    """
+    each = {name: within(name, values, least=least, most=most, unit=unit) for name, values in cells.items()}
+    name, worst = max(each.items(), key=lambda item: max(least - item[1].mean, item[1].mean - most))
+    agreeing = sum(figure.agrees for figure in each.values())
+    text = f"{label} in {agreeing} of {len(each)}, farthest at {name}:"
+    return replace(worst, label=text, agrees=agreeing == len(each))
+
+
+def quantile_below(label: str, values: Values, share: float, than: Values, than_share: float) -> Figure:
+    """A quantile of pooled samples below another's, up to the interval; values, than: [runs, samples] of one run."""
+    figure, apart, half = _quantiles(label, values, share, than, than_share)
+    return replace(figure, agrees=apart <= half)
+
+
+def quantile_near(label: str, values: Values, share: float, than: Values, *, within_share: float) -> Figure:
+    """A quantile of pooled samples as far from another's as stated, up to the interval."""
+    figure, apart, half = _quantiles(label, values, share, than, share)
+    return replace(figure, agrees=abs(apart) <= within_share * float(np.quantile(than, share)) + half)
+
+
+def _quantiles(
+    label: str, values: Values, share: float, than: Values, than_share: float
+) -> tuple[Figure, float, float]:
+    """The quantile with the interval of the difference, how far the two are apart, and that interval."""
+    here, there = float(np.quantile(values, share)), float(np.quantile(than, than_share))
+    drawn = drawn_rows(len(values), seed=SEED)
+    half = _half(np.array([np.quantile(values[rows], share) - np.quantile(than[rows], than_share) for rows in drawn]))
+    return Figure(f"{label} {there:.1f}:", here, half, agrees=False, unit="ms"), here - there, half
+
+
+def sums_over(label: str, values: Values, than: Values, *, least: float = -math.inf, most: float = math.inf) -> Figure:
+    """The sum of one algorithm's runs over the other's, from `least` to `most` up to the interval; float [runs]."""
+    drawn = drawn_rows(len(values), seed=SEED)
+    ratios = np.array([values[rows].sum() / than[rows].sum() for rows in drawn])
+    ratio, half = float(values.sum() / than.sum()), _half(ratios)
+    return Figure(label, ratio, half, least - half <= ratio <= most + half, "x")
+
+
+def _half(values: Values) -> float:
+    low, high = interval_95(values)
+    return (high - low) / 2

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The report's picture: a panel for each of what it was asked for.
+
+halved     smoothed RTT over time, one run of each algorithm on the first link, with the middle buffer
+recorded   the distribution of smoothed RTTs over all runs, stationary and mobile
+share      the one flow's share beside one of ROCCET, over its equal share, by buffer; shade: 95 % interval
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
+from emulation.errors import EmulationError
+from emulation.simulator import simulate
+from training.intervals import interval_of
+from training.papers.roccet.cases import KINDS, RIVALS, made_cases
+from training.papers.roccet.made import NAMES
+from training.papers.roccet.runs import SERIES_EVERY_S, Results, column
+from training.papers.roccet.settings import RoccetSettings, named_scenarios
+
+__all__ = ["draw", "make_figure"]
+
+COLOURS = dict(zip(("roccet", "cubic", "bbr", "bbr3"), FLOW_COLOURS, strict=False)) | {"held": FAINT}
+SMOOTH = {**STYLE, "lw": 1.2}
+
+
+def draw(settings: RoccetSettings, results: Results, *, path: Path) -> None:
+    """Draw what was run into a .png, .svg or .pdf.
+
+    Raises:
+        EmulationError: another kind of file, or one that cannot be written.
+    """
+    check_path(path)
+    save(make_figure(settings, results), path=path)
+
+
+def make_figure(settings: RoccetSettings, results: Results) -> Figure:
+    """A panel for each part that was run; frozen windows have none."""
+    panels: list[partial[None]] = []
+    if any(name.endswith("-held") for name in results):
+        panels.append(partial(_halved, settings=settings))
+    panels += [partial(_recorded, results=results, kind=kind) for kind in KINDS if f"{kind}-roccet" in results]
+    if any(name.endswith("-beside-1") for name in results):
+        panels.append(partial(_shares, settings=settings, results=results))
+    if not panels:
+        raise EmulationError("report: expected halved, recorded or share to draw, got frozen alone")
+    rows = -(-len(panels) // 2)
+    figure = Figure(figsize=(10, 0.6 + 3.4 * rows), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, 2, squeeze=False).ravel()
+    for axes, panel in zip(grid, panels, strict=False):
+        panel(axes)
+        axes.grid(color=FAINT, alpha=0.25, lw=0.6)
+        axes.legend(frameon=False, fontsize=8, **LEGENDS.get(panel.func, {}))
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    for axes in grid[len(panels) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def _halved(axes: Axes, *, settings: RoccetSettings) -> None:
+    name, scenario = next(iter(named_scenarios(settings.halved.scenarios).items()))
+    products = settings.halved.buffers_bdp[len(settings.halved.buffers_bdp) // 2]
+    at = f"{name}-{products:g}bdp-".replace(".", "-")
+    for case in made_cases(settings, "halved"):
+        if not case.name.startswith(at):
+            continue
+        scheme = case.name.removeprefix(at)
+        qos = simulate(case.scenarios[0], series_every_s=SERIES_EVERY_S)
+        time_s, rtts_ms = (column(qos, column_name, 0, scenario.duration_s)
+                           for column_name in ("time_s", "smoothed_rtt_ms"))  # fmt: skip
+        axes.plot(time_s, rtts_ms, color=COLOURS[scheme], label=NAMES[scheme],
+                  **{**SMOOTH, "ls": "--" if scheme == "held" else "-"})  # fmt: skip
+    axes.set_yscale("log")
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylim(25, 1500)
+    axes.set_yticks([30, 60, 120, 240, 480, 960])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _at: f"{ms:g}"))
+    axes.set(xlabel="time (s)", ylabel="smoothed RTT (ms)")
+    axes.set_title(f"{scenario.link.steps[0].rate_mbps:g} to {scenario.link.steps[1].rate_mbps:g} Mbit/s, "
+                   f"{scenario.link.rtt_ms:g} ms, {products:g} BDP", color=INK, fontsize=10)  # fmt: skip
+
+
+def _recorded(axes: Axes, *, results: Results, kind: str) -> None:
+    for scheme in ("roccet", *RIVALS):
+        samples_ms = np.sort(results[f"{kind}-{scheme}"]["rtts_ms"].ravel())
+        axes.plot(samples_ms, np.arange(1, len(samples_ms) + 1) / len(samples_ms), color=COLOURS[scheme],
+                  label=NAMES[scheme], **SMOOTH)  # fmt: skip
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda ms, _at: f"{ms:g}"))
+    axes.set(xlabel="smoothed RTT (ms)", ylabel="share of the time", ylim=(0, 1))
+    axes.set_title(f"{kind}, {len(results[f'{kind}-roccet']['goodput_mbps'])} runs", color=INK, fontsize=10)
+
+
+def _shares(axes: Axes, *, settings: RoccetSettings, results: Results) -> None:
+    name, scenario = next(iter(named_scenarios(settings.share.scenarios).items()))
+    buffers = settings.share.buffers_bdp
+    for cca in ("roccet", *RIVALS):
+        cells = [results[f"{name}-{b:g}bdp".replace(".", "-") + f"-{cca}-beside-1"]["share"] * 2 for b in buffers]
+        mean, half = (np.array([of(cell) for cell in cells]) for of in (np.mean, interval_of))
+        axes.fill_between(buffers, mean - half, mean + half, color=COLOURS[cca], alpha=0.2, lw=0)
+        axes.plot(buffers, mean, color=COLOURS[cca], marker="o", ms=4, label=NAMES[cca], **SMOOTH)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda bdp, _at: f"{bdp:g}"))
+    axes.set(xlabel="buffer (BDP)", ylabel="share beside ROCCET / equal share", ylim=(0, 2.05))
+    axes.set_title(f"{scenario.link.rate_mbps:g} Mbit/s, {scenario.link.rtt_ms:g} ms", color=INK, fontsize=10)
+
+
+# Where lines leave room.
+LEGENDS: dict[Any, dict[str, Any]] = {_halved: {"loc": "upper left", "ncols": 3}, _shares: {"loc": "lower left"}}

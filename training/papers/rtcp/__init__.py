@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""What R-TCP 2026 says of itself, beside what R-TCP does in the simulator."""
+
+from training.papers.rtcp.campaign import FIGURES_VERSION, KINDS, Kind, Part, Results, parts_of, run_part, summary_of
+from training.papers.rtcp.settings import RtcpSettings, load_settings
+from training.papers.rtcp.statements import STATEMENTS, judge
+from training.papers.rtcp.tables import (
+    concurrent_table,
+    files_table,
+    map_table,
+    probing_table,
+    second_table,
+    video_table,
+)
+
+__all__ = [
+    "FIGURES_VERSION",
+    "KINDS",
+    "STATEMENTS",
+    "Kind",
+    "Part",
+    "Results",
+    "RtcpSettings",
+    "concurrent_table",
+    "files_table",
+    "judge",
+    "load_settings",
+    "map_table",
+    "parts_of",
+    "probing_table",
+    "run_part",
+    "second_table",
+    "summary_of",
+    "video_table",
+]
