@@ -36,13 +36,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from training._pending import Pending
-from training.search import Found, Score
+from training.search import Found, Proposal, Score, score_from_json
 from training.space import Point, Space
 from training.surrogate import Surrogate
 
@@ -152,6 +153,7 @@ class DdsSearch:
         self._rng = np.random.default_rng(list(steps_seed))
         self._pending = Pending()
         self._surrogate = Surrogate()
+        self._sampled: dict[int, Score] = {}  # until the last sample has its score
         self._box: list[tuple[float, float]] = []
         self._current: list[float] = []
         self._energy = math.inf
@@ -192,37 +194,41 @@ class DdsSearch:
         """The bounded space around R0 in positions; empty while samples are out."""
         return list(self._box)
 
-    def ask(self, count: int) -> list[Point]:
-        """Initial samples, `count` at a time, then one step at a time."""
-        told, k0 = self._pending.told, self._settings.intervals
-        if self.done:
-            return self._pending.hand_out([])
-        if told < k0:
-            batch = self._samples[told : min(told + count, k0)]
+    def ask(self, count: int) -> list[Proposal]:
+        """Initial samples, `count` at a time, then one step at a time: each depends on the score of the one before."""
+        asked, k0 = self._pending.asked, self._settings.intervals
+        if asked < k0:
+            batch = self._samples[asked : min(asked + count, k0)]
             return self._pending.hand_out([self._space.point(p) for p in batch])
-        if not self._pending.points:
-            self._propose()
+        if self._pending.is_waiting or asked >= self.budget:
+            return []
+        self._propose()
         return self._pending.hand_out([self._space.point(self._proposed)])
 
-    def tell(self, points: Sequence[Point], scores: Sequence[Score]) -> None:
+    def tell(self, number: int, score: Score) -> None:
         """Keep the best; bound the box after the last sample; take or leave a step."""
-        before = self._pending.told
-        self._pending.take(points, scores)
-        for point, score in zip(points, scores, strict=True):
-            self._surrogate.add(self._space.positions(point), score)
-        if before >= self._settings.intervals:
-            if scores[0].complete and self.energy(scores[0]) < self._accept_below:
-                self._current, self._energy = self._proposed, self.energy(scores[0])
-        elif self._pending.told == self._settings.intervals:
-            self._start_annealing()
+        point = self._pending.take(number, score)
+        if number < self._settings.intervals:
+            self._sampled[number] = score
+            if self._pending.told == self._settings.intervals:
+                self._end_sampling()
+            return
+        self._surrogate.add(self._space.positions(point), score)
+        if score.complete and self.energy(score) < self._accept_below:
+            self._current, self._energy = self._proposed, self.energy(score)
 
-    def hopeless(self, bound: Score) -> bool:
+    def _end_sampling(self) -> None:
+        """In the order of the samples, whatever the order of their scores."""
+        for number, score in sorted(self._sampled.items()):
+            self._surrogate.add(self._space.positions(self._space.point(self._samples[number])), score)
+        self._sampled = {}
+        self._start_annealing()
+
+    def hopeless(self, number: int, bound: Score) -> bool:
         """It can neither become the best nor be taken as a step."""
         if not self._pending.cannot_win(bound):
             return False
-        if self._pending.told < self._settings.intervals:
-            return True
-        return self.energy(bound) >= self._accept_below
+        return number < self._settings.intervals or self.energy(bound) >= self._accept_below
 
     def energy(self, score: Score) -> float:
         """E of the annealing; of a bound, the least that it could still be."""
@@ -283,10 +289,9 @@ class DdsSearch:
 
     def snapshot(self) -> dict[str, Any]:
         """All that has been drawn and told."""
-        best = self._pending.best
         return {
-            "told": self._pending.told,
-            "best": best.to_json() if best else None,
+            **self._pending.snapshot(),
+            "sampled": [[number, asdict(score)] for number, score in sorted(self._sampled.items())],
             "box": [list(side) for side in self._box],
             "current": self._current,
             "energy": None if math.isinf(self._energy) else self._energy,
@@ -296,8 +301,8 @@ class DdsSearch:
 
     def restore(self, data: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self._pending.told = data["told"]
-        self._pending.best = Found.from_json(data["best"]) if data["best"] else None
+        self._pending.restore(data)
+        self._sampled = {number: score_from_json(score) for number, score in data["sampled"]}
         self._box = [(low, high) for low, high in data["box"]]
         self._current = list(data["current"])
         self._energy = math.inf if data["energy"] is None else data["energy"]

@@ -13,7 +13,7 @@ from typing import Any
 
 from training._pending import Pending
 from training.errors import TrainingError
-from training.search import Found, Score
+from training.search import Found, Proposal, Score
 from training.space import Point, Space
 
 __all__ = ["GridSearch", "check_counts", "grid_points"]
@@ -62,25 +62,24 @@ class GridSearch:
         """The number of points."""
         return len(self._points)
 
-    def ask(self, count: int) -> list[Point]:
+    def ask(self, count: int) -> list[Proposal]:
         """The next `count` points of the grid."""
-        told = self._pending.told
-        return self._pending.hand_out(self._points[told : told + count])
+        asked = self._pending.asked
+        return self._pending.hand_out(self._points[asked : asked + count])
 
-    def tell(self, points: Sequence[Point], scores: Sequence[Score]) -> None:
+    def tell(self, number: int, score: Score) -> None:
         """Keep the best."""
-        self._pending.take(points, scores)
+        self._pending.take(number, score)
 
-    def hopeless(self, bound: Score) -> bool:
+    def hopeless(self, number: int, bound: Score) -> bool:
         """It cannot become the best."""
+        del number
         return self._pending.cannot_win(bound)
 
     def snapshot(self) -> dict[str, Any]:
         """How far it is, and the best."""
-        best = self._pending.best
-        return {"told": self._pending.told, "best": best.to_json() if best else None}
+        return self._pending.snapshot()
 
     def restore(self, data: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self._pending.told = data["told"]
-        self._pending.best = Found.from_json(data["best"]) if data["best"] else None
+        self._pending.restore(data)

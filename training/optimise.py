@@ -8,6 +8,7 @@ epochs x points of all classes are one batch for the engine's threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from training.errors import TrainingError
 from training.evaluator import E, Evaluator, Request, Scores
@@ -34,11 +35,13 @@ def optimise(
     while running := [pair for pair in searches if not pair[0].done]:
         asked = [(search, objective, search.ask(batch)) for search, objective in running]
         requests = [
-            Request(point, objective, search.hopeless) for search, objective, points in asked for point in points
-        ]
+            Request(proposal.point, objective, partial(search.hopeless, proposal.number))
+            for search, objective, proposals in asked for proposal in proposals
+        ]  # fmt: skip
         scores = iter(evaluator.evaluate(requests))
-        for search, _, points in asked:
-            search.tell(points, [next(scores) for _ in points])
+        for search, _, proposals in asked:
+            for proposal in proposals:
+                search.tell(proposal.number, next(scores))
         told(len(requests))
     found = [search.best for search, _ in searches]
     if any(best is None for best in found):

@@ -2,9 +2,9 @@
 """What a search is: it proposes points, is told how they did, and nothing else.
 
     while not search.done:
-        points = search.ask(4)
-        scores = evaluate(points)          # stops early where search.hopeless(bound)
-        search.tell(points, scores)
+        for proposal in search.ask(4):     # none while what comes next depends on scores that are still to come
+            score = evaluate(proposal)     # stops early where search.hopeless(proposal.number, bound)
+            search.tell(proposal.number, score)
 
 A search knows neither epochs nor simulators. It minimises a rank: first the
 excess over the target (0 where the target is met), then the capacity left
@@ -15,13 +15,12 @@ that misses it by least.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from training.space import Point
 
-__all__ = ["Found", "Score", "Search", "score_from_json"]
+__all__ = ["Found", "Proposal", "Score", "Search", "score_from_json"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,14 @@ class Found:
         return Found(tuple(data["point"]), score_from_json(data["score"]))
 
 
+@dataclass(frozen=True)
+class Proposal:
+    """A point to evaluate. number: counts the search's proposals from 0."""
+
+    number: int
+    point: Point
+
+
 class Search(Protocol):
     """A strategy; its seed is an argument of its making, its state serialisable."""
 
@@ -96,21 +103,21 @@ class Search(Protocol):
     def budget(self) -> int:
         """How many points it asks for at most."""
 
-    def ask(self, count: int) -> list[Point]:
-        """Up to `count` points to evaluate; fewer where the next depend on these.
+    def ask(self, count: int) -> list[Proposal]:
+        """Up to `count` points to evaluate; fewer, or none, where the next depend on scores that are still to come."""
+
+    def tell(self, number: int, score: Score) -> None:
+        """The score of a proposal that is out. Scores may come in any order: what is found does not depend on it.
 
         Raises:
-            TrainingError: asked while points are still to be told, or when done.
+            TrainingError: no such proposal is out.
         """
 
-    def tell(self, points: Sequence[Point], scores: Sequence[Score]) -> None:
-        """The scores of all points that were asked for last, in the same order."""
-
-    def hopeless(self, bound: Score) -> bool:
-        """Whether a point asked for last, at its very best this, can change nothing."""
+    def hopeless(self, number: int, bound: Score) -> bool:
+        """Whether the proposal of that number, at its very best this, can change nothing."""
 
     def snapshot(self) -> dict[str, Any]:
-        """All of its state as JSON data; taken between `tell` and `ask`."""
+        """All of its state as JSON data, while no score is waited for."""
 
     def restore(self, data: dict[str, Any]) -> None:
         """Go on from a snapshot of a search that was made with the same settings."""

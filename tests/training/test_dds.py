@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from random import Random
 
 import numpy as np
 import pytest
@@ -35,10 +37,16 @@ def drive(dds: Search) -> list[Point]:
     """Tell a smooth made-up score until it is done; all points in order."""
     seen: list[Point] = []
     while not dds.done:
-        points = dds.ask(4)
-        seen += points
-        dds.tell(points, [made_up(p) for p in points])
+        seen += answered(dds, 4)
     return seen
+
+
+def answered(dds: Search, count: int, scores: Sequence[Score] = ()) -> list[Point]:
+    """Ask for proposals and give their scores, made up where there are none; the points."""
+    proposals = dds.ask(count)
+    for proposal, score in zip(proposals, scores or [made_up(p.point) for p in proposals], strict=True):
+        dds.tell(proposal.number, score)
+    return [proposal.point for proposal in proposals]
 
 
 def made_up(point: Point) -> Score:
@@ -74,9 +82,7 @@ def test_the_box_around_the_best_sample_holds_no_other_sample() -> None:
     dds = search(intervals=12, steps=1)
     samples = []
     for _ in range(3):
-        points = dds.ask(4)
-        samples += points
-        dds.tell(points, [made_up(p) for p in points])
+        samples += answered(dds, 4)
     best = dds.best
     assert best is not None
     for other in samples:
@@ -97,8 +103,7 @@ def test_a_box_that_follows_keeps_its_widths_and_holds_the_best_point() -> None:
     dds = search(intervals=6, steps=40, restarts=9, box="follow", start_step=1.0, end_step=1.0)
     widths = None
     while not dds.done:
-        points = dds.ask(4)
-        dds.tell(points, [made_up(p) for p in points])
+        answered(dds, 4)
         if dds.box and widths is None:
             widths = [high - low for low, high in dds.box]
     assert [high - low for low, high in dds.box] == pytest.approx(widths)
@@ -112,8 +117,7 @@ def test_a_wider_box_is_as_many_times_as_wide_and_holds_the_best_sample() -> Non
     for widen in (1.0, 2.0):
         dds = search(intervals=12, steps=1, widen=widen)
         while not dds.box:
-            points = dds.ask(4)
-            dds.tell(points, [made_up(p) for p in points])
+            answered(dds, 4)
         assert all(low <= x <= high for x, (low, high) in zip(dds._current, dds.box, strict=True))
         boxes.append([high - low for low, high in dds.box])
     assert boxes[1] == pytest.approx([min(2 * width, 1.0) for width in boxes[0]])
@@ -148,16 +152,14 @@ def test_it_asks_for_its_samples_and_its_steps_and_no_more() -> None:
 
 def test_a_point_that_meets_the_target_wins_over_a_faster_one_that_does_not() -> None:
     dds = search(intervals=3, steps=0)
-    points = dds.ask(3)
-    dds.tell(points, [score(excess=0.1, utilization=0.99), score(utilization=0.6), score(utilization=0.7)])
+    points = answered(dds, 3, [score(excess=0.1, utilization=0.99), score(utilization=0.6), score(utilization=0.7)])
     assert dds.best is not None
     assert dds.best.point == points[2]
 
 
 def test_where_no_point_meets_the_target_the_least_excess_wins() -> None:
     dds = search(intervals=3, steps=0)
-    points = dds.ask(3)
-    dds.tell(points, [score(excess=e, utilization=u) for e, u in [(0.3, 0.9), (0.1, 0.2), (0.2, 0.99)]])
+    points = answered(dds, 3, [score(excess=e, utilization=u) for e, u in [(0.3, 0.9), (0.1, 0.2), (0.2, 0.99)]])
     assert dds.best is not None
     assert dds.best.point == points[1]
 
@@ -182,9 +184,7 @@ def test_a_search_resumed_from_any_snapshot_goes_the_same_way(choices: dict[str,
     for stop in range(1, 14):
         dds, seen = search(intervals=6, steps=10, restarts=1, **choices), []
         while len(seen) < stop:
-            points = dds.ask(2)
-            seen += points
-            dds.tell(points, [made_up(p) for p in points])
+            seen += answered(dds, 2)
         saved = json.loads(json.dumps(dds.snapshot()))
         resumed = search(99, intervals=6, steps=10, restarts=1, **choices)
         resumed._samples = dds._samples
@@ -194,36 +194,58 @@ def test_a_search_resumed_from_any_snapshot_goes_the_same_way(choices: dict[str,
 
 def test_at_a_low_temperature_a_worse_step_is_left_and_a_better_one_taken() -> None:
     dds = search(intervals=3, steps=2, start_temperature=1e-9, end_temperature=1e-9)
-    samples = dds.ask(3)
-    dds.tell(samples, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
+    answered(dds, 3, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
     start = dds._current
-    dds.tell(dds.ask(1), [score(utilization=0.89)])
+    answered(dds, 1, [score(utilization=0.89)])
     assert dds._current == start
-    better = dds.ask(1)
-    dds.tell(better, [score(utilization=0.91)])
+    better = answered(dds, 1, [score(utilization=0.91)])
     assert SPACE.point(dds._current) == better[0]
 
 
 def test_at_a_high_temperature_a_worse_step_is_taken() -> None:
     dds = search(intervals=3, steps=2, start_temperature=1e9, end_temperature=1e9)
-    dds.tell(dds.ask(3), [score(utilization=u) for u in (0.5, 0.9, 0.4)])
-    worse = dds.ask(1)
-    dds.tell(worse, [score(utilization=0.1)])
+    answered(dds, 3, [score(utilization=u) for u in (0.5, 0.9, 0.4)])
+    worse = answered(dds, 1, [score(utilization=0.1)])
     assert SPACE.point(dds._current) == worse[0]
 
 
-def test_scores_of_other_points_are_refused() -> None:
-    dds = search()
-    points = dds.ask(2)
-    with pytest.raises(TrainingError, match="expected the scores of"):
-        dds.tell(points[::-1], [score(), score()])
-
-
-def test_asking_twice_without_telling_is_refused() -> None:
+def test_a_score_of_no_proposal_that_is_out_is_refused() -> None:
     dds = search()
     dds.ask(2)
-    with pytest.raises(TrainingError, match="expected the scores of 2 points"):
-        dds.ask(1)
+    dds.tell(1, score())
+    for number in (1, 7):
+        with pytest.raises(TrainingError, match=rf"a proposal that is out \(0\), got one of {number}"):
+            dds.tell(number, score())
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 8))
+def test_the_order_in_which_scores_come_changes_nothing(random: Random, most_out: int) -> None:
+    choices = {"intervals": 7, "steps": 6, "aim": 0.8, "draws": 3}
+    inorder, shuffled = search(3, **choices), search(3, **choices)
+    whole, seen, out = drive(inorder), [], []
+    while not shuffled.done:
+        asked = shuffled.ask(most_out - len(out)) if len(out) < most_out else []
+        seen += asked
+        out += asked
+        proposal = out.pop(random.randrange(len(out)))
+        shuffled.tell(proposal.number, made_up(proposal.point))
+    assert [proposal.point for proposal in seen] == whole
+    assert shuffled.best == inorder.best
+
+
+def test_a_step_waits_for_the_score_of_the_one_before() -> None:
+    dds = search(intervals=3, steps=2)
+    first = dds.ask(9)
+    assert [proposal.number for proposal in first] == [0, 1, 2]
+    assert dds.ask(1) == []
+    for proposal in first:
+        dds.tell(proposal.number, made_up(proposal.point))
+    [step] = dds.ask(9)
+    assert dds.ask(1) == []
+    with pytest.raises(TrainingError, match="while no score is waited for, 1 are"):
+        dds.snapshot()
+    dds.tell(step.number, made_up(step.point))
+    assert len(dds.ask(9)) == 1
 
 
 @given(st.floats(-5, 5), st.floats(0, 1), st.floats(0.001, 1))

@@ -27,7 +27,7 @@ class Patient:
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
 
-    def hopeless(self, _bound: Score) -> bool:
+    def hopeless(self, _number: int, _bound: Score) -> bool:
         return False
 
 

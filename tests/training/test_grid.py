@@ -22,9 +22,9 @@ def test_the_grid_asks_for_all_points_and_keeps_the_best() -> None:
     grid = GridSearch(SPACE, counts=(3, 2, 2))
     asked = []
     while not grid.done:
-        points = grid.ask(5)
-        asked += points
-        grid.tell(points, [Score(0.0, 1 / (1 + p[0]), 1.0, 1.0, 1.0, 1) for p in points])
+        for proposal in reversed(proposals := grid.ask(5)):
+            grid.tell(proposal.number, Score(0.0, 1 / (1 + proposal.point[0]), 1.0, 1.0, 1.0, 1))
+        asked += [proposal.point for proposal in proposals]
     assert asked == grid_points(SPACE, (3, 2, 2))
     assert grid.best is not None
     assert grid.best.point[0] == 10_000
@@ -32,11 +32,11 @@ def test_the_grid_asks_for_all_points_and_keeps_the_best() -> None:
 
 def test_a_resumed_grid_goes_on_where_it_was() -> None:
     grid, whole = GridSearch(SPACE, counts=(2, 2, 2)), grid_points(SPACE, (2, 2, 2))
-    points = grid.ask(3)
-    grid.tell(points, [Score(0.0, 0.5, 1.0, 1.0, 1.0, 1)] * 3)
+    for proposal in grid.ask(3):
+        grid.tell(proposal.number, Score(0.0, 0.5, 1.0, 1.0, 1.0, 1))
     again = GridSearch(SPACE, counts=(2, 2, 2))
     again.restore(json.loads(json.dumps(grid.snapshot())))
-    assert again.ask(8) == whole[3:]
+    assert [(proposal.number, proposal.point) for proposal in again.ask(8)] == list(enumerate(whole))[3:]
     assert again.best == grid.best
 
 
