@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kmod.ensemble import DelayClass, Ensemble
 from training.evaluator import Evaluator, Request
-from training.flows import EpochRunner, axes_of, core_version, objectives
+from training.flows import EpochRunner, axes_of, core_version, epoch_cases, objectives
 from training.plan import LevelPlan, choose
 from training.search import Found, Score
 from training.states import Confusion, StateEpoch, confusion
@@ -151,7 +151,8 @@ def _unseen_scores(
         if not epochs:
             continue
         found = part_of(parts, plan).found
-        evaluator = Evaluator(runner, choose(epochs, settings.epochs.maximum), rounds=(1.0,))
+        cases = epoch_cases(settings, choose(epochs, settings.epochs.maximum))
+        evaluator = Evaluator(runner, cases, rounds=(1.0,))
         requests = [Request(f.point, o, lambda _bound: False) for f, o in zip(found, asked, strict=True)]
         for delay_class, score in enumerate(evaluator.evaluate(requests)):
             scores[plan.level, plan.rtt, delay_class] = score_json(score)

@@ -29,6 +29,8 @@ STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the study's")
 @threads_option
+@click.option("--executor", type=click.Choice(["threads", "processes"]), default="threads", show_default=True,
+              help="Where states are searched; the ensemble is the same")  # fmt: skip
 @skip_bad_option
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
@@ -43,6 +45,7 @@ def train(
     resume: bool | None,
     seed: int | None,
     threads: int | None,
+    executor: str,
     skip_bad: bool,
     most_minutes: float | None,
     as_json: bool,
@@ -69,6 +72,7 @@ def train(
         resume=resume,
         seed=seed,
         threads=threads,
+        executor=executor,
         skip_bad=skip_bad,
         quiet=as_json,
     )

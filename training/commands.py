@@ -69,7 +69,9 @@ class Trainable(Protocol):
 class Making(Protocol):
     """Reads a study and its recordings."""
 
-    def __call__(self, *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> Trainable:
+    def __call__(
+        self, *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str
+    ) -> Trainable:
         """The study, ready to run."""
 
 
@@ -85,17 +87,19 @@ def making(study_path: Path, *, cca: str, base: str | None, seed: int | None) ->
         over = {} if base is None else {"cca": f"rtcp_{base}"}
         rtcp = rtcp.model_copy(update={**again, **over})
 
-        def make_rtcp(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> RtcpStudy:
+        def make_rtcp(
+            *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str
+        ) -> RtcpStudy:
             recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), rtcp)
-            return RtcpStudy(rtcp, recordings, threads=threads, progress=progress)
+            return RtcpStudy(rtcp, recordings, threads=threads, progress=progress, executor=executor)
 
         return make_rtcp
     settings = load_study(study_path, cca=cca).model_copy(update=again)
 
-    def make(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress) -> Study:
+    def make(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str) -> Study:
         recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings)
         unseen = unseen_of(paths, settings, skip_bad=skip_bad)
-        return Study(settings, recordings, unseen=unseen, threads=threads, progress=progress)
+        return Study(settings, recordings, unseen=unseen, threads=threads, progress=progress, executor=executor)
 
     return make
 
@@ -110,6 +114,7 @@ def run_train(
     resume: bool | None,
     seed: int | None,
     threads: int | None,
+    executor: str,
     skip_bad: bool,
     quiet: bool,
 ) -> dict[str, Any]:
@@ -123,7 +128,8 @@ def run_train(
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
         terminal.phase("reading traces", total=1)
-        study = make(paths=paths, skip_bad=skip_bad, threads=threads or default_threads(), progress=terminal)
+        used = threads or default_threads()
+        study = make(paths=paths, skip_bad=skip_bad, threads=used, progress=terminal, executor=executor)
         journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)

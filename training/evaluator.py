@@ -53,8 +53,8 @@ class Runner(Protocol[E_contra]):
     def edges_us(self) -> NDArray[np.float64]:
         """Upper edges of the delay bins of every tally."""
 
-    def run(self, epochs: Sequence[E_contra], points: Sequence[Point]) -> Sequence[Sequence[Tally]]:
-        """A tally for every epoch and point: result[epoch][point]."""
+    def run(self, cases: Sequence[E_contra], points: Sequence[Point]) -> Sequence[Sequence[Tally]]:
+        """A tally for every case and point: result[case][point]."""
 
 
 class Scores(Protocol):

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from training.dds import DdsSearch, DdsSettings
-from training.plan import LevelPlan
 from training.search import Found, Search
 from training.settings import DdsChoice, FinalsSettings, StudySettings
 from training.space import Point, Space
@@ -60,21 +59,22 @@ def make_final(
     study: StudySettings,
     *,
     finals: FinalsSettings,
-    plan: LevelPlan,
+    level: int,
+    place: int,
     delay_class: int,
     found: Mapping[int, Sequence[Found]],
     single: Sequence[Found],
 ) -> Search:
-    """The search of one level and class."""
+    """The search of one level and class. place: the state's number among all, for the seed."""
     space, names = study.space(delay_class), study.classes[delay_class].ranges
     singles = [scaled(single[delay_class].point, space, names, scale) for scale in (1.0, *finals.scales)]
     known = [*singles, *study.defaults_of(delay_class)]
-    points = finalists(plan.level, delay_class, found, known, neighbours=finals.neighbours)
+    points = finalists(level, delay_class, found, known, neighbours=finals.neighbours)
     base = study.search if isinstance(study.search, DdsChoice) else DdsSettings()
     return DdsSearch.among(
         space,
         points,
         settings=base.model_copy(update={"steps": finals.steps, "restarts": 0}),
         reach=finals.reach,
-        seed=(study.seed, FINAL_SEED + plan.place, delay_class),
+        seed=(study.seed, FINAL_SEED + place, delay_class),
     )

@@ -21,6 +21,7 @@ from emulation.simulator import compact_edges_us, simulate_many
 from emulation.traces import Recording
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from training.cases import Case
 from training.objective import Objective, Tally
 from training.settings import StudySettings
 from training.space import Point
@@ -32,6 +33,7 @@ __all__ = [
     "axes_of",
     "core_version",
     "default_values",
+    "epoch_cases",
     "flat_text",
     "objectives",
     "reference_text",
@@ -141,7 +143,6 @@ class EpochRunner:
         self._study = study
         self._threads = threads
         self._names = study.names
-        self._scenarios: dict[str, Scenario] = {}
         self._rivals = sorted({rival for asked in study.classes if (rival := study.rival_of(asked)) is not None})
         self._rival_bytes: dict[tuple[str, str], int] = {}
 
@@ -150,15 +151,15 @@ class EpochRunner:
         """The engine's compact bins."""
         return compact_edges_us()
 
-    def run(self, epochs: Sequence[StateEpoch], points: Sequence[Point]) -> list[list[Tally]]:
-        """A tally for every epoch and point: result[epoch][point]."""
+    def run(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
+        """A tally for every case and point: result[case][point]."""
         trials = [Trial(self._study.cca, dict(zip(self._names, point, strict=True))) for point in points]
-        found = measure([self._scenario(epoch) for epoch in epochs], trials, threads=self._threads)
-        rivals_bytes = self._rivals_bytes(epochs)
+        found = measure([case.scenario for case in cases], trials, threads=self._threads)
+        rivals_bytes = self._rivals_bytes(cases)
         return [
             [
                 Tally(
-                    duration_s=(epoch.end_ms - epoch.start_ms) / 1000,
+                    duration_s=case.measured_s,
                     capacity_bytes=int(found.capacity_bytes[i, j]),
                     delivered_bytes=int(found.delivered_bytes[i, j]),
                     goodput_bytes=int(found.goodput_bytes[i, j]),
@@ -168,25 +169,26 @@ class EpochRunner:
                 )
                 for j in range(len(points))
             ]
-            for i, epoch in enumerate(epochs)
+            for i, case in enumerate(cases)
         ]
 
-    def _rivals_bytes(self, epochs: Sequence[StateEpoch]) -> list[dict[str, int]]:
-        """The goodput of each of the classes' rivals on each epoch, in bytes."""
-        missing = [(epoch, rival) for epoch in epochs for rival in self._rivals
-                   if (epoch.key, rival) not in self._rival_bytes]  # fmt: skip
+    def _rivals_bytes(self, cases: Sequence[Case]) -> list[dict[str, int]]:
+        """The goodput of each of the classes' rivals on each case, in bytes."""
+        missing = [(case, rival) for case in cases for rival in self._rivals
+                   if (case.key, rival) not in self._rival_bytes]  # fmt: skip
         for rival in sorted({rival for _, rival in missing}):
-            its = [epoch for epoch, name in missing if name == rival]
-            found = measure([self._scenario(epoch) for epoch in its], [Trial(rival)], threads=self._threads)
-            for epoch, goodput_bytes in zip(its, found.goodput_bytes[:, 0], strict=True):
-                self._rival_bytes[epoch.key, rival] = int(goodput_bytes)
-        return [{rival: self._rival_bytes[epoch.key, rival] for rival in self._rivals} for epoch in epochs]
+            its = [case for case, name in missing if name == rival]
+            found = measure([case.scenario for case in its], [Trial(rival)], threads=self._threads)
+            for case, goodput_bytes in zip(its, found.goodput_bytes[:, 0], strict=True):
+                self._rival_bytes[case.key, rival] = int(goodput_bytes)
+        return [{rival: self._rival_bytes[case.key, rival] for rival in self._rivals} for case in cases]
 
-    def _scenario(self, epoch: StateEpoch) -> Scenario:
-        """The epoch with its warm-up, cut out of its recording: small, and kept for the next call."""
-        if epoch.key not in self._scenarios:
-            self._scenarios[epoch.key] = epoch_scenario(self._study, epoch)
-        return self._scenarios[epoch.key]
+
+def epoch_cases(study: StudySettings, epochs: Sequence[StateEpoch]) -> list[Case]:
+    """Each epoch with its warm-up, cut out of its recording."""
+    return [
+        Case(epoch.key, epoch_scenario(study, epoch), epoch.state, "epoch", epoch.capacity_bytes) for epoch in epochs
+    ]
 
 
 def epoch_scenario(study: StudySettings, epoch: StateEpoch) -> Scenario:

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: MIT
 """The parts of a study: searches that depend on nothing but the study's key and on parts before them.
 
-So their order, the number of threads and interruptions change nothing. Finished ones are kept in the journal at once.
+So their order, the number of threads or processes, and interruptions change nothing. Finished ones are kept in the
+journal at once. A task is plain data: it can be sent to another process, and an executor says where it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Protocol
 
 from training.build import Part
 from training.journal import Journal
 from training.search import Found
 
-__all__ = ["Job", "Parts", "Progress", "Silent"]
+__all__ = ["EXECUTORS", "Parts", "Progress", "Silent", "Task"]
 
 
 class Progress(Protocol):
@@ -44,54 +47,120 @@ class Silent:
         """Nothing."""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A part that is to be done. amount: its work at most, in bytes. search: does it on so many threads."""
+class Task(Protocol):
+    """A part that is to be done; picklable."""
 
-    name: str
-    amount: float
-    search: Callable[[int], Part]
+    @property
+    def name(self) -> str:
+        """What the part is kept as."""
+
+    @property
+    def amount(self) -> float:
+        """Its work at most, in bytes."""
+
+    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
+        """Do it on so many threads; advance: given work that is done, in bytes."""
+
+
+class Executor(Protocol):
+    """Runs tasks beside each other."""
+
+    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
+        """All of them; keep: called with each part as soon as it is done, in this thread."""
+
+
+def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], None]) -> None:
+    """Each as it finishes; where one fails, or this is interrupted, those that have not begun do not."""
+    waiting = set(running)
+    try:
+        while waiting:
+            ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in ready:
+                done(running[future], future.result())
+    except BaseException:
+        for future in waiting:
+            future.cancel()
+        raise
+
+
+def _longest_first(tasks: Sequence[Task]) -> list[Task]:
+    return sorted(tasks, key=lambda task: -task.amount)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Tasks on threads of this process, each on one: what they run is the engine's, which needs no lock of Python's."""
+
+    count: int
+
+    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
+        """See Executor."""
+        with ThreadPoolExecutor(self.count) as pool:
+            running = {pool.submit(task.run, 1, advance): task for task in _longest_first(tasks)}
+            _collect(running, lambda task, part: keep(task.name, part))
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Tasks in processes of their own, which are given nothing but the task; work counts when a task is done."""
+
+    count: int
+
+    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
+        """See Executor."""
+
+        def done(task: Task, part: Part) -> None:
+            keep(task.name, part)
+            advance(task.amount)
+
+        # A new interpreter: threads of this one could hold a lock at the moment of a fork.
+        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
+            _collect({pool.submit(_run_alone, task): task for task in _longest_first(tasks)}, done)
+
+
+def _run_alone(task: Task) -> Part:
+    return task.run(1, _nothing)
+
+
+def _nothing(_amount: float) -> None:
+    """Nobody looks at the progress of a task in another process."""
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C ends the study, and this process with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+EXECUTORS: dict[str, Callable[[int], Executor]] = {"threads": Threads, "processes": Processes}
 
 
 class Parts:
-    """The parts that are done, from the journal and by running jobs."""
+    """The parts that are done, from the journal and by running tasks."""
 
-    def __init__(self, journal: Journal | None, *, threads: int, progress: Progress) -> None:
+    def __init__(self, journal: Journal | None, *, threads: int, progress: Progress, executor: str = "threads") -> None:
         self._journal = journal
         self._threads = threads
         self._progress = progress
+        self._executor = EXECUTORS[executor](threads)
         kept = journal.parts() if journal else {}
         self.done = {name: Part.from_json(data) for name, data in kept.items()}
 
-    def missing(self, jobs: Sequence[Job]) -> list[Job]:
+    def missing(self, tasks: Iterable[Task]) -> list[Task]:
         """Those that are still to be done."""
-        return [job for job in jobs if job.name not in self.done]
+        return [task for task in tasks if task.name not in self.done]
 
-    def begin(self, text: str, jobs: Sequence[Job]) -> None:
+    def begin(self, text: str, tasks: Sequence[Task]) -> None:
         """Tell of a phase in which these are done."""
-        self._progress.phase(text, total=sum(job.amount for job in jobs))
+        self._progress.phase(text, total=sum(task.amount for task in tasks))
 
-    def run(self, jobs: Sequence[Job]) -> None:
-        """Do jobs beside each other, the longest first, each on one thread."""
-        with ThreadPoolExecutor(self._threads) as pool:
-            longest_first = sorted(jobs, key=lambda job: -job.amount)
-            self._collect({pool.submit(job.search, 1): job.name for job in longest_first})
+    def run(self, tasks: Sequence[Task]) -> None:
+        """Do tasks beside each other, the longest first."""
+        if tasks:
+            self._executor.run(tasks, self._progress.advance, self._keep)
 
-    def run_alone(self, job: Job) -> None:
-        """Do a job on all threads."""
-        self._keep(job.name, job.search(self._threads))
-
-    def _collect(self, jobs: dict[Future[Part], str]) -> None:
-        waiting = set(jobs)
-        try:
-            while waiting:
-                ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for job in ready:
-                    self._keep(jobs[job], job.result())
-        except BaseException:
-            for job in waiting:
-                job.cancel()
-            raise
+    def run_alone(self, task: Task) -> None:
+        """Do a task on all threads of this process."""
+        self._keep(task.name, task.run(self._threads, self._progress.advance))
 
     def _keep(self, name: str, part: Part) -> None:
         if self._journal:

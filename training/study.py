@@ -22,13 +22,14 @@ from typing import Protocol
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.build import Part, build_ensemble, part_name
+from training.cases import Case
 from training.errors import TrainingError
 from training.evaluator import Evaluator
 from training.finals import make_final
-from training.flows import EpochRunner, core_version, objectives, reference_turns
+from training.flows import EpochRunner, core_version, epoch_cases, objectives, reference_turns
 from training.journal import Journal
 from training.optimise import optimise
-from training.parts import Job, Parts, Progress, Silent
+from training.parts import Parts, Progress, Silent
 from training.plan import LevelPlan, by_level, gather, plan_levels
 from training.search import Search
 from training.settings import StudySettings, make_search
@@ -79,6 +80,7 @@ class Study:
     unseen: Sequence[Recording] = ()
     threads: int = 2
     progress: Progress = field(default_factory=Silent)
+    executor: str = "threads"
 
     @cached_property
     def key(self) -> str:
@@ -110,37 +112,37 @@ class Study:
         Raises:
             TrainingError: nothing to train on, or a search that came to nothing.
         """
-        parts = Parts(journal, threads=self.threads, progress=self.progress)
-        work = parts.missing(self._first_jobs())
+        parts = Parts(journal, threads=self.threads, progress=self.progress, executor=self.executor)
+        work = parts.missing(self._first_tasks())
         parts.begin("searching", work)
-        parts.run([job for job in work if job.name != SINGLE])
-        for job in work:
-            if job.name == SINGLE:
-                parts.run_alone(job)
-        finals = parts.missing(self._final_jobs(parts.done))
+        parts.run([task for task in work if task.name != SINGLE])
+        for task in work:
+            if task.name == SINGLE:
+                parts.run_alone(task)
+        finals = parts.missing(self._final_tasks(parts.done))
         if finals:
             parts.begin("finals", finals)
             parts.run(finals)
         unseen = self._measure("scoring unseen epochs", self.unseen) if self.unseen else []
         return build_ensemble(self, parts.done, unseen)
 
-    def _first_jobs(self) -> list[Job]:
+    def _first_tasks(self) -> list[EpochTask]:
         """The levels that train, and the single sets on all of their epochs."""
-        jobs = [
-            self._job(part_name("level", plan), plan.epochs, partial(make_search, self.settings, state=plan.place))
+        tasks = [
+            self._task(part_name("level", plan), plan.epochs, partial(make_search, self.settings, state=plan.place))
             for plan in self.plans
             if plan.epochs
         ]
         every = {epoch.key: epoch for plan in self.plans for epoch in plan.epochs}
         make = partial(make_search, self.settings, state=SINGLE_STATE, steps=self.settings.single.steps)
-        return [*jobs, self._job(SINGLE, list(every.values()), make)]
+        return [*tasks, self._task(SINGLE, list(every.values()), make)]
 
-    def _final_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
+    def _final_tasks(self, parts: Mapping[str, Part]) -> list[EpochTask]:
         """The finals of the levels that trained; none where the study asks for none."""
         finals = self.settings.finals
         if finals is None:
             return []
-        jobs = []
+        tasks = []
         for rtt in range(len(self.settings.paths_ms)):
             trained = [plan for plan in self.plans if plan.epochs and plan.rtt == rtt]
             found = {plan.level: parts[part_name("level", plan)].found for plan in trained}
@@ -151,35 +153,52 @@ class Study:
                 maximum=finals.maximum,
                 reach=finals.borrow_levels,
             )
-            jobs += [
-                self._job(
+            tasks += [
+                self._task(
                     part_name("final", plan),
                     gathered(plan.level),
-                    partial(make_final, self.settings, finals=finals, plan=plan, found=found,
+                    partial(make_final, self.settings, finals=finals, level=plan.level, place=plan.place, found=found,
                             single=parts[SINGLE].found),
                     margin_se=finals.margin_se,
                 )
                 for plan in trained
             ]  # fmt: skip
-        return jobs
+        return tasks
 
-    def _job(
+    def _task(
         self, name: str, epochs: Sequence[StateEpoch], make: _MakeSearch, *, margin_se: float | None = None
-    ) -> Job:
-        """A search over epochs; margin_se: None for the study's."""
-        points = sum(make(delay_class=c).budget for c in range(len(self.settings.classes)))
-        capacity = sum(epoch.capacity_bytes for epoch in epochs)
+    ) -> EpochTask:
+        return EpochTask(name, self.settings, tuple(epoch_cases(self.settings, epochs)), make, margin_se)
 
-        def search(threads: int) -> Part:
-            s = self.settings
-            runner = EpochRunner(s, threads=threads)
-            evaluator = Evaluator(runner, epochs, rounds=s.rounds)
-            asked = objectives(s, runner, margin_se=margin_se)
-            searches = [(make(delay_class=c), objective) for c, objective in enumerate(asked)]
-            found = optimise(evaluator, searches, told=lambda n: self.progress.advance(float(n * capacity)))
-            return Part(tuple(found), evaluator.runs)
 
-        return Job(name, float(points * capacity), search)
+@dataclass(frozen=True)
+class EpochTask:
+    """A search over epochs, all delay classes in step. make: the search of a class. margin_se: None for the study's."""
+
+    name: str
+    study: StudySettings
+    cases: tuple[Case, ...]
+    make: _MakeSearch
+    margin_se: float | None = None
+
+    @property
+    def amount(self) -> float:
+        """Evaluations at most, times what all cases carry."""
+        points = sum(self.make(delay_class=c).budget for c in range(len(self.study.classes)))
+        return float(points * self._capacity_bytes)
+
+    @property
+    def _capacity_bytes(self) -> int:
+        return sum(case.capacity_bytes for case in self.cases)
+
+    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
+        """Search; see training/parts.py."""
+        runner = EpochRunner(self.study, threads=threads)
+        evaluator = Evaluator(runner, self.cases, rounds=self.study.rounds)
+        asked = objectives(self.study, runner, margin_se=self.margin_se)
+        searches = [(self.make(delay_class=c), objective) for c, objective in enumerate(asked)]
+        found = optimise(evaluator, searches, told=lambda n: advance(float(n * self._capacity_bytes)))
+        return Part(tuple(found), evaluator.runs)
 
 
 class _OfDatasets(Protocol):

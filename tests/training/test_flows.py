@@ -7,7 +7,7 @@ import pytest
 from links import constant, recording, study
 
 from emulation.source_tokens import engine_sources, engine_sources_digest
-from training.flows import EpochRunner, core_version, epoch_scenario, objectives, reference_text
+from training.flows import EpochRunner, core_version, epoch_cases, epoch_scenario, objectives, reference_text
 from training.objective import Pool
 from training.states import StateEpoch
 
@@ -34,7 +34,7 @@ def test_an_epoch_is_measured_from_its_begin_and_runs_from_before() -> None:
 
 def test_capacity_and_delivery_of_an_epoch_are_those_of_the_link() -> None:
     epoch = StateEpoch(constant(6.0, seconds=30), 10_000, 15_000, 5)
-    [[tally]] = EpochRunner(study(), threads=1).run([epoch], [POINT])
+    [[tally]] = EpochRunner(study(), threads=1).run(epoch_cases(study(), [epoch]), [POINT])
     assert tally.capacity_bytes == pytest.approx(epoch.capacity_bytes, abs=3000)
     assert tally.capacity_bytes == pytest.approx(6e6 / 8 * 5, rel=0.01)
     assert 0.9 * tally.capacity_bytes < tally.delivered_bytes <= tally.capacity_bytes
@@ -45,10 +45,10 @@ def test_runs_do_not_depend_on_threads_or_on_what_runs_beside_them() -> None:
     link = recording(seconds=60)
     epochs = [StateEpoch(link, at_ms, at_ms + 5000, 3) for at_ms in (5000, 20_000, 40_000)]
     points = [POINT, (60_000, 10_000, 80_000)]
-    together = EpochRunner(study(), threads=2).run(epochs, points)
+    together = EpochRunner(study(), threads=2).run(epoch_cases(study(), epochs), points)
     for i, epoch in enumerate(epochs):
         for j, point in enumerate(points):
-            [[alone]] = EpochRunner(study(), threads=1).run([epoch], [point])
+            [[alone]] = EpochRunner(study(), threads=1).run(epoch_cases(study(), [epoch]), [point])
             assert alone.delivered_bytes == together[i][j].delivered_bytes
             assert (alone.delays == together[i][j].delays).all()
 
@@ -58,7 +58,7 @@ def test_a_larger_threshold_waits_longer_and_carries_no_less() -> None:
     [asked, _] = objectives(study(), runner)
     epochs = [StateEpoch(recording(seconds=60), at_ms, at_ms + 5000, 3) for at_ms in (10_000, 30_000)]
     scores = [
-        asked.score(Pool.of(tally for [tally] in runner.run(epochs, [point])))
+        asked.score(Pool.of(tally for [tally] in runner.run(epoch_cases(study(), epochs), [point])))
         for point in ((20_000, 2000, 10_000), (20_000, 2000, 100_000))
     ]
     assert scores[0].delay_ms < scores[1].delay_ms

@@ -10,7 +10,7 @@ from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import Part, single_sets
 from training.errors import TrainingError
 from training.evaluator import Evaluator, Request
-from training.flows import EpochRunner, objectives
+from training.flows import EpochRunner, epoch_cases, objectives
 from training.journal import Journal
 from training.plan import by_level, gather
 from training.settings import study_of
@@ -31,8 +31,11 @@ def test_an_ensemble_has_a_row_for_every_state_and_class(trained: Ensemble) -> N
     assert table_text(trained, Deployment("local", "champion", 1)).endswith("end 16\n")
 
 
-def test_training_again_gives_the_same_digest_on_any_number_of_threads(trained: Ensemble) -> None:
-    assert Study(study(), RECORDINGS, unseen=UNSEEN, threads=1).run().digest == trained.digest
+@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
+def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
+    trained: Ensemble, executor: str, count: int
+) -> None:
+    assert Study(study(), RECORDINGS, unseen=UNSEEN, threads=count, executor=executor).run().digest == trained.digest
 
 
 def test_another_seed_gives_another_ensemble(trained: Ensemble) -> None:
@@ -112,7 +115,7 @@ def test_finals_leave_no_level_behind_the_single_set_on_the_epochs_they_share() 
         if plan.copied_from is not None:
             continue
         shared = gather(plan.level, levels, minimum=wanted.epochs.minimum, maximum=40, reach=3)
-        evaluator = Evaluator(runner, shared, rounds=(1.0,))
+        evaluator = Evaluator(runner, epoch_cases(wanted, shared), rounds=(1.0,))
         for c, asked in enumerate(objectives(wanted, runner)):
             rows = (ensemble.row(plan.level, c), singles[c])
             points = [tuple(row[name] for name in ensemble.columns) for row in rows]

@@ -15,7 +15,7 @@ from links import constant, recording
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.cli import evaluate
 from training.errors import TrainingError
-from training.flows import EpochRunner, default_values, objectives, reference_turns
+from training.flows import EpochRunner, default_values, epoch_cases, objectives, reference_turns
 from training.objective import Pool
 from training.reports.cli import report
 from training.reports.states import judge_states, states_of, summary
@@ -69,8 +69,11 @@ def test_a_table_with_two_axes_comes_back_from_its_file(trained: Ensemble, tmp_p
     assert study_of(again) == STUDY
 
 
-def test_training_again_gives_the_same_digest_on_any_number_of_threads(trained: Ensemble) -> None:
-    assert Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=1).run().digest == trained.digest
+@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
+def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
+    trained: Ensemble, executor: str, count: int
+) -> None:
+    assert Study(STUDY, RECORDINGS, unseen=UNSEEN, threads=count, executor=executor).run().digest == trained.digest
 
 
 def test_rows_of_least_delay_deliver_their_share_of_what_the_rival_does(trained: Ensemble) -> None:
@@ -94,7 +97,7 @@ def test_each_path_has_epochs_of_its_own_rtt() -> None:
     assert len({epoch.key for epoch in epochs}) == len(epochs)
     runner = EpochRunner(STUDY, threads=1)
     short, long = (StateEpoch(RECORDINGS[0], 5000, 10_000, 0, rtt) for rtt in (0, 1))
-    [[near], [far]] = runner.run([short, long], [(100, 20, 125, 700)])
+    [[near], [far]] = runner.run(epoch_cases(STUDY, [short, long]), [(100, 20, 125, 700)])
     assert near.delays.tolist() != far.delays.tolist()
     assert near.capacity_bytes == far.capacity_bytes
     assert near.rivals_bytes["bbr"] > 0
@@ -102,7 +105,9 @@ def test_each_path_has_epochs_of_its_own_rtt() -> None:
 
 def test_the_defaults_deliver_exactly_what_they_do_as_a_rival() -> None:
     epoch = StateEpoch(RECORDINGS[0], 5000, 10_000, 0, 0)
-    [[tally]] = EpochRunner(STUDY, threads=1).run([epoch], [tuple(default_values("roccet").values())])
+    [[tally]] = EpochRunner(STUDY, threads=1).run(
+        epoch_cases(STUDY, [epoch]), [tuple(default_values("roccet").values())]
+    )
     assert tally.rivals_bytes["roccet"] == tally.goodput_bytes > 0
 
 
@@ -117,7 +122,7 @@ def test_a_row_is_judged_on_its_own_states_epochs_beside_the_defaults_and_the_si
     epochs = sorted(next(iter(states.values())), key=lambda e: (e.recording.name, e.start_ms))
     if len(epochs) <= 4:
         point = tuple(first["values"][name] for name in STUDY.names)
-        pool = Pool.of(tally for [tally] in runner.run(epochs, [point]))
+        pool = Pool.of(tally for [tally] in runner.run(epoch_cases(STUDY, epochs), [point]))
         assert first["learned"]["delay_ms"] == objectives(STUDY, runner, aim=False)[0].score(pool).delay_ms
     for row in rows:
         same = row["values"] == trained.provenance["single"][row["class"]]["values"]

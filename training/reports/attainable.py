@@ -22,7 +22,7 @@ from kmod.ensemble import Ensemble
 from training.build import single_sets
 from training.errors import TrainingError
 from training.evaluator import Evaluator, Request
-from training.flows import EpochRunner, objectives
+from training.flows import EpochRunner, epoch_cases, objectives
 from training.optimise import optimise
 from training.plan import by_level, choose
 from training.search import Score
@@ -61,7 +61,7 @@ def attainable(
     asked = objectives(study, runner, aim=False)
     scores: list[list[tuple[int, dict[str, Score]]]] = [[] for _ in asked]
     for level, its in levels.items():
-        evaluator = Evaluator(runner, choose(its, most_epochs), rounds=study.rounds)
+        evaluator = Evaluator(runner, epoch_cases(study, choose(its, most_epochs)), rounds=study.rounds)
         searches = [(make_search(study, state=level, delay_class=c), objective) for c, objective in enumerate(asked)]
         best = optimise(evaluator, searches)
         capacity = sum(epoch.capacity_bytes for epoch in its)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from training.evaluator import Evaluator
-from training.flows import EpochRunner, objectives
+from training.flows import EpochRunner, epoch_cases, objectives
 from training.grid import GridSearch
 from training.optimise import optimise
 from training.plan import by_level, choose
@@ -55,7 +55,7 @@ def bounds(
         targets = [target_ms for at, target_ms in missed(figures) if at == level]
         here = choose(levels.get(level, []), most_epochs)
         if here:
-            evaluator = Evaluator(runner, here, rounds=study.rounds)
+            evaluator = Evaluator(runner, epoch_cases(study, here), rounds=study.rounds)
             pairs = [(GridSearch(space, counts=counts), objective) for space, objective in (asked[t] for t in targets)]
             for target_ms, best in zip(targets, optimise(evaluator, pairs, batch=32), strict=True):
                 ensemble = measured[level, target_ms]["ensemble"]

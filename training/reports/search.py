@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from training.cases import Case
 from training.errors import TrainingError
 from training.evaluator import Evaluator, Request
-from training.flows import EpochRunner, objectives
+from training.flows import EpochRunner, epoch_cases, objectives
 from training.grid import GridSearch
 from training.journal import Journal
 from training.optimise import optimise
@@ -72,7 +73,8 @@ class SearchReport:
         """A row for each target of one level; `told` is given shares of the level's work."""
         runner = EpochRunner(self.study, threads=self.threads)
         asked = objectives(self.study, runner)
-        evaluator = Evaluator(runner, choose(training, self.most_epochs), rounds=self.study.rounds)
+        cases = epoch_cases(self.study, choose(training, self.most_epochs))
+        evaluator = Evaluator(runner, cases, rounds=self.study.rounds)
         points = len(self.study.classes) * (
             GRID[0] * GRID[1] * GRID[2] + self.seeds * make_search(self.study, state=0, delay_class=0).budget
         )
@@ -89,7 +91,7 @@ class SearchReport:
             ]
             for c, best in enumerate(optimise(evaluator, searches, told=told)):
                 found[c].append(best)
-        judge = Evaluator(runner, choose(unseen, self.most_epochs), rounds=(1.0,))
+        judge = Evaluator(runner, epoch_cases(self.study, choose(unseen, self.most_epochs)), rounds=(1.0,))
         truth = objectives(self.study, runner, aim=False)
         return [
             self._row(level, c, self._scores(judge, truth[c], [grid[c].point, *(f.point for f in found[c])]))
@@ -97,7 +99,7 @@ class SearchReport:
         ]
 
     @staticmethod
-    def _scores(judge: Evaluator[StateEpoch], objective: Any, points: Sequence[Point]) -> list[Score]:
+    def _scores(judge: Evaluator[Case], objective: Any, points: Sequence[Point]) -> list[Score]:
         return judge.evaluate([Request(point, objective, lambda _bound: False) for point in points])
 
     def _row(self, level: int, delay_class: int, scores: Sequence[Score]) -> dict[str, Any]:

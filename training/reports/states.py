@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from kmod.ensemble import Ensemble
 from training.build import single_sets
+from training.cases import Case
 from training.errors import TrainingError
-from training.flows import EpochRunner, default_values, objectives
+from training.flows import EpochRunner, default_values, epoch_cases, objectives
 from training.intervals import drawn_weights, interval_95
 from training.objective import Objective, Pool, Tally
 from training.plan import choose
@@ -102,28 +103,26 @@ def judge_states(
     runner = EpochRunner(study, threads=threads)
     rows = []
     for (level, rtt), its in states.items():
-        epochs = choose(its, most_epochs)
+        cases = epoch_cases(study, choose(its, most_epochs))
         place = (level, rtt) if study.rtts is not None else (level,)
         for number, objective in enumerate(objectives(study, runner, aim=False)):
             sets = {"learned": ensemble.row(place, number), "default": default_values(ensemble.cca),
                     "single": singles[number]}  # fmt: skip
             points = {name: tuple(values[column] for column in study.names) for name, values in sets.items()}
-            row = _row(runner, epochs, objective, points)
+            row = _row(runner, cases, objective, points)
             asked = study.classes[number]
             rows.append({
                 "level": level, "rtt_ms": study.paths_ms[rtt], "class": number, "goal": asked.goal,
                 "target_ms": asked.queueing_delay_ms, "goodput_share": asked.goodput_share,
-                "rival": study.rival_of(asked), "epochs": len(epochs), "values": sets["learned"], **row,
+                "rival": study.rival_of(asked), "epochs": len(cases), "values": sets["learned"], **row,
             })  # fmt: skip
         told(1.0)
     return rows
 
 
-def _row(
-    runner: EpochRunner, epochs: Sequence[StateEpoch], objective: Objective, points: dict[str, Point]
-) -> dict[str, Any]:
+def _row(runner: EpochRunner, cases: Sequence[Case], objective: Objective, points: dict[str, Point]) -> dict[str, Any]:
     distinct = list(dict.fromkeys(points.values()))
-    tallies = runner.run(epochs, distinct)
+    tallies = runner.run(cases, distinct)
     by_name = {name: [row[distinct.index(point)] for row in tallies] for name, point in points.items()}
     found: dict[str, Any] = {}
     for name, its in by_name.items():

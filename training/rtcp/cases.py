@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -27,31 +26,16 @@ from emulation.scenario import WIRE, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import BYTES_PER_S
 from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
+from training.cases import Case
 from training.rtcp.settings import UNMODIFIED, RtcpStudySettings
 
-__all__ = ["KINDS", "PURPOSES", "Case", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
+__all__ = ["KINDS", "PURPOSES", "Kind", "Purpose", "bounds_of", "cases_of", "unlimited_cases"]
 
 Kind = Literal["limited", "lifted", "unlimited"]
 Purpose = Literal["training", "judging", "confirming"]
 KINDS: tuple[Kind, ...] = ("limited", "lifted", "unlimited")
 PURPOSES: tuple[Purpose, ...] = ("training", "judging", "confirming")
 MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is not waited for
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A scenario whose flows are given an algorithm when it is run (emulation.measures.Trial).
-
-    state: the levels of round trip and rate limit; of a link without a limit the first of the latter. limit_mbps: R as
-    the policer has it, not a number without one. key: names the content.
-    """
-
-    kind: Kind
-    state: tuple[int, int]
-    scenario: Scenario
-    limit_mbps: float
-    key: str
-    capacity_bytes: int
 
 
 def bounds_of(axis: Axis, level: int) -> tuple[float, float]:
@@ -117,7 +101,7 @@ def _limited(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> C
     flows = (first, FlowSpec(cca=cca, size_bytes=size_bytes // halves, after=0, start_s=traffic.idle_s))[:halves]
     most_s = MOST_TIMES * size_bytes / (limit_mbps * BYTES_PER_S) + 30 + traffic.idle_s
     scenario = Scenario(name="limited", link=link, flows=flows, duration_s=most_s, seed=draw.seed)
-    return Case("limited", state, scenario, limit_mbps, draw.key, size_bytes)
+    return Case(draw.key, scenario, state, "limited", size_bytes, limit_mbps)
 
 
 def _lifted(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> Case:
@@ -141,7 +125,7 @@ def _lifted(study: RtcpStudySettings, state: tuple[int, int], draw: _Draw) -> Ca
         seed=draw.seed,
     )
     carried = bucket_bytes + (limit_mbps * lifted.at_s + new_mbps * lifted.for_s) * BYTES_PER_S
-    return Case("lifted", state, scenario, limit_mbps, draw.key, round(carried))
+    return Case(draw.key, scenario, state, "lifted", round(carried), limit_mbps)
 
 
 def unlimited_cases(
@@ -181,4 +165,4 @@ def _unlimited(
     scenario = Scenario(name="unlimited", link=link, flows=flows, duration_s=duration_s, seed=draw.seed)
     text = f"{draw.key}:{recording.trace.digest}:{start_ms}"
     carried = round(recording.trace.mean_rate_mbps * BYTES_PER_S * duration_s)
-    return Case("unlimited", (rtt, 0), scenario, math.nan, hashlib.sha256(text.encode()).hexdigest(), carried)
+    return Case(hashlib.sha256(text.encode()).hexdigest(), scenario, (rtt, 0), "unlimited", carried)

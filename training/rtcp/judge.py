@@ -37,10 +37,11 @@ from emulation.simulator import BYTES_PER_S
 from emulation.traces import Recording
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.build import single_sets
+from training.cases import Case
 from training.errors import TrainingError
 from training.intervals import LEAST_SEEDS, student_t95, wilson_95
 from training.objective import ratio_error
-from training.rtcp.cases import Case, bounds_of, cases_of, unlimited_cases
+from training.rtcp.cases import bounds_of, cases_of, unlimited_cases
 from training.rtcp.objective import LimitTally, goodput_shares, resent_shares
 from training.rtcp.runner import CaseRunner
 from training.rtcp.settings import DEFAULT, RtcpStudySettings
@@ -80,7 +81,7 @@ def judge_rtcp(
     rows, files = [], Files()
     for state in product(*(range(axis.count) for axis in ensemble.axes)):
         cases = cases_of(study, (state[0], state[1]), limited=runs, lifted=runs // 2, purpose="judging")
-        by_kind = {kind: _run(study, [c for c in cases if c.kind == kind], schemes, threads=threads)
+        by_kind = {kind: _run(study, [c for c in cases if c.group == kind], schemes, threads=threads)
                    for kind in ("limited", "lifted")}  # fmt: skip
         files.add(by_kind["limited"])
         rows.append({**_place(ensemble, state), "values": ensemble.row(state, 0), **state_row(study, by_kind)})

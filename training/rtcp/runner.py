@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from emulation.measures import Measures, Trial, measure
 from emulation.simulator import BYTES_PER_S
-from training.rtcp.cases import Case
+from training.cases import Case
+from training.rtcp.cases import Kind
 from training.rtcp.objective import LimitTally
 from training.rtcp.settings import DEFAULT, UNMODIFIED, RtcpStudySettings
 from training.space import Point
@@ -38,10 +40,10 @@ class CaseRunner:
         self._default = Trial(study.cca, DEFAULT)
         self._rivals: dict[str, LimitTally] = {}
 
-    def run(self, epochs: Sequence[Case], points: Sequence[Point]) -> list[list[LimitTally]]:
+    def run(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[LimitTally]]:
         """A tally for every case and point: result[case][point]."""
         trials = [Trial(self._cca, {**self._held, **dict(zip(self._names, point, strict=True))}) for point in points]
-        return self.run_trials(epochs, trials)
+        return self.run_trials(cases, trials)
 
     def run_trials(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[LimitTally]]:
         """The same of trials: result[case][trial]."""
@@ -79,7 +81,7 @@ class CaseRunner:
 
 def _tally(case: Case, found: Measures, at: tuple[int, int]) -> LimitTally:
     """Of files the time in which connections had data, and their bytes; of a download the measured time and goodput."""
-    if case.kind == "limited":
+    if case.group == "limited":
         seconds, delivered = max(float(found.busy_s[at]), 1e-3), int(found.offered_bytes[at])
         capacity = round(case.limit_mbps * BYTES_PER_S * seconds)  # of R alone: the bucket comes on top
     else:
@@ -91,7 +93,7 @@ def _tally(case: Case, found: Measures, at: tuple[int, int]) -> LimitTally:
         delivered_bytes=delivered,
         packets=int(found.packets[at]),
         delays=NO_DELAYS,
-        kind=case.kind,
+        kind=cast("Kind", case.group),
         resent_pkts=int(found.retransmitted_pkts[at]),
         is_limited=bool(found.limited[at]),
     )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -27,14 +27,15 @@ from typing import Any
 from emulation.traces import Recording
 from kmod.ensemble import DelayClass, Ensemble, canonical_json
 from training.build import PROVENANCE_SCHEMA, Part
+from training.cases import Case
 from training.dds import DdsSearch, DdsSettings
 from training.evaluator import Evaluator
 from training.flows import core_version
 from training.journal import Journal
 from training.objective import Pool
 from training.optimise import optimise
-from training.parts import Job, Parts, Progress, Silent
-from training.rtcp.cases import Case, Purpose, cases_of, unlimited_cases
+from training.parts import Parts, Progress, Silent
+from training.rtcp.cases import Purpose, cases_of, unlimited_cases
 from training.rtcp.objective import LeastResent, LimitTally, Values, resent_shares
 from training.rtcp.runner import CaseRunner, triggered
 from training.rtcp.settings import DEFAULT, THETA, RtcpStudySettings
@@ -110,6 +111,50 @@ def _is_less(values: Values, than: Values, *, least_se: float) -> bool:
     return float(apart.mean()) < -least_se * error
 
 
+@dataclass(frozen=True)
+class ConfirmedTask:
+    """A search over cases, whose winner is confirmed on fresh ones (`confirmed`).
+
+    known: points that are among its samples, the paper's setting first. place: of the seeds. held: parameters that are
+    not searched. asked, asked_again: the objective of the search, and of what confirms it.
+    """
+
+    name: str
+    study: RtcpStudySettings
+    cases: tuple[Case, ...]
+    fresh: tuple[Case, ...]
+    search: DdsSettings
+    known: tuple[Point, ...]
+    place: tuple[int, int, int]
+    held: Mapping[str, int] | None
+    asked: LeastResent
+    asked_again: LeastResent
+
+    @property
+    def amount(self) -> float:
+        """Evaluations at most, times what the cases carry."""
+        evaluations = self.search.budget + len(self.known)
+        return float(evaluations * _carried(self.cases) + (len(self.known) + 1) * _carried(self.fresh))
+
+    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
+        """Search and confirm; see training/parts.py."""
+        s, amount = self.study, _carried(self.cases)
+        space: Space = s.state_space if self.held else s.space
+        dds = DdsSearch(space, settings=self.search, samples_seed=(s.seed, *self.place, 0),
+                        steps_seed=(s.seed, *self.place, 1), known=self.known)  # fmt: skip
+        runner = CaseRunner(s, threads=threads, held=self.held)
+        evaluator = Evaluator(runner, self.cases, rounds=(1.0,))
+        [found] = optimise(evaluator, [(dds, self.asked)], told=lambda n: advance(float(n * amount)))
+        finalists = list(dict.fromkeys([*self.known, found.point]))
+        best = confirmed(runner, self.fresh, finalists, self.asked_again, least_se=s.objective.lenience_se)
+        advance(float((len(self.known) + 1) * _carried(self.fresh)))
+        return Part((best,), evaluator.runs + len(finalists) * len(self.fresh))
+
+
+def _carried(cases: Sequence[Case]) -> int:
+    return sum(case.capacity_bytes for case in cases)
+
+
 @dataclass
 class RtcpStudy:
     """One study; the recordings are of links without a limit."""
@@ -118,6 +163,7 @@ class RtcpStudy:
     recordings: Sequence[Recording]
     threads: int = 2
     progress: Progress = field(default_factory=Silent)
+    executor: str = "threads"
 
     @cached_property
     def key(self) -> str:
@@ -158,15 +204,15 @@ class RtcpStudy:
         Raises:
             TrainingError: a search that came to nothing.
         """
-        parts = Parts(journal, threads=self.threads, progress=self.progress)
+        parts = Parts(journal, threads=self.threads, progress=self.progress, executor=self.executor)
         if SINGLE not in parts.done:
-            job = self._single_job()
-            parts.begin("searching a single set", [job])
-            parts.run_alone(job)
+            task = self._single_task()
+            parts.begin("searching a single set", [task])
+            parts.run_alone(task)
         rtts = [_rtt_name(rtt) for rtt in range(self.settings.rtts.count)]
         states = [_state_name(state) for state in self.states]
-        for text, names, make in (("searching round trips", rtts, self._rtt_jobs),
-                                  ("searching states", states, self._state_jobs)):  # fmt: skip
+        for text, names, make in (("searching round trips", rtts, self._rtt_tasks),
+                                  ("searching states", states, self._state_tasks)):  # fmt: skip
             if any(name not in parts.done for name in names):
                 work = parts.missing(make(parts.done))
                 parts.begin(text, work)
@@ -180,33 +226,33 @@ class RtcpStudy:
 
     # --- searches -----------------------------------------------------------------------------------------------------
 
-    def _single_job(self) -> Job:
+    def _single_task(self) -> ConfirmedTask:
         share = self.settings.search.single_share
         without = {purpose: _Unlimited.joined([its[purpose] for its in self.unlimited]).share(share)
                    for purpose in self.unlimited[0]}  # fmt: skip
         work = _Work(self.states, self.settings.search.single, [self._default], (SINGLE_PLACE, 0, 0),
                      share=share, without=without)  # fmt: skip
-        return self._job(SINGLE, work)
+        return self._task(SINGLE, work)
 
-    def _rtt_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
+    def _rtt_tasks(self, parts: Mapping[str, Part]) -> list[ConfirmedTask]:
         known = [self._default, parts[SINGLE].found[0].point]
-        jobs = []
+        tasks = []
         for rtt in range(self.settings.rtts.count):
             its = [state for state in self.states if state[0] == rtt]
             work = _Work(its, self.settings.search.rtt, known, (RTT_PLACE, rtt, 0),
                          share=self.settings.search.single_share, without=self.unlimited[rtt])  # fmt: skip
-            jobs.append(self._job(_rtt_name(rtt), work))
-        return jobs
+            tasks.append(self._task(_rtt_name(rtt), work))
+        return tasks
 
-    def _state_jobs(self, parts: Mapping[str, Part]) -> list[Job]:
-        jobs = []
+    def _state_tasks(self, parts: Mapping[str, Part]) -> list[ConfirmedTask]:
+        tasks = []
         for state in self.states:
             near = [self._default, parts[SINGLE].found[0].point, parts[_rtt_name(state[0])].found[0].point]
             known = [self._without_theta(point) for point in near]
             work = _Work([state], self.settings.search.state, known, (STATE_PLACE, *state),
                          held={THETA: self.theta(parts, state[0])})  # fmt: skip
-            jobs.append(self._job(_state_name(state), work))
-        return jobs
+            tasks.append(self._task(_state_name(state), work))
+        return tasks
 
     @property
     def _default(self) -> Point:
@@ -226,32 +272,20 @@ class RtcpStudy:
         ]
         return [*behind, *work.without.get(purpose, _Unlimited()).cases]
 
-    def _job(self, name: str, work: _Work) -> Job:
+    def _task(self, name: str, work: _Work) -> ConfirmedTask:
         s = self.settings
-        cases = self._cases(work, "training", share=work.share)
-        amount = sum(case.capacity_bytes for case in cases)
-        known = list(dict.fromkeys(work.known))
-        fresh = self._cases(work, "confirming", share=s.search.confirmed_on * work.share)
-        fresh_amount = sum(case.capacity_bytes for case in fresh)
-
-        def run(threads: int) -> Part:
-            space: Space = s.state_space if work.held else s.space
-            dds = DdsSearch(space, settings=work.search, samples_seed=(s.seed, *work.place, 0),
-                            steps_seed=(s.seed, *work.place, 1), known=known)  # fmt: skip
-            runner = CaseRunner(s, threads=threads, held=work.held)
-            evaluator = Evaluator(runner, cases, rounds=(1.0,))
-            [found] = optimise(evaluator, [(dds, self._asked(work, "training", s.objective.margin_se))],
-                             told=lambda n: self.progress.advance(float(n * amount)))  # fmt: skip
-            finalists = list(dict.fromkeys([*known, found.point]))
-            lenience_se = s.objective.lenience_se
-            best = confirmed(
-                runner, fresh, finalists, self._asked(work, "confirming", -lenience_se), least_se=lenience_se
-            )
-            self.progress.advance(float((len(known) + 1) * fresh_amount))
-            return Part((best,), evaluator.runs + len(finalists) * len(fresh))
-
-        total = (work.search.budget + len(known)) * amount + (len(known) + 1) * fresh_amount
-        return Job(name, float(total), run)
+        return ConfirmedTask(
+            name=name,
+            study=s,
+            cases=tuple(self._cases(work, "training", share=work.share)),
+            fresh=tuple(self._cases(work, "confirming", share=s.search.confirmed_on * work.share)),
+            search=work.search,
+            known=tuple(dict.fromkeys(work.known)),
+            place=work.place,
+            held=work.held,
+            asked=self._asked(work, "training", s.objective.margin_se),
+            asked_again=self._asked(work, "confirming", -s.objective.lenience_se),
+        )
 
     def _asked(self, work: _Work, purpose: Purpose, margin_se: float) -> LeastResent:
         asked = self.settings.objective

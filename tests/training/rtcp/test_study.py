@@ -37,8 +37,11 @@ def test_theta_is_one_for_each_round_trip(trained: Ensemble) -> None:
         assert len({trained.row((rtt, limit), 0)["reduction_permille"] for limit in range(2)}) == 1
 
 
-def test_training_again_gives_the_same_digest_on_any_number_of_threads(trained: Ensemble) -> None:
-    assert RtcpStudy(small(), RECORDINGS, threads=1).run().digest == trained.digest
+@pytest.mark.parametrize(("executor", "count"), [("threads", 1), ("processes", 2)])
+def test_training_again_gives_the_same_digest_on_threads_and_in_processes(
+    trained: Ensemble, executor: str, count: int
+) -> None:
+    assert RtcpStudy(small(), RECORDINGS, threads=count, executor=executor).run().digest == trained.digest
 
 
 def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trained: Ensemble) -> None:
