@@ -1,47 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Learns parameter sets per network state: states, searches, studies, ensembles, judgement."""
+"""Learns parameter sets for each network state.
 
-from training.build import single_sets
-from training.dds import DdsSearch, DdsSettings
+study/        a study's file, its stages, the ensemble that they make
+workloads/    what a study trains on: epochs of recorded links, files through rate limiters
+objectives/   what is required, and what is minimised
+searches/     how points are proposed
+evaluation/   how points are run and scored, and where searches run
+judging/      how an ensemble is judged on unseen data
+reports/      the tables of `ccatune report`
+papers/       reproductions of published results
+"""
+
 from training.errors import TrainingError
-from training.evaluator import Evaluator, Request
-from training.grid import GridSearch
-from training.journal import Journal
-from training.judge import judge
-from training.objective import Objective
-from training.optimise import optimise
-from training.search import Found, Score, Search
-from training.settings import StudySettings, load_study, make_search, study_of
-from training.space import Dimension, Point, Space, space_of
-from training.states import Confusion, StateEpoch, confusion, epochs_of
-from training.study import Study
+from training.study import Journal, Study, StudySettings, load_study, single_sets, study_of
 
-__all__ = [
-    "Confusion",
-    "DdsSearch",
-    "DdsSettings",
-    "Dimension",
-    "Evaluator",
-    "Found",
-    "GridSearch",
-    "Journal",
-    "Objective",
-    "Point",
-    "Request",
-    "Score",
-    "Search",
-    "Space",
-    "StateEpoch",
-    "Study",
-    "StudySettings",
-    "TrainingError",
-    "confusion",
-    "epochs_of",
-    "judge",
-    "load_study",
-    "make_search",
-    "optimise",
-    "single_sets",
-    "space_of",
-    "study_of",
-]
+__all__ = ["Journal", "Study", "StudySettings", "TrainingError", "load_study", "single_sets", "study_of"]

@@ -11,19 +11,23 @@ from typing import Any
 import click
 
 from emulation.options import FiniteRange
-from training.evaluate import evaluate
+from kmod.abi import ALGORITHMS
+from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
 
 __all__ = ["evaluate", "report", "train"]
 
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
+TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
+FAMILIES = list(dict.fromkeys(name.partition("_")[0] for name in TUNED))
+BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 
 
 @click.command()
-@click.argument("cca", type=click.Choice(["gr", "roccet", "rtcp"]))
+@click.argument("cca", type=click.Choice(FAMILIES))
 @click.option("--study", "study_path", type=click.Path(path_type=Path), help="The study  [configs/studies/CCA.yaml]")
-@click.option("--base", type=click.Choice(["cubic", "bbr", "bbr3"]), help="R-TCP: what it is over, not the study's")
+@click.option("--base", type=click.Choice(BASES), help="The algorithm that CCA is built on, instead of the study's")
 @traces_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The ensemble's file  [CCA.json]")
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
@@ -50,9 +54,9 @@ def train(
     most_minutes: float | None,
     as_json: bool,
 ) -> None:
-    """Search an ensemble for CCA, state by state, on recorded links; R-TCP's also behind rate limits that are made.
+    """Search an ensemble for CCA, state by state, as a study describes it.
 
-    Finished states are kept beside the ensemble (OUT.parts); after an interruption,
+    Finished searches are kept beside the ensemble (OUT.parts). After an interruption,
     even a kill -9, --resume loses none of them and gives the same ensemble.
 
     \b
@@ -61,11 +65,11 @@ def train(
     """
     from training.commands import run_train
 
-    if base is not None and cca != "rtcp":
-        raise click.UsageError(f"--base: expected with rtcp alone, got {cca}")
+    if base is not None and f"{cca}_{base}" not in TUNED:
+        raise click.UsageError(f"--base: expected an algorithm that is built on others, got {cca}")
     figures = run_train(
         study_path or STUDIES / f"{cca}.yaml",
-        cca=cca,
+        family=cca,
         base=base,
         paths=paths,
         out=out or Path(f"{cca}.json"),

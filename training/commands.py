@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the commands of training do, behind their options."""
+"""The work of the commands of training."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import click
 
@@ -15,14 +15,9 @@ from emulation.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
 from kmod.ensemble import Ensemble, EnsembleError
 from training.errors import TrainingError
-from training.journal import Journal
-from training.parts import Progress
 from training.progress import Terminal
-from training.rtcp import RtcpStudy, load_rtcp_study
-from training.rtcp.settings import THETA
-from training.settings import StudySettings, load_study
-from training.states import confusion
-from training.study import Study, require_recordings
+from training.study import Journal, Study, StudySettings, load_study, require_recordings
+from training.workloads import Epochs
 
 __all__ = ["recordings_of", "run_train"]
 
@@ -37,7 +32,7 @@ def recordings_of(paths: Sequence[Path], *, part: Part, skip_bad: bool = False) 
 
 
 def reading_of(paths: Sequence[Path], *, part: Part, skip_bad: bool) -> Reading:
-    """One part of these paths, of which there may be nothing; of bad files that were left out is told on stderr."""
+    """One part of these paths, which may be empty; bad files that are left out are named on stderr."""
     reading = read_split(list(paths) or None, part=part, skip_bad=skip_bad)
     for line in reading.left_out:
         click.echo(f"{part}: {line}", err=True)
@@ -45,7 +40,7 @@ def reading_of(paths: Sequence[Path], *, part: Part, skip_bad: bool) -> Reading:
 
 
 def unseen_of(paths: Sequence[Path], study: StudySettings, *, skip_bad: bool) -> list[Recording]:
-    """What judges, as far as there is any beside what trains.
+    """The validation data of the study's datasets, if there are any.
 
     Raises:
         TraceError: bad files that were not to be skipped.
@@ -55,59 +50,10 @@ def unseen_of(paths: Sequence[Path], study: StudySettings, *, skip_bad: bool) ->
     return [r for r in found if not names or r.dataset.removesuffix("-validation") in names]
 
 
-class Trainable(Protocol):
-    """A study, of whatever kind."""
-
-    @property
-    def key(self) -> str:
-        """What its journal is kept under."""
-
-    def run(self, journal: Journal | None = None) -> Ensemble:
-        """Do what the journal does not hold, and build the ensemble."""
-
-
-class Making(Protocol):
-    """Reads a study and its recordings."""
-
-    def __call__(
-        self, *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str
-    ) -> Trainable:
-        """The study, ready to run."""
-
-
-def making(study_path: Path, *, cca: str, base: str | None, seed: int | None) -> Making:
-    """How the study of this file is made; base: what R-TCP is over, instead of the study's.
-
-    Raises:
-        TrainingError: it is none, or one of another algorithm.
-    """
-    again = {} if seed is None else {"seed": seed}
-    if cca == "rtcp":
-        rtcp = load_rtcp_study(study_path)
-        over = {} if base is None else {"cca": f"rtcp_{base}"}
-        rtcp = rtcp.model_copy(update={**again, **over})
-
-        def make_rtcp(
-            *, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str
-        ) -> RtcpStudy:
-            recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), rtcp)
-            return RtcpStudy(rtcp, recordings, threads=threads, progress=progress, executor=executor)
-
-        return make_rtcp
-    settings = load_study(study_path, cca=cca).model_copy(update=again)
-
-    def make(*, paths: Sequence[Path], skip_bad: bool, threads: int, progress: Progress, executor: str) -> Study:
-        recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings)
-        unseen = unseen_of(paths, settings, skip_bad=skip_bad)
-        return Study(settings, recordings, unseen=unseen, threads=threads, progress=progress, executor=executor)
-
-    return make
-
-
 def run_train(
     study_path: Path,
     *,
-    cca: str,
+    family: str,
     base: str | None,
     paths: Sequence[Path],
     out: Path,
@@ -120,16 +66,24 @@ def run_train(
 ) -> dict[str, Any]:
     """Train and write an ensemble; the figures to print.
 
-    resume: go on with a journal of this very study; False: discard it; None: refuse when there is one.
+    family: the study's algorithm, without the one that it is built on. base: that one, instead of the study's. resume:
+    continue with a journal of this very study; False: discard it; None: refuse if there is one.
     """
-    make = making(study_path, cca=cca, base=base, seed=seed)
+    settings = load_study(study_path, family=family, cca=f"{family}_{base}" if base else None)
+    settings = settings if seed is None else settings.model_copy(update={"seed": seed})
     parts = out.with_name(out.name + ".parts")
     check_outs(out, parts)
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
-        terminal.phase("reading traces", total=1)
-        used = threads or default_threads()
-        study = make(paths=paths, skip_bad=skip_bad, threads=used, progress=terminal, executor=executor)
+        recordings: list[Recording] = []
+        unseen: list[Recording] = []
+        if settings.workload.needs_recordings:
+            terminal.phase("reading traces", total=1)
+            recordings = require_recordings(recordings_of(paths, part="train", skip_bad=skip_bad), settings)
+            if settings.workload.kind == "epochs":
+                unseen = unseen_of(paths, settings, skip_bad=skip_bad)
+        study = Study(settings, recordings, unseen=unseen, threads=threads or default_threads(), progress=terminal,
+                      executor=executor)  # fmt: skip
         journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)
@@ -139,7 +93,7 @@ def run_train(
     return {
         "ensemble": str(out),
         "digest": ensemble.digest,
-        **(summary(study, ensemble) if isinstance(study, Study) else rtcp_summary(ensemble)),
+        **summary(study, ensemble),
         "resumed_parts": kept,
         "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
         "total_s": round(seconds, 1),
@@ -192,34 +146,28 @@ def begin_journal(journal: Journal, *, resume: bool | None) -> int:
 
 def summary(study: Study, ensemble: Ensemble) -> dict[str, Any]:
     """The figures of a finished study."""
-    plans = study.plans
     states = ensemble.provenance["states"]
-    found = confusion(study.epochs, study.settings)
-    trained = [plan for plan in plans if plan.epochs]
-    return {
-        "epochs": len(study.epochs),
-        "levels_trained": len(trained),
-        "levels_borrowing": sum(bool(plan.borrowed_from) for plan in trained),
-        "levels_copied": len(plans) - len(trained),
-        "level_within_0_1_2": [round(share, 3) for share in found.within.values()],
-        "level_mean_error": round(found.mean_error_levels, 3),
-        "targets_met_training": sum(s["training"]["meets"] for s in states if s["copied_from"] is None),
-        "targets_met_unseen": sum(bool(s["unseen"] and s["unseen"]["meets"]) for s in states),
-        "targets_judged_unseen": sum(s["unseen"] is not None for s in states),
-        "runs": ensemble.provenance["runs"],
-    }
-
-
-def rtcp_summary(ensemble: Ensemble) -> dict[str, Any]:
-    """The figures of a finished study of R-TCP, on what it trained on."""
-    states = [state["training"] for state in ensemble.provenance["states"]]
-    theta = ensemble.columns.index(THETA)
-    thetas = [row[theta] / 1000 for row in ensemble.rows[:: ensemble.axes[1].count]]
-    return {
+    trained = [state for state in states if tuple(state["state"]) in set(study.trained)]
+    by_metric: dict[str, list[float]] = {}
+    for state in trained:
+        for name, value in state["training"].items():
+            by_metric.setdefault(name, []).append(value)
+    metrics = sorted(set(by_metric) - {"meets", "violation", "cases"})
+    figures = {
         "cca": ensemble.cca,
-        "states_trained": len(states),
-        "states_as_asked_training": sum(state["meets"] for state in states),
-        "resent_share_training": round(sum(state["resent"] for state in states) / len(states), 3),
-        "theta_by_round_trip": thetas,
+        "states": ensemble.n_states,
+        "states_trained": len(study.trained),
+        "requirements_met_training": sum(state["training"]["meets"] for state in trained),
+        "requirements_met_unseen": sum(bool(state["unseen"] and state["unseen"]["meets"]) for state in states),
+        "requirements_judged_unseen": sum(state["unseen"] is not None for state in states),
+        **{f"mean_{name}_training": round(sum(by_metric[name]) / len(by_metric[name]), 3) for name in metrics},
         "runs": ensemble.provenance["runs"],
     }
+    if isinstance(study.workload, Epochs):
+        found = study.workload.confusion
+        figures |= {
+            "epochs": len(study.workload.epochs),
+            "level_within_0_1_2": [round(share, 3) for share in found.within.values()],
+            "level_mean_error": round(found.mean_error_levels, 3),
+        }
+    return figures

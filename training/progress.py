@@ -1,18 +1,47 @@
 # SPDX-License-Identifier: MIT
-"""Shows on the terminal how far a study is, and about how long it still takes."""
+"""How far a study is, and about how long it still takes."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
-from training.search import Found
+if TYPE_CHECKING:
+    from training.searches.search import Found
 
-__all__ = ["Terminal"]
+__all__ = ["Progress", "Silent", "Terminal"]
+
+
+class Progress(Protocol):
+    """Is notified of how far a study is, from several threads."""
+
+    def phase(self, text: str, *, total: float) -> None:
+        """A phase begins, with its amount of work."""
+
+    def advance(self, amount: float) -> None:
+        """So much of it is done."""
+
+    def finished(self, name: str, found: Sequence[Found]) -> None:
+        """A task is finished, with its best points by class."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def phase(self, text: str, *, total: float) -> None:
+        """Nothing."""
+
+    def advance(self, amount: float) -> None:
+        """Nothing."""
+
+    def finished(self, name: str, found: Sequence[Found]) -> None:
+        """Nothing."""
 
 
 class Terminal:
@@ -22,7 +51,7 @@ class Terminal:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._bars = Progress(
+        self._bars = Bars(
             SpinnerColumn(),
             TextColumn("{task.description:<24}"),
             BarColumn(bar_width=None),

@@ -34,14 +34,19 @@ ROOT = Path(__file__).resolve().parents[2]
 END_S = 300.0
 TRACE_S = 100
 STUDY = """
-schema: ccatune-study/1
+schema: ccatune-study/2
 cca: gr
-classes: [{queueing_delay_ms: 50}, {queueing_delay_ms: 100}]
-levels: {count: 8}
-epochs: {epoch_s: 5, estimate_ms: 250, shortest_s: 3, minimum: 2, maximum: 8}
+axes: {throughput: {count: 8}}
+clock: {epoch_s: 5, estimate_ms: 250}
+workload: {kind: epochs, shortest_s: 3, minimum: 2, maximum: 8}
+objective: {kind: delay, classes: [{queueing_delay_ms: 50}, {queueing_delay_ms: 100}]}
 ranges: {bandwidth_window_us: [5000, 100000], adaptation_interval_us: [1000, 20000]}
 search: {kind: dds, intervals: 6, steps: 6, restarts: 1}
-finals: {neighbours: 1, steps: 2, maximum: 12}
+stages:
+  - {name: single}
+  - {name: level, group_by: [throughput]}
+  - {name: final, group_by: [throughput], candidates_from: [level, single], neighbours: 1,
+     search: {kind: local, steps: 2}, sample: {maximum: 12}}
 """
 
 

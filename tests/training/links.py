@@ -3,27 +3,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from emulation.traces import Recording, Trace
-from training.settings import StudySettings
+from training.study import StudySettings, setting_of
+from training.workloads import Epochs, Workload
 
 STUDY = {
-    "schema": "ccatune-study/1",
+    "schema": "ccatune-study/2",
     "cca": "gr",
-    "classes": [{"queueing_delay_ms": 50}, {"queueing_delay_ms": 100}],
-    "levels": {"count": 8},
-    "epochs": {"epoch_s": 5, "shortest_s": 3, "minimum": 2, "maximum": 6},
+    "axes": {"throughput": {"count": 8}},
+    "clock": {"epoch_s": 5},
+    "workload": {"kind": "epochs", "shortest_s": 3, "minimum": 2, "maximum": 6},
+    "objective": {"kind": "delay", "classes": [{"queueing_delay_ms": 50}, {"queueing_delay_ms": 100}]},
     "ranges": {"bandwidth_window_us": [5000, 100000], "adaptation_interval_us": [1000, 20000]},
     "search": {"kind": "dds", "intervals": 4, "steps": 4, "restarts": 1},
 }
+FINAL = {
+    "name": "final",
+    "group_by": ["throughput"],
+    "candidates_from": ["level", "single"],
+    "neighbours": 1,
+    "search": {"kind": "local", "steps": 3},
+    "sample": {"maximum": 40},
+}
+STAGES = [{"name": "single"}, {"name": "level", "group_by": ["throughput"]}, FINAL]
 
 
 def study(**changes: object) -> StudySettings:
     """The small study, with other choices at its top."""
     return StudySettings.model_validate({**STUDY, **changes})
+
+
+def workload(settings: StudySettings, recordings: Sequence[Recording] = (), **more: Any) -> Workload:
+    """The workload of a study over these recordings."""
+    return settings.workload.open(setting_of(settings, recordings=recordings, **more))
+
+
+def epochs_of_links(settings: StudySettings, recordings: Sequence[Recording] = (), **more: Any) -> Epochs:
+    """The same of a study on recorded links."""
+    found = workload(settings, recordings, **more)
+    assert isinstance(found, Epochs)
+    return found
 
 
 def steps_ms(*, seconds: int, seed: int) -> np.ndarray:

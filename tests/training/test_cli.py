@@ -50,8 +50,8 @@ def trained(folder: Path) -> dict[str, object]:
 
 def test_training_writes_an_ensemble_and_tells_its_digest_and_figures(folder: Path, trained: dict) -> None:
     assert Ensemble.load(folder / "gr.json").digest == trained["digest"]
-    assert trained["levels_trained"] + trained["levels_copied"] == 8
-    assert trained["targets_judged_unseen"] > 0
+    assert 0 < trained["states_trained"] <= trained["states"] == 8
+    assert trained["requirements_judged_unseen"] > 0
     assert not (folder / "gr.json.parts").exists()
 
 
@@ -93,7 +93,7 @@ def test_evaluation_exits_0_only_where_learning_beats_the_single_set(folder: Pat
 def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
     folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("training.study.build_ensemble", lambda *_args: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("training.study.study.build_ensemble", lambda *_args: (_ for _ in ()).throw(KeyboardInterrupt))
     interrupted = CliRunner().invoke(train, arguments(folder, "--json"))
     assert interrupted.exit_code != 0
     monkeypatch.undo()
@@ -102,7 +102,7 @@ def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
     result = CliRunner().invoke(train, arguments(folder, "--json", "--resume"), catch_exceptions=False)
     figures = json.loads(result.stdout)
     assert figures["digest"] == trained["digest"]
-    assert figures["resumed_parts"] == trained["levels_trained"] + 1
+    assert figures["resumed_parts"] == trained["states_trained"] + 1
 
 
 @pytest.mark.parametrize(("minutes", "code"), [("1.6", 1), ("1.7", 0)])
@@ -126,8 +126,8 @@ def test_training_that_takes_longer_than_was_asked_exits_1(
         (evaluate, ["gr.json", "--require", "nan"], "'--require': expected a finite number"),
         (evaluate, ["gr.json", "--require", "98"], "'--require': 98.0 is not in the range 0<=x<=1"),
         (evaluate, ["gr.json", "--require", "0.9,"], "'--require': '' is not a valid float"),
-        (report, ["bound", "gr.json", "--counts", "0,0,0"], "'--counts': 0 is not in the range x>=2"),
-        (report, ["bound", "gr.json", "--counts", "a,2,2"], "'--counts': 'a' is not a valid integer"),
+        (report, ["bound", "gr.json", "--least", "1"], "'--least': 1 is not in the range x>=2"),
+        (train, ["gr", "--base", "bbr"], "--base: expected an algorithm that is built on others, got gr"),
     ],
 )
 def test_options_that_ask_for_nothing_are_refused(command: click.Command, words: list[str], message: str) -> None:
@@ -143,15 +143,16 @@ def test_options_that_ask_for_nothing_are_refused(command: click.Command, words:
         (["evaluate", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
         (["evaluate", "--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
         (["evaluate", "--rtt-ms", "nan"], "rtt_ms: expected"),
-        (["bound", "--counts", "2,2"], "grid: expected 3 counts"),
     ],
 )
 def test_what_can_be_refused_is_refused_before_any_run(
     folder: Path, trained: dict, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     del trained
-    monkeypatch.setattr(importlib.import_module("training.judge"), "judge", lambda *_, **__: pytest.fail("flows ran"))
-    command = {"evaluate": evaluate, "bound": report.commands["bound"]}[words[0]]
+    monkeypatch.setattr(
+        importlib.import_module("training.judging.recordings"), "judge", lambda *_, **__: pytest.fail("flows ran")
+    )
+    command = {"evaluate": evaluate}[words[0]]
     options = [str(folder / "gr.json"), "--traces", str(folder), *words[1:]]
     with pytest.raises((CcatuneError, click.UsageError), match=message):
         command.main(options, standalone_mode=False)
@@ -186,7 +187,7 @@ def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path,
     with pytest.raises(TraceError, match=r"a-validation/bad\.down, line 2"):
         CliRunner().invoke(train, words, catch_exceptions=False)
     result = CliRunner().invoke(train, [*words, "--skip-bad", "--json"], catch_exceptions=False)
-    assert json.loads(result.stdout)["targets_judged_unseen"] > 0
+    assert json.loads(result.stdout)["requirements_judged_unseen"] > 0
     assert "validation: left out: a-validation/bad.down, line 2" in result.stderr
     assert "validation: 1 bad files left out" in result.stderr
 
@@ -194,7 +195,7 @@ def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path,
 def test_training_goes_without_traces_that_judge(folder: Path, tmp_path: Path) -> None:
     words = ["gr", "--study", str(folder / "study.yaml"), "--traces", str(folder / "made-train"), "--json"]
     result = CliRunner().invoke(train, [*words, "--out", str(tmp_path / "gr.json")], catch_exceptions=False)
-    assert json.loads(result.stdout)["targets_judged_unseen"] == 0
+    assert json.loads(result.stdout)["requirements_judged_unseen"] == 0
 
 
 def test_a_picture_that_cannot_be_written_loses_no_figures(
@@ -215,7 +216,7 @@ def test_a_study_that_is_not_there_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["search", "robustness", "synthetic", "bound", "scaled", "attainable", "policing", "roccet", "rtcp", "states"],
+    ["search", "robustness", "synthetic", "bound", "policing", "roccet", "rtcp", "states"],
 )
 def test_every_report_shows_an_example(name: str) -> None:
     result = CliRunner().invoke(report, [name, "--help"], catch_exceptions=False)

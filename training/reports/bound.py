@@ -1,76 +1,77 @@
 # SPDX-License-Identifier: MIT
-"""Where a level misses its target: what the grid reaches when it may train on those very epochs.
+"""The bound of learning: what the study's own search finds on the very cases that judge.
 
-For every level and target that the ensemble misses on the judged recordings, the
-grid searches the epochs that belong to the level there, at the target itself. What
-it finds is the bound of the algorithm with one parameter set a level: no search
-and no amount of training data would do better. When the bound misses too, the
-level cannot be met; when it does not, the difference is what was not learned.
+In each state the study's search chooses a row on the cases that judge, at the requirement itself. The result, or the
+better of the two sets below, is the best that one parameter set a state can do, up to the search. Beside it stand the
+ensemble's rows and the best single set on the same cases. Where the bound misses a requirement, no learning can meet it
+there. Where it does not, the difference is what was not learned. Where the single set has less cost than the bound, it
+violates the requirement in some states, and no rows can both meet it and cost as little.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from training.evaluator import Evaluator
-from training.flows import EpochRunner, epoch_cases, objectives
-from training.grid import GridSearch
-from training.optimise import optimise
-from training.plan import by_level, choose
-from training.settings import StudySettings
-from training.states import StateEpoch
+from kmod.ensemble import Ensemble
+from training.errors import TrainingError
+from training.evaluation.evaluator import Evaluator, Request, optimise
+from training.evaluation.runner import CaseRunner
+from training.searches import Score
+from training.study import StudySettings, single_sets
+from training.workloads import Case, State
 
-__all__ = ["bounds", "missed"]
+__all__ = ["SCHEMES", "bounds"]
 
-
-def missed(figures: dict[str, Any]) -> list[tuple[int, float]]:
-    """(level, target in ms) of what the ensemble misses, from the figures of `judge`."""
-    return [(row["level"], row["target_ms"]) for row in figures["levels"] if not row["ensemble"]["meets"]]
+SCHEMES = ("bound", "ensemble", "single")
 
 
 def bounds(
     study: StudySettings,
-    figures: dict[str, Any],
-    epochs: Sequence[StateEpoch],
+    ensemble: Ensemble,
+    states: Mapping[State, Sequence[Case]],
     *,
-    counts: Sequence[int],
-    most_epochs: int,
     threads: int,
-    told: Callable[[float], None] = lambda _count: None,
+    judged: Callable[[float], None] = lambda _count: None,
 ) -> list[dict[str, Any]]:
-    """A row for each level and target missed; `epochs` are those of the judged recordings.
+    """A row for each class. states: the cases that judge each. judged: called with 1 after each state.
 
-    told: given the number of rows that were just finished.
+    A row holds if the ensemble meets the requirement in as many states as the bound.
+
+    Raises:
+        TrainingError: the ensemble has no single sets, or no state has cases.
     """
-    levels = by_level(epochs)
-    runner = EpochRunner(study, threads=threads)
-    asked = {
-        float(study.classes[c].queueing_delay_ms): (study.space(c), objective)
-        for c, objective in enumerate(objectives(study, runner, aim=False))
-    }
-    measured = {(row["level"], row["target_ms"]): row for row in figures["levels"]}
+    singles = single_sets(ensemble)
+    if singles is None or not states:
+        raise TrainingError(f"report: expected single sets in the provenance of {ensemble.digest} and a state with "
+                            "enough unseen cases; train it with this version, or give longer traces")  # fmt: skip
+    objectives = study.objective.objectives(study.cca, "judging")
+    runner = CaseRunner(study.cca, study.names, objectives, threads=threads)
+    scores: list[list[tuple[int, dict[str, Score]]]] = [[] for _ in objectives]
+    for state, cases in states.items():
+        evaluator = Evaluator(runner, cases, rounds=study.rounds)
+        searches = [(study.search.make(study.space(c), [], samples=(study.seed, *state, 0),
+                                       steps=(study.seed, *state, c + 1)), one)
+                    for c, one in enumerate(objectives)]  # fmt: skip
+        best = optimise(evaluator, searches)
+        for c, objective in enumerate(objectives):
+            sets = (ensemble.row(state, c), singles[c])
+            points = [tuple(values[name] for name in study.names) for values in sets]
+            row, single = evaluator.evaluate([Request(point, objective) for point in points])
+            bound = min(best[c].score, row, single, key=lambda score: score.rank)
+            capacity = sum(case.capacity_bytes for case in cases)
+            scores[c].append((capacity, {"bound": bound, "ensemble": row, "single": single}))
+        judged(1.0)
     rows = []
-    for level in sorted({level for level, _ in missed(figures)}):
-        targets = [target_ms for at, target_ms in missed(figures) if at == level]
-        here = choose(levels.get(level, []), most_epochs)
-        if here:
-            evaluator = Evaluator(runner, epoch_cases(study, here), rounds=study.rounds)
-            pairs = [(GridSearch(space, counts=counts), objective) for space, objective in (asked[t] for t in targets)]
-            for target_ms, best in zip(targets, optimise(evaluator, pairs, batch=32), strict=True):
-                ensemble = measured[level, target_ms]["ensemble"]
-                rows.append(
-                    {
-                        "level": level,
-                        "target_ms": target_ms,
-                        "windows": measured[level, target_ms]["windows"],
-                        "epochs": len(here),
-                        "ensemble_delay_ms": round(ensemble["p95_queueing_delay_ms"], 1),
-                        "ensemble_utilization": round(ensemble["utilization"], 4),
-                        "bound_delay_ms": round(best.score.delay_ms, 1),
-                        "bound_utilization": round(best.score.utilization, 4),
-                        "bound_meets": best.score.feasible,
-                    }
-                )
-        told(float(len(targets)))
+    for c, its in enumerate(scores):
+        sums = {scheme: _summed(its, scheme) for scheme in SCHEMES}
+        holds = sums["ensemble"]["met"] >= sums["bound"]["met"]
+        rows.append({"class": c, "states": len(its), **sums, "holds": holds})
     return rows
+
+
+def _summed(states: Sequence[tuple[int, dict[str, Score]]], scheme: str) -> dict[str, Any]:
+    """The states that meet the requirement, and the mean cost, in which a state weighs as much as its cases carry."""
+    whole = sum(capacity for capacity, _ in states)
+    cost = sum(capacity * scores[scheme].cost for capacity, scores in states) / whole
+    return {"met": sum(scores[scheme].feasible for _, scores in states), "cost": round(cost, 4)}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from emulation.traces import Recording
     from kmod.ensemble import Ensemble
     from training.progress import Terminal
+    from training.study import StudySettings
 
 __all__ = ["Judged", "finish", "of_datasets", "of_ensemble"]
 
@@ -40,22 +41,27 @@ class Judged:
     as_json: bool
 
     @contextmanager
-    def read(self, *, of_gr: bool = True) -> Iterator[tuple[Ensemble, list[Recording], Terminal]]:
-        """The ensemble, the recordings that judge it, and the terminal that shows how far that is.
+    def read(self, *, of_gr: bool = True) -> Iterator[tuple[Ensemble, StudySettings, list[Recording], Terminal]]:
+        """The ensemble, its study, the recordings that judge it, and the terminal that shows the progress.
 
         of_gr: an ensemble of another algorithm is refused.
         """
         from kmod.ensemble import Ensemble
         from training.commands import recordings_of
-        from training.judge import require_gr
+        from training.judging.recordings import require_gr
         from training.progress import Terminal
+        from training.study import study_of
 
         ensemble = Ensemble.load(self.file)
         if of_gr:
             require_gr(ensemble)
+        study = study_of(ensemble)
         with Terminal(quiet=self.as_json) as terminal:
-            terminal.phase("reading traces", total=1)
-            yield ensemble, of_datasets(recordings_of(self.paths, part=self.part), self.datasets), terminal
+            recordings: list[Recording] = []
+            if study.workload.needs_recordings:
+                terminal.phase("reading traces", total=1)
+                recordings = of_datasets(recordings_of(self.paths, part=self.part), self.datasets)
+            yield ensemble, study, recordings, terminal
 
 
 def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:

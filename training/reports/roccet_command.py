@@ -92,10 +92,10 @@ def _run(
 ) -> tuple[Results, list[dict[str, Any]]]:  # fmt: skip
     from emulation.traces import default_traces, read
     from training.errors import TrainingError
-    from training.journal import Journal
     from training.papers.roccet import PARTS, plan
     from training.papers.roccet.runs import key_of
     from training.progress import Terminal
+    from training.study.journal import Journal
 
     results: Results = {}
     rows = []

@@ -98,9 +98,9 @@ def _run(
     terminal: Terminal,
 ) -> Results:  # fmt: skip
     """Every part that the journal does not hold."""
-    from training.journal import Journal
     from training.papers.rtcp import Results, parts_of, run_part
     from training.papers.rtcp.links import recordings_for
+    from training.study.journal import Journal
 
     recordings, recorded = recordings_for(settings, paths) if ON_TRACES & set(kinds) else ({}, False)
     others, on_traces = (Journal(work, key=key) for key in journal_keys(settings, recordings))
@@ -120,7 +120,7 @@ def _run(
 def journal_keys(settings: RtcpSettings, recordings: Mapping[str, Sequence[Recording]]) -> tuple[str, str]:
     """Of the parts that run on no traces, and of those that do: wherever settings and traces lie."""
     from kmod.ensemble import canonical_json
-    from training.flows import core_version
+    from training.evaluation.runner import core_version
     from training.papers.rtcp import FIGURES_VERSION
 
     used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces tell it

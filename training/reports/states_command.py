@@ -1,114 +1,162 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report states`: each learned row in its state, unseen, beside the defaults and the single set."""
+"""`ccatune report states` and `ccatune report bound`: learned rows in their states, on unseen data."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from training.reports.judged import Judged, finish, of_ensemble
-from training.reports.rtcp_states import report_rtcp_states
 
-__all__ = ["states"]
+if TYPE_CHECKING:
+    from emulation.traces import Recording
+    from training.progress import Terminal
+    from training.study import StudySettings
+    from training.workloads import Case, State
+
+__all__ = ["bound", "states"]
 
 LINE = (
-    "in every state no more delay than the defaults and the best single set have, at no less goodput, "
-    "but for what the class leaves"
+    "in every state no more cost than the defaults and the best single set have, beyond the interval and the room that "
+    "the requirement leaves"
 )
+_least = click.option("--least", type=click.IntRange(2), default=5, show_default=True,
+                      help="Cases of a state that counts")  # fmt: skip
+_most = click.option("--most", type=click.IntRange(2), default=30, show_default=True, help="Cases of a state at most")
 
 
 @click.command()
 @of_ensemble
-@click.option("--least", type=click.IntRange(2), default=5, show_default=True, help="Epochs of a state that counts")
-@click.option("--epochs", type=click.IntRange(2), default=30, show_default=True, help="Of a state at most")
+@_least
+@_most
 @click.option("--runs", type=click.IntRange(10), default=40, show_default=True, help="R-TCP: files of each state")
-def states(*, judged: Judged, least: int, epochs: int, runs: int) -> None:
-    """An ensemble's rows on unseen epochs of their own states, beside the defaults and the best single set.
+def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
+    """An ensemble's rows on unseen cases of their states, compared with the defaults and the best single set.
 
-    Differences count beyond their 95 % interval. A class may use what it asks for leaves: delay within its target, or
-    goodput above its share. Of R-TCP: flows that follow the table behind rate limits that are drawn anew, beside the
-    paper's one setting.
+    Differences count beyond their 95 % interval. A class may use the room that its requirement leaves: delay within
+    its target, or goodput above its share. Of R-TCP: flows that follow the table through rate limits that are drawn
+    anew, compared with the paper's one setting.
 
     \b
     Example:
       ccatune report states roccet.json
       ccatune report states rtcp.json
     """
-    if _is_of_rtcp(judged):
-        report_rtcp_states(judged, runs=runs)
-        return
-    _report_states(judged, least=least, epochs=epochs)
-
-
-def _is_of_rtcp(judged: Judged) -> bool:
-    from kmod.ensemble import Ensemble
-    from training.rtcp.settings import is_rtcp
-
-    return is_rtcp(Ensemble.load(judged.file).cca)
-
-
-def _report_states(judged: Judged, *, least: int, epochs: int) -> None:
     from emulation.simulator import default_threads
-    from training.reports.states import judge_states, states_of
-    from training.settings import study_of
-    from training.study import epochs_for
+    from training.judging.states import judge_states
+    from training.objectives import RetransmissionSettings
+    from training.reports.policed_states import report_policed_states
 
-    used = judged.threads or default_threads()
-    with judged.read(of_gr=False) as (ensemble, recordings, terminal):
-        study = study_of(ensemble)
-        terminal.phase("measuring levels", total=sum(r.duration_s for r in recordings) * len(study.paths_ms))
-        here = states_of(epochs_for(study, recordings, threads=used, ran=terminal.advance), least=least)
-        terminal.phase("running epochs", total=len(here))
-        rows = judge_states(study, ensemble, here, most_epochs=epochs, threads=used, told=terminal.advance)
-    judged_of = (
-        f"judged: {len(here)} of {ensemble.n_states} states; of the others fewer than {least} epochs did not train"
-    )
-    lines = [*state_lines(rows), "", judged_of, *met_lines(rows), *summary_lines(rows)]
+    with judged.read(of_gr=False) as (ensemble, study, recordings, terminal):
+        if isinstance(study.objective, RetransmissionSettings):
+            report_policed_states(judged, ensemble, study, recordings, terminal, runs=runs)
+            return
+        here = judging_cases(study, recordings, terminal, least=least, most=most)
+        terminal.phase("running cases", total=len(here))
+        rows = judge_states(study, ensemble, here, threads=judged.threads or default_threads(),
+                            judged=terminal.advance)  # fmt: skip
+    judged_of = f"judged: {len(here)} of {ensemble.n_states} states; the others have fewer than {least} unseen cases"
+    lines = [*state_lines(rows), "", judged_of, *summary_lines(rows)]
     finish(rows, lines, line=LINE, as_json=judged.as_json)
 
 
-def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each state and class: delay and share of the link by each set; `-`: not what the class asks for."""
-    heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
-    lines = [f"{'class':<30}{'RTT':>8} {'level':>5} {'epochs':>6}{heads}"]
+@click.command()
+@of_ensemble
+@_least
+@_most
+def bound(*, judged: Judged, least: int, most: int) -> None:
+    """The rows compared with the best ones that a search finds on the very cases that judge.
+
+    A class falls short where the ensemble meets its requirement in fewer states: so much
+    was not learned. Where the bound misses it too, the algorithm cannot meet it.
+
+    \b
+    Example:
+      ccatune report bound gr.json
+    """
+    from emulation.simulator import default_threads
+    from training.reports.bound import SCHEMES, bounds
+
+    with judged.read(of_gr=False) as (ensemble, study, recordings, terminal):
+        here = judging_cases(study, recordings, terminal, least=least, most=most)
+        terminal.phase("searching", total=len(here))
+        rows = bounds(study, ensemble, here, threads=judged.threads or default_threads(), judged=terminal.advance)
+    lines = [f"{'class':>5} {'states':>7}" + "".join(f"{name:>24}" for name in SCHEMES)]
     for row in rows:
-        sets = (row[name] for name in ("learned", "default", "single"))
-        cells = "".join(f"{one['delay_ms']:>12.1f} ms {100 * one['utilization']:>5.1f} %{' ' if one['meets'] else '-'}"
-                        for one in sets)  # fmt: skip
-        place = f"{class_name(row):<30}{row['rtt_ms']:>5.0f} ms {row['level']:>5} {row['epochs']:>6}"
-        lines.append(f"{place}{cells}{'' if row['holds'] else '  short'}".rstrip())
-    return lines
+        cells = "".join(f"{row[name]['met']:>8} met, cost {row[name]['cost']:>6.4f}" for name in SCHEMES)
+        lines.append(f"{row['class']:>5} {row['states']:>7}{cells}{'' if row['holds'] else '  short'}")
+    finish(rows, lines, line="the rows meet their requirement in as many states as the bound", as_json=judged.as_json)
 
 
-def met_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each class: in how many states each set has what the class asks for."""
-    from training.reports.states import summary
+def judging_cases(
+    study: StudySettings, recordings: Sequence[Recording], terminal: Terminal, *, least: int, most: int
+) -> dict[State, list[Case]]:
+    """The unseen cases of each state that has enough of them."""
+    from training.study import setting_of
+    from training.workloads import Sample
 
-    return [
-        f"{class_name(one):<30}met by the row in {one['met_by_learned']} of {one['states']}, "
-        f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}"
-        for one in summary(rows)
-    ]
+    workload = study.workload.open(setting_of(study, recordings=recordings, unseen=recordings, progress=terminal))
+    sample = Sample(maximum=most, unlimited_share=0)
+    found = {state: workload.cases([state], "judging", sample) for state in study.states}
+    return {state: its for state, its in found.items() if len(its) >= least}
+
+
+def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A line for each state and class, with the main figures of each set; `-`: it misses the requirement."""
+    heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
+    lines = [f"{'class':<28}{'state':>24} {'cases':>6}{heads}"]
+    for row in rows:
+        cells = "".join(f"{figures_of(row[name]):>22}{' ' if row[name]['meets'] else '-'}"
+                        for name in ("learned", "default", "single"))  # fmt: skip
+        places = ", ".join(f"{ends[0]:.3g}-{ends[1]:.3g} {unit_of(name)}" for name, ends in row.items()
+                           if name.endswith(("_ms", "_mbps")) and isinstance(ends, list))  # fmt: skip
+        lines.append(f"{class_name(row):<28}{places:>24} {row['cases']:>6}{cells}{'' if row['holds'] else '  short'}")
+    return [line.rstrip() for line in lines]
+
+
+def unit_of(name: str) -> str:
+    """The unit in a name, as people write it."""
+    return "ms" if name.endswith("_ms") else "Mbit/s"
+
+
+def figures_of(one: dict[str, Any]) -> str:
+    """The two figures of a set that matter most."""
+    if "delay_ms" in one:
+        return f"{one['delay_ms']:.1f} ms {100 * one['utilization']:.1f} %"
+    return f"{100 * one['goodput_share']:.1f} %, retr. {100 * one['retransmitted_share']:.2f} %"
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each class and set beside: in how many states the learned row holds, and the means."""
-    from training.reports.states import OTHERS, summary
+    """For each class: in how many states each set meets the requirement, and the learned row holds; the means."""
+    from training.judging.states import OTHERS, summary
 
-    return [
-        f"{class_name(one):<30}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
-        f"{one['states']}, less delay at no less goodput in {one[f'better_than_{other}']}; mean "
-        f"{one['mean_delay_ms_learned']:.1f} ms, {100 * one['mean_utilization_learned']:.1f} % against "
-        f"{one[f'mean_delay_ms_{other}']:.1f} ms, {100 * one[f'mean_utilization_{other}']:.1f} %"
-        for one in summary(rows)
-        for other in OTHERS
-    ]
+    lines = []
+    for one in summary(rows):
+        lines.append(f"{class_name(one):<28}met by the row in {one['met_by_learned']} of {one['states']}, "
+                     f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}")  # fmt: skip
+        for other in OTHERS:
+            means = [means_of(one, name) for name in ("learned", other)]
+            lines.append(
+                f"{class_name(one):<28}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
+                f"{one['states']}, better in {one[f'better_than_{other}']}; mean {figures_of(means[0])} against "
+                f"{figures_of(means[1])}"
+            )
+    return lines
+
+
+def means_of(one: dict[str, Any], name: str) -> dict[str, float]:
+    """The mean metrics of a set in a summary."""
+    ends = ("mean_", f"_{name}")
+    return {key.removeprefix(ends[0]).removesuffix(ends[1]): value for key, value in one.items()
+            if key.startswith(ends[0]) and key.endswith(ends[1])}  # fmt: skip
 
 
 def class_name(row: dict[str, Any]) -> str:
-    """What a class asks for."""
+    """The requirement of a class."""
     if row["goal"] == "throughput":
         return f"at most {row['target_ms']} ms"
-    return f"least delay, {100 * row['goodput_share']:g} % of {row['rival']}"
+    if row["goal"] == "delay":
+        return f"least delay, {100 * row['goodput_share']:g} % of {row['rival']}"
+    return f"most {row['goal']}"

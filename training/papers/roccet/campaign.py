@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from emulation.traces import Recording
-from training.journal import Journal
 from training.papers.roccet.cases import made_cases, recorded_cases
 from training.papers.roccet.made import judge_frozen, judge_halved
 from training.papers.roccet.recorded import judge_recorded
 from training.papers.roccet.runs import Case, Results, run_cases
 from training.papers.roccet.settings import RoccetSettings
 from training.papers.roccet.share import judge_share
+from training.study.journal import Journal
 
 __all__ = ["PARTS", "Campaign", "plan"]
 

@@ -24,8 +24,8 @@ from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.simulator import default_threads, simulate
 from kmod.ensemble import canonical_json
-from training.flows import core_version
-from training.journal import Journal
+from training.evaluation.runner import core_version
+from training.study.journal import Journal
 
 __all__ = ["QUANTILES", "SERIES_EVERY_S", "Case", "Results", "column", "key_of", "run_cases"]
 

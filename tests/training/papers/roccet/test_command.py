@@ -14,13 +14,13 @@ from click.testing import CliRunner
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
 from training.errors import TrainingError
-from training.journal import Journal
 from training.papers.roccet import load_settings, markdown_of, plan, tables_of
 from training.papers.roccet.cases import pieces_of
 from training.papers.roccet.runs import key_of, run_cases
 from training.papers.roccet.settings import LinksSettings, bdp_pkts, named_scenarios
 from training.reports.cli import report
 from training.reports.roccet_command import lines_of
+from training.study import Journal
 
 CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 SMALL = {

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from links import epochs_of_links, recording, study, workload
+from small import RECORDINGS, small
+
+from kmod.ensemble import Ensemble
+from training.cli import train
+from training.errors import TrainingError
+from training.judging.recordings import judge
+from training.reports import search as search_report
+from training.reports.bound import bounds
+from training.reports.cli import report
+from training.reports.robustness import CONDITIONS, Condition, robustness
+from training.reports.search import SearchReport, halves, state_cases
+from training.reports.synthetic import synthetic
+from training.study import Journal, Study
+from training.workloads import Sample
+from training.workloads.states import StateEpoch
+
+TRAINING = [recording("a", seed=1, seconds=120), recording("b", seed=2, seconds=120)]
+UNSEEN = [recording("c", seed=3, seconds=120), recording("d", seed=4, seconds=120)]
+
+
+@pytest.fixture(scope="module")
+def trained() -> Ensemble:
+    return Study(study(), TRAINING, threads=2).run()
+
+
+def epochs(*levels: int) -> list[StateEpoch]:
+    return [StateEpoch(TRAINING[0], i * 10, i * 10 + 5000, level) for i, level in enumerate(levels)]
+
+
+def test_the_halves_are_every_other_epoch_in_time() -> None:
+    searched, judged = halves(epochs(*[1] * 7)[::-1])
+    assert [e.start_ms for e in searched] == [0, 20, 40, 60]
+    assert [e.start_ms for e in judged] == [10, 30, 50]
+
+
+def test_states_are_picked_at_equal_distances_among_those_with_enough_epochs() -> None:
+    found = epochs_of_links(study(), TRAINING)
+    found.__dict__["epochs"] = epochs(*[level for level in (1, 2, 4, 5, 6, 7) for _ in range(24)], *[3] * 23)
+    assert list(state_cases(study(), found, count=3, most_cases=2)) == [(2,), (5,), (7,)]
+    with pytest.raises(TrainingError, match=r"expected 7 states .* got 6"):
+        state_cases(study(), found, count=7, most_cases=2)
+
+
+@pytest.mark.parametrize("kind", ["epochs", "policed"])
+def test_the_search_report_compares_on_unseen_cases_and_resumes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(search_report, "GRIDS", {2: 3, 3: 2})
+    monkeypatch.setattr(search_report, "LEAST_EPOCHS", 6)
+    settings = study() if kind == "epochs" else small()
+    recordings = [*TRAINING, *UNSEEN] if kind == "epochs" else RECORDINGS
+    cases = state_cases(settings, workload(settings, recordings), count=2, most_cases=4)
+    comparison = SearchReport(settings, seeds=2, threads=2)
+    rows = comparison.run(cases, journal=Journal(tmp_path, key="ab" * 32))
+    assert [row["class"] for row in rows] == ([0, 1, 0, 1] if kind == "epochs" else [0, 0])
+    for row in rows:
+        assert (row["evaluations"], row["seeds"]) == ((8, 2) if kind == "epochs" else (5, 2))
+        assert 0 < row["worst_share"] <= row["mean_share"]
+        no_worse = row["worst_violation"] <= row["grid"]["violation"] + 0.02
+        assert row["holds"] == (no_worse and row["worst_share"] >= 0.98)
+    monkeypatch.setattr(SearchReport, "state", lambda *_args: pytest.fail("a finished state ran again"))
+    assert comparison.run(cases, journal=Journal(tmp_path, key="ab" * 32)) == rows
+
+
+def test_robustness_covers_what_the_claim_names() -> None:
+    names = {condition.name for condition in CONDITIONS}
+    assert {"RTT 20 ms", "RTT 200 ms", "buffer 200", "as trained", "loss 0.1 %", "loss 1 %", "two flows"} <= names
+    assert {condition.flow_s for condition in CONDITIONS} == {None, 10.0, 30.0, 120.0}
+
+
+def test_robustness_as_trained_agrees_with_the_judgement(trained: Ensemble) -> None:
+    [row] = robustness(trained, UNSEEN, conditions=[Condition("as trained")])
+    for cell, pooled in zip(row["targets"], judge(trained, UNSEEN)["targets"], strict=True):
+        assert cell["utilization"] == pytest.approx(pooled["utilization"], abs=1e-4)
+        assert cell["p95_queueing_delay_ms"] == pytest.approx(pooled["p95_queueing_delay_ms"], rel=0.07)
+
+
+def test_two_flows_share_the_link_and_short_flows_begin_anew(trained: Ensemble) -> None:
+    conditions = [Condition("alone"), Condition("two", flows=2), Condition("short", flow_s=10.0)]
+    alone, two, short = (row["targets"][0] for row in robustness(trained, UNSEEN, conditions=conditions))
+    assert alone["fairness"] == 1.0
+    assert 0.5 < two["fairness"] < 1.0
+    assert short["throughput_mbps"] != alone["throughput_mbps"]
+
+
+def test_a_flow_that_joins_late_has_carried_less(trained: Ensemble) -> None:
+    conditions = [c for c in CONDITIONS if c.name in ("two flows", "one joins late")]
+    # At 10 s of 12: two flows of GR part a link unevenly for long, which over 30 s may outweigh it.
+    together, late = robustness(trained, [recording(seconds=12)], conditions=conditions)
+    assert late["targets"][0]["fairness"] < together["targets"][0]["fairness"]
+
+
+def test_a_condition_falls_short_beyond_half_as_much_again_as_the_target(trained: Ensemble) -> None:
+    [row] = robustness(trained, UNSEEN, conditions=[Condition("far", rtt_ms=2000.0)])
+    assert row["holds"] == all(cell["p95_queueing_delay_ms"] <= 1.5 * cell["target_ms"] for cell in row["targets"])
+
+
+def test_made_traces_are_compared_with_what_they_were_fitted_on(trained: Ensemble) -> None:
+    rows = synthetic(trained, UNSEEN, seed=1)
+    assert [row["target_ms"] for row in rows] == [50, 100]
+    for row in rows:
+        points = row["made"]["utilization"] - row["recorded"]["utilization"]
+        assert row["utilization_difference"] == pytest.approx(points, abs=1e-3)
+
+
+def test_recordings_too_short_to_fit_are_refused_and_hold_nothing(trained: Ensemble) -> None:
+    with pytest.raises(TrainingError, match="expected a recording of at least 60 s"):
+        synthetic(trained, [recording(seconds=30)], seed=1)
+
+
+def test_the_bound_meets_every_requirement_that_the_rows_meet(trained: Ensemble) -> None:
+    found = epochs_of_links(study(), unseen=UNSEEN)
+    cases = {state: found.cases([state], "judging", Sample()) for state in study().states}
+    cases = {state: its for state, its in cases.items() if len(its) >= 2}
+    judged: list[float] = []
+    rows = bounds(study(), trained, cases, threads=2, judged=judged.append)
+    assert [row["class"] for row in rows] == [0, 1]
+    for row in rows:
+        assert row["states"] == len(judged) == len(cases) > 0
+        assert row["bound"]["met"] >= max(row["ensemble"]["met"], row["single"]["met"])
+        assert row["holds"] == (row["ensemble"]["met"] == row["bound"]["met"])
+
+
+def test_the_bound_needs_states_with_cases(trained: Ensemble) -> None:
+    with pytest.raises(TrainingError, match="a state with enough unseen cases"):
+        bounds(study(), trained, {}, threads=2)
+
+
+def test_a_second_kind_of_study_for_an_algorithm_needs_no_code_and_is_judged(tmp_path: Path) -> None:
+    """GR for files through policers."""
+    policed = {
+        "schema": "ccatune-study/2",
+        "cca": "gr",
+        "axes": {"throughput": {"count": 2, "step_kbps": 2000}},
+        "workload": {"kind": "policed", "cases": {"limited": 4}, "limited_s": [5, 8]},
+        "objective": {"kind": "goodput", "most_retransmitted": 0.05},
+        "search": {"kind": "dds", "intervals": 3, "steps": 2},
+    }
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(policed))
+    words = ["gr", "--study", str(tmp_path / "study.yaml"), "--out", str(tmp_path / "gr.json")]
+    assert CliRunner().invoke(train, words, catch_exceptions=False).exit_code == 0
+    ensemble = Ensemble.load(tmp_path / "gr.json")
+    assert len(ensemble.rows) == 2
+    words = ["states", str(tmp_path / "gr.json"), "--least", "2"]
+    text = CliRunner().invoke(report, words, catch_exceptions=False).stdout
+    assert "judged: 2 of 2 states" in text
+    assert "most goodput" in text

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kmod.abi import ALGORITHMS
+from training.errors import TrainingError
+from training.searches.space import Dimension, space_of
+
+
+def test_half_way_on_a_log_scale_is_the_geometric_mean() -> None:
+    assert Dimension("w", 10_000, 1_000_000).value(0.5) == 100_000
+
+
+def test_the_ends_of_a_range_are_its_positions_0_and_1() -> None:
+    dimension = Dimension("w", 7, 911)
+    assert [dimension.value(0), dimension.value(1)] == [7, 911]
+    assert [dimension.position(7), dimension.position(911)] == [0.0, 1.0]
+
+
+@given(st.floats(-1, 2), st.integers(1, 10**6), st.integers(1, 10**6))
+def test_a_value_never_leaves_its_range(position: float, low: int, width: int) -> None:
+    dimension = Dimension("w", low, low + width)
+    assert low <= dimension.value(position) <= low + width
+
+
+@given(st.integers(10_000, 1_000_000))
+def test_a_value_comes_back_from_its_position(value: int) -> None:
+    dimension = Dimension("w", 10_000, 1_000_000)
+    assert dimension.value(dimension.position(value)) == value
+
+
+def test_a_range_from_zero_is_refused() -> None:
+    with pytest.raises(TrainingError, match=r"range of w: expected 1 <= low < high .* got 0 to 9"):
+        Dimension("w", 0, 9)
+
+
+def test_the_space_of_gr_holds_its_three_tuned_parameters_in_order() -> None:
+    space = space_of(ALGORITHMS["gr"], {})
+    assert space.names == ("bandwidth_window_us", "adaptation_interval_us", "delay_threshold_us")
+
+
+def test_a_range_beyond_the_contract_is_refused() -> None:
+    with pytest.raises(TrainingError, match="range of delay_threshold_us: expected within"):
+        space_of(ALGORITHMS["gr"], {"delay_threshold_us": (1, 10)})
+
+
+def test_a_parameter_set_by_hand_cannot_be_searched() -> None:
+    with pytest.raises(TrainingError, match="got 'cwnd_gain_pct'"):
+        space_of(ALGORITHMS["gr"], {"cwnd_gain_pct": (100, 200)})
+
+
+def test_an_algorithm_without_tuned_parameters_cannot_be_searched() -> None:
+    with pytest.raises(TrainingError, match="reno: expected an algorithm with tuned parameters"):
+        space_of(ALGORITHMS["reno"], {})

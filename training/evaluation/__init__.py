@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Runs points on cases, scores them, and distributes the searches."""

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT
+"""Scores the points that searches propose on the cases of a task.
+
+One run of a point on a case serves every delay class: runs are kept by (case, point), and a run happens only while
+some class still needs it. Every point runs on the same cases in the same order, with the same random numbers (the seed
+belongs to the case), so that differences are due to the points.
+
+Hopeless points stop early. Cases run in rounds. After each round the search receives the best score that the point can
+still reach (`Search.hopeless`), and the point continues only while one of its searches may need it. A stopped point
+could not have changed the result of any search (tests/training/evaluation compares it with running everything).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from training.errors import TrainingError
+from training.objectives.tally import Objective, Pool, Rest, Tally
+from training.searches.search import Found, Score, Search
+from training.searches.space import Point
+from training.workloads.case import Case
+
+__all__ = ["Evaluator", "Request", "Runner", "optimise"]
+
+
+class Runner(Protocol):
+    """Runs points on cases; deterministic, and safe to call from several threads."""
+
+    def run(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
+        """A tally for every case and point: result[case][point]."""
+
+
+def never(_bound: Score) -> bool:
+    """Do not stop a point early."""
+    return False
+
+
+@dataclass(frozen=True)
+class Request:
+    """A point to score with an objective, and the search's decision on when to stop it."""
+
+    point: Point
+    objective: Objective
+    hopeless: Callable[[Score], bool] = never
+
+
+class Evaluator:
+    """Scores points on cases, and keeps every run.
+
+    rounds: shares of the cases' capacity after which hopeless points stop, ascending, the last one 1.
+
+    Raises:
+        TrainingError: no cases, or rounds that do not ascend to 1.
+    """
+
+    def __init__(
+        self, runner: Runner, cases: Sequence[Case], *, rounds: Sequence[float] = (0.125, 0.25, 0.5, 1.0)
+    ) -> None:
+        if not cases:
+            raise TrainingError("evaluator: expected at least one case, got none")
+        if not rounds or list(rounds) != sorted(set(rounds)) or rounds[0] <= 0 or rounds[-1] != 1.0:
+            raise TrainingError(f"evaluator: expected rounds that ascend to 1, got {list(rounds)}")
+        self._runner = runner
+        # By key: a fixed order, in which neighbours in time are apart.
+        ordered = sorted(cases, key=lambda case: case.key)
+        self._rounds = _cut(ordered, rounds)
+        self._tallies: dict[tuple[str, Point], Tally] = {}
+        self.runs = 0
+
+    def evaluate(self, requests: Sequence[Request]) -> list[Score]:
+        """A score for each request, in order; incomplete where it was stopped."""
+        pools = {request.point: Pool() for request in requests}
+        scores: dict[int, Score] = {}
+        for cases, rest in self._rounds:
+            alive = [i for i in range(len(requests)) if i not in scores]
+            if not alive:
+                break
+            points = list(dict.fromkeys(requests[i].point for i in alive))
+            self._run(cases, points)
+            for point in points:
+                for case in cases:
+                    pools[point].add(self._tallies[case.key, point])
+            for i in alive:
+                request = requests[i]
+                score = request.objective.score(pools[request.point], rest=rest)
+                if score.complete or request.hopeless(score):
+                    scores[i] = score
+        return [scores[i] for i in range(len(requests))]
+
+    def tallies(self, point: Point) -> list[Tally]:
+        """The runs of a point that was evaluated on all cases."""
+        return [self._tallies[case.key, point] for cases, _ in self._rounds for case in cases]
+
+    def _run(self, cases: Sequence[Case], points: Sequence[Point]) -> None:
+        missing = [p for p in points if any((case.key, p) not in self._tallies for case in cases)]
+        if not missing:
+            return
+        results = self._runner.run(cases, missing)
+        for case, row in zip(cases, results, strict=True):
+            for point, tally in zip(missing, row, strict=True):
+                self._tallies[case.key, point] = tally
+        self.runs += len(cases) * len(missing)
+
+
+def _cut(cases: Sequence[Case], rounds: Sequence[float]) -> list[tuple[list[Case], Rest]]:
+    """The cases of each round, with the rest after it; rounds without cases are left out."""
+    total = sum(case.capacity_bytes for case in cases)
+    cut: list[list[Case]] = [[] for _ in rounds]
+    before = 0
+    for case in cases:
+        share = before / total if total else 0.0
+        cut[next(i for i, end in enumerate(rounds) if share < end)].append(case)
+        before += case.capacity_bytes
+    left = [[case for later in cut[i + 1 :] for case in later] for i in range(len(cut))]
+    return [
+        (now, Rest(cases=len(rest), capacity_bytes=sum(case.capacity_bytes for case in rest)))
+        for now, rest in zip(cut, left, strict=True)
+        if now
+    ]
+
+
+def optimise(
+    evaluator: Evaluator,
+    searches: Sequence[tuple[Search, Objective]],
+    *,
+    batch: int = 4,
+    scored: Callable[[int], None] = lambda _count: None,
+) -> list[Found]:
+    """Run one search for each objective over the same cases to its end; the best point of each.
+
+    They run in step, so that their requests meet in one call: equal points run once, and the cases and points of all
+    searches are one batch for the engine's threads. batch: points requested at once from each search. scored: called
+    with the number of points that just received their score.
+
+    Raises:
+        TrainingError: a search ended without a complete score.
+    """
+    while running := [pair for pair in searches if not pair[0].done]:
+        asked = [(search, objective, search.ask(batch)) for search, objective in running]
+        requests = [
+            Request(proposal.point, objective, partial(search.hopeless, proposal.number))
+            for search, objective, proposals in asked for proposal in proposals
+        ]  # fmt: skip
+        scores = iter(evaluator.evaluate(requests))
+        for search, _, proposals in asked:
+            for proposal in proposals:
+                search.tell(proposal.number, next(scores))
+        scored(len(requests))
+    found = [search.best for search, _ in searches]
+    if any(best is None for best in found):
+        raise TrainingError("search: expected at least one point to run on all cases, none did")
+    return [best for best in found if best is not None]

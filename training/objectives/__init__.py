@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT
+"""Objectives, by the name that a study file gives as `kind`.
+
+    delay             most throughput subject to a delay target, or least delay subject to a share of goodput
+    retransmissions   fewest retransmissions subject to goodput, for algorithms that detect rate limiters
+    goodput           most goodput subject to a bound on retransmissions
+
+A new objective is a class with the methods of `Objective`, and a settings class with `kind`, `objectives`, `ranges`,
+`delay_classes` and `has_boundary`, which joins the union `ObjectiveSettings`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from training.objectives.delay import ClassSettings, DelayObjective, DelaySettings
+from training.objectives.goodput import GoodputSettings, MostGoodput
+from training.objectives.retransmissions import LeastRetransmissions, RetransmissionSettings
+from training.objectives.tally import Objective, Pool, Rest, Tally, percentile_us, ratio_error
+
+__all__ = [
+    "ClassSettings",
+    "DelayObjective",
+    "DelaySettings",
+    "GoodputSettings",
+    "LeastRetransmissions",
+    "MostGoodput",
+    "Objective",
+    "ObjectiveSettings",
+    "Pool",
+    "Rest",
+    "RetransmissionSettings",
+    "Tally",
+    "percentile_us",
+    "ratio_error",
+]
+
+ObjectiveSettings = Annotated[DelaySettings | RetransmissionSettings | GoodputSettings, Field(discriminator="kind")]

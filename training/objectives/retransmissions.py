@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""Fewest retransmissions, at the goodput of the unmodified algorithm, and few clients falsely taken for limited.
+
+Over the cases of a point (workloads/policed.py), each compared with the unmodified algorithm U and with the default
+parameters P on the same case, with the same random numbers:
+
+    cost     mean over `limited` of r / max(r_U, 10), r the retransmitted packets
+    goodput  of each kind: x = mean of g / g_U; required: x - z s >= share, s its standard error over the cases. With z
+             (margin_se) training requires a margin where cases are few or differ
+    files    `limited` must have nearly the goodput of P: d = mean of (g - default_share g_P) / g_U;
+             required: d - z s >= 0, s the standard error of d
+    false    the clients without a limit that end as limited; required: at most the share most_false of them
+
+    violation = max over these requirements of (required / actual - 1), 0 where all are met
+
+R-TCP probes so that it notices a limit that was raised. Without such cases the fewest retransmissions would be those of
+a flow that never probes. Where P does worse than the requirement, P is the requirement: after a limit was raised, P's
+goodput takes the place of U's where it is less, and as many clients may falsely be limited as with P, where those are
+more than most_false. Otherwise a search that cannot meet all requirements would give up retransmissions for little.
+
+Where detection never begins (its trigger is not among the tuned parameters) R-TCP equals U for all parameters. Such
+cases run once (evaluation/runner.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from kmod.ensemble import DelayClass
+from training.fields import StudyPart
+from training.objectives.tally import Floats, Objective, Pool, Rest, Tally
+from training.searches.search import Score
+from training.workloads.case import Purpose
+from training.workloads.policed import KINDS, Kind
+
+__all__ = [
+    "LEAST_RETRANSMITTED_PKTS",
+    "LeastRetransmissions",
+    "RetransmissionSettings",
+    "goodput_shares",
+    "retransmitted_shares",
+]
+
+LEAST_RETRANSMITTED_PKTS = 10
+
+
+class RetransmissionSettings(StudyPart):
+    """Requirements beside fewest retransmissions."""
+
+    kind: Literal["retransmissions"]
+    reference: str | None = Field(None, description="U; none: the algorithm that the study's is built on")
+    goodput_share: float = Field(0.95, gt=0, le=1, description="of U's goodput, at least, of each kind of case")
+    default_share: float = Field(0.999, gt=0, le=1, description="of the defaults' goodput, at least, of files")
+    most_false: float = Field(0.005, gt=0, le=1, description="share of the clients without a limit taken for limited")
+    margin_se: float = Field(0.5, ge=0, description="z: standard errors over the cases by which goodput must exceed it")
+
+    delay_classes: ClassVar[tuple[DelayClass, ...]] = ()
+    has_boundary: ClassVar[bool] = False
+
+    def ranges(self, delay_class: int) -> dict[str, tuple[int, int]]:
+        """The study's ranges alone."""
+        del delay_class
+        return {}
+
+    def objectives(self, cca: str, purpose: Purpose, *, margin_se: float | None = None) -> list[Objective]:
+        """The only one. margin_se: instead of the study's; below 0 it is what goodput may lack by chance."""
+        margin = self.margin_se if margin_se is None else margin_se
+        return [LeastRetransmissions(
+            unmodified=self.reference or cca.partition("_")[2], defaults=cca, goodput_share=self.goodput_share,
+            default_share=self.default_share, most_false=self.most_false,
+            margin_se=0.0 if purpose == "judging" else margin,
+        )]  # fmt: skip
+
+
+def retransmitted_shares(tallies: Sequence[Tally], unmodified: str) -> Floats:
+    """Retransmissions of each over the unmodified algorithm's; float [tallies]."""
+    return np.array([
+        t.retransmitted_pkts / max(t.references[unmodified].retransmitted_pkts, LEAST_RETRANSMITTED_PKTS)
+        for t in tallies
+    ])  # fmt: skip
+
+
+def goodput_shares(tallies: Sequence[Tally], unmodified: str) -> Floats:
+    """Goodput of each over the unmodified algorithm's; float [tallies]."""
+    return np.array([t.goodput_bytes_per_s / max(t.references[unmodified].goodput_bytes_per_s, 1e-9) for t in tallies])
+
+
+@dataclass(frozen=True)
+class LeastRetransmissions:
+    """unmodified, defaults: the algorithms U and P. goodput_share, default_share, most_false: 0 to 1. margin_se: z."""
+
+    unmodified: str
+    defaults: str
+    goodput_share: float
+    most_false: float
+    default_share: float = 1.0
+    margin_se: float = 0.0
+
+    needs_detection: ClassVar[bool] = True
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The defaults first: where they detect nothing, the unmodified algorithm does the same."""
+        return (self.defaults, self.unmodified)
+
+    def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
+        """See Objective. While cases are left, nothing is bounded: a point can still become the best."""
+        tallies = pool.tallies
+        if rest is not None and rest.cases:
+            return Score(violation=0.0, cost=0.0, cases=len(tallies), complete=False)
+        by_kind = {kind: [t for t in tallies if t.group == kind] for kind in KINDS}
+        violation, least_share = 0.0, math.inf
+        for kind, its in by_kind.items():
+            if its:
+                short, share = self._short(kind, its)
+                violation, least_share = max(violation, short), min(least_share, share)
+        violation = max(violation, self._false(by_kind["unlimited"]))
+        cost = float(self.case_costs(tallies).mean())
+        return Score(
+            violation=violation,
+            cost=cost,
+            cases=len(tallies),
+            metrics={"retransmitted_share": cost, "goodput_share": least_share},
+        )
+
+    def case_costs(self, tallies: Sequence[Tally]) -> Floats:
+        """Of the cases with a limit that stays: retransmissions over the unmodified algorithm's."""
+        return retransmitted_shares([t for t in tallies if t.group == "limited"], self.unmodified)
+
+    def merit(self, score: Score) -> float:
+        """One over the retransmissions, which are a share of the unmodified algorithm's."""
+        return 1.0 / max(score.cost, 1e-3)
+
+    def _short(self, kind: Kind, tallies: Sequence[Tally]) -> tuple[float, float]:
+        """By how much the goodput of a kind misses its requirement, and its share of the unmodified algorithm's."""
+        shares = goodput_shares(tallies, self.unmodified)
+        default = shares * [t.references[self.defaults].goodput_bytes_per_s / max(t.goodput_bytes_per_s, 1e-9)
+                            for t in tallies]  # fmt: skip
+        required = np.full(len(shares), self.goodput_share)
+        if kind == "lifted" and default.mean() < 1:
+            required = self.goodput_share * default
+        short = self._short_of(required, shares)
+        if kind == "limited":
+            short = max(short, self._short_of(self.default_share * default, shares))
+        return short, float(shares.mean())
+
+    def _short_of(self, required: Floats, shares: Floats) -> float:
+        """By how much shares of goodput miss, in the mean, the requirement of each; both [cases]."""
+        error = float((shares - required).std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
+        return max((float(required.mean()) + self.margin_se * error) / max(float(shares.mean()), 1e-9) - 1, 0.0)
+
+    def _false(self, tallies: Sequence[Tally]) -> float:
+        """By how much more clients than allowed are falsely taken for limited; 0 without such cases."""
+        if not tallies:
+            return 0.0
+        allowed = max(self.most_false * len(tallies), sum(t.references[self.defaults].is_limited for t in tallies))
+        return max(sum(t.is_limited for t in tallies) / allowed - 1, 0.0)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report states` of R-TCP: the table of an ensemble beside the paper's one setting, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from emulation.simulator import default_threads
+from emulation.traces import Recording
+from kmod.ensemble import Ensemble
+from training.judging.policed import judge_policed
+from training.progress import Terminal
+from training.reports.judged import Judged, finish
+from training.study import StudySettings
+
+__all__ = ["LINE", "policed_lines", "report_policed_states"]
+
+LINE = (
+    "no more retransmissions than the paper's one setting at no less goodput in every state, fewer at no less goodput "
+    "over all, the required share of it after a limit is raised, and few clients falsely taken for limited"
+)
+
+
+def report_policed_states(
+    judged: Judged, ensemble: Ensemble, study: StudySettings, recordings: Sequence[Recording], terminal: Terminal,
+    *, runs: int,
+) -> None:  # fmt: skip
+    """Print it; exit 1 where the line does not hold."""
+    terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
+    figures = judge_policed(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),
+                            judged=terminal.advance)  # fmt: skip
+    rows = [*figures["states"], {"all": True, **figures["all"]}, *figures["unlimited"]]
+    finish(rows, policed_lines(figures), line=LINE, as_json=judged.as_json)
+
+
+def policed_lines(figures: dict[str, Any]) -> list[str]:
+    """A line for each state, for all of them, and for the clients without a limit of each round trip."""
+    lines = ["in % of the unmodified algorithm's: retransmissions, and the goodput after a limit is raised",
+             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
+             f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip
+    lines += [_state_line(row) for row in figures["states"]]
+    every = figures["all"]
+    lines += [f"{'all':>12} {_retransmitted(every, places=36)}{_short(every)}", ""]
+    lines.append(f"{'RTT':>12} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
+    for row in figures["unlimited"]:
+        false = row["false"]
+        lines.append(f"{_span(row['rtt_ms'], 'ms'):>12} {row['clients']:>8}  {false['learned']} "
+                     f"({_figure(row['share'], row['share_interval'])} %), {false['paper']}, {false['single']}"
+                     f"{_short(row)}")  # fmt: skip
+    return lines
+
+
+def _state_line(row: dict[str, Any]) -> str:
+    values, lifted = row["values"], row["lifted"]
+    return (
+        f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16} "
+        f"{values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
+        f"{values['probe_gain_permille'] / 10:>5.1f} % {_retransmitted(row)} "
+        f"{_figure(lifted['learned'], lifted['learned_interval']):>13} {100 * lifted['paper']:>6.1f}{_short(row)}"
+    )
+
+
+def _retransmitted(row: dict[str, Any], *, places: int = 0) -> str:
+    goodput = row["goodput"]
+    shares = "".join(f" {100 * row['retransmitted'][name]:>{width}.1f}"
+                     for name, width in (("learned", 7), ("paper", 6), ("single", 6)))  # fmt: skip
+    return (
+        f"{'':{places}}{shares} {_figure(row['fewer'], row['fewer_interval']):>21} % "
+        f"{_figure(goodput['over_paper'], goodput['over_paper_interval'], digits=2):>15} %"
+    )
+
+
+def _span(ends: Sequence[float], unit: str) -> str:
+    return f"{ends[0]:g}-{ends[1]:g} {unit}"
+
+
+def _figure(value: float, interval: float, *, digits: int = 1) -> str:
+    return f"{100 * value:.{digits}f} ± {100 * interval:.{digits}f}"
+
+
+def _short(row: dict[str, Any]) -> str:
+    return "" if row["holds"] else "  short"

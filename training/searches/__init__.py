@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Search strategies, by the name that a study file gives as `kind`.
+
+    dds     divide, diverge, simulated annealing over the whole space (PQSA, section IV)
+    local   simulated annealing in a box around the best of the candidates
+    grid    every combination of log-spaced values
+    sobol   a Sobol sequence
+
+A new search is a class with the methods of `Search`, and a settings class with `kind` and `make`, which joins the
+union `SearchSettings`. Candidates are points that earlier stages of a study found; every search evaluates them, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from training.fields import StudyPart
+from training.searches.dds import AnnealingSettings, DdsSearch, DdsSettings, latin_hypercube
+from training.searches.points import PointsSearch, grid_points, sobol_points
+from training.searches.search import Found, Proposal, Score, Search
+from training.searches.space import Dimension, Point, Space, space_of
+
+__all__ = [
+    "DdsChoice",
+    "DdsSearch",
+    "DdsSettings",
+    "Dimension",
+    "Found",
+    "GridChoice",
+    "LocalChoice",
+    "Point",
+    "PointsSearch",
+    "Proposal",
+    "Score",
+    "Search",
+    "SearchSettings",
+    "SobolChoice",
+    "Space",
+    "space_of",
+]
+
+
+class DdsChoice(DdsSettings):
+    """DDS; the candidates are samples beside those of the hypercube."""
+
+    kind: Literal["dds"] = "dds"
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples, steps: the seeds of the initial samples and of the annealing."""
+        placed = latin_hypercube(intervals=self.intervals, dimensions=len(space.dimensions), placement=self.placement,
+                                 seed=samples)  # fmt: skip
+        return DdsSearch(space, settings=self, samples=[*placed, *map(space.positions, candidates)], seed=steps)
+
+
+class LocalChoice(AnnealingSettings):
+    """Simulated annealing around the best of the candidates."""
+
+    kind: Literal["local"]
+    steps: int = Field(6, ge=0, description="evaluations after those of the candidates")
+    reach: float = Field(0.1, gt=0, le=0.5, description="half width of the box, as a share of each range's logarithm")
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. steps: the seed."""
+        del samples
+        return DdsSearch(space, settings=self, samples=list(map(space.positions, candidates)), seed=steps,
+                         reach=self.reach)  # fmt: skip
+
+
+class GridChoice(StudyPart):
+    """Every combination of log-spaced values."""
+
+    kind: Literal["grid"]
+    count: int = Field(10, ge=2, description="values of each parameter, both ends of its range included")
+    counts: dict[str, Annotated[int, Field(ge=2)]] = Field({}, description="of these parameters instead")
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search; it uses no random numbers."""
+        del samples, steps
+        its = {name: count for name, count in self.counts.items() if name in space.names}
+        return PointsSearch([*candidates, *grid_points(space, count=self.count, counts=its)])
+
+
+class SobolChoice(StudyPart):
+    """A scrambled Sobol sequence."""
+
+    kind: Literal["sobol"]
+    points: int = Field(64, ge=1, le=65536, description="evaluations beside those of the candidates")
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """A search. samples: the seed."""
+        del steps
+        return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])
+
+
+SearchSettings = Annotated[DdsChoice | LocalChoice | GridChoice | SobolChoice, Field(discriminator="kind")]

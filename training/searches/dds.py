@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: MIT
+"""DDS: divide, diverge, simulated annealing (PQSA, section IV).
+
+Divide   every parameter's range into k0 intervals (equal on its log scale).
+Diverge  take one sample in each interval; permute the intervals of every
+         parameter and align the permutations: k0 points, each interval of each
+         parameter once (a Latin hypercube). R0 is the one that meets the target
+         with most throughput; when none does, the one that misses it by least.
+Anneal   in the box around R0 that holds no other sample: in each dimension from
+         the next smaller to the next larger sample; where there is none, the end
+         of the range. From x a step proposes y; with u uniform in (0, 1) it is
+         taken when E(y) < E(x) - t ln u (Metropolis), where
+
+             E = cost + violation_weight * violation
+
+         The answer is the best point told in either phase, by rank (search.py).
+
+DEVIATION: with `box: follow` a restart moves the box to the best point so far.
+The paper's box does not move, and where the samples fell badly the optimum lies
+outside of it; how often that is so, `ccatune report search` shows.
+
+DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the
+target's boundary (surrogate.py), where the best point lies: a step then searches in
+one dimension less, and may end outside of the box. Which steps those are, and how far
+beside the boundary they end, is drawn. Of `draws` such steps the one that promises
+most is evaluated: so the steps keep trying a little beyond where the boundary is
+thought to be, which noise makes worth while.
+
+What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
+evaluated, the energy that y must stay below is known beforehand: an evaluator
+that stops a hopeless y early changes nothing of the path (with `aim`, where the
+boundary is learnt from complete points, it does, always in the same way).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from training.errors import TrainingError
+from training.fields import StudyPart
+from training.searches.pending import Pending
+from training.searches.search import Found, Proposal, Score, score_from_json
+from training.searches.space import Space
+from training.searches.surrogate import Surrogate
+
+__all__ = ["AnnealingSettings", "DdsSearch", "DdsSettings", "latin_hypercube"]
+
+
+class AnnealingSettings(StudyPart):
+    """The choices of the annealing."""
+
+    steps: int = Field(34, ge=0, description="evaluations of the annealing, restarts included")
+    restarts: int = Field(0, ge=0, description="times the schedule starts over, from the best point so far in its box")
+    box: Literal["fixed", "follow"] = Field(
+        "fixed", description="follow: at each restart the box keeps its width and moves to the best point"
+    )
+    aim: float = Field(0.0, ge=0, le=1, description="share of the steps that are moved to the target's boundary")
+    aim_spread: float = Field(0.04, ge=0, description="how far beside it they end, standard deviation in ln delay")
+    draws: int = Field(1, ge=1, le=1000, description="steps drawn for each that is aimed; the most promising is taken")
+    start_temperature: float = Field(0.02, gt=0, description="t of the first step, in units of energy")
+    end_temperature: float = Field(0.001, gt=0, description="t of the last step; geometric in between")
+    step_kind: Literal["uniform", "normal"] = Field("normal", description="how a step is drawn")
+    start_step: float = Field(0.6, gt=0, le=1, description="first step's size in half widths of the box")
+    end_step: float = Field(0.15, gt=0, le=1, description="last step's size; geometric in between")
+    violation_weight: float = Field(
+        4.0, gt=0, description="energy of missing the target by as much as the target itself"
+    )
+    widen: float = Field(1.0, ge=1, description="the box's widths, in those of the paper")
+
+
+class DdsSettings(AnnealingSettings):
+    """The choices of DDS, beside its seed."""
+
+    intervals: int = Field(24, ge=3, description="k0: intervals of every range, and so the number of initial samples")
+    placement: Literal["centre", "random"] = Field("random", description="where in its interval a sample lies")
+
+
+def latin_hypercube(*, intervals: int, dimensions: int, placement: str, seed: Sequence[int]) -> list[list[float]]:
+    """`intervals` positions; in each dimension every interval holds exactly one."""
+    rng = np.random.default_rng(list(seed))
+    columns = []
+    for _ in range(dimensions):
+        order = rng.permutation(intervals)
+        offset = rng.random(intervals) if placement == "random" else np.full(intervals, 0.5)
+        columns.append((order + offset) / intervals)
+    return np.stack(columns, axis=1).tolist()  # type: ignore[no-any-return]  # intervals x dimensions
+
+
+def neighbours(samples: Sequence[Sequence[float]], centre: Sequence[float]) -> list[tuple[float, float]]:
+    """For each dimension the next smaller and next larger sample, else 0 and 1."""
+    box = []
+    for axis, here in enumerate(centre):
+        values = [sample[axis] for sample in samples]
+        below = max((v for v in values if v < here), default=0.0)
+        above = min((v for v in values if v > here), default=1.0)
+        box.append((below, above))
+    return box
+
+
+def moved(side: tuple[float, float], centre: float, *, widen: float = 1.0) -> tuple[float, float]:
+    """An interval of the same width, or a wider one, around a centre, pushed back into [0, 1]."""
+    width = min(widen * (side[1] - side[0]), 1.0)
+    low = min(max(centre - width / 2, 0.0), 1.0 - width)
+    return low, low + width
+
+
+def reflect(value: float, low: float, high: float) -> float:
+    """A value folded back into [low, high] at its ends."""
+    width = high - low
+    if width <= 0:
+        return low
+    along = (value - low) % (2 * width)
+    return low + (along if along <= width else 2 * width - along)
+
+
+def _between(start: float, end: float, progress: float) -> float:
+    return start * math.exp(progress * math.log(end / start))
+
+
+class DdsSearch:
+    """One run of DDS on a space; a `Search`.
+
+    samples: the positions that are evaluated first. seed: of the annealing alone, so that searches for other targets
+    can share the samples, and their runs. reach: half width of the annealing's box around the best sample, in
+    positions, 0 to 0.5; None: the box that holds no other sample.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        *,
+        settings: AnnealingSettings,
+        samples: Sequence[Sequence[float]],
+        seed: Sequence[int],
+        reach: float | None = None,
+    ) -> None:
+        if not samples:
+            raise TrainingError("search: expected at least one sample or candidate to begin with, got none")
+        self._space = space
+        self._settings = settings
+        self._samples = [list(sample) for sample in samples]
+        self._reach = reach
+        self._rng = np.random.default_rng(list(seed))
+        self._pending = Pending()
+        self._surrogate = Surrogate()
+        self._sampled: dict[int, Score] = {}  # until the last sample has its score
+        self._box: list[tuple[float, float]] = []
+        self._current: list[float] = []
+        self._energy = math.inf
+        self._proposed: list[float] = []
+        self._accept_below = math.inf
+
+    @property
+    def done(self) -> bool:
+        """The budget is spent."""
+        return self._pending.told >= self.budget
+
+    @property
+    def best(self) -> Found | None:
+        """The best point told so far."""
+        return self._pending.best
+
+    @property
+    def budget(self) -> int:
+        """Initial samples and annealing steps."""
+        return len(self._samples) + self._settings.steps
+
+    @property
+    def box(self) -> list[tuple[float, float]]:
+        """The bounded space around R0 in positions; empty while samples are out."""
+        return list(self._box)
+
+    def ask(self, count: int) -> list[Proposal]:
+        """Initial samples, `count` at a time, then one step at a time: each depends on the score of the one before."""
+        asked, k0 = self._pending.asked, len(self._samples)
+        if asked < k0:
+            batch = self._samples[asked : min(asked + count, k0)]
+            return self._pending.hand_out([self._space.point(p) for p in batch])
+        if self._pending.is_waiting or asked >= self.budget:
+            return []
+        self._propose()
+        return self._pending.hand_out([self._space.point(self._proposed)])
+
+    def tell(self, number: int, score: Score) -> None:
+        """Keep the best; bound the box after the last sample; take or leave a step."""
+        point = self._pending.take(number, score)
+        if number < len(self._samples):
+            self._sampled[number] = score
+            if self._pending.told == len(self._samples):
+                self._end_sampling()
+            return
+        self._surrogate.add(self._space.positions(point), score)
+        if score.complete and self.energy(score) < self._accept_below:
+            self._current, self._energy = self._proposed, self.energy(score)
+
+    def _end_sampling(self) -> None:
+        """In the order of the samples, whatever the order of their scores."""
+        for number, score in sorted(self._sampled.items()):
+            self._surrogate.add(self._space.positions(self._space.point(self._samples[number])), score)
+        self._sampled = {}
+        self._start_annealing()
+
+    def hopeless(self, number: int, bound: Score) -> bool:
+        """It can neither become the best nor be taken as a step."""
+        if not self._pending.cannot_win(bound):
+            return False
+        return number < len(self._samples) or self.energy(bound) >= self._accept_below
+
+    def energy(self, score: Score) -> float:
+        """E of the annealing; of a bound, the least that it could still be."""
+        return score.cost + self._settings.violation_weight * max(score.violation, 0.0)
+
+    def _start_annealing(self) -> None:
+        best = self._pending.best
+        if best is None:  # an evaluator that completes no sample; begin in the middle
+            self._current = [0.5] * len(self._space.dimensions)
+            self._box = [(0.0, 1.0)] * len(self._current)
+            return
+        points = [self._space.point(p) for p in self._samples]
+        self._current = self._samples[points.index(best.point)]
+        self._energy = self.energy(best.score)
+        if self._reach is None:
+            self._box = neighbours(self._samples, self._current)
+            if self._settings.widen > 1:
+                widen = self._settings.widen
+                self._box = [moved(side, x, widen=widen) for side, x in zip(self._box, self._current, strict=True)]
+        else:
+            self._box = [moved((0.0, 2 * self._reach), x) for x in self._current]
+
+    def _propose(self) -> None:
+        """Draw the next step and, before it is evaluated, what it must stay below."""
+        s = self._settings
+        step = self._pending.told - len(self._samples)
+        chain = math.ceil(s.steps / (s.restarts + 1))
+        if step > 0 and step % chain == 0 and self._pending.best is not None:
+            self._current = self._space.positions(self._pending.best.point)
+            self._energy = self.energy(self._pending.best.score)
+            if s.box == "follow":
+                self._box = [moved(side, x) for side, x in zip(self._box, self._current, strict=True)]
+        progress = (step % chain) / max(chain - 1, 1)
+        size = _between(s.start_step, s.end_step, progress)
+        self._proposed = self._drawn(size)
+        if s.aim and self._rng.random() < s.aim:
+            drawn = [self._proposed, *(self._drawn(size) for _ in range(s.draws - 1))]
+            landed = [
+                self._surrogate.land(position, beside=s.aim_spread * float(self._rng.standard_normal()))
+                for position in drawn
+            ]
+            promises = self._surrogate.promise(landed)
+            self._proposed = landed[promises.index(max(promises))]
+        u = 1.0 - self._rng.random()  # in (0, 1]
+        temperature = _between(s.start_temperature, s.end_temperature, progress)
+        self._accept_below = self._energy - temperature * math.log(u)
+
+    def _drawn(self, size: float) -> list[float]:
+        """A step of this size, in half widths of the box, from where the annealing stands."""
+        n = len(self._current)
+        is_uniform = self._settings.step_kind == "uniform"
+        draw = self._rng.uniform(-1, 1, n) if is_uniform else self._rng.standard_normal(n)
+        return [
+            reflect(x + size * float(d) * (high - low) / 2, low, high)
+            for x, d, (low, high) in zip(self._current, draw, self._box, strict=True)
+        ]
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that has been drawn and told."""
+        return {
+            **self._pending.snapshot(),
+            "sampled": [[number, asdict(score)] for number, score in sorted(self._sampled.items())],
+            "box": [list(side) for side in self._box],
+            "current": self._current,
+            "energy": None if math.isinf(self._energy) else self._energy,
+            "surrogate": self._surrogate.snapshot(),
+            "rng": self._rng.bit_generator.state,
+        }
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._pending.restore(data)
+        self._sampled = {number: score_from_json(score) for number, score in data["sampled"]}
+        self._box = [(low, high) for low, high in data["box"]]
+        self._current = list(data["current"])
+        self._energy = math.inf if data["energy"] is None else data["energy"]
+        self._surrogate.restore(data["surrogate"])
+        self._rng.bit_generator.state = data["rng"]

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Searches over a list of points that is known beforehand: a grid, and a Sobol sequence.
+
+A grid holds every combination of equally spaced positions (PQSA, section IV), so of log-spaced values. It is the
+accuracy that other searches are compared with. A Sobol sequence fills the space evenly with any number of points
+(Sobol 1967; scrambled as in Owen 1998).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from training.errors import TrainingError
+from training.searches.pending import Pending
+from training.searches.search import Found, Proposal, Score
+from training.searches.space import Point, Space
+
+__all__ = ["PointsSearch", "grid_points", "sobol_points"]
+
+
+def grid_points(space: Space, *, count: int, counts: Mapping[str, int] | None = None) -> list[Point]:
+    """The points of a grid, each once, the last dimension varying fastest.
+
+    count: values of each parameter, both ends of its range included; counts: of these parameters instead.
+
+    Raises:
+        TrainingError: fewer than 2 values, or a parameter that the space does not have.
+    """
+    by_name = {**dict.fromkeys(space.names, count), **(counts or {})}
+    if set(by_name) != set(space.names) or min(by_name.values()) < 2:
+        raise TrainingError(f"grid: expected at least 2 values of each of {', '.join(space.names)}, got {by_name}")
+    axes = [[i / (by_name[name] - 1) for i in range(by_name[name])] for name in space.names]
+    return list(dict.fromkeys(space.point(positions) for positions in itertools.product(*axes)))
+
+
+def sobol_points(space: Space, *, count: int, seed: Sequence[int]) -> list[Point]:
+    """The first `count` points of a scrambled Sobol sequence; fewer where two of them are the same integers."""
+    import numpy as np
+    from scipy.stats import qmc
+
+    sequence = qmc.Sobol(len(space.dimensions), rng=np.random.default_rng(list(seed)))
+    positions = sequence.random_base2((count - 1).bit_length())[:count]
+    return list(dict.fromkeys(space.point(row) for row in positions.tolist()))
+
+
+class PointsSearch:
+    """All points of a list, in order; a `Search`."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        self._points = list(dict.fromkeys(points))
+        self._pending = Pending()
+
+    @property
+    def done(self) -> bool:
+        """All points have their score."""
+        return self._pending.told >= len(self._points)
+
+    @property
+    def best(self) -> Found | None:
+        """The point with the best rank so far."""
+        return self._pending.best
+
+    @property
+    def budget(self) -> int:
+        """The number of points."""
+        return len(self._points)
+
+    def ask(self, count: int) -> list[Proposal]:
+        """The next `count` points."""
+        asked = self._pending.asked
+        return self._pending.hand_out(self._points[asked : asked + count])
+
+    def tell(self, number: int, score: Score) -> None:
+        """Keep the best."""
+        self._pending.take(number, score)
+
+    def hopeless(self, number: int, bound: Score) -> bool:
+        """It cannot become the best."""
+        del number
+        return self._pending.cannot_win(bound)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The number of scores received, and the best."""
+        return self._pending.snapshot()
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Continue from a snapshot."""
+        self._pending.restore(data)

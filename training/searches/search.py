@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""The contract of a search: it proposes points and receives their scores.
+
+    while not search.done:
+        for proposal in search.ask(4):     # empty while the next proposals depend on scores that are missing
+            score = evaluate(proposal)     # may stop early where search.hopeless(proposal.number, bound) is true
+            search.tell(proposal.number, score)
+
+A search knows neither workloads nor simulators. It minimises a rank: first the violation of the constraint
+(0 where it is met), then the cost. Of two points that meet the constraint the one with the lower cost wins.
+If no point meets it, the one with the smallest violation wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from training.searches.space import Point
+
+__all__ = ["Found", "Proposal", "Score", "Search", "score_from_json"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The result of a point on its cases.
+
+    violation: by how much the constraint is missed, relative to it; 0 where it is met. cost: is minimised.
+    cases: the number of cases that ran. bounded: the measure that the constraint bounds, such as a delay in ms;
+    0 where no such measure exists. metrics: further figures, by name with unit, for people and reports.
+    complete: all cases ran. Otherwise `violation` and `cost` are the best values that the point can still reach.
+    """
+
+    violation: float
+    cost: float
+    cases: int
+    complete: bool = True
+    bounded: float = 0.0
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """The constraint is met; for an incomplete score: it can still be met."""
+        return self.violation <= 0.0
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The pair that searches minimise."""
+        return (max(self.violation, 0.0), self.cost)
+
+
+def score_from_json(data: dict[str, Any]) -> Score:
+    """Read the data that `dataclasses.asdict` made of a score."""
+    return Score(**data)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A point with its complete score."""
+
+    point: Point
+    score: Score
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"point": list(self.point), "score": asdict(self.score)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Found:
+        """From the data of `to_json`."""
+        return Found(tuple(data["point"]), score_from_json(data["score"]))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A point to evaluate. number: counts the search's proposals from 0."""
+
+    number: int
+    point: Point
+
+
+class Search(Protocol):
+    """A search strategy. Its seed is given when it is made, and its state can be serialised."""
+
+    @property
+    def done(self) -> bool:
+        """No proposal is left."""
+
+    @property
+    def best(self) -> Found | None:
+        """The point with the best rank so far; None before the first complete score."""
+
+    @property
+    def budget(self) -> int:
+        """The largest number of proposals."""
+
+    def ask(self, count: int) -> list[Proposal]:
+        """Up to `count` points to evaluate; fewer, or none, where the next ones depend on scores that are missing."""
+
+    def tell(self, number: int, score: Score) -> None:
+        """Receive the score of a proposal. Scores may arrive in any order; the result does not depend on it.
+
+        Raises:
+            TrainingError: no such proposal is waiting for its score.
+        """
+
+    def hopeless(self, number: int, bound: Score) -> bool:
+        """Whether the proposal of that number cannot change the result, even with a score as good as this bound."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole state as JSON data, while no score is missing."""
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Continue from a snapshot of a search that was made with the same settings."""

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT
+"""Makes the ensemble of a finished study: a row for every state and class, and its provenance.
+
+The digest covers the provenance, so it holds what determines or describes the result and nothing that differs from run
+to run (no clock, no path, no number of threads). The same study gives the same digest wherever it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kmod.ensemble import DelayClass, Ensemble
+from training.evaluation.evaluator import Evaluator, Request
+from training.evaluation.executors import Part
+from training.evaluation.runner import CaseRunner, core_version
+from training.searches import Score
+from training.workloads import Sample, State
+
+if TYPE_CHECKING:
+    from training.study.study import Study
+
+__all__ = ["PROVENANCE_SCHEMA", "build_ensemble", "score_json", "single_sets"]
+
+PROVENANCE_SCHEMA = "ccatune-provenance/2"
+# Of an objective without delay targets: epsilon 0 switches the epsilon rule off, so the class has no effect on flows.
+NO_TARGET = DelayClass(95, 100_000)
+DIGITS = 6
+
+
+def score_json(score: Score) -> dict[str, Any]:
+    """A score as the provenance has it."""
+    metrics = {name: round(value, DIGITS) for name, value in score.metrics.items()}
+    return {"meets": score.feasible, "violation": round(score.violation, DIGITS), "cases": score.cases, **metrics}
+
+
+def build_ensemble(study: Study, parts: dict[str, Part]) -> Ensemble:
+    """The ensemble of a study all of whose parts are there."""
+    s = study.settings
+    rows, states = [], []
+    for state in s.states:
+        part = study.part_of(parts, s.all_stages[-1], state)
+        unseen = _unseen_scores(study, state, part)
+        for delay_class, found in enumerate(part.found):
+            rows.append(found.point)
+            states.append({
+                "state": list(state),
+                "class": delay_class,
+                **study.workload.of_state(state),
+                "training": score_json(found.score),
+                "unseen": score_json(unseen[delay_class]) if unseen else None,
+            })  # fmt: skip
+    return Ensemble(
+        cca=s.cca,
+        epoch_ms=s.clock.epoch_s * 1000,
+        estimate_ms=s.clock.estimate_ms,
+        epsilon_pct=s.clock.epsilon_pct if s.delay_classes else 0,
+        classes=s.delay_classes or (NO_TARGET,),
+        axes=tuple(s.levels.values()),
+        columns=s.names,
+        rows=tuple(rows),
+        provenance=_provenance(study, parts, states),
+    )
+
+
+def _provenance(study: Study, parts: Mapping[str, Part], states: list[dict[str, Any]]) -> dict[str, Any]:
+    s = study.settings
+    single = study.part_of(dict(parts), s.single, study.trained[0])
+    return {
+        "schema": PROVENANCE_SCHEMA,
+        "study": s.model_dump(mode="json", by_alias=True),
+        "study_digest": s.digest,
+        "core": core_version(),
+        "traces": [{"name": r.name, "dataset": r.dataset, "digest": r.trace.digest} for r in study.recordings],
+        "unseen_traces": [{"name": r.name, "digest": r.trace.digest} for r in study.unseen],
+        **study.workload.provenance(),
+        "runs": sum(part.runs for part in parts.values()),
+        "single": [
+            {"class": c, "values": dict(zip(s.names, found.point, strict=True)), "training": score_json(found.score)}
+            for c, found in enumerate(single.found)
+        ],
+        "states": states,
+    }
+
+
+def _unseen_scores(study: Study, state: State, part: Part) -> list[Score]:
+    """The rows of a state on cases of unseen recordings, by class; none where there are none."""
+    s = study.settings
+    cases = study.workload.cases([state], "judging", Sample()) if study.unseen else []
+    if not cases:
+        return []
+    objectives = s.objective.objectives(s.cca, "judging")
+    runner = CaseRunner(s.cca, s.names, objectives, threads=study.threads)
+    requests = [Request(found.point, one) for found, one in zip(part.found, objectives, strict=True)]
+    return Evaluator(runner, cases, rounds=(1.0,)).evaluate(requests)
+
+
+def single_sets(ensemble: Ensemble) -> list[dict[str, int]] | None:
+    """The best single parameter set of each class, by name; None where the provenance has none."""
+    kept = ensemble.provenance.get("single")
+    if not isinstance(kept, list) or len(kept) != max(len(ensemble.classes), 1):
+        return None
+    return [{str(name): int(value) for name, value in entry["values"].items()} for entry in kept]

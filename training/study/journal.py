@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""The finished tasks of a study on disk, so that a kill loses none of them.
+
+A folder with one file a finished part, each written whole or not at all, under a
+name that carries the study's key: a digest over its settings, the traces and the
+version of core and simulator, which their comments and formatting do not change.
+Parts of another key are not this study's; they are neither used nor touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from kmod.ensemble import canonical_json, write_atomically
+from training.errors import TrainingError
+
+__all__ = ["Journal"]
+
+_PART = re.compile(r"[a-z0-9-]+")
+
+
+class Journal:
+    """The finished parts of the study `key` (hex) in a folder, which is made when needed."""
+
+    def __init__(self, folder: Path, *, key: str) -> None:
+        self.folder = folder / key[:16]
+        self._key = key
+
+    def parts(self) -> dict[str, Any]:
+        """All finished parts by name.
+
+        Raises:
+            TrainingError: a file there is not one that a journal wrote.
+        """
+        found: dict[str, Any] = {}
+        for path in sorted(self.folder.glob("*.json")):
+            try:
+                entry = json.loads(path.read_bytes())
+                if entry["key"] == self._key:
+                    found[path.stem] = entry["part"]
+            except (ValueError, KeyError, TypeError) as error:
+                raise TrainingError(
+                    f"{path}: expected a finished part of a study, got {error!r}; remove the file and resume"
+                ) from error
+        return found
+
+    def others(self) -> list[str]:
+        """The folders beside this study's that hold parts of another key."""
+        beside = self.folder.parent.glob("*/*.json")
+        return sorted({path.parent.name for path in beside} - {self.folder.name})
+
+    def put(self, name: str, part: object) -> None:
+        """Keep a finished part.
+
+        Raises:
+            TrainingError: a name other than a-z, 0-9 and dashes.
+        """
+        if not _PART.fullmatch(name):
+            raise TrainingError(f"journal: expected a name of a-z, 0-9 and dashes, got {name!r}")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / f"{name}.json", canonical_json({"key": self._key, "part": part}))
+
+    def discard(self) -> None:
+        """Forget this study's parts: it is finished, or starts over."""
+        for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.tmp")]:
+            path.unlink(missing_ok=True)
+        for folder in (self.folder, self.folder.parent):
+            with contextlib.suppress(OSError):  # others' files are in it, or it was never made
+                folder.rmdir()

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT
+"""Runs a study: its stages in order, each as one search for every group of states, then the ensemble.
+
+A stage takes from earlier ones the values that it holds and the candidates that it evaluates. Its searches depend on
+nothing else, so they run side by side, and each is kept in the journal as soon as it is finished. The same key gives
+the same ensemble, whatever interrupts it and wherever it runs.
+
+A final stage among few candidates sees more cases than the search of a state, whose many points run on all of them.
+What that search ended on may meet the target only just, and on its own cases alone. The candidates of a final are the
+state's own point, its neighbours', and the single set, which knows all states' cases. So a row is at least as good as
+the single set on the cases that the state can train on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from emulation.traces import Recording
+from kmod.ensemble import Ensemble, canonical_json
+from training.errors import TrainingError
+from training.evaluation.executors import EXECUTORS, Part
+from training.evaluation.runner import core_version
+from training.progress import Progress, Silent
+from training.searches import Point, Space
+from training.study.ensemble import build_ensemble
+from training.study.journal import Journal
+from training.study.settings import DEFAULTS, StageSettings, StudySettings
+from training.study.tasks import ClassTask, SearchTask
+from training.workloads import Setting, State, Workload
+from training.workloads.epochs import default_values
+
+__all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"]
+
+
+def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
+    """The key of a journal (hex): settings, traces, version of core and simulator."""
+    content = {
+        "study": study.digest,
+        "traces": sorted(f"{r.name} {r.trace.digest}" for r in recordings),
+        "core": core_version(),
+    }
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def require_recordings(recordings: Sequence[Recording], study: StudySettings) -> list[Recording]:
+    """The recordings of the study's datasets.
+
+    Raises:
+        TrainingError: there are none.
+    """
+    wanted = [r for r in recordings if not study.datasets or r.dataset in study.datasets]
+    if not wanted:
+        names = ", ".join(sorted({r.dataset for r in recordings})) or "none"
+        raise TrainingError(
+            f"study: expected recordings of {', '.join(study.datasets)}, got {names}; "
+            "change `datasets` or give other traces"
+        )
+    return wanted
+
+
+def setting_of(
+    study: StudySettings,
+    *,
+    recordings: Sequence[Recording] = (),
+    unseen: Sequence[Recording] = (),
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Setting:
+    """The study as its workload needs it."""
+    return Setting(study.cca, study.levels, study.seed, study.clock, recordings, unseen, threads, progress or Silent())
+
+
+def part_name(stage: StageSettings, group: State) -> str:
+    """The name of the part of a group of states."""
+    return "-".join([stage.name, *(f"{level:02d}" for level in group)])
+
+
+def scaled(point: Point, space: Space, names: Sequence[str], scale: float) -> Point:
+    """The point with these parameters times `scale`, within their ranges."""
+    return tuple(
+        min(max(round(value * scale), d.low), d.high) if d.name in names else value
+        for value, d in zip(point, space.dimensions, strict=True)
+    )
+
+
+@dataclass
+class Study:
+    """One study over the recordings that train; `unseen` ones only score the rows that were found."""
+
+    settings: StudySettings
+    recordings: Sequence[Recording]
+    unseen: Sequence[Recording] = ()
+    threads: int = 2
+    progress: Progress = field(default_factory=Silent)
+    executor: str = "threads"
+
+    @cached_property
+    def key(self) -> str:
+        """See `study_key`; the unseen recordings count too, because their scores are kept."""
+        return study_key(self.settings, [*self.recordings, *self.unseen])
+
+    @cached_property
+    def workload(self) -> Workload:
+        """The cases."""
+        return self.settings.workload.open(
+            setting_of(self.settings, recordings=self.recordings, unseen=self.unseen, threads=self.threads,
+                       progress=self.progress)
+        )  # fmt: skip
+
+    def run(self, journal: Journal | None = None) -> Ensemble:
+        """Do all searches that the journal does not hold, and build the ensemble.
+
+        Raises:
+            TrainingError: nothing to train on, or a search without a complete score.
+        """
+        parts = {name: Part.from_json(data) for name, data in (journal.parts() if journal else {}).items()}
+
+        def keep(name: str, part: Part) -> None:
+            if journal:
+                journal.put(name, part.to_json())
+            parts[name] = part
+            self.progress.finished(name, part.found)
+
+        for stage in self.settings.all_stages:
+            missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
+            tasks = [self._task(stage, group, parts) for group in missing]
+            if tasks:
+                self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
+                EXECUTORS[self.executor](self.threads).run(tasks, self.progress.advance, keep)
+        return build_ensemble(self, parts)
+
+    @cached_property
+    def trained(self) -> list[State]:
+        """The states that train; the others take the row of one of them."""
+        return [state for state in self.settings.states if self.workload.source(state) == state]
+
+    def groups(self, stage: StageSettings) -> list[State]:
+        """The groups of a stage's searches that have states to train, by their levels on its axes."""
+        return sorted({self._project(state, stage) for state in self.trained})
+
+    def part_of(self, parts: dict[str, Part], stage: StageSettings, state: State) -> Part:
+        """The part of a stage that a state belongs to."""
+        return parts[part_name(stage, self._project(self.workload.source(state), stage))]
+
+    def _project(self, state: State, stage: StageSettings) -> State:
+        return tuple(level for level, name in zip(state, self.settings.levels, strict=True) if name in stage.group_by)
+
+    def _task(self, stage: StageSettings, group: State, parts: dict[str, Part]) -> SearchTask:
+        s = self.settings
+        states = [state for state in self.trained if self._project(state, stage) == group]
+        confirm = stage.confirm
+        at = s.all_stages.index(stage)
+        seed = (s.seed, at, *group)
+        training = s.objective.objectives(s.cca, "training", margin_se=stage.margin_se)
+        lenience = -confirm.lenience_se if confirm else None
+        again = s.objective.objectives(s.cca, "confirming", margin_se=lenience)
+        held = [self._held(stage, states[0], parts, c) for c in range(s.n_classes)]
+        classes = []
+        for c in range(s.n_classes):
+            space = s.space(c, without=stage.held_from)
+            candidates = self._candidates(stage, states[0], parts, c)
+            classes.append(ClassTask(space, training[c], again[c], candidates, ((*seed, 0), (*seed, c + 1))))
+        return SearchTask(
+            name=part_name(stage, group),
+            cca=s.cca,
+            search=stage.search or s.search,
+            classes=tuple(classes),
+            cases=tuple(self.workload.cases(states, "training", stage.sample)),
+            rounds=s.rounds,
+            held=tuple(held),
+            fresh=tuple(self.workload.cases(states, "confirming", confirm.sample)) if confirm else (),
+            lenience_se=confirm.lenience_se if confirm else 0.0,
+            names=s.names,
+        )
+
+    def _held(self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int) -> dict[str, int]:
+        found = {}
+        for name, source in stage.held_from.items():
+            point = self._part(source, state, parts).found[delay_class].point
+            found[name] = point[self.settings.names.index(name)]
+        return found
+
+    def _part(self, stage: str, state: State, parts: dict[str, Part]) -> Part:
+        return self.part_of(parts, next(one for one in self.settings.all_stages if one.name == stage), state)
+
+    def _candidates(
+        self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int
+    ) -> tuple[Point, ...]:
+        """Without doubles: in the order of candidates_from, and of a stage's neighbours the nearest first."""
+        s = self.settings
+        whole, free = s.space(delay_class), s.space(delay_class, without=stage.held_from)
+        by_class = tuple(s.objective.ranges(delay_class))
+        found: list[Point] = []
+        for source in stage.candidates_from:
+            if source == DEFAULTS:
+                found.append(whole.nearest(tuple(default_values(s.cca).values())))
+                continue
+            near = self._near(state, stage.neighbours if source != s.single.name else 0)
+            found += [self._part(source, one, parts).found[delay_class].point for one in near]
+            if source == s.single.name:
+                found += [scaled(found[-1], whole, by_class, scale) for scale in stage.scales]
+        kept = [index for index, name in enumerate(whole.names) if name in free.names]
+        return tuple(dict.fromkeys(tuple(point[index] for index in kept) for point in found))
+
+    def _near(self, state: State, reach: int) -> list[State]:
+        """The state and its trained neighbours on the first axis, the nearest first."""
+        levels = sorted(range(state[0] - reach, state[0] + reach + 1), key=lambda n: (abs(n - state[0]), n))
+        trained = set(self.trained)
+        return [near for near in ((level, *state[1:]) for level in levels) if near in trained]
