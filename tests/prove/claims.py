@@ -4,14 +4,13 @@
     python -m tests.prove.claims            all claims, in their order
     python -m tests.prove.claims 3a 3b      these alone; the others keep what was found last
 
-The claims stand in claims.yaml. What a command printed last is kept in docs/claims.json: the lines that match
-`pick`, else the last one. A claim with `block` also puts the whole output between the two marks
+The claims stand in claims.yaml, each with the last output of its command: the lines that match `pick`, else the last
+one. A claim with `block` also puts the whole output between the two marks
 `<!-- output of CLAIM -->` and `<!-- end of output -->` of that document. Exits 1 where a claim falls short.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -30,21 +29,12 @@ from kmod.ensemble import write_atomically
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CLAIMS = Path(__file__).with_name("claims.yaml")
-RECORD = REPOSITORY / "docs" / "claims.json"
 PAGE = REPOSITORY / "docs" / "claims.md"
 MOST_S = 6 * 3600
+HEAD = """# What is claimed, the command that shows it, and what it showed last (tests/prove/claims.py, class Claim).
+# Recorded traces are read from ../shared/traces, where a clone has them beside it; build/gr.json is made by claim 2.
+"""
 BLOCK = "<!-- output of {id} -->\n```\n{output}\n```\n<!-- end of output -->"
-
-
-class Claim(BaseModel):
-    """A claim and the command that shows it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    claim: str
-    command: str = Field(description="As a person types it, from the repository's root.")
-    pick: str | None = Field(None, description="Regular expression: the lines that hold the figure; else the last.")
-    block: str | None = Field(None, description="The document that shows the whole output.")
 
 
 class Shown(BaseModel):
@@ -61,15 +51,28 @@ class Shown(BaseModel):
     seconds: float
 
 
+class Claim(BaseModel):
+    """A claim and the command that shows it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: str
+    command: str = Field(description="As a person types it, from the repository's root.")
+    pick: str | None = Field(None, description="Regular expression: the lines that hold the figure; else the last.")
+    block: str | None = Field(None, description="The document that shows the whole output.")
+    shown: Shown | None = None
+
+
 def load_claims(path: Path) -> dict[str, Claim]:
     """The claims by their number; pydantic's error names what is wrong."""
     return {str(name): Claim.model_validate(row) for name, row in yaml.safe_load(path.read_text("utf-8")).items()}
 
 
-def load_record(path: Path) -> dict[str, Shown]:
-    """What was shown before."""
-    data = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return {name: Shown.model_validate(row) for name, row in data.items()}
+def save_claims(path: Path, claims: dict[str, Claim]) -> None:
+    """Write the claims with what was shown."""
+    data = {name: claim.model_dump(exclude_none=True) for name, claim in claims.items()}
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=10_000)
+    write_atomically(path, (HEAD + text).encode())
 
 
 def figure_of(output: str, pick: str | None) -> str:
@@ -112,20 +115,20 @@ def show(claim: Claim, *, root: Path, most_s: float = MOST_S) -> tuple[Shown, st
     ), output
 
 
-def page_of(claims: dict[str, Claim], record: dict[str, Shown]) -> str:
+def page_of(claims: dict[str, Claim]) -> str:
     """docs/claims.md."""
     lines = [
         "# Claims",
-        "Written by `python -m tests.prove.claims`, which runs the command of each row (claims in "
-        "[claims.yaml](../tests/prove/claims.yaml), what they showed in [claims.json](claims.json)). A command exits 0 "
-        "where its claim holds. Load: processes that ran or waited in the minute before; above 1, times and rates are "
-        "of a machine that others used too.",
+        "`python -m tests.prove.claims` writes this page. It runs the command of each row, as "
+        "[claims.yaml](../tests/prove/claims.yaml) states it. A command exits with 0 if its claim holds. The load is the "
+        "mean number of processes that ran or waited in the minute before. Above 1, the machine was shared, and times "
+        "and rates are less certain.",
         "",
         "| # | claim | command | shown | |",
         "|---|---|---|---|---|",
     ]
     for name, claim in claims.items():
-        shown = record.get(name)
+        shown = claim.shown
         text = "not shown yet" if shown is None else _words_of(shown, claim)
         where = "" if shown is None else f"{shown.date}, {shown.machine}, load {shown.load}, {shown.seconds:.0f} s"
         cells = [name, claim.claim, f"`{claim.command}`", text, where]
@@ -158,24 +161,25 @@ def put_block(document: Path, name: str, output: str) -> None:
 @click.option("--page-only", is_flag=True, help="Run nothing; write the page from the record.")
 def main(*, names: tuple[str, ...], page_only: bool) -> None:
     """Show the claims NAMES (all by default), and write docs/claims.md. Example: python -m tests.prove.claims 3a."""
-    claims, record = load_claims(CLAIMS), load_record(RECORD)
+    claims = load_claims(CLAIMS)
     unknown = sorted(set(names) - set(claims))
     if unknown:
         raise click.UsageError(f"expected some of {', '.join(claims)}, got {', '.join(unknown)}")
     chosen = [] if page_only else list(names or claims)
+    holds = True
     for name in chosen:
         click.echo(f"{name}: {claims[name].command}", err=True)
-        record[name], output = show(claims[name], root=REPOSITORY)
-        click.echo(f"{name}: {'holds' if record[name].holds else 'FALLS SHORT'}: {record[name].figure}")
-        block = claims[name].block
-        if block:
+        shown, output = show(claims[name], root=REPOSITORY)
+        claims[name] = claims[name].model_copy(update={"shown": shown})
+        holds = holds and shown.holds
+        click.echo(f"{name}: {'holds' if shown.holds else 'FALLS SHORT'}: {shown.figure}")
+        if block := claims[name].block:
             put_block(REPOSITORY / block, name, output)
-        kept = {key: record[key].model_dump() for key in claims if key in record}
-        write_atomically(RECORD, (json.dumps(kept, indent=1) + "\n").encode())
-        write_atomically(PAGE, page_of(claims, record).encode())
+        save_claims(CLAIMS, claims)
+        write_atomically(PAGE, page_of(claims).encode())
     if page_only:
-        write_atomically(PAGE, page_of(claims, record).encode())
-    sys.exit(0 if all(record[name].holds for name in chosen) else 1)
+        write_atomically(PAGE, page_of(claims).encode())
+    sys.exit(0 if holds else 1)
 
 
 if __name__ == "__main__":
