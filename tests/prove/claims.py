@@ -120,9 +120,9 @@ def page_of(claims: dict[str, Claim]) -> str:
     lines = [
         "# Claims",
         "`python -m tests.prove.claims` writes this page. It runs the command of each row, as "
-        "[claims.yaml](../tests/prove/claims.yaml) states it. A command exits with 0 if its claim holds. The load is the "
-        "mean number of processes that ran or waited in the minute before. Above 1, the machine was shared, and times "
-        "and rates are less certain.",
+        "[claims.yaml](../tests/prove/claims.yaml) states it. A command exits with 0 if its claim holds. The load is "
+        "the mean number of processes that ran or waited in the minute before. Above 1, the machine was shared, and "
+        "times and rates are less certain.",
         "",
         "| # | claim | command | shown | |",
         "|---|---|---|---|---|",
