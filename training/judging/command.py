@@ -105,12 +105,12 @@ def _judge(
     from training.commands import recordings_of
     from training.errors import TrainingError
     from training.judging.recordings import Path as LinkPath
-    from training.judging.recordings import judge, require_gr
+    from training.judging.recordings import judge, require_targets
     from training.progress import Terminal
 
     path = LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss)
     ensemble = Ensemble.load(file)
-    require_gr(ensemble)
+    require_targets(ensemble)
     if require is not None and len(require) != len(ensemble.classes):
         raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
     with Terminal(quiet=as_json) as terminal:

@@ -31,9 +31,10 @@ from kmod.ensemble import DelayClass, Deployment, Ensemble, table_text
 from training.errors import TrainingError
 from training.intervals import drawn_weights, interval_95
 from training.study.ensemble import single_sets
+from training.study.settings import study_of
 from training.workloads.epochs import default_values, flat_text
 
-__all__ = ["Path", "Windows", "judge", "require_gr", "run_schemes", "windows_of"]
+__all__ = ["Path", "Windows", "judge", "require_targets", "run_schemes", "windows_of"]
 
 LEAST_WINDOWS = 5
 LEAST_CAPACITY_BYTES_PER_S = 2500
@@ -87,7 +88,7 @@ def judge(
     progress: told seconds of recording as their runs are done, (2 classes + 1) times the recordings in all.
 
     Raises:
-        TrainingError: no recordings, or an ensemble of another algorithm than GR or without its single sets.
+        TrainingError: no recordings, or an ensemble without its single sets.
     """
     if not recordings:
         raise TrainingError("evaluate: expected recordings to judge on, got none")
@@ -154,29 +155,29 @@ def run_schemes(
     return {key: results[i * n : (i + 1) * n] for i, key in enumerate(flows)}
 
 
-def require_gr(ensemble: Ensemble) -> None:
-    """Refuse an ensemble whose simulated flows are not judged here.
+def require_targets(ensemble: Ensemble) -> None:
+    """Refuse an ensemble that is not judged by delay targets.
 
     Raises:
-        TrainingError: it is of another algorithm than GR.
+        TrainingError: its study has another objective, or no axis of throughput, or it has no study.
     """
-    if ensemble.cca != "gr":
+    study = study_of(ensemble)
+    if not study.objective.has_boundary or "throughput" not in study.levels:
         raise TrainingError(
-            f"ensemble {ensemble.digest}: expected one of gr, got one of {ensemble.cca}; "
-            "`ccatune report states` judges it"
+            f"ensemble {ensemble.digest}: expected one whose classes all have a delay target, got one of "
+            f"{ensemble.cca} with another objective; `ccatune report states` judges it"
         )
 
 
 def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
-    require_gr(ensemble)
     singles = single_sets(ensemble)
     if singles is None:
         raise TrainingError("evaluate: expected an ensemble with its best single sets, got one without; train it anew")
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
     flows = {("default", 0): _reference_flow(ensemble)}
     for c, values in enumerate(singles):
-        flows["ensemble", c] = FlowSpec(cca="gr", ensemble_text=text, delay_class=c)
-        flows["single", c] = FlowSpec(cca="gr", params=values)
+        flows["ensemble", c] = FlowSpec(cca=ensemble.cca, ensemble_text=text, delay_class=c)
+        flows["single", c] = FlowSpec(cca=ensemble.cca, params=values)
     return flows
 
 
@@ -189,7 +190,7 @@ def _reference_flow(ensemble: Ensemble) -> FlowSpec:
         axis=ensemble.axes[0],
         values=default_values(ensemble.cca),
     )
-    return FlowSpec(cca="gr", ensemble_text=text)
+    return FlowSpec(cca=ensemble.cca, ensemble_text=text)
 
 
 def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS]) -> list[NDArray[np.int64]]:

@@ -41,20 +41,20 @@ class Judged:
     as_json: bool
 
     @contextmanager
-    def read(self, *, of_gr: bool = True) -> Iterator[tuple[Ensemble, StudySettings, list[Recording], Terminal]]:
+    def read(self, *, with_targets: bool = True) -> Iterator[tuple[Ensemble, StudySettings, list[Recording], Terminal]]:
         """The ensemble, its study, the recordings that judge it, and the terminal that shows the progress.
 
-        of_gr: an ensemble of another algorithm is refused.
+        with_targets: an ensemble that is not judged by delay targets is refused.
         """
         from kmod.ensemble import Ensemble
         from training.commands import recordings_of
-        from training.judging.recordings import require_gr
+        from training.judging.recordings import require_targets
         from training.progress import Terminal
         from training.study import study_of
 
         ensemble = Ensemble.load(self.file)
-        if of_gr:
-            require_gr(ensemble)
+        if with_targets:
+            require_targets(ensemble)
         study = study_of(ensemble)
         with Terminal(quiet=self.as_json) as terminal:
             recordings: list[Recording] = []

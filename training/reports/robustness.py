@@ -77,8 +77,10 @@ def _pieces(recording: Recording, flow_s: float | None) -> Iterator[tuple[int, i
             yield begin_ms, end_ms
 
 
-def _scenarios(text: str, condition: Condition, recordings: Sequence[Recording], delay_class: int) -> list[Scenario]:
-    flow = FlowSpec(cca="gr", ensemble_text=text, delay_class=delay_class)
+def _scenarios(
+    cca: str, text: str, condition: Condition, recordings: Sequence[Recording], delay_class: int
+) -> list[Scenario]:
+    flow = FlowSpec(cca=cca, ensemble_text=text, delay_class=delay_class)
     return [
         Scenario(
             name=f"{condition.name} on {recording.name}",
@@ -129,7 +131,7 @@ def robustness(
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
     rows = []
     for condition in conditions:
-        by_class = [_scenarios(text, condition, recordings, c) for c in range(len(ensemble.classes))]
+        by_class = [_scenarios(ensemble.cca, text, condition, recordings, c) for c in range(len(ensemble.classes))]
         runs = iter(simulate_many([s for scenarios in by_class for s in scenarios], threads=threads))
         cells = [_cell(ensemble, c, scenarios, [next(runs) for _ in scenarios]) for c, scenarios in enumerate(by_class)]
         holds = not condition.has_line or all(cell["within_line"] for cell in cells)

@@ -49,7 +49,7 @@ def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
     from training.objectives import RetransmissionSettings
     from training.reports.policed_states import report_policed_states
 
-    with judged.read(of_gr=False) as (ensemble, study, recordings, terminal):
+    with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
         if isinstance(study.objective, RetransmissionSettings):
             report_policed_states(judged, ensemble, study, recordings, terminal, runs=runs)
             return
@@ -79,7 +79,7 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
     from emulation.simulator import default_threads
     from training.reports.bound import SCHEMES, bounds
 
-    with judged.read(of_gr=False) as (ensemble, study, recordings, terminal):
+    with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
         here = judging_cases(study, recordings, terminal, least=least, most=most)
         terminal.phase("searching", total=len(here))
         rows = bounds(study, ensemble, here, threads=judged.threads or default_threads(), judged=terminal.advance)

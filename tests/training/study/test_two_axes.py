@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -172,11 +171,13 @@ def test_the_bound_meets_a_requirement_in_no_fewer_states_than_the_rows(folder: 
     "words",
     [["evaluate"], *(["report", name] for name in ("robustness", "synthetic"))],
 )
-def test_what_is_of_gr_alone_refuses_another_algorithm_before_traces_are_read(
+def test_reports_on_delay_targets_refuse_another_objective_before_traces_are_read(
     trained: Ensemble, tmp_path: Path, words: list[str]
 ) -> None:
-    replace(trained, provenance={}).save(tmp_path / "roccet.json")
+    trained.save(tmp_path / "roccet.json")
     command = {"evaluate": evaluate, "report": report}[words[0]]
     options = [*words[1:], str(tmp_path / "roccet.json"), "--traces", str(tmp_path / "nowhere")]
-    with pytest.raises(TrainingError, match="expected one of gr, got one of roccet; `ccatune report states` judges it"):
+    with pytest.raises(
+        TrainingError, match="got one of roccet with another objective"
+    ):
         CliRunner().invoke(command, options, catch_exceptions=False)
