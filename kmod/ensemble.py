@@ -158,7 +158,8 @@ class Ensemble:
     """A parameter set for every state of one algorithm, and where it came from.
 
     rows: one tuple of values (in the order of `columns`) for each state and
-    class; index ((level0 * count1) + level1) * n_classes + class.
+    class; index ((level0 * count1) + level1) * n_classes + class. Without classes there is
+    one row for each state, and epsilon_pct is None.
     provenance: JSON data; part of the content, so of the digest.
 
     Raises:
@@ -168,7 +169,7 @@ class Ensemble:
     cca: str
     epoch_ms: int
     estimate_ms: int
-    epsilon_pct: int
+    epsilon_pct: int | None
     classes: tuple[DelayClass, ...]
     axes: tuple[Axis, ...]
     columns: tuple[str, ...]
@@ -192,16 +193,21 @@ class Ensemble:
             states *= axis.count
         return states
 
+    @property
+    def state_rows(self) -> int:
+        """Rows of a state: one for each class, or a single one without classes."""
+        return max(len(self.classes), 1)
+
     def row(self, level: int | tuple[int, ...], delay_class: int) -> dict[str, int]:
         """The parameter set, by name, of a state (its level on each axis) and a class."""
         levels = (level,) if isinstance(level, int) else level
         _require(len(levels) == len(self.axes), f"{len(self.axes)} levels", levels)
-        _require(0 <= delay_class < len(self.classes), "a class of the ensemble", delay_class)
+        _require(0 <= delay_class < self.state_rows, "a class of the ensemble", delay_class)
         state = 0
         for axis, index in zip(self.axes, levels, strict=True):
             _require(0 <= index < axis.count, f"a level below {axis.count}", index)
             state = state * axis.count + index
-        return dict(zip(self.columns, self.rows[state * len(self.classes) + delay_class], strict=True))
+        return dict(zip(self.columns, self.rows[state * self.state_rows + delay_class], strict=True))
 
     def content(self) -> dict[str, Any]:
         """All that the digest covers, as JSON data."""
@@ -274,7 +280,10 @@ def _check_clock(e: Ensemble) -> None:
         "an estimation window from 1 ms to the epoch",
         e.estimate_ms,
     )
-    _require(_is_int(e.epsilon_pct, 0, MAX_EPSILON_PCT), "epsilon of 0 to 1000 %", e.epsilon_pct)
+    if e.classes:
+        _require(_is_int(e.epsilon_pct, 0, MAX_EPSILON_PCT), "epsilon of 0 to 1000 %", e.epsilon_pct)
+    else:
+        _require(e.epsilon_pct is None, "no epsilon without classes", e.epsilon_pct)
 
 
 def _check_axes(e: Ensemble, algorithm: Algorithm) -> None:
@@ -284,7 +293,7 @@ def _check_axes(e: Ensemble, algorithm: Algorithm) -> None:
     _require(len(set(names)) == len(names), "different axes", names)
     for name in names:
         _require(name in known, f"an axis of {e.cca} ({', '.join(known) or 'it has none'})", name)
-    _require(1 <= len(e.classes) <= MAX_CLASSES, f"1 to {MAX_CLASSES} classes", len(e.classes))
+    _require(len(e.classes) <= MAX_CLASSES, f"at most {MAX_CLASSES} classes", len(e.classes))
 
 
 def _check_rows(e: Ensemble, algorithm: Algorithm) -> None:
@@ -294,7 +303,7 @@ def _check_rows(e: Ensemble, algorithm: Algorithm) -> None:
         f"different columns among {', '.join(specs)}",
         list(e.columns),
     )
-    expected = e.n_states * len(e.classes)
+    expected = e.n_states * e.state_rows
     _require(len(e.rows) == expected, f"{expected} rows", len(e.rows))
     for index, row in enumerate(e.rows):
         _require(len(row) == len(e.columns), f"{len(e.columns)} values in row {index}", list(row))
@@ -410,9 +419,9 @@ def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
         f"digest {ensemble.digest}",
         f"epoch_ms {ensemble.epoch_ms}",
         f"estimate_ms {ensemble.estimate_ms}",
-        f"epsilon_pct {ensemble.epsilon_pct}",
+        *([f"epsilon_pct {ensemble.epsilon_pct}"] if classes else []),
         f"hold_back_permille {deployment.hold_back_permille}",
-        f"classes {classes}",
+        *([f"classes {classes}"] if classes else []),
         *(f"axis {axis.text()}" for axis in ensemble.axes),
         f"columns {' '.join(ensemble.columns)}",
         *_row_lines(ensemble),
@@ -434,12 +443,11 @@ def without_urgent_mark(text: str) -> str:
 
 def _row_lines(ensemble: Ensemble) -> list[str]:
     lines = []
-    n_classes = len(ensemble.classes)
     inner = ensemble.axes[1].count if len(ensemble.axes) > 1 else None
     for index, row in enumerate(ensemble.rows):
-        state, delay_class = divmod(index, n_classes)
-        levels = str(state) if inner is None else "{} {}".format(*divmod(state, inner))
-        lines.append(f"{levels} {delay_class} {' '.join(map(str, row))}")
+        state, delay_class = divmod(index, ensemble.state_rows)
+        place = [state] if inner is None else [*divmod(state, inner)]
+        lines.append(" ".join(map(str, [*place, *([delay_class] if ensemble.classes else []), *row])))
     return lines
 
 

@@ -8,7 +8,8 @@
  *                             octave = floor(log2(value / step)) and part is
  *                             the value's place among per_octave equal parts
  *                             of that octave; 0 below step
- *   row                     = (level0 * count1 + level1) * classes + class
+ *   row                     = (level0 * count1 + level1) * classes + class,
+ *                             where a table without classes counts as one
  *
  * The text form stands in ensemble_text.h, the choice of a row over a flow's
  * life in epoch.h.
@@ -61,7 +62,7 @@ struct ens_table {
 	u32 estimate_ms;		/* gamma P */
 	u32 epsilon_pct;		/* epsilon; 0: every epoch looks its row up */
 	u32 hold_back_permille;
-	u32 n_axes, n_classes, n_columns;
+	u32 n_axes, n_classes, n_columns;	/* classes may be none */
 	struct ens_axis axis[ENS_MAX_AXES];
 	struct ens_class classes[ENS_MAX_CLASSES];
 	u32 column[CCA_MAX_PARAMS];	/* index of the parameter in params.def */
@@ -74,9 +75,15 @@ CCA_FN u32 ens_states(const struct ens_table *t)
 	return t->axis[0].count * (t->n_axes > 1 ? t->axis[1].count : 1);
 }
 
+/* The rows of a state: one for each delay class, or a single one without classes. */
+CCA_FN u32 ens_state_rows(const struct ens_table *t)
+{
+	return t->n_classes ? t->n_classes : 1;
+}
+
 CCA_FN u32 ens_rows(const struct ens_table *t)
 {
-	return ens_states(t) * t->n_classes;
+	return ens_states(t) * ens_state_rows(t);
 }
 
 /* Memory for the values, in bytes: at most 2^15 rows of 16 u32. */
@@ -121,8 +128,8 @@ CCA_FN u32 ens_state(const struct ens_table *t, u32 level, u64 second_value)
 /* A state of another table than this one is cut to the last: no row lies outside. */
 CCA_FN u32 ens_row_index(const struct ens_table *t, u32 state, u32 delay_class)
 {
-	return cca_min_u32(state, ens_states(t) - 1) * t->n_classes +
-	       cca_min_u32(delay_class, t->n_classes - 1);
+	return cca_min_u32(state, ens_states(t) - 1) * ens_state_rows(t) +
+	       cca_min_u32(delay_class, ens_state_rows(t) - 1);
 }
 
 CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)

@@ -49,13 +49,13 @@ CCA_FN bool ens_flow_on_ack(struct ens_flow *f, const struct cca_ack *ack, u32 q
 }
 
 /*
- * table: the one in force, NULL for none. second_value: where the flow stands on the
- * table's second axis. params: the host's now; what the ensemble covers is written over.
+ * table: the one in force, NULL for none. values: on its axes. params: the host's present
+ * ones; those that the ensemble covers are overwritten.
  */
 CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
-			  u64 second_value, void *params)
+			  const struct ens_values *values, void *params)
 {
-	f->turn = (u8)ens_clock_turn(&f->clock, table, now_us, second_value);
+	f->turn = (u8)ens_clock_turn(&f->clock, table, now_us, values);
 	f->held_back = table && ens_held_back(table, f->hash);
 	if (table && !f->held_back && f->clock.state != ENS_NO_STATE)
 		ens_take_row(table, f->clock.state, f->clock.delay_class, params);
@@ -76,6 +76,15 @@ CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *tab
 	if (!table)
 		return c->state != ENS_NO_STATE;
 	return c->state == ENS_NO_STATE || c->generation != table->generation;
+}
+
+/* The same for an algorithm whose first axis is the throughput measured. */
+CCA_FN void ens_flow_throughput_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
+				     u64 second_value, void *params)
+{
+	struct ens_values values = ens_clock_values(&f->clock, second_value);
+
+	ens_flow_turn(f, table, now_us, &values, params);
 }
 
 CCA_FN void ens_flow_on_event(struct ens_flow *f, const struct cca_event *ev)

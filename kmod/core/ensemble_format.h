@@ -90,7 +90,7 @@ CCA_FN void ens_put_columns(struct ens_writer *w, const struct ens_table *t)
 
 CCA_FN void ens_put_row(struct ens_writer *w, const struct ens_table *t, u32 row)
 {
-	u32 state = row / t->n_classes;
+	u32 state = row / ens_state_rows(t);
 	u32 i;
 
 	if (t->n_axes > 1) {
@@ -99,7 +99,8 @@ CCA_FN void ens_put_row(struct ens_writer *w, const struct ens_table *t, u32 row
 	} else {
 		ens_put_number(w, state);
 	}
-	ens_put_field(w, "", row % t->n_classes);
+	if (t->n_classes)
+		ens_put_field(w, "", row % t->n_classes);
 	for (i = 0; i < t->n_columns; i++)
 		ens_put_field(w, "", t->values[row * t->n_columns + i]);
 }
@@ -145,9 +146,15 @@ CCA_FN void ens_put_header(struct ens_writer *w, const struct ens_table *t, u32 
 	}
 }
 
+/* The lines of the header: without classes there is no `epsilon_pct` and no `classes`. */
+CCA_FN u32 ens_header_lines(const struct ens_table *t)
+{
+	return t->n_classes ? ENS_AXIS : ENS_AXIS - 2;
+}
+
 CCA_FN u32 ens_lines(const struct ens_table *t)
 {
-	return ENS_AXIS + t->n_axes + 1 + ens_rows(t) + 1;
+	return ens_header_lines(t) + t->n_axes + 1 + ens_rows(t) + 1;
 }
 
 /*
@@ -157,14 +164,15 @@ CCA_FN u32 ens_lines(const struct ens_table *t)
 CCA_FN u32 ens_format_line(const struct ens_table *t, u32 line, char *text, u32 size)
 {
 	struct ens_writer w = { text, 0, size };
-	u32 columns = ENS_AXIS + t->n_axes;
+	u32 header = ens_header_lines(t);
+	u32 columns = header + t->n_axes;
 
 	if (line >= ens_lines(t))
 		return 0;
-	if (line < ENS_AXIS)
-		ens_put_header(&w, t, line);
+	if (line < header)
+		ens_put_header(&w, t, line + (!t->n_classes && line >= ENS_EPSILON));
 	else if (line < columns)
-		ens_put_axis(&w, &t->axis[line - ENS_AXIS]);
+		ens_put_axis(&w, &t->axis[line - header]);
 	else if (line == columns)
 		ens_put_columns(&w, t);
 	else if (line <= columns + ens_rows(t))

@@ -11,13 +11,13 @@
  *   digest sha256:<64 hexadecimal digits>
  *   epoch_ms N
  *   estimate_ms N                      1 to epoch_ms
- *   epsilon_pct N
+ *   epsilon_pct N                      only with classes
  *   hold_back_permille N
- *   classes PERCENTILE:DELAY_US ...    1 to 8
+ *   classes PERCENTILE:DELAY_US ...    1 to 8; or no such line: rows without CLASS
  *   axis NAME linear STEP COUNT        one or two of these,
  *   axis NAME log STEP COUNT PER_OCTAVE
  *   columns PARAMETER ...
- *   LEVEL [LEVEL] CLASS VALUE ...      every row once, in order
+ *   LEVEL [LEVEL] [CLASS] VALUE ...    every row once, in order
  *   end ROWS
  *
  * or the single line "clear". One space between words, decimal numbers without
@@ -197,7 +197,7 @@ CCA_FN int ens_take_columns(struct ens_cursor *c, struct ens_table *t)
  */
 CCA_FN u32 ens_least_rows_bytes(const struct ens_table *t)
 {
-	u32 row_bytes = 2 * (t->n_axes + 1);
+	u32 row_bytes = 2 * (t->n_axes + (t->n_classes ? 1 : 0));
 	u32 i;
 
 	for (i = 0; i < t->n_columns; i++)
@@ -236,7 +236,7 @@ CCA_FN int ens_take_values(struct ens_cursor *c, const struct ens_table *t, u32 
 CCA_FN int ens_take_row_line(struct ens_parser *p, struct ens_cursor *c)
 {
 	struct ens_table *t = p->table;
-	u32 state = p->next_row / t->n_classes;
+	u32 state = p->next_row / ens_state_rows(t);
 	u32 inner = t->n_axes > 1 ? t->axis[1].count : 1;
 	int err;
 
@@ -250,7 +250,7 @@ CCA_FN int ens_take_row_line(struct ens_parser *p, struct ens_cursor *c)
 	err = ens_take_place(c, state / inner);
 	if (!err && t->n_axes > 1)
 		err = ens_take_place(c, state % inner);
-	if (!err)
+	if (!err && t->n_classes)
 		err = ens_take_place(c, p->next_row % t->n_classes);
 	if (!err)
 		err = ens_take_values(c, t, t->values + p->next_row * t->n_columns);
@@ -363,16 +363,30 @@ CCA_FN int ens_take_header(struct ens_table *t, enum ens_line line, struct ens_c
 	}
 }
 
+/*
+ * Where `epsilon_pct` may stand, or be left out with `classes`: the line that this one is.
+ * A table without classes is told by its missing `epsilon_pct`.
+ */
+CCA_FN enum ens_line ens_line_of(const struct ens_cursor *c, enum ens_line expected)
+{
+	struct ens_cursor ahead = *c;
+
+	if (expected == ENS_EPSILON && cca_word_is(ens_take_word(&ahead), "hold_back_permille"))
+		return ENS_HOLD_BACK;
+	return expected;
+}
+
 /* One line without its LF. */
 CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 {
-	enum ens_line line = p->expects;
+	enum ens_line line = ens_line_of(c, p->expects);
 	int err;
 
 	if (line == ENS_VERSION) {
 		err = ens_take_version(p, c);
 	} else if (line <= ENS_CLASSES) {
-		p->expects = (enum ens_line)(line + 1);
+		/* The skipped line of epsilon is followed by the axes. */
+		p->expects = line == p->expects ? (enum ens_line)(line + 1) : ENS_AXIS;
 		err = line <= ENS_DIGEST ? ens_take_identity(p->table, line, c) :
 					   ens_take_header(p->table, line, c);
 	} else if (line <= ENS_AXIS_OR_COLUMNS) {
@@ -390,6 +404,7 @@ CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 CCA_FN void ens_parser_init(struct ens_parser *p, struct ens_table *table, u32 id)
 {
 	table->id = id;
+	table->epsilon_pct = 0;
 	table->generation = 0;
 	table->urgent = false;
 	table->n_axes = 0;

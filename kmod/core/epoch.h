@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The epoch clock of a flow: what it measured, and which row it takes next
- * (PQSA section III-B).
+ * The epoch clock of a flow: its measurement, and the row that it takes next
+ * (PQSA section III-B). The algorithm supplies the values on the axes of the table at
+ * the end of each epoch; V_j is one of them. The rule of epsilon is for tables
+ * with delay classes, and for algorithms that report queueing delays.
  *
  *   V_j = bytes acknowledged in the last gamma P of epoch j - 1 / gamma P   (eq. 1, 6)
  *   L_j = min(V_j / omega, N - 1)                                           (eq. 2)
@@ -38,6 +40,14 @@
 #define ENS_DEFAULT_ESTIMATE_MS 250u
 #define ENS_NO_STATE 0xffffffffu
 #define ENS_PERCENT 100u
+
+#define ENS_NO_DELAY 0xffffffffu	/* the ACK shows no queueing delay */
+
+/* Values on the axes of a table. is_new: measured in the epoch that ends. */
+struct ens_values {
+	u64 axis[ENS_MAX_AXES];
+	bool is_new;
+};
 
 enum ens_turn {
 	ENS_WAITED,		/* the epoch goes on */
@@ -93,18 +103,23 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 /* Takes the table's times and the class's limits for the epoch that begins. */
 CCA_FN void ens_clock_take(struct ens_clock *c, const struct ens_table *t)
 {
-	const struct ens_class *k = &t->classes[cca_min_u32(c->delay_class, t->n_classes - 1)];
-	u64 target_us = k->queueing_delay_us;
+	const struct ens_class *k;
 	u32 epsilon = t->epsilon_pct;
+	u64 target_us;
 
-	/* 6e7 us x (100 + 1000) / 100 < 2^32. */
 	c->epoch_us = t->epoch_ms * CCA_USEC_PER_MSEC;
 	c->estimate_us = t->estimate_ms * CCA_USEC_PER_MSEC;
+	c->generation = t->generation;
+	c->percentile = 0;
+	if (!t->n_classes)
+		return;
+	k = &t->classes[cca_min_u32(c->delay_class, t->n_classes - 1)];
+	target_us = k->queueing_delay_us;
+	/* 6e7 us x (100 + 1000) / 100 < 2^32. */
 	c->high_us = (u32)cca_div(target_us * (ENS_PERCENT + epsilon), ENS_PERCENT);
 	c->low_us = epsilon < ENS_PERCENT ?
 		(u32)cca_div(target_us * (ENS_PERCENT - epsilon), ENS_PERCENT) : 0;
 	c->percentile = epsilon ? k->percentile : 0;
-	c->generation = t->generation;
 }
 
 CCA_FN bool ens_clock_is_whole(const struct ens_clock *c)
@@ -112,6 +127,7 @@ CCA_FN bool ens_clock_is_whole(const struct ens_clock *c)
 	return cca_rate_span_us(&c->acked) >= c->estimate_us;
 }
 
+/* queueing_delay_us: of the ACK's RTT sample, or ENS_NO_DELAY. */
 CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 			     u32 queueing_delay_us)
 {
@@ -123,7 +139,7 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 		return;
 	}
 	cca_rate_add(&c->acked, ack->now_us, ack->delivered_pkts, c->estimate_us);
-	if (!ack->rtt_us || c->samples == CCA_MAX_PKTS)
+	if (!ack->rtt_us || queueing_delay_us == ENS_NO_DELAY || c->samples == CCA_MAX_PKTS)
 		return;
 	c->samples++;
 	c->within_high += queueing_delay_us <= c->high_us;
@@ -172,31 +188,44 @@ CCA_FN enum ens_turn ens_clock_judge(const struct ens_clock *c)
 }
 
 /*
- * Ends the epoch and chooses the state of the next. second_value: where the
- * flow stands on the table's second axis, if it has one. Without a table (NULL)
- * the measurement goes on and there is no state.
+ * Measures the throughput of the epoch that ends. Returns the values of an algorithm whose
+ * first axis is this throughput; an epoch without an estimate has the last one.
  */
-CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table *t,
-				    u64 now_us, u64 second_value)
+CCA_FN struct ens_values ens_clock_values(struct ens_clock *c, u64 second_value)
 {
 	u64 measured = ens_clock_measure(c);
-	enum ens_turn turn = ENS_LOOKED_UP;
-	u32 level;
+	struct ens_values values;
 
 	if (measured)
 		c->measured_bytes_per_s = measured;
-	if (!t || (!measured && c->state == ENS_NO_STATE)) {
+	values.axis[0] = c->measured_bytes_per_s;
+	values.axis[1] = second_value;
+	values.is_new = measured != 0;
+	return values;
+}
+
+/*
+ * Ends the epoch and chooses the state of the next. Without a table (NULL) there is no
+ * state; the measurement continues.
+ */
+CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table *t,
+				    u64 now_us, const struct ens_values *values)
+{
+	enum ens_turn turn = ENS_LOOKED_UP;
+	u32 level;
+
+	if (!t || (!values->is_new && c->state == ENS_NO_STATE)) {
 		turn = ENS_KEPT;
 	} else {
 		if (c->state != ENS_NO_STATE && c->generation == t->generation)
-			turn = measured ? ens_clock_judge(c) : ENS_KEPT;
-		level = ens_level(&t->axis[0], c->measured_bytes_per_s);
+			turn = values->is_new ? ens_clock_judge(c) : ENS_KEPT;
+		level = ens_level(&t->axis[0], values->axis[0]);
 		if (turn == ENS_RAISED)
 			c->raises = (u8)cca_min_u32(c->raises + 1u, ENS_MAX_LEVELS);
 		else if (turn == ENS_LOOKED_UP)
 			c->raises = 0;
 		if (turn != ENS_KEPT)
-			c->state = ens_state(t, level + c->raises, second_value);
+			c->state = ens_state(t, level + c->raises, values->axis[1]);
 	}
 	if (t)
 		ens_clock_take(c, t);	/* its times count for who has no state yet, too */

@@ -16,9 +16,9 @@
  *   the client is of another class: limited, or no more, by whichever of its flows
  *   the epoch is over, or rows are recalled (ensemble_flow.h)
  *
- * Each look-up begins an epoch. The rule of epsilon is about a target of delay, which R-TCP
- * has none of: the percentiles of the table's classes count in the host's sums alone. Without
- * a table, and for flows held back, a flow is on the host's own parameters. Those of the base
+ * Each look-up begins an epoch. R-TCP has no delay target, so the epsilon rule does not
+ * apply: a table's delay classes, if it has any, only count in the host's sums. Without a
+ * table, and for flows held back, a flow uses the host's own parameters. Those of the base
  * algorithm are its defaults.
  *
  * The client is locked by the host, as for the functions of rtcp.h.
@@ -59,11 +59,15 @@ CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtc
 	return c->kind == RTCP_LIMITED ? c->bytes_per_s : 0;
 }
 
-CCA_FN u32 rtcp_ens_state(const struct ens_table *t, const struct rtcp_client *c)
+/* The client's values on the axes of a table; new wherever its round trip is known. */
+CCA_FN struct ens_values rtcp_ens_values(const struct ens_table *t, const struct rtcp_client *c)
 {
-	u64 second = t->n_axes > 1 ? rtcp_axis_value(t, 1, c) : 0;
+	struct ens_values values;
 
-	return ens_state(t, ens_level(&t->axis[0], rtcp_axis_value(t, 0, c)), second);
+	values.axis[0] = t ? rtcp_axis_value(t, 0, c) : 0;
+	values.axis[1] = t && t->n_axes > 1 ? rtcp_axis_value(t, 1, c) : 0;
+	values.is_new = c->min_rtt_us != 0;
+	return values;
 }
 
 CCA_FN void rtcp_ens_init(struct rtcp_ens *e, const struct cca_start *start, u8 delay_class,
@@ -85,25 +89,14 @@ CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_clien
 	return !e->min_rtt_us || c->min_rtt_us < shorter_us || e->starts || e->kind != c->kind;
 }
 
-/* Ends the epoch, with what it measured, and chooses the row of the next. */
+/* Ends the epoch with its measurement, and chooses the row of the next. */
 CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
 			  const struct ens_table *table, u64 now_us, void *params)
 {
-	struct ens_clock *clock = &e->flow.clock;
-	u64 measured = ens_clock_measure(clock);
-	bool looks = table && c->min_rtt_us;
+	struct ens_values values = rtcp_ens_values(table, c);
 
-	if (measured)
-		clock->measured_bytes_per_s = measured;
-	if (table)
-		ens_clock_take(clock, table);
-	clock->state = looks ? rtcp_ens_state(table, c) : ENS_NO_STATE;
-	clock->epoch++;
-	ens_clock_start_epoch(clock, now_us);
-	e->flow.turn = looks ? ENS_LOOKED_UP : ENS_KEPT;
-	e->flow.held_back = table && ens_held_back(table, e->flow.hash);
-	if (looks && !e->flow.held_back)
-		ens_take_row(table, clock->state, clock->delay_class, params);
+	(void)ens_clock_values(&e->flow.clock, 0);	/* measures, for the host's sums */
+	ens_flow_turn(&e->flow, table, now_us, &values, params);
 	e->min_rtt_us = c->min_rtt_us;
 	e->kind = c->kind;
 	e->starts = false;
@@ -117,7 +110,7 @@ CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 			    const struct rtcp_params *defaults, const struct ens_table *table,
 			    const struct cca_ack *ack, struct rtcp_params *params)
 {
-	bool is_over = ens_flow_on_ack(&e->flow, ack, rtcp_queueing_delay_us(c, ack->rtt_us), true);
+	bool is_over = ens_flow_on_ack(&e->flow, ack, ENS_NO_DELAY, true);
 
 	if (!is_over && !rtcp_ens_has_moved(e, c))
 		return;

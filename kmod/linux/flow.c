@@ -124,7 +124,7 @@ static void ccatune_flow_add_epoch(struct ccatune_flow *flow, struct ccatune_tab
 {
 	const struct tcp_sock *tp = tcp_sk(flow->sk);
 	struct ccatune_sums *sums = &table->sums[flow->row * table->groups + flow->group];
-	u32 class = flow->row % table->ens.n_classes;
+	u32 class = flow->row % ens_state_rows(&table->ens);
 	atomic64_t *bucket = table->delays[class * table->groups + flow->group].bucket;
 	unsigned int i;
 
@@ -148,8 +148,10 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
 	u32 class;
 
 	flow->row = ens_row_index(&table->ens, clock->state, clock->delay_class);
-	class = flow->row % table->ens.n_classes;
-	flow->target_us = table->ens.classes[class].queueing_delay_us;
+	class = flow->row % ens_state_rows(&table->ens);
+	flow->target_us = U32_MAX;	/* without classes every delay is within the target */
+	if (table->ens.n_classes)
+		flow->target_us = table->ens.classes[class].queueing_delay_us;
 	sums = &table->sums[flow->row * table->groups + flow->group];
 	atomic64_inc(&sums->visits);
 	if (turn == ENS_LOOKED_UP)

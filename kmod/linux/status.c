@@ -23,7 +23,7 @@ struct status_file {
 /* Line 0 is all the totals; then classes x groups, then rows x groups. */
 static u32 status_delay_lines(const struct ccatune_table *table)
 {
-	return table ? table->ens.n_classes * table->groups : 0;
+	return table ? ens_state_rows(&table->ens) * table->groups : 0;
 }
 
 static u32 status_lines(const struct ccatune_table *table)
@@ -88,10 +88,17 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 	status_put(m, "reoptimisations", &cca->reoptimisations);
 }
 
+/* Tables without classes have lines without the word. */
+static void status_put_class(struct seq_file *m, const struct ens_table *t, u32 class)
+{
+	if (t->n_classes)
+		seq_printf(m, " class=%u", class);
+}
+
 static void status_show_delays(struct seq_file *m, const struct ccatune_table *table, u32 line)
 {
 	u32 class = line / table->groups, group = line % table->groups;
-	const struct ens_class *k = &table->ens.classes[class];
+	const struct ens_class *k = table->ens.n_classes ? &table->ens.classes[class] : NULL;
 	u64 counts[CCA_HISTOGRAM_BUCKETS];
 	u64 total = 0;
 	u32 i;
@@ -102,10 +109,16 @@ static void status_show_delays(struct seq_file *m, const struct ccatune_table *t
 	}
 	if (!total)
 		return;
-	seq_printf(m, "delay class=%u group=%s percentile=%u target_us=%u samples=%llu",
-		   class, status_groups[group], k->percentile, k->queueing_delay_us, total);
-	seq_printf(m, " at_percentile_us=%u p50_us=%u p95_us=%u p99_us=%u\n",
-		   cca_histogram_percentile_us(counts, k->percentile),
+	seq_puts(m, "delay");
+	status_put_class(m, &table->ens, class);
+	seq_printf(m, " group=%s", status_groups[group]);
+	if (k)
+		seq_printf(m, " percentile=%u target_us=%u", k->percentile, k->queueing_delay_us);
+	seq_printf(m, " samples=%llu", total);
+	if (k)
+		seq_printf(m, " at_percentile_us=%u",
+			   cca_histogram_percentile_us(counts, k->percentile));
+	seq_printf(m, " p50_us=%u p95_us=%u p99_us=%u\n",
 		   cca_histogram_percentile_us(counts, 50),
 		   cca_histogram_percentile_us(counts, 95),
 		   cca_histogram_percentile_us(counts, 99));
@@ -123,8 +136,9 @@ static void status_show_row(struct seq_file *m, const struct ccatune_table *tabl
 
 	if (!status_sum(&sums->visits))
 		return;
-	seq_printf(m, "row state=%u class=%u group=%s visits=%llu lookups=%llu epochs=%llu",
-		   row / table->ens.n_classes, row % table->ens.n_classes, status_groups[group],
+	seq_printf(m, "row state=%u", row / ens_state_rows(&table->ens));
+	status_put_class(m, &table->ens, row % ens_state_rows(&table->ens));
+	seq_printf(m, " group=%s visits=%llu lookups=%llu epochs=%llu", status_groups[group],
 		   status_sum(&sums->visits), status_sum(&sums->lookups),
 		   status_sum(&sums->epochs));
 	seq_printf(m, " time_us=%llu bytes=%llu segments=%llu retransmitted=%llu",

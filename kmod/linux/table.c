@@ -28,8 +28,8 @@ int ccatune_table_add_stats(struct ccatune_table *table, const struct ccatune_cc
 	table->groups = cca->initial ? CCATUNE_GROUPS : CCATUNE_MOST_GROUPS;
 	table->sums = kvcalloc(ens_rows(&table->ens) * table->groups, sizeof(*table->sums),
 			       CCATUNE_GFP_LARGE);
-	table->delays = kvcalloc(table->ens.n_classes * table->groups, sizeof(*table->delays),
-				 CCATUNE_GFP_LARGE);
+	table->delays = kvcalloc(ens_state_rows(&table->ens) * table->groups,
+				 sizeof(*table->delays), CCATUNE_GFP_LARGE);
 	return table->sums && table->delays ? 0 : -ENOMEM;
 }
 

@@ -47,21 +47,21 @@ def axes(draw: st.DrawFn, *, most_levels: int = 64) -> Axis:
 
 @st.composite
 def ensembles(draw: st.DrawFn) -> Ensemble:
-    """Any ensemble of GR with up to five levels."""
+    """Any ensemble of GR with up to five levels, with or without classes."""
     specs = {spec.name: spec for spec in ALGORITHMS["gr"].tuned}
     columns = tuple(draw(st.lists(st.sampled_from(sorted(specs)), min_size=1, unique=True)))
     axis = draw(axes(most_levels=5))
     classes = draw(
-        st.lists(st.builds(DelayClass, st.integers(1, 99), st.integers(1, 60_000_000)), min_size=1, max_size=8)
+        st.lists(st.builds(DelayClass, st.integers(1, 99), st.integers(1, 60_000_000)), max_size=8)
     )
     row = st.tuples(*(st.integers(specs[name].minimum, specs[name].maximum) for name in columns))
-    n_rows = axis.count * len(classes)
+    n_rows = axis.count * max(len(classes), 1)
     epoch_ms = draw(st.integers(1, 3_600_000))
     return Ensemble(
         cca="gr",
         epoch_ms=epoch_ms,
         estimate_ms=draw(st.integers(1, epoch_ms)),
-        epsilon_pct=draw(st.integers(0, 1000)),
+        epsilon_pct=draw(st.integers(0, 1000)) if classes else None,
         classes=tuple(classes),
         axes=(axis,),
         columns=columns,

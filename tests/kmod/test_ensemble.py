@@ -72,7 +72,7 @@ def test_a_row_that_is_not_there_is_refused(level: int | tuple[int, ...], delay_
 def test_the_core_takes_the_row_that_python_finds(
     core: Core, ensemble: Ensemble, deployment: Deployment, place: int
 ) -> None:
-    level, delay_class = place % ensemble.n_states, place // 7 % len(ensemble.classes)
+    level, delay_class = place % ensemble.n_states, place // 7 % ensemble.state_rows
     text = table_text(ensemble, deployment).encode()
     params = core.row("gr", text, state=level, delay_class=delay_class)
     names = [name for name, *_ in core.params("gr")]
@@ -136,8 +136,9 @@ def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:
         ({"estimate_ms": 30001}, "from 1 ms to the epoch"),
         ({"epsilon_pct": -1}, "epsilon of 0 to 1000 %"),
         ({"epsilon_pct": 1001}, "epsilon of 0 to 1000 %"),
-        ({"classes": ()}, "1 to 8 classes, got 0"),
-        ({"classes": (DelayClass(95, 1),) * 9}, "1 to 8 classes, got 9"),
+        ({"classes": ()}, "no epsilon without classes, got 25"),
+        ({"epsilon_pct": None}, "epsilon of 0 to 1000 %, got None"),
+        ({"classes": (DelayClass(95, 1),) * 9}, "at most 8 classes, got 9"),
         ({"axes": ()}, "one or two axes, got 0"),
         ({"axes": (Axis(AXIS, "linear", 1, 2),) * 3}, "one or two axes, got 3"),
         ({"axes": (Axis(AXIS, "linear", 1, 2),) * 2}, "different axes"),

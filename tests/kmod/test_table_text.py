@@ -92,6 +92,18 @@ def test_the_core_refuses_it_for_another_algorithm_or_changed(core: Core) -> Non
     assert core.read_back("gr", text.replace("end 4", "end 04").encode()) == -EINVAL
 
 
+def test_a_table_without_classes_has_neither_epsilon_nor_a_class_in_its_rows(core: Core) -> None:
+    text = table_text(small(classes=(), epsilon_pct=None, rows=small().rows[:2]), DEPLOYMENT)
+    assert "epsilon_pct" not in text
+    assert "classes" not in text
+    assert text.splitlines()[-3:] == ["0 60000 3000 12000", "1 60000 3000 25000", "end 2"]
+    assert core.read_back("gr", text.encode()) == text.encode()
+    hold_back = text.replace("hold_back", "epsilon_pct 25\nhold_back")
+    classes = text.replace("axis", "classes 95:50000\naxis")
+    for wrong in (hold_back, classes):  # each alone
+        assert core.read_back("gr", wrong.encode()) == -EINVAL
+
+
 def of_size(n_classes: int, value: int) -> Ensemble:
     """A table of 64 levels with that many classes, every value the same length."""
     row = (value, value, value)

@@ -71,6 +71,8 @@ def cases(subject: Subject) -> dict[str, tuple[list[Step], list[int]]]:
 def tables(subject: Subject) -> dict[str, tuple[list[str], list[int]]]:
     """Cases of `ensemble`."""
     first, second = text(subject, 1), text(subject, 2, base=30)
+    rows = ensemble(subject).rows[: 4 * subject.second_levels]
+    bare = text(subject, 2, classes=(), epsilon_pct=None, rows=rows)
     row = first.splitlines()[-2]
     cell, too_small = subject.too_small
     return {
@@ -83,6 +85,9 @@ def tables(subject: Subject) -> dict[str, tuple[list[str], list[int]]]:
         "clear, then the older serial is taken": ([second, "clear\n", first], [0, 0, 0]),
         "an empty write does nothing": ([first, ""], [0, 0]),
         "a text without end is discarded": ([first, second[: second.index("end")]], [0, 0]),
+        "a table without classes is taken": ([first, bare], [0, 0]),
+        "classes without epsilon": ([first, replaced("epsilon_pct 0\n", "", second)], [0, errno.EINVAL]),
+        "epsilon without classes": ([first, replaced("hold", "epsilon_pct 0\nhold", bare)], [0, errno.EINVAL]),
         "a word in place of a number": ([first, replaced("epoch", "era", second)], [0, errno.EINVAL]),
         "a value out of range": ([first, replaced(cell, too_small, second)], [0, errno.ERANGE]),
         "a value that no u32 holds": ([first, replaced(cell, " 99999999999 ", second)], [0, errno.ERANGE]),

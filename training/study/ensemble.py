@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kmod.ensemble import DelayClass, Ensemble
+from kmod.ensemble import Ensemble
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.executors import Part
 from training.evaluation.runner import CaseRunner, core_version
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["PROVENANCE_SCHEMA", "build_ensemble", "score_json", "single_sets"]
 
 PROVENANCE_SCHEMA = "ccatune-provenance/2"
-# Of an objective without delay targets: epsilon 0 switches the epsilon rule off, so the class has no effect on flows.
-NO_TARGET = DelayClass(95, 100_000)
 DIGITS = 6
 
 
@@ -54,8 +52,8 @@ def build_ensemble(study: Study, parts: dict[str, Part]) -> Ensemble:
         cca=s.cca,
         epoch_ms=s.clock.epoch_s * 1000,
         estimate_ms=s.clock.estimate_ms,
-        epsilon_pct=s.clock.epsilon_pct if s.delay_classes else 0,
-        classes=s.delay_classes or (NO_TARGET,),
+        epsilon_pct=s.clock.epsilon_pct if s.delay_classes else None,
+        classes=s.delay_classes,
         axes=tuple(s.levels.values()),
         columns=s.names,
         rows=tuple(rows),

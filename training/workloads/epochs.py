@@ -19,7 +19,7 @@ from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate_many
 from emulation.traces import Recording
 from kmod.abi import ALGORITHMS
-from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from kmod.ensemble import Axis, Deployment, Ensemble, table_text
 from training.fields import StudyPart
 from training.workloads.axes import level_bounds
 from training.workloads.case import Case, Purpose, Sample, Setting, State
@@ -89,8 +89,8 @@ def flat_text(cca: str, *, epoch_ms: int, estimate_ms: int, axis: Axis, values: 
         cca=cca,
         epoch_ms=epoch_ms,
         estimate_ms=estimate_ms,
-        epsilon_pct=0,
-        classes=(DelayClass(95, 100_000),),
+        epsilon_pct=None,
+        classes=(),
         axes=(axis,),
         columns=tuple(values),
         rows=(tuple(values.values()),) * axis.count,

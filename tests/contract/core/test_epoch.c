@@ -61,7 +61,9 @@ static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
 
 static enum ens_turn turn(struct flow *f, const struct ens_table *t)
 {
-	return ens_clock_turn(&f->c, t, f->ack.now_us, 0);
+	struct ens_values values = ens_clock_values(&f->c, 0);
+
+	return ens_clock_turn(&f->c, t, f->ack.now_us, &values);
 }
 
 /* Epoch 0 behind the flow: state 8 from 1,000,000 bytes/s. */
@@ -142,6 +144,22 @@ static void the_state_is_equation_2_of_the_estimate(void)
 		CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
 		CHECK_EQ(f.c.state, c->state);
 	}
+}
+
+/* Without classes there is no target: each epoch looks its row up. */
+static void a_table_without_classes_has_no_rule_of_epsilon(void)
+{
+	struct ens_table t = table_of(1, 25);
+	struct flow f;
+
+	t.n_classes = 0;
+	t.epsilon_pct = 0;
+	open_epoch_1(&f, &t);
+	take_acks(&f, 2000, MS, 10 * TARGET_US);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	take_acks(&f, 2000, MS, 0);
+	CHECK_EQ(turn(&f, &t), ENS_LOOKED_UP);
+	CHECK_EQ(f.c.state, 8);
 }
 
 struct epsilon_case { u32 epsilon_pct, target_us, high_us, low_us, percentile; };
@@ -421,6 +439,7 @@ static void a_class_beyond_the_last_is_the_last(void)
 
 int main(void)
 {
+	a_table_without_classes_has_no_rule_of_epsilon();
 	RUN(the_estimate_is_what_was_acknowledged_over_the_window);
 	RUN(the_estimate_forgets_what_is_older_than_its_window);
 	RUN(epoch_0_ends_with_slow_start_and_others_with_their_time);

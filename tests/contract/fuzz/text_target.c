@@ -132,7 +132,8 @@ static void check_values(const struct ens_table *t, struct dice *dice)
 			      dice_roll(dice) >> dice_below(dice, 64));
 
 	PROPERTY(t->n_axes >= 1 && t->n_axes <= ENS_MAX_AXES);
-	PROPERTY(t->n_classes >= 1 && t->n_classes <= ENS_MAX_CLASSES);
+	PROPERTY(t->n_classes <= ENS_MAX_CLASSES);
+	PROPERTY(t->n_classes || !t->epsilon_pct);
 	PROPERTY(t->n_columns >= 1 && t->n_columns <= CCA_MAX_PARAMS);
 	PROPERTY(state < ens_states(t));
 	cca_params_init(params, t->id);

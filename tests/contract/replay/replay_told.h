@@ -121,7 +121,7 @@ static inline bool replay_is_sound(const struct ens_table *t, u32 id)
 {
 	u32 i;
 
-	if (!t->n_axes || t->n_axes > ENS_MAX_AXES || !t->n_classes || !t->n_columns ||
+	if (!t->n_axes || t->n_axes > ENS_MAX_AXES || !t->n_columns ||
 	    t->n_classes > ENS_MAX_CLASSES || t->n_columns > CCA_MAX_PARAMS)
 		return false;
 	for (i = 0; i < t->n_axes; i++)
