@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from emulation.errors import EmulationError
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, Scenario
+from kmod.abi import ALGORITHMS
 
 __all__ = ["check_path", "draw_run", "make_figure"]
 
@@ -41,16 +42,22 @@ Values = NDArray[np.float64]
 FORMATS = (".png", ".svg", ".pdf")
 # Okabe and Ito 2008: told apart by colour-blind readers too.
 FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-# By the number that each algorithm's host in the engine gives its mode.
-MODES: dict[str, tuple[str, ...]] = {
+# The names of an algorithm's modes, by the number that the engine reports. One that is built on another has its modes.
+WINDOW_MODES = ("slow start", "congestion avoidance", "recovery")
+CONTROL_MODES = {
     "gr": ("slow start", "cruise", "drain"),
-    "reno": ("slow start", "congestion avoidance", "recovery"),
-    "cubic": ("slow start", "congestion avoidance", "recovery"),
-    "roccet": ("slow start", "congestion avoidance", "recovery"),
     "bbr": ("startup", "drain", "probe bandwidth", "probe RTT"),
     "bbr3": ("startup", "drain", "down", "cruise", "refill", "up", "probe RTT"),
 }
-MODES |= {"rtcp_cubic": MODES["cubic"], "rtcp_bbr": MODES["bbr"], "rtcp_bbr3": MODES["bbr3"]}
+
+
+def modes_of(cca: str) -> tuple[str, ...]:
+    """The modes of an algorithm; none of one that has no names for them."""
+    if cca in ALGORITHMS and ALGORITHMS[cca].mode == "window":
+        return WINDOW_MODES
+    return CONTROL_MODES.get(cca.rpartition("_")[2], ())
+
+
 MODE_COLOURS = {
     "slow start": "#F2C94C",
     "startup": "#F2C94C",
@@ -292,7 +299,7 @@ def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
     for first, end in pairwise(edges):
         if not flow.runs[first]:
             continue
-        names = MODES.get(flow.spec.cca)
+        names = modes_of(flow.spec.cca)
         colour = MODE_COLOURS[names[int(modes[first])]] if names else CAPACITY_COLOUR
         axes.barh(row, time_s[end - 1] - time_s[first] + step_s, left=time_s[first] - step_s, height=0.8, color=colour)
 
@@ -316,9 +323,9 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
 def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
     """The names of all modes; none where the runner does not tell them."""
     return {
-        MODES[flow.spec.cca][int(mode)]
+        modes_of(flow.spec.cca)[int(mode)]
         for flow in flows
-        if flow.spec.cca in MODES and "mode" in flow.columns
+        if modes_of(flow.spec.cca) and "mode" in flow.columns
         for mode in np.unique(flow.columns["mode"][flow.runs])
     }
 

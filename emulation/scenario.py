@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import repeat
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -22,15 +22,19 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
 
-Cca = Literal["gr", "reno", "cubic", "roccet", "bbr", "bbr3", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "fixed"]
+# The algorithms of kmod/core/params.def, and a window that never changes.
+if TYPE_CHECKING:
+    Cca = str
+else:
+    Cca = Literal[(*ALGORITHMS, "fixed")]
 MSS_BYTES = 1448
 WIRE = 1500 / MSS_BYTES  # a policer counts whole packets, an estimate what they carry
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
-# Those whose flows look rows up, in the engine as in the kernel.
-WITH_ENSEMBLE = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
+# The flows of these follow a table, in the engine as in the kernel.
+WITH_ENSEMBLE = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.axes)
 
 
 class LinkSpec(QueuedLink):

@@ -27,12 +27,14 @@ from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import METRICS, Comparison, Error
 from emulation.fidelity.results import RunResult
+from kmod.abi import ALGORITHMS
 
 __all__ = ["draw_errors", "draw_overlay", "errors_figure", "overlay_figure"]
 
 # Okabe and Ito 2008: told apart by colour-blind readers too.
-COLOURS = {"cubic": "#0072B2", "bbr": "#D55E00", "reno": "#009E73", "gr": "#CC79A7"}
-OTHER = "#56B4E9"
+PALETTE = ("#CC79A7", "#009E73", "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#999999")
+COLOURS = dict(zip(ALGORITHMS, PALETTE, strict=False))
+OTHER = "#000000"
 REAL, SIMULATED = "#0072B2", "#D55E00"
 BAND, FAINT, INK = "#DDEBDD", "#8A939E", "#333A44"
 ROW_IN = 0.4

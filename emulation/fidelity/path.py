@@ -41,6 +41,7 @@ from emulation.mahimahi.translate import link_opportunities_ms
 from emulation.path import Clock, Jitter, PathElement
 from emulation.scenario import Scenario
 from emulation.traces import Trace
+from kmod.abi import ALGORITHMS
 
 __all__ = ["EXTRA_RTT_MS", "HOPS", "path_of_mahimahi"]
 
@@ -48,7 +49,7 @@ HOPS: dict[str, tuple[PathElement, ...]] = {
     "mahimahi": (Clock(least_ms=1.05, most_ms=1.7),) * 3,
     "vm": (Jitter(max_ms=CLOCK_MS),) * 2,
 }
-OPENING = {"bbr", "bbr3", "gr"}
+OPENING = {name for name, algorithm in ALGORITHMS.items() if algorithm.mode == "control"}
 EXTRA_RTT_MS = 1.0
 # Longer than the run, so that the trace never starts anew in it.
 _BEYOND_MS = 5000

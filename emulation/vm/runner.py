@@ -26,7 +26,7 @@ from emulation.mahimahi.launch import launch_words
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.translate import Runner, to_job
 from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.scenario import WITH_ENSEMBLE, Scenario
 from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, mahimahi_root
@@ -38,7 +38,7 @@ Progress = Callable[[int], None]
 # Called with a run's number and its result, or why it has none, as soon as it is over.
 Each = Callable[[int, QoS | EmulationError], None]
 
-_OURS = frozenset({"gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3"})
+_OURS = frozenset(WITH_ENSEMBLE)  # the algorithms of our modules; CUBIC and BBR are the kernel's
 KERNEL_NAMES = {**{name: name for name in sorted(_OURS)}, "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05

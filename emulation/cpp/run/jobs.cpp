@@ -41,6 +41,43 @@ RtcpRows rows_of(const FlowJob& flow, std::uint32_t hash) {
     return {params_of<rtcp_params>(flow.cca, flow.params), flow.table, flow.delay_class, hash};
 }
 
+struct Making {
+    const FlowJob& flow;
+    std::uint32_t hash;
+    const std::shared_ptr<RtcpClients>& clients;
+
+    template <class Params>
+    Params params() const {
+        return params_of<Params>(flow.cca, flow.params);
+    }
+};
+
+using Made = std::unique_ptr<Algorithm>;
+
+// One function for each algorithm of params.def, which lists them below.
+Made make_gr(const Making& m) {
+    return std::make_unique<GrAlgorithm>(m.params<gr_params>(), m.flow.table, m.flow.delay_class, m.hash);
+}
+Made make_reno(const Making&) { return std::make_unique<RenoAlgorithm>(); }
+Made make_cubic(const Making& m) { return std::make_unique<CubicAlgorithm>(CubicCore(m.params<cubic_params>())); }
+Made make_roccet(const Making& m) {
+    return std::make_unique<RoccetAlgorithm>(
+        RoccetCore(m.params<roccet_params>(), m.flow.table, m.flow.delay_class, m.hash));
+}
+Made make_bbr(const Making& m) { return std::make_unique<Bbr1Algorithm>(m.params<bbr1_params>(), mix(m.hash)); }
+Made make_bbr3(const Making& m) { return std::make_unique<Bbr3Algorithm>(m.params<bbr3_params>(), mix(m.hash)); }
+Made make_rtcp_cubic(const Making& m) {
+    return std::make_unique<RtcpCubicAlgorithm>(RtcpCubicCore(rows_of(m.flow, m.hash), {m.clients, m.flow.client}));
+}
+Made make_rtcp_bbr(const Making& m) {
+    return std::make_unique<RtcpBbr1Algorithm>(rows_of(m.flow, m.hash), mix(m.hash),
+                                               RtcpClient{m.clients, m.flow.client});
+}
+Made make_rtcp_bbr3(const Making& m) {
+    return std::make_unique<RtcpBbr3Algorithm>(rows_of(m.flow, m.hash), mix(m.hash),
+                                               RtcpClient{m.clients, m.flow.client});
+}
+
 }  // namespace
 
 std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash,
@@ -49,25 +86,9 @@ std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t has
         if (flow.params.size() != 2) throw std::invalid_argument("fixed: expected cwnd_pkts and pacing_bytes_per_s");
         return std::make_unique<FixedWindow>(flow.params[0], flow.params[1]);
     }
-    if (flow.cca == "gr")
-        return std::make_unique<GrAlgorithm>(params_of<gr_params>(flow.cca, flow.params), flow.table, flow.delay_class,
-                                             hash);
-    if (flow.cca == "reno") return std::make_unique<RenoAlgorithm>();
-    if (flow.cca == "cubic")
-        return std::make_unique<CubicAlgorithm>(CubicCore(params_of<cubic_params>(flow.cca, flow.params)));
-    if (flow.cca == "roccet")
-        return std::make_unique<RoccetAlgorithm>(RoccetCore(params_of<roccet_params>(flow.cca, flow.params),
-                                                            flow.table, flow.delay_class, hash));
-    if (flow.cca == "bbr")
-        return std::make_unique<Bbr1Algorithm>(params_of<bbr1_params>(flow.cca, flow.params), mix(hash));
-    if (flow.cca == "bbr3")
-        return std::make_unique<Bbr3Algorithm>(params_of<bbr3_params>(flow.cca, flow.params), mix(hash));
-    if (flow.cca == "rtcp_cubic")
-        return std::make_unique<RtcpCubicAlgorithm>(RtcpCubicCore(rows_of(flow, hash), {clients, flow.client}));
-    if (flow.cca == "rtcp_bbr")
-        return std::make_unique<RtcpBbr1Algorithm>(rows_of(flow, hash), mix(hash), RtcpClient{clients, flow.client});
-    if (flow.cca == "rtcp_bbr3")
-        return std::make_unique<RtcpBbr3Algorithm>(rows_of(flow, hash), mix(hash), RtcpClient{clients, flow.client});
+#define CCA_ALGORITHM(name, mode, meaning) \
+    if (flow.cca == #name) return make_##name({flow, hash, clients});
+#include "params.def"
     throw std::invalid_argument("cca: expected an algorithm of the core or fixed, got " + flow.cca);
 }
 

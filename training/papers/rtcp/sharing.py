@@ -10,8 +10,6 @@ the second's.
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 
 from emulation.qos import QoS
@@ -30,7 +28,7 @@ def sharing(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, see
     """The second flow, of the algorithm `value`, begins while the first one's file is under way."""
     fairness = settings.fairness
     first = FlowSpec(cca=cca, size_bytes=fairness.size_bytes)
-    second = FlowSpec(cca=cast("Cca", value), size_bytes=fairness.size_bytes, start_s=fairness.joins_s)
+    second = FlowSpec(cca=value, size_bytes=fairness.size_bytes, start_s=fairness.joins_s)
     most_s = 8 * fairness.size_bytes * 8e-6 / settings.limited[fairness.limited].rate_mbps + fairness.joins_s + 30
     return Scenario(link=link, flows=(first, second), duration_s=most_s, seed=seed)
 
