@@ -68,11 +68,6 @@ BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
 JOBS = 32
 ACKS = 2_000_000
-RTCP_BASES = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": "BBRv3"}
-# Nanoseconds that R-TCP may add, by what it does; None: they are told.
-RTCP_PHASES = {"idle": 30.0, "estimating": 150.0, "limited": None}
-RTCP_MOST_BYTES = 250.0
-RTCP_PASSES = 51
 # The original authors' simulator, measured on a machine like the ones that this runs on.
 AUTHORS_PKTS_PER_S = 0.1e6
 
@@ -168,21 +163,6 @@ def measure_core() -> Figures:
     }
 
 
-def measure_rtcp() -> Figures:
-    """Nanoseconds an ACK without and with R-TCP, and their difference; its bytes a connection."""
-    figures: Figures = {}
-    for base in RTCP_BASES:
-        figures[f"rtcp_{base}_extra_bytes"] = float(_engine.rtcp_extra_bytes(base))
-        for phase in RTCP_PHASES:
-            cost = _engine.rtcp_cost(base, phase, RTCP_PASSES)
-            figures |= {
-                f"{base}_{phase}_ns_per_ack": cost.plain_ns,
-                f"rtcp_{base}_{phase}_ns_per_ack": cost.rtcp_ns,
-                f"rtcp_{base}_{phase}_added_ns": cost.added_ns,
-            }
-    return figures
-
-
 def describe_machine() -> dict[str, str]:
     """Version, processor, what may be used of it, Python and system."""
     try:
@@ -210,7 +190,6 @@ PARTS: dict[str, Callable[[float], Figures]] = {
     "base": measure_base,
     "flows": measure_flows,
     "core": lambda _: measure_core(),
-    "rtcp": lambda _: measure_rtcp(),
     "scaling": measure_scaling,
 }
 
@@ -270,14 +249,6 @@ def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
         "bbr3_ns_per_ack": Figure("  BBRv3's", "core"),
         "sent_log_ns_per_ack": Figure("  and its log in the kernel", "core"),
     }
-    for base, label in RTCP_BASES.items():
-        for phase, most in RTCP_PHASES.items():
-            figures |= {
-                f"{base}_{phase}_ns_per_ack": Figure(f"{label}, R-TCP {phase}: ns an ACK without it", "rtcp"),
-                f"rtcp_{base}_{phase}_ns_per_ack": Figure("  with it", "rtcp"),
-                f"rtcp_{base}_{phase}_added_ns": Figure("  added", "rtcp", most=most),
-            }
-        figures[f"rtcp_{base}_extra_bytes"] = Figure("  bytes a connection", "rtcp", most=RTCP_MOST_BYTES)
     return {name: figure for name, figure in figures.items() if figure.part in parts}
 
 
@@ -297,7 +268,7 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
     Example:
       ccatune bench
       ccatune bench --enforce --json
-      ccatune bench --only rtcp
+      ccatune bench --only core
     """
     parts = only or tuple(PARTS)
     runs = measure(parts, repeats=repeats, duration_s=duration_s, quiet=as_json)

@@ -12,7 +12,6 @@ from unittest.mock import Mock
 import pytest
 
 import ccatune
-from emulation import _engine
 from emulation.cli import bench as bench_command
 from emulation.cli import simulate as simulate_command
 from emulation.files import load_scenario
@@ -22,8 +21,6 @@ from emulation.simulator import simulate
 from kmod.ensemble import Axis, DelayClass, Ensemble
 
 Capture = pytest.CaptureFixture[str]
-RTCP_BASES = ("cubic", "bbr", "bbr3")
-RTCP_MOST_NS = {"idle": 30.0, "estimating": 150.0}
 
 
 def run_json(capsys: Capture, *arguments: str) -> dict[str, object]:
@@ -310,13 +307,7 @@ def test_bench_prints_its_figures_as_json(capsys: Capture) -> None:
         "bbr_pkts_per_s": 2e6,
         "two_threads_by_one": 1.8,
     }
-    added = {f"rtcp_{base}_{phase}_added_ns": most for base in RTCP_BASES for phase, most in RTCP_MOST_NS.items()}
-    sizes = {f"rtcp_{base}_extra_bytes": 250.0 for base in RTCP_BASES}
-    assert got["limits"] == {"flows_1000_by_10": 4.0, **added, **sizes}
-    for base in RTCP_BASES:
-        assert 0 < got[f"rtcp_{base}_extra_bytes"] <= 250  # type: ignore[operator]
-        for phase in ("idle", "estimating", "limited"):
-            assert 0 < got[f"{base}_{phase}_ns_per_ack"] < got[f"rtcp_{base}_{phase}_ns_per_ack"]  # type: ignore[operator]
+    assert got["limits"] == {"flows_1000_by_10": 4.0}
     assert set(got["runs"]) >= {f"flows_{count}_ns_per_pkt" for count in (10, 100, 1000)}  # type: ignore[call-overload]
     assert set(got["machine"]) >= {"ccatune", "processor", "usable_cpus"}  # type: ignore[call-overload]
 
@@ -330,22 +321,6 @@ def test_bench_measures_the_part_that_it_is_asked_for(capsys: Capture) -> None:
     got = run_json(capsys, "bench", "--only", "core", "--repeats", "1")
     assert set(got["runs"]) == {f"{cca}_ns_per_ack" for cca in ("gr", "reno", "cubic", "bbr", "bbr3", "sent_log")}  # type: ignore[call-overload]
     assert (got["targets"], got["limits"], got["missed"]) == ({}, {}, [])
-
-
-def test_what_rtcp_costs_is_told_over_acks_of_the_phase() -> None:
-    for base in RTCP_BASES:
-        acks = {phase: _engine.rtcp_cost(base, phase, 1).acks for phase in ("idle", "estimating", "limited")}
-        assert acks["idle"] >= 5_000, (base, acks)
-        assert acks["estimating"] >= 2_000, (base, acks)
-        assert acks["limited"] >= 5_000, (base, acks)
-
-
-@pytest.mark.parametrize(
-    ("base", "phase", "words"), [("reno", "idle", "base: expected cubic"), ("bbr", "asleep", "phase: expected idle")]
-)
-def test_what_rtcp_costs_is_of_its_bases_and_phases(base: str, phase: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        _engine.rtcp_cost(base, phase, 1)
 
 
 @pytest.mark.parametrize(("target_pkts_per_s", "word"), [(1.0, "holds"), (1e12, "short")])

@@ -14,7 +14,6 @@ void bind_video(nb::module_& m);
 void bind_results(nb::module_& m);
 void bind_jobs(nb::module_& m);
 void bind_bench(nb::module_& m);
-void bind_bench_rtcp(nb::module_& m);
 void bind_sender(nb::module_& m);
 
 NB_MODULE(_engine, m) {
@@ -26,6 +25,5 @@ NB_MODULE(_engine, m) {
     bind_results(m);
     bind_jobs(m);
     bind_bench(m);
-    bind_bench_rtcp(m);
     bind_sender(m);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What R-TCP adds to an ACK of the algorithms that it stands on, in the core alone: what flows under R-TCP were told
-// in the simulator, told again to the algorithm with R-TCP and to the one without, in turn.
+// The cost that R-TCP adds to an ACK of its base algorithms, in the core alone. The inputs of simulated flows under
+// R-TCP are recorded, and replayed in turn to the algorithm with R-TCP and to the one without it. Prints a line of JSON
+// for each base and phase; argument: the number of passes.
 //
 //   idle        no policer: nothing has triggered R-TCP
 //   estimating  behind a policer, from the trigger to the classification: all candidates live
@@ -11,14 +12,11 @@
 // by heart. A pass takes each flow once, from states that were kept of its phase's beginning, without R-TCP and with
 // it. What R-TCP adds to a flow is the median of the differences over the passes: who takes the processor away
 // meanwhile takes it from few of them. The figures are means over the ACKs of all flows.
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -29,7 +27,6 @@
 #include "algorithms/rtcp_algorithm.hpp"
 #include "simulation/simulation.hpp"
 
-namespace nb = nanobind;
 using namespace ccatune;
 
 namespace {
@@ -554,17 +551,14 @@ std::size_t rtcp_extra_bytes(const std::string& base) {
 
 }  // namespace
 
-void bind_bench_rtcp(nb::module_& m);
-void bind_bench_rtcp(nb::module_& m) {
-    nb::class_<Cost>(m, "RtcpCost", "Nanoseconds an ACK, and how many ACKs a pass has.")
-        .def_ro("plain_ns", &Cost::plain_ns)
-        .def_ro("rtcp_ns", &Cost::rtcp_ns)
-        .def_ro("added_ns", &Cost::added_ns)
-        .def_ro("acks", &Cost::acks);
-    m.def("rtcp_cost", &rtcp_cost, nb::arg("base"), nb::arg("phase"), nb::arg("passes"),
-          nb::call_guard<nb::gil_scoped_release>(),
-          "What an ACK costs in the core of cubic, bbr or bbr3 without and with R-TCP, in a phase of R-TCP: idle, "
-          "estimating or limited. passes: of each, in turn, at most 10,000.");
-    m.def("rtcp_extra_bytes", &rtcp_extra_bytes, nb::arg("base"),
-          "What R-TCP needs of memory for a connection beside the state of the algorithm that it stands on.");
+int main(int argc, char** argv) {
+    const auto passes = static_cast<std::uint32_t>(argc > 1 ? std::stoul(argv[1]) : 51);
+    for (const std::string base : {"cubic", "bbr", "bbr3"})
+        for (const std::string phase : {"idle", "estimating", "limited"}) {
+            const Cost cost = rtcp_cost(base, phase, passes);
+            std::printf("{\"base\": \"%s\", \"phase\": \"%s\", \"acks\": %u, \"plain_ns\": %.2f, \"rtcp_ns\": %.2f, "
+                        "\"added_ns\": %.2f, \"extra_bytes\": %zu}\n",
+                        base.c_str(), phase.c_str(), static_cast<unsigned>(cost.acks), cost.plain_ns, cost.rtcp_ns,
+                        cost.added_ns, rtcp_extra_bytes(base));
+        }
 }
