@@ -12,6 +12,7 @@ could not have changed the result of any search (tests/training/evaluation compa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,8 +65,9 @@ class Evaluator:
         if not rounds or list(rounds) != sorted(set(rounds)) or rounds[0] <= 0 or rounds[-1] != 1.0:
             raise TrainingError(f"evaluator: expected rounds that ascend to 1, got {list(rounds)}")
         self._runner = runner
-        # By key: a fixed order, in which neighbours in time are apart.
-        ordered = sorted(cases, key=lambda case: case.key)
+        # A group is complete before the next one begins: an objective can then bound what depends on the first alone.
+        # Within a group by key: a fixed order, in which neighbours in time are apart.
+        ordered = sorted(cases, key=lambda case: (case.group, case.key))
         self._rounds = _cut(ordered, rounds)
         self._tallies: dict[tuple[str, Point], Tally] = {}
         self.runs = 0
@@ -116,7 +118,7 @@ def _cut(cases: Sequence[Case], rounds: Sequence[float]) -> list[tuple[list[Case
         before += case.capacity_bytes
     left = [[case for later in cut[i + 1 :] for case in later] for i in range(len(cut))]
     return [
-        (now, Rest(cases=len(rest), capacity_bytes=sum(case.capacity_bytes for case in rest)))
+        (now, Rest(len(rest), sum(case.capacity_bytes for case in rest), Counter(case.group for case in rest)))
         for now, rest in zip(cut, left, strict=True)
         if now
     ]

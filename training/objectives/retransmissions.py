@@ -110,22 +110,23 @@ class LeastRetransmissions:
         return (self.defaults, self.unmodified)
 
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
-        """See Objective. While cases are left, nothing is bounded: a point can still become the best."""
-        tallies = pool.tallies
-        if rest is not None and rest.cases:
-            return Score(violation=0.0, cost=0.0, cases=len(tallies), complete=False)
+        """See Objective. With a rest, a kind of which cases are left counts as if it met its requirement."""
+        tallies, left = pool.tallies, rest or Rest()
         by_kind = {kind: [t for t in tallies if t.group == kind] for kind in KINDS}
         violation, least_share = 0.0, math.inf
         for kind, its in by_kind.items():
-            if its:
+            if its and not left.groups.get(kind):
                 short, share = self._short(kind, its)
                 violation, least_share = max(violation, short), min(least_share, share)
-        violation = max(violation, self._false(by_kind["unlimited"]))
-        cost = float(self.case_costs(tallies).mean())
+        if not left.groups.get("unlimited"):
+            violation = max(violation, self._false(by_kind["unlimited"]))
+        # The files that are left retransmit nothing, at best.
+        cost = float(self.case_costs(tallies).sum()) / max(len(by_kind["limited"]) + left.groups.get("limited", 0), 1)
         return Score(
             violation=violation,
             cost=cost,
             cases=len(tallies),
+            complete=left.cases == 0,
             metrics={"retransmitted_share": cost, "goodput_share": least_share},
         )
 

@@ -76,10 +76,11 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Rest:
-    """Cases that have not run, by the most that they can carry."""
+    """Cases that have not run, by the most that they can carry; groups: how many of each group."""
 
     cases: int = 0
     capacity_bytes: int = 0
+    groups: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def packets(self) -> int:

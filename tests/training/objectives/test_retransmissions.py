@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small import tally
 
 from training.objectives import LeastRetransmissions, MostGoodput, Pool, Rest, Tally
@@ -78,10 +81,21 @@ def test_as_many_clients_may_falsely_be_limited_as_with_the_papers_setting() -> 
     assert asked().score(pool(*cases, *wrong, *wrong)).violation == pytest.approx(1.0)
 
 
-def test_with_a_rest_no_point_is_hopeless() -> None:
-    bound = asked().score(pool(tally(goodput=0.1)), rest=Rest(3, 1000))
+@given(st.permutations(range(9)), st.integers(1, 8), st.floats(-1, 1))
+def test_a_bound_is_never_worse_than_the_score_of_all_cases(order: list[int], ran: int, margin_se: float) -> None:
+    kinds: list[Kind] = ["limited", "lifted", "unlimited"]
+    cases = [tally(kinds[n % 3], goodput=0.7 + n / 30, retransmitted=10 * n, is_limited=n == 8) for n in order]
+    rest = Rest(9 - ran, 0, Counter(case.group for case in cases[ran:]))
+    bound = asked(margin_se=margin_se).score(pool(*cases[:ran]), rest=rest)
+    truth = asked(margin_se=margin_se).score(pool(*cases))
     assert not bound.complete
-    assert bound.rank == (0.0, 0.0)
+    assert bound.violation <= truth.violation + 1e-12
+    assert bound.cost <= truth.cost + 1e-12
+
+
+def test_files_alone_show_that_a_point_costs_too_much() -> None:
+    bound = asked().score(pool(tally(retransmitted=90)), rest=Rest(2, 0, {"unlimited": 2}))
+    assert bound.rank == (0.0, pytest.approx(0.9))
 
 
 def test_most_goodput_is_bounded_by_the_share_of_packets_that_are_retransmitted() -> None:

@@ -177,7 +177,5 @@ def test_reports_on_delay_targets_refuse_another_objective_before_traces_are_rea
     trained.save(tmp_path / "roccet.json")
     command = {"evaluate": evaluate, "report": report}[words[0]]
     options = [*words[1:], str(tmp_path / "roccet.json"), "--traces", str(tmp_path / "nowhere")]
-    with pytest.raises(
-        TrainingError, match="got one of roccet with another objective"
-    ):
+    with pytest.raises(TrainingError, match="got one of roccet with another objective"):
         CliRunner().invoke(command, options, catch_exceptions=False)
