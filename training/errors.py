@@ -9,4 +9,4 @@ __all__ = ["TrainingError"]
 
 
 class TrainingError(CcatuneError):
-    """A study, a search or a judgement that cannot be done as it was asked for."""
+    """A study, a search or a judgement that cannot be carried out."""

@@ -40,9 +40,9 @@ class ClosedRunner:
     @staticmethod
     def tally(epoch: Case, point: Point) -> Tally:
         window_ms, _, threshold_ms = (value / 1000 for value in point)
-        utilization = 1 - float(epoch.group) * math.exp(-threshold_ms / 20) - 0.02 * math.log(window_ms / 60) ** 2
+        utilization = 1 - epoch.limit_mbps * math.exp(-threshold_ms / 20) - 0.02 * math.log(window_ms / 60) ** 2
         packets = int(max(utilization, 0.01) * epoch.capacity_bytes / 1500)
-        longest_us = 1000 * (float(epoch.group) * (threshold_ms + 10) + window_ms / 10)
+        longest_us = 1000 * (epoch.limit_mbps * (threshold_ms + 10) + window_ms / 10)
         shares = np.clip(EDGES_US / longest_us, 0, 1)
         reached = np.floor(shares * packets).astype(np.int64)
         delays = np.diff(reached, prepend=0).astype(np.uint32)
@@ -59,9 +59,9 @@ SCENARIO = Scenario(name="closed", link=LinkSpec(rate_mbps=1), flows=(FlowSpec(c
 
 
 def epochs(count: int = 12) -> list[Case]:
-    """Cases whose group is their hardness."""
+    """Cases with their hardness in place of a limit."""
     return [
-        Case(f"{i * 7919 % 1000:03d}-{i}", SCENARIO, (0,), str(0.8 + 0.05 * (i % 5)), 3_000_000 + 400_000 * i)
+        Case(f"{i * 7919 % 1000:03d}-{i}", SCENARIO, (0,), "epoch", 3_000_000 + 400_000 * i, 0.8 + 0.05 * (i % 5))
         for i in range(count)
     ]
 

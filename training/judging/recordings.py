@@ -85,7 +85,7 @@ def judge(
 ) -> dict[str, Any]:
     """All figures as JSON data: `targets` (the ensemble, pooled), `single`, `default`, `datasets`, `levels`.
 
-    progress: told seconds of recording as their runs are done, (2 classes + 1) times the recordings in all.
+    progress: called with the seconds of recording whose runs are done, in sum (2 classes + 1) times all recordings.
 
     Raises:
         TrainingError: no recordings, or an ensemble without its single sets.
@@ -142,13 +142,13 @@ def run_schemes(
         for (scheme, c), flow in flows.items()
         for r in recordings
     ]
-    told = 0.0
+    done_s = 0.0
 
     def tell(done: int) -> None:
-        nonlocal told
+        nonlocal done_s
         seconds = sum(s.duration_s for s in scenarios[:done])
-        progress(seconds - told)
-        told = seconds
+        progress(seconds - done_s)
+        done_s = seconds
 
     results = simulate_many(scenarios, threads=threads, progress=tell)
     n = len(recordings)
@@ -212,7 +212,7 @@ def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[
 def windows_of(
     ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS], levels: Sequence[NDArray[np.int64]]
 ) -> Windows:
-    """The windows of all recordings behind each other."""
+    """The windows of all recordings, in their order."""
     epoch_s = ensemble.epoch_ms / 1000
     parts = [run.windows for run in runs]
     return Windows(
@@ -303,7 +303,7 @@ def _by_single(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dic
     """Ensemble and single set over the levels where the single set meets its target, and over those where it misses.
 
     A single set can use more of the link where it overdraws its target, which packets
-    elsewhere make up for when all are pooled: that is told apart here.
+    elsewhere make up for when all are pooled. The two are separated here.
     """
     found = []
     for c, delay_class in enumerate(ensemble.classes):

@@ -125,7 +125,7 @@ def robustness(*, judged: Judged) -> None:
 
     with judged.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
-        rows = run(ensemble, recordings, threads=judged.threads, told=lambda _name: terminal.advance(1))
+        rows = run(ensemble, recordings, threads=judged.threads, advance=lambda _name: terminal.advance(1))
     heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
     lines = [f"{'condition':<16}{heads}  fairness"]
     for row in rows:
@@ -152,7 +152,7 @@ def synthetic(*, judged: Judged, seed: int) -> None:
 
     with judged.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len({r.dataset for r in recordings}))
-        rows = run(ensemble, recordings, seed=seed, threads=judged.threads, told=lambda _name: terminal.advance(1))
+        rows = run(ensemble, recordings, seed=seed, threads=judged.threads, advance=lambda _name: terminal.advance(1))
     lines = [f"{'dataset':<22}{'target':>8} {'recorded':>20} {'made':>20}"]
     for row in rows:
         pair = "".join(

@@ -56,7 +56,7 @@ def policing(
         check_path(plot)
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("running files", total=settings.seeds * (len(cases_of(settings)) + len(moment_keys(settings))))
-        results = run_campaign(settings, threads=threads, told=terminal.advance)
+        results = run_campaign(settings, threads=threads, advance=terminal.advance)
     rows = judge(results)
     if plot is not None:
         from training.papers.policing.plot import draw

@@ -125,9 +125,9 @@ def robustness(
     *,
     conditions: Sequence[Condition] = CONDITIONS,
     threads: int | None = None,
-    told: Callable[[str], None] = lambda _name: None,
+    advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each condition; `told` is given its name when it is done."""
+    """A row for each condition; advance: called with its name when it is done."""
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
     rows = []
     for condition in conditions:
@@ -136,5 +136,5 @@ def robustness(
         cells = [_cell(ensemble, c, scenarios, [next(runs) for _ in scenarios]) for c, scenarios in enumerate(by_class)]
         holds = not condition.has_line or all(cell["within_line"] for cell in cells)
         rows.append({"condition": condition.name, "has_line": condition.has_line, "holds": holds, "targets": cells})
-        told(condition.name)
+        advance(condition.name)
     return rows

@@ -112,7 +112,7 @@ def _run(
         for part in campaign.cases:
             terminal.phase(PARTS[part][0].split(",")[0], total=campaign.seconds(part))
             journal = Journal(work, key=key_of(getattr(settings, part), campaign.cases[part]))
-            found_here = campaign.run(part, journal=journal, threads=threads, told=terminal.advance)
+            found_here = campaign.run(part, journal=journal, threads=threads, advance=terminal.advance)
             rows += campaign.judge(part, found_here)
             results |= found_here
     return results, rows

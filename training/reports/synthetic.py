@@ -37,9 +37,9 @@ def synthetic(
     *,
     seed: int,
     threads: int | None = None,
-    told: Callable[[str], None] = lambda _name: None,
+    advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each dataset and target; `told` is given the dataset's name when it is done.
+    """A row for each dataset and target; advance: called with the dataset's name when it is done.
 
     Raises:
         TrainingError: no recording is long enough to fit a model on.
@@ -59,7 +59,7 @@ def synthetic(
         ]
         left_out = len(every) - len(recorded)
         rows += [{**_row(name, *pair), "links_left_out": left_out} for pair in zip(*both, strict=True)]
-        told(name)
+        advance(name)
     if not rows:
         raise TrainingError(f"report: expected a recording of at least {MIN_FIT_S} s, got none; give longer traces")
     return rows

@@ -1,35 +1,29 @@
 # SPDX-License-Identifier: MIT
 """DDS: divide, diverge, simulated annealing (PQSA, section IV).
 
-Divide   every parameter's range into k0 intervals (equal on its log scale).
-Diverge  take one sample in each interval; permute the intervals of every
-         parameter and align the permutations: k0 points, each interval of each
-         parameter once (a Latin hypercube). R0 is the one that meets the target
-         with most throughput; when none does, the one that misses it by least.
-Anneal   in the box around R0 that holds no other sample: in each dimension from
-         the next smaller to the next larger sample; where there is none, the end
-         of the range. From x a step proposes y; with u uniform in (0, 1) it is
-         taken when E(y) < E(x) - t ln u (Metropolis), where
+Divide   Each parameter's range is divided into k0 intervals, equal on its log scale.
+Diverge  Each interval of each parameter gets one sample: the intervals of every parameter are permuted, and the
+         permutations are aligned to k0 points (a Latin hypercube). R0 is the point that meets the constraint at the
+         lowest cost. If none meets it, R0 is the one with the smallest violation.
+Anneal   The annealing moves in the box around R0 that holds no other sample. In each dimension the box reaches from the
+         next smaller to the next larger sample, or to the end of the range. From x a step proposes y. With u uniform in
+         (0, 1) the step is taken if E(y) < E(x) - t ln u (Metropolis), where
 
              E = cost + violation_weight * violation
 
-         The answer is the best point told in either phase, by rank (search.py).
+         The result is the best point of both phases, by rank (search.py).
 
-DEVIATION: with `box: follow` a restart moves the box to the best point so far.
-The paper's box does not move, and where the samples fell badly the optimum lies
-outside of it; how often that is so, `ccatune report search` shows.
+DEVIATION: with `box: follow` a restart moves the box to the best point so far. The paper's box does not move. Where the
+samples fell badly, the optimum lies outside of it; `ccatune report search` shows how often.
 
-DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the
-target's boundary (surrogate.py), where the best point lies: a step then searches in
-one dimension less, and may end outside of the box. Which steps those are, and how far
-beside the boundary they end, is drawn. Of `draws` such steps the one that promises
-most is evaluated: so the steps keep trying a little beyond where the boundary is
-thought to be, which noise makes worth while.
+DEVIATION: `widen` makes that box wider, and a share `aim` of the steps ends on the target's boundary (surrogate.py),
+where the best point lies. A step then searches one dimension less, and may end outside of the box. Which steps are
+aimed, and how far from the boundary they end, is drawn at random. Of `draws` such steps the most promising one is
+evaluated, so the steps also try points a little beyond the estimated boundary. With noise that pays.
 
-What the paper leaves open is a field of `DdsSettings`. As u is drawn before y is
-evaluated, the energy that y must stay below is known beforehand: an evaluator
-that stops a hopeless y early changes nothing of the path (with `aim`, where the
-boundary is learnt from complete points, it does, always in the same way).
+The fields of the settings are the choices that the paper leaves open. As u is drawn before y is evaluated, the energy
+that y must stay below is known beforehand. An evaluator that stops a hopeless y early therefore does not change the
+path. With `aim` it does, because the boundary is estimated from complete points, but always in the same way.
 """
 
 from __future__ import annotations
@@ -159,11 +153,11 @@ class DdsSearch:
     @property
     def done(self) -> bool:
         """The budget is spent."""
-        return self._pending.told >= self.budget
+        return self._pending.scored >= self.budget
 
     @property
     def best(self) -> Found | None:
-        """The best point told so far."""
+        """The best point so far."""
         return self._pending.best
 
     @property
@@ -192,7 +186,7 @@ class DdsSearch:
         point = self._pending.take(number, score)
         if number < len(self._samples):
             self._sampled[number] = score
-            if self._pending.told == len(self._samples):
+            if self._pending.scored == len(self._samples):
                 self._end_sampling()
             return
         self._surrogate.add(self._space.positions(point), score)
@@ -236,7 +230,7 @@ class DdsSearch:
     def _propose(self) -> None:
         """Draw the next step and, before it is evaluated, what it must stay below."""
         s = self._settings
-        step = self._pending.told - len(self._samples)
+        step = self._pending.scored - len(self._samples)
         chain = math.ceil(s.steps / (s.restarts + 1))
         if step > 0 and step % chain == 0 and self._pending.best is not None:
             self._current = self._space.positions(self._pending.best.point)
@@ -269,7 +263,7 @@ class DdsSearch:
         ]
 
     def snapshot(self) -> dict[str, Any]:
-        """All that has been drawn and told."""
+        """Everything that was drawn and scored."""
         return {
             **self._pending.snapshot(),
             "sampled": [[number, asdict(score)] for number, score in sorted(self._sampled.items())],

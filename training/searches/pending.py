@@ -20,7 +20,7 @@ class Pending:
         self._out: dict[int, Point] = {}
         self._best: tuple[tuple[float, float], int, Found] | None = None  # rank, number: the earlier of two equals
         self.asked = 0
-        self.told = 0
+        self.scored = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -51,7 +51,7 @@ class Pending:
                 f"search: expected the score of a proposal that is out ({waiting}), got one of {number}"
             )
         point = self._out.pop(number)
-        self.told += 1
+        self.scored += 1
         if score.complete:
             found = (score.rank, number, Found(point, score))
             if self._best is None or found[:2] < self._best[:2]:
@@ -71,11 +71,11 @@ class Pending:
         if self._out:
             raise TrainingError(f"search: expected a snapshot while no score is waited for, {len(self._out)} are")
         best = None if self._best is None else {"number": self._best[1], **self._best[2].to_json()}
-        return {"told": self.told, "best": best}
+        return {"scored": self.scored, "best": best}
 
     def restore(self, data: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.asked = self.told = data["told"]
+        self.asked = self.scored = data["scored"]
         self._best = None
         if data["best"] is not None:
             found = Found.from_json(data["best"])

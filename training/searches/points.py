@@ -55,7 +55,7 @@ class PointsSearch:
     @property
     def done(self) -> bool:
         """All points have their score."""
-        return self._pending.told >= len(self._points)
+        return self._pending.scored >= len(self._points)
 
     @property
     def best(self) -> Found | None:

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""What the points told so far show of the others: where the target's boundary runs, and what is used there.
+"""A model of the points that have a score: where the target's boundary lies, and how low the cost may be.
 
-The boundary. Throughput and queueing delay rise together, so the best point of a
-space lies where the delay reaches its target, and a step away from there is mostly
-wasted. Around a position x the delay of a point is taken to be
+The boundary. Throughput and queueing delay rise together, so the best point of a space lies where the delay reaches its
+target, and a step away from there is mostly wasted. Around a position x the delay of a point is modelled as
 
     ln delay(y) = ln delay(x) + b . (y - x)
 
-fitted by weighted least squares to all complete points: weights
-exp(-|y - x|^2 / (2 REACH^2)), and a small ridge, which leaves b at 0 where too few
-points tell. To land on the boundary is to move along the one dimension in which the
-delay rises most steeply, the others as they are. It lies between the longest delay
-with which a point met the target and the shortest to which a missed one can be
-brought down: delay / (1 + excess), which is the target, or less where a margin is
-asked for. It is taken to be halfway (in ln delay); at the former where the two are
-in the wrong order, as points differ.
+fitted by weighted least squares to all complete points. The weights are exp(-|y - x|^2 / (2 REACH^2)). A small ridge
+keeps b at 0 where there are too few points. A position is moved to the boundary along the one dimension in which the
+delay rises most steeply. The boundary lies between the longest delay of a point that met the target and the shortest
+delay to which a point that missed it can be reduced: delay / (1 + violation), which is the target, or less where a
+margin is required. It is assumed to be halfway (in ln delay), or at the former where the two are in the wrong order.
 
-The promise of a position is the utilization that may be found there: mean and one
-standard deviation of a Gaussian process (Rasmussen and Williams 2006, eq. 2.25 and
-2.26) over all complete points, around a linear trend; its covariance is squared
-exponential with the length LENGTH in every position, its noise the share NOISE of
-the variance.
+The promise of a position is the negative cost that may be found there: mean plus one standard deviation of a Gaussian
+process (Rasmussen and Williams 2006, eq. 2.25 and 2.26) over all complete points, around a linear trend. Its covariance
+is squared exponential with the length LENGTH in every position, and its noise is the share NOISE of the variance.
 """
 
 from __future__ import annotations
@@ -66,7 +60,7 @@ def _alike(a: Floats, b: Floats) -> Floats:
 
 
 class Surrogate:
-    """The points told, and what they say of others."""
+    """The model, which learns from one point after the other."""
 
     def __init__(self) -> None:
         self._rows: list[list[float]] = []  # positions, -cost, ln of the bounded measure, violation

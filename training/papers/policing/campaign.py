@@ -167,18 +167,18 @@ def cases_of(settings: PolicingSettings) -> list[Case]:
 
 
 def run_campaign(
-    settings: PolicingSettings, *, threads: int | None = None, told: Callable[[float], None] = lambda _share: None
+    settings: PolicingSettings, *, threads: int | None = None, advance: Callable[[float], None] = lambda _share: None
 ) -> Results:
-    """Run every case with every seed. told: called with the runs done since the call before."""
+    """Run every case with every seed. advance: called with the runs done since the call before."""
     files = {}
     for case in cases_of(settings):
         scenarios = [scenario_of(settings, case, seed=seed) for seed in range(settings.seeds)]
         files[case] = _files_of(scenarios, simulate_many(scenarios, threads=threads))
-        told(float(settings.seeds))
+        advance(float(settings.seeds))
     moments = {}
     for cca, access, rtt_ms in moment_keys(settings):
         moments[cca, access, rtt_ms] = _moments_of(settings, Case(cca, access, rtt_ms, settings.sizes_bytes[-1]))
-        told(float(settings.seeds))
+        advance(float(settings.seeds))
     return Results(settings, files, moments)
 
 

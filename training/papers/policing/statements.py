@@ -248,8 +248,8 @@ def judge(results: Results, statements: Sequence[Statement[View]] = STATEMENTS) 
     sizes = sizes_of(results.settings)
     for statement in statements:
         words, expected = (text.format_map(sizes) for text in (statement.words, statement.expected))
-        told = replace(statement, words=words, expected=expected)
+        reworded = replace(statement, words=words, expected=expected)
         for access_mbps in results.settings.access_mbps:
             figures = statement.figures(View(results, access_mbps))
-            rows.append(row_of(told, figures, access_mbps=access_mbps))
+            rows.append(row_of(reworded, figures, access_mbps=access_mbps))
     return rows

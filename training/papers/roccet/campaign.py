@@ -44,10 +44,10 @@ class Campaign:
 
     def run(
         self, part: str, *, journal: Journal | None = None, threads: int | None = None,
-        told: Callable[[float], None] = lambda _seconds: None,
+        advance: Callable[[float], None] = lambda _seconds: None,
     ) -> Results:  # fmt: skip
         """Run a part's cases; see run_cases."""
-        return run_cases(self.cases[part], journal=journal, threads=threads, told=told)
+        return run_cases(self.cases[part], journal=journal, threads=threads, advance=advance)
 
     def judge(self, part: str, results: Results) -> list[dict[str, Any]]:
         """A row for each statement of a part and each place where it is judged."""

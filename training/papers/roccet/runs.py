@@ -77,27 +77,27 @@ def run_cases(
     *,
     journal: Journal | None = None,
     threads: int | None = None,
-    told: Callable[[float], None] = lambda _seconds: None,
+    advance: Callable[[float], None] = lambda _seconds: None,
 ) -> Results:
-    """Run all cases that the journal does not hold. told: the simulated seconds done since the call before."""
+    """Run all cases that the journal does not hold. advance: the simulated seconds done since the call before."""
     done = {} if journal is None else journal.parts()
     results: Results = {}
     with ThreadPoolExecutor(threads or default_threads()) as pool:
         for case in cases:
             rows = done.get(case.name)
             if rows is None:
-                rows = list(pool.map(partial(_told_run, case, told), case.scenarios))
+                rows = list(pool.map(partial(_run_and_advance, case, advance), case.scenarios))
                 if journal is not None:
                     journal.put(case.name, rows)
             else:
-                told(sum(scenario.duration_s for scenario in case.scenarios))
+                advance(sum(scenario.duration_s for scenario in case.scenarios))
             results[case.name] = {name: np.array([row[name] for row in rows], dtype=np.float64) for name in rows[0]}
     return results
 
 
-def _told_run(case: Case, told: Callable[[float], None], scenario: Scenario) -> dict[str, Any]:
+def _run_and_advance(case: Case, advance: Callable[[float], None], scenario: Scenario) -> dict[str, Any]:
     figures = case.run(scenario)
-    told(scenario.duration_s)
+    advance(scenario.duration_s)
     return figures
 
 

@@ -108,10 +108,10 @@ def test_a_case_that_is_over_is_not_run_again_and_gives_the_same_on_any_number_o
     cases = plan(settings, parts=("halved",), recordings=()).every[:2]
     journal = Journal(tmp_path, key=key_of(settings.halved, cases))
     first = run_cases(cases[:1], journal=journal, threads=1)
-    told: list[float] = []
-    both = run_cases(cases, journal=journal, threads=2, told=told.append)
+    done_s: list[float] = []
+    both = run_cases(cases, journal=journal, threads=2, advance=done_s.append)
     assert set(journal.parts()) == {case.name for case in cases}
-    assert sum(told) == sum(s.duration_s for case in cases for s in case.scenarios)
+    assert sum(done_s) == sum(s.duration_s for case in cases for s in case.scenarios)
     again = run_cases(cases, threads=2)
     for name, figures in again.items():
         for figure, values in figures.items():

@@ -24,6 +24,6 @@ STATEMENTS = tuple(statement for _, of_kind in _OF_KINDS for statement in of_kin
 
 def judge(results: Results) -> list[dict[str, Any]]:
     """A row for each statement with a figure in what was run, as JSON data; `agrees` where each is as stated."""
-    told = [statement for kind, of_kind in _OF_KINDS if results.has(kind) for statement in of_kind]
-    found = [(statement, statement.figures(results)) for statement in told]
+    judged = [statement for kind, of_kind in _OF_KINDS if results.has(kind) for statement in of_kind]
+    found = [(statement, statement.figures(results)) for statement in judged]
     return [row_of(statement, figures) for statement, figures in found if figures]
