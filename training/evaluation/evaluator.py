@@ -65,9 +65,8 @@ class Evaluator:
         if not rounds or list(rounds) != sorted(set(rounds)) or rounds[0] <= 0 or rounds[-1] != 1.0:
             raise TrainingError(f"evaluator: expected rounds that ascend to 1, got {list(rounds)}")
         self._runner = runner
-        # A group is complete before the next one begins: an objective can then bound what depends on the first alone.
-        # Within a group by key: a fixed order, in which neighbours in time are apart.
-        ordered = sorted(cases, key=lambda case: (case.group, case.key))
+        # By key, which is a fixed order in which neighbours in time are apart.
+        ordered = sorted(cases, key=lambda case: (case.order, case.key))
         self._rounds = _cut(ordered, rounds)
         self._tallies: dict[tuple[str, Point], Tally] = {}
         self.runs = 0

@@ -229,7 +229,7 @@ class Policed:
         scenario = Scenario(
             name="limited", link=link, flows=(first, second)[:halves], duration_s=most_s, seed=draw.seed
         )
-        return Case(draw.key, scenario, state, "limited", size_bytes, limit_mbps)
+        return Case(draw.key, scenario, state, "limited", size_bytes, limit_mbps, order=0)
 
     def _lifted(self, state: State, draw: _Draw) -> Case:
         s, lifted = self._settings, self._settings.lifted
@@ -252,7 +252,7 @@ class Policed:
             seed=draw.seed,
         )
         carried = bucket_bytes + (limit_mbps * lifted.at_s + new_mbps * lifted.for_s) * BYTES_PER_S
-        return Case(draw.key, scenario, state, "lifted", round(carried), limit_mbps)
+        return Case(draw.key, scenario, state, "lifted", round(carried), limit_mbps, order=1)
 
     def _unlimited(self, rtt: int, recording: Recording, start_ms: int, draw: _Draw, *, turn: int) -> Case:
         unlimited = self._settings.unlimited
@@ -271,4 +271,4 @@ class Policed:
         text = f"{draw.key}:{recording.trace.digest}:{start_ms}"
         carried = round(recording.trace.mean_rate_mbps * BYTES_PER_S * duration_s)
         state = tuple(rtt if at == self._rtt_at else 0 for at in range(len(self._setting.axes)))
-        return Case(hashlib.sha256(text.encode()).hexdigest(), scenario, state, "unlimited", carried)
+        return Case(hashlib.sha256(text.encode()).hexdigest(), scenario, state, "unlimited", carried, order=2)
