@@ -1,34 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP: a table of clients, by address. R-TCP 2026, sections 4.4 (a hash table, an entry a
- * client, a count of its flows) and 6.1 (SR-TCP: what connection 1 found, connection 2 uses).
+ * R-TCP: a table of clients, by address. R-TCP 2026, sections 4.4 (a hash table with an entry for
+ * each client and a count of its flows) and 6.1 (SR-TCP: connection 2 uses the knowledge of
+ * connection 1).
  *
  *                 rtcp_clients_join()                      rtcp_clients_leave()
  *   connection ------------------------> connections + 1 -----------------------> - 1
  *
- *   connections > 0    the entry stays where it is: flows have its address
- *   connections = 0    kept for keep_us since its last ACK (its age), then as new; while no
- *                      other client needs its place
- *   no entry           the host brings a client of the connection's own: the set's places
- *                      are all in use, or the entry is split (rtcp_flows.h)
+ *   connections > 0    The entry does not move, because flows have its address.
+ *   connections = 0    The entry is kept for keep_us after its last ACK (its age), unless another
+ *                      client needs its place. Then it counts as new.
+ *   no entry           The host provides a client for this connection alone. This happens if all
+ *                      places of the set are in use, or if the entry is split (rtcp_flows.h).
  *
- * A client is an IPv4 address, or an IPv6 prefix (by default /64: what a subscriber is given).
+ * A client is an IPv4 address, or an IPv6 prefix (by default /64, which a subscriber gets).
  *
- * Memory is the host's, and bounded by it: 2^n sets of RTCP_WAYS entries, 256 bytes each. An
- * address has its place in one set; joining looks at that set alone, and takes the place of the
- * client that has been without connections for longest. Neither lists nor pointers between
- * entries, no allocation. The hash is SipHash under a key of the host's that nobody else knows
- * (siphash.h): who could choose addresses of one set would cost others of that set their memory.
+ * The host provides the memory, and so bounds it: 2^n sets of RTCP_WAYS entries of 256 bytes. An
+ * address belongs to one set. Joining searches that set alone, and takes the place of the client
+ * that has been without connections for longest. There are no lists, no pointers between entries,
+ * and no allocations. The hash is SipHash with a secret key of the host (siphash.h). Otherwise
+ * anyone who can choose addresses of one set could evict the other clients of that set.
  *
- * Joining and leaving are for the host to lock, as a table; an entry's client then is locked for
- * itself, so that an ACK touches nothing that clients share.
+ * The host locks the table for joining and leaving. Each client has a lock of its own, so an ACK
+ * touches nothing that clients share.
  *
- * CHOICES: CLEARED ends with the last connection (section 4.4: "for this flow"), SPLIT keep_us
- * after it was found, where no connection is left. With connections both end at the first ACK that
- * comes keep_us after they were found, but no less than RTCP_KEEP_US (rtcp_entry_renew()). What
- * else is known ends where a connection joins and no ACK came for so long, whoever is connected:
- * neither a timeout nor a connection that begins shows that the client is still there. keep_us of
- * 0: no connection knows what an earlier one has found, those at a time share it all the same.
+ * CHOICES. CLEARED ends with the last connection (section 4.4: "for this flow"). SPLIT ends
+ * keep_us after it was found if no connection is left. With connections both end at the first ACK
+ * that arrives keep_us after they were found, but not before RTCP_KEEP_US (rtcp_entry_renew()).
+ * Other knowledge ends when a connection joins and no ACK arrived for that long, even if other
+ * connections exist: neither a timeout nor a new connection shows that the client is still there.
+ * With keep_us of 0 no connection uses the knowledge of an earlier one; concurrent ones share it.
  */
 #ifndef CCA_RTCP_CLIENTS_H
 #define CCA_RTCP_CLIENTS_H
@@ -64,7 +65,7 @@ RTCP_ASSERT(entry_is_small, sizeof(struct rtcp_entry) <= 256);
 
 /* --- keys --------------------------------------------------------------------------------- */
 
-/* address: in the host's order of bytes, 127.0.0.1 is 0x7f000001. */
+/* address: in host byte order; 127.0.0.1 is 0x7f000001. */
 CCA_FN struct rtcp_key rtcp_key_of_ipv4(u32 address)
 {
 	struct rtcp_key key = { 0, 0xffffull << 32 | address };
@@ -72,7 +73,7 @@ CCA_FN struct rtcp_key rtcp_key_of_ipv4(u32 address)
 	return key;
 }
 
-/* address: as on the wire. An IPv4 address within IPv6 is that client, of whatever prefix. */
+/* address: in network byte order. An IPv4-mapped address is the IPv4 client, with any prefix. */
 CCA_FN struct rtcp_key rtcp_key_of_ipv6(const u8 address[16], u32 prefix_bits)
 {
 	struct rtcp_key key = { 0, 0 };
@@ -103,13 +104,13 @@ CCA_FN u32 rtcp_set_of(const struct rtcp_clients *t, const struct rtcp_key *key)
 
 /* --- entries ------------------------------------------------------------------------------- */
 
-/* Since its last ACK; a clock that stepped back makes it no older. */
+/* The time since the last ACK. A clock that steps back does not increase it. */
 CCA_FN u64 rtcp_entry_age_us(const struct rtcp_entry *e, u64 now_us)
 {
 	return cca_elapsed_us(now_us, e->heard_us);
 }
 
-/* Whether what it knows is of use to a connection that begins. */
+/* Whether a new connection may use the knowledge of this entry. */
 CCA_FN bool rtcp_entry_is_current(const struct rtcp_clients *t, const struct rtcp_entry *e,
 				  u64 now_us)
 {
@@ -118,7 +119,7 @@ CCA_FN bool rtcp_entry_is_current(const struct rtcp_clients *t, const struct rtc
 	return rtcp_entry_age_us(e, now_us) < t->keep_us && e->client.kind != RTCP_CLEARED;
 }
 
-/* The client's own entry, or the place that is the best to give it; none: all are in use. */
+/* The client's own entry, or the best place for it. NULL: all places are in use. */
 CCA_FN struct rtcp_entry *rtcp_entry_for(const struct rtcp_clients *t, const struct rtcp_key *key,
 					 u64 now_us)
 {
@@ -142,7 +143,7 @@ CCA_FN struct rtcp_entry *rtcp_entry_for(const struct rtcp_clients *t, const str
 
 /* --- entry points --------------------------------------------------------------------------- */
 
-/* False: sets is not a power of two of at most RTCP_MOST_SETS. entries: RTCP_WAYS times sets. */
+/* Returns false unless sets is a power of two up to RTCP_MOST_SETS. entries: RTCP_WAYS * sets. */
 CCA_FN bool rtcp_clients_init(struct rtcp_clients *t, struct rtcp_entry *entries, u32 sets,
 			      const struct cca_siphash_key *hash_key, u64 keep_us)
 {
@@ -161,7 +162,7 @@ CCA_FN bool rtcp_clients_init(struct rtcp_clients *t, struct rtcp_entry *entries
 	return true;
 }
 
-/* A connection begins. None: it is to have a client of its own, and does not leave. */
+/* A connection begins. NULL: it needs a client of its own, and does not call leave. */
 CCA_FN struct rtcp_entry *rtcp_clients_join(struct rtcp_clients *t, const struct rtcp_key *key,
 					    u64 now_us)
 {
@@ -181,14 +182,14 @@ CCA_FN struct rtcp_entry *rtcp_clients_join(struct rtcp_clients *t, const struct
 	return e;
 }
 
-/* It ends, or has moved to a client of its own; behind rtcp_flow_leaves(). */
+/* A connection ends, or has moved to a client of its own. Call rtcp_flow_leaves() before. */
 CCA_FN void rtcp_clients_leave(struct rtcp_entry *e)
 {
 	if (e->connections)
 		e->connections--;
 }
 
-/* The client's entry; none: the table does not have it. */
+/* The client's entry; NULL if the table has none. */
 CCA_FN struct rtcp_entry *rtcp_clients_find(const struct rtcp_clients *t,
 					    const struct rtcp_key *key)
 {
@@ -202,9 +203,9 @@ CCA_FN struct rtcp_entry *rtcp_clients_find(const struct rtcp_clients *t,
 }
 
 /*
- * The client is known as a new one. What its flows keep in it stays: their numbers, what they
- * have in flight, the clock that their phases are on, the counts that they compare with. No cap
- * holds from here on, for the client is not limited; each flow is free with its next ACK.
+ * Resets the client to a new one. The state that its flows depend on stays: their numbers, their
+ * packets in flight, the clock of their phases, and the counts that they compare with. No cap is
+ * in force from here on, because the client is not limited. Each flow is free with its next ACK.
  */
 CCA_FN void rtcp_client_forget(struct rtcp_client *c)
 {
@@ -223,8 +224,8 @@ CCA_FN void rtcp_client_forget(struct rtcp_client *c)
 }
 
 /*
- * Where a connection has joined, with the client's lock: what is known past its time is forgotten.
- * True: it was.
+ * Call this after a connection has joined, with the client's lock held. It discards knowledge that
+ * is too old, and then returns true.
  */
 CCA_FN bool rtcp_entry_renew(const struct rtcp_clients *t, struct rtcp_entry *e, u64 now_us)
 {
@@ -237,8 +238,8 @@ CCA_FN bool rtcp_entry_renew(const struct rtcp_clients *t, struct rtcp_entry *e,
 }
 
 /*
- * The same at an ACK, ahead of it: the client is still there. CLEARED and SPLIT grow no younger by
- * that: their age is the time since they were found.
+ * The same before an ACK, which shows that the client is still there. An ACK does not extend
+ * CLEARED and SPLIT: their age is the time since they were found.
  */
 CCA_FN bool rtcp_entry_on_ack(const struct rtcp_clients *t, struct rtcp_entry *e, u64 now_us)
 {
@@ -249,7 +250,7 @@ CCA_FN bool rtcp_entry_on_ack(const struct rtcp_clients *t, struct rtcp_entry *e
 	return renewed;
 }
 
-/* An entry in use is forgotten, on request: in place with connections, else it is nobody's. */
+/* Discards an entry on request. With connections it is reset in place, else it becomes free. */
 CCA_FN void rtcp_clients_forget(struct rtcp_entry *e)
 {
 	if (e->connections)

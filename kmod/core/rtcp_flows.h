@@ -2,47 +2,48 @@
 /*
  * R-TCP: the flows of a client. R-TCP 2026, sections 4.4, 5.4 and 6.1 (SR-TCP).
  *
- *   connection  rtcp_flow_init()   with the client: one of its own, or the one of rtcp_clients.h
- *   transfer    rtcp_flow_starts() of the first flow with data begins one; the others join it
- *   each ACK    rtcp_flow_weigh()  u + v: who counts in g, and who has nothing to send
- *               rtcp_on_ack()      all ACKs count as those of one flow
- *   end         rtcp_flow_leaves() what is known of the limiter stays with the client
+ *   connection  rtcp_flow_init()   with a client of its own, or the one in rtcp_clients.h
+ *   transfer    rtcp_flow_starts() The first flow with data begins a transfer; others join it.
+ *   each ACK    rtcp_flow_weigh()  updates u + v, and so which flows count in g
+ *               rtcp_on_ack()      treats all ACKs as those of one flow
+ *   end         rtcp_flow_leaves() The client keeps its knowledge of the limiter.
  *
- *   u + v >= R / g sRTT: the flow counts in g, with which each is given R / g       (22)
+ *   u + v >= R / g sRTT: the flow counts in g, and each flow in g gets R / g        (22)
  *
- * A second connection to a client whose limiter is known uses its class, B, R and tokens from its
- * first packet on (stateful R-TCP), and verifies them (RTCP_VERIFYING, rtcp_cap.h). Only what
- * limits a transfer is begun anew.
+ * A second connection to a client with a known limiter uses its class, B, R and tokens from its
+ * first packet on (stateful R-TCP), and verifies them (RTCP_VERIFYING, rtcp_cap.h). Only the
+ * state that belongs to a transfer starts anew.
  *
- * CONTRADICTION. Behind one address may be several clients (a carrier's NAT), each with a
- * limiter of its own or none. A limiter that flows share drops from all of them alike: while it
- * drops a share p of what they send together, n packets of a flow hold n p of the losses. A
- * flow without one although RTCP_SPARED_PKTS were due is behind another limiter: the client is
- * SPLIT. Its flows are free then, and go on with clients of their own (rtcp_flow_moves())
- * where the host has some; what comes later gets one from the start.
+ * CONTRADICTION. Several clients can share one address (a carrier's NAT), each with a limiter of
+ * its own or none. A limiter that flows share drops packets of all of them alike: while it drops
+ * a share p of their packets, n packets of a flow include n p losses. If a flow has no loss
+ * although RTCP_SPARED_PKTS were expected, another limiter serves it, and the client is SPLIT.
+ * Its flows are then free, and continue with clients of their own (rtcp_flow_moves()) if the
+ * host has some. Later connections get clients of their own from the start.
  *
- * p is that of the last packets of all, each with a weight of 1/8, so that what was dropped before
- * counts for no more than 8 packets behind it: a flow that ends as the bucket runs empty is
- * not spared. A p that a single loss gives counts for nothing: that is a probe's, and hits the
- * flow that probes. Losses of timeouts, which are told late, do not count.
+ * p is an average over the packets of all flows, in which each packet has a weight of 1/8. Earlier
+ * losses thus count for at most 8 further packets, and a flow that ends as the bucket runs empty
+ * is not taken for spared. A p that results from a single loss does not count: the loss comes
+ * from a probe and hits the flow that probes. Losses of timeouts are reported late and do not
+ * count either.
  *
- * LIMITS. Two clients behind one address, with limiters of their own that both drop, are taken
- * for one with the sum. A flow that moves in the middle of a transfer has no rate before the
- * bucket's end to compare with: its limiter is found in one of its next transfers.
+ * LIMITS. Two clients behind one address whose limiters both drop packets appear as one client
+ * with the sum of the rates. A flow that moves during a transfer has no rate from before the end
+ * of the bucket to compare with. Its limiter is found in one of its next transfers.
  */
 #ifndef CCA_RTCP_FLOWS_H
 #define CCA_RTCP_FLOWS_H
 
 #include "rtcp_cap.h"
 
-#define RTCP_RECENT_PKTS 8u		/* that the recent share of losses is of */
+#define RTCP_RECENT_PKTS 8u		/* over which the recent share of losses is averaged */
 #define RTCP_HEAVY_Q16 0x2000u		/* 1/8: more than one loss in the last 8 packets */
 #define RTCP_SPARED_PKTS 30u
-#define RTCP_SPARED_UNITS 8u		/* of a packet, in rtcp_flow */
+#define RTCP_SPARED_UNITS 8u		/* units of `spared` in rtcp_flow, per packet */
 
 RTCP_ASSERT(spared_fits, RTCP_SPARED_PKTS * RTCP_SPARED_UNITS < 0xff);
 
-/* --- who has data ----------------------------------------------------------------------- */
+/* --- flows with data --------------------------------------------------------------------- */
 
 CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
 			   const struct cca_start *start)
@@ -56,8 +57,8 @@ CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
 }
 
 /*
- * The application has data, after it had none (section 4.4). Of a client's flows the first one
- * begins a transfer; a flow that never rested has been the only one all the time, or is not.
+ * The application has data again (section 4.4). The first of a client's flows with data begins a
+ * transfer.
  */
 CCA_FN void rtcp_flow_starts(struct rtcp_flow *f, struct rtcp_client *c, u64 now_us)
 {
@@ -74,7 +75,7 @@ CCA_FN void rtcp_flow_starts(struct rtcp_flow *f, struct rtcp_client *c, u64 now
 		rtcp_enter(f, c, RTCP_CAPPED);
 }
 
-/* The application has no data, or the connection ends: it counts no more. */
+/* The application has no data, or the connection ends: the flow no longer counts. */
 CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
 {
 	if (f->sharing && c->sharing)
@@ -86,8 +87,8 @@ CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
 }
 
 /*
- * Equation 22: u + v of a flow, in bytes, what is unsent and what is not yet acknowledged. With
- * each ACK, ahead of it. None: it rests until the host says that it starts.
+ * Equation 22. waiting_bytes: u + v of the flow, its unsent and its unacknowledged bytes. The host
+ * calls this before it passes on an ACK. With 0 bytes the flow rests until the host starts it.
  */
 CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 waiting_bytes)
 {
@@ -98,28 +99,28 @@ CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 wait
 		rtcp_flow_rests(f, c);
 		return;
 	}
-	/* Without an R the division is spared. */
+	/* No division is needed without R. */
 	if (c->bytes_per_s)
 		share_bytes = rtcp_carried_us(c->bytes_per_s / (others + 1), rtcp_flow_round_us(f));
 	f->sharing = f->active && waiting_bytes >= share_bytes && others < 0xffffu;
 	c->sharing = (u16)(others + (f->sharing ? 1u : 0u));
 }
 
-/* The sum over the flows, modulo 2^32 as its parts: exact, whatever the order of the flows. */
+/* Updates the sum over the flows. Modulo 2^32 it is exact in any order of the flows. */
 CCA_FN void rtcp_set_inflight(struct rtcp_flow *f, struct rtcp_client *c, u32 pkts)
 {
 	c->inflight_pkts += pkts - f->inflight_pkts;
 	f->inflight_pkts = pkts;
 }
 
-/* The connection ends. Nothing but init, with this or another client, may follow. */
+/* The connection ends. Only rtcp_flow_init() may follow, with this or another client. */
 CCA_FN void rtcp_flow_leaves(struct rtcp_flow *f, struct rtcp_client *c)
 {
 	rtcp_flow_rests(f, c);
 	rtcp_set_inflight(f, c, 0);
 }
 
-/* From a client that is split to one of its own, which this initialises. */
+/* Moves the flow from a SPLIT client to its own one, which this initialises. */
 CCA_FN void rtcp_flow_moves(struct rtcp_flow *f, struct rtcp_client *from,
 			    struct rtcp_client *own, u64 now_us)
 {
@@ -138,7 +139,7 @@ CCA_FN void rtcp_flow_moves(struct rtcp_flow *f, struct rtcp_client *from,
 
 /* --- contradiction ------------------------------------------------------------------------ */
 
-/* The recent share of losses, with these packets. Overflow: 8 x 2^16, and 2^24 x 2^16. */
+/* Adds packets to the recent share of losses. Overflow: 8 x 2^16, and 2^24 x 2^16. */
 CCA_FN void rtcp_note_share(struct rtcp_client *c, u64 acked_pkts, u64 lost_pkts)
 {
 	u64 all = acked_pkts + lost_pkts, pkts = cca_min_u64(all, RTCP_RECENT_PKTS);
@@ -149,8 +150,8 @@ CCA_FN void rtcp_note_share(struct rtcp_client *c, u64 acked_pkts, u64 lost_pkts
 }
 
 /*
- * An ACK of a flow, ahead of its part in the client's state. At most 8 packets count: what they
- * were due is below 2^16 x 2^3 x 2^3.
+ * Compares the losses of a flow with those of its client, before the ACK changes the client. At
+ * most 8 packets count, so the expected losses stay below 2^16 x 2^3 x 2^3.
  */
 CCA_FN void rtcp_compare(struct rtcp_flow *f, struct rtcp_client *c, const struct cca_ack *ack)
 {
