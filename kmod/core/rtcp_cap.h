@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP: keeps a flow within the rate limiter that rtcp_detect.h has found. R-TCP 2026,
- * section 5. Per flow; the limiter, its tokens e and the lock are the client's.
+ * R-TCP: keeps a flow within the rate limiter that rtcp_detect.h has found (R-TCP 2026,
+ * section 5). This state belongs to a flow; the limiter, its tokens e and the lock belong to the
+ * client.
  *
  *        eta rounds, or more                    {B, R} has changed
  *   CAPPED ----------------> PROBING (1 + gamma) ------------------> LIFTED ----------> FREE
@@ -18,50 +19,49 @@
  *
  *   cwnd   <= R / g sRTT, probing (1 + gamma) R / g sRTT         (14, 15)
  *   pacing <= R / g, probing (1 + gamma) R / g                   (16, 17)
- *   none while e > R / g sRTT                                    (21)
- *   verifying: none while in flight < max(e, R / g sRTT) + noise + 2 packets
- *   g: the client's flows that have R / g sRTT of data and more  (22)
+ *   no cap while e > R / g sRTT                                  (21)
+ *   verifying: no cap while in flight < max(e, R / g sRTT) + noise + 2 packets
+ *   g: the client's flows that have data for R / g sRTT or more  (22)
  *   a round is an sRTT
  *
- * DEVIATION: equation 21 in every transfer, not from the second on: what the cap leaves
- * unused is lost otherwise, and a limit that was lifted could not be told from a full
- * bucket. And e must exceed what is in flight, which A(t) does not yet hold: it is spent.
+ * DEVIATION: equation 21 applies to every transfer, not only from the second on. Otherwise the
+ * bandwidth that the cap leaves unused would be lost, and a limit that was lifted would look like
+ * a full bucket. Also, e must exceed the packets in flight, because A(t) does not include them.
  * DEVIATION: equation 21 compares e with R / g sRTT, where the paper has R: each flow has a share.
- * DEVIATION: the three rounds of a probe begin when no tokens are left, after 16
- * rounds at the latest: before that every limiter lets a probe through, and it shows
- * nothing. They last until gamma R delivers twice what counts as noise, with pacing for up to
- * RTCP_MOST_SHOWS_US, with a window for up to 16 rounds, and end at a loss: the limit is there,
- * and more rounds would only lose more. Not within their first round, for what is lost then
- * was sent before. Where R times the round trip is a packet or two, three rounds deliver less than
- * noise, and a limit that is gone would never be noticed. For the same reason a paced cap that is
- * lifted stays so for that time after each change. A window has to grow into what a large
- * gamma gives it: its rounds are those of a gamma of a half at most.
- * DEVIATION: behind a loss of its own a probe gives back a round of what it took (REFILLING), as
- * BBR drains what it has probed with. At R, from an empty bucket, each pair of packets would
+ * DEVIATION: the three rounds of a probe start when no tokens are left, after 16 rounds at the
+ * latest, because any limiter lets a probe through before that. They last until gamma R delivers
+ * twice the noise threshold: with pacing for up to RTCP_MOST_SHOWS_US, with a window for up to
+ * 16 rounds. A loss ends them: it shows the limit, and further rounds would only lose more. A
+ * loss in their first round does not count, because that packet was sent before. Where R times
+ * the round trip is a packet or two, three rounds deliver less than the noise threshold, and the
+ * end of a limit would never be noticed. For the same reason a paced cap that is lifted stays
+ * lifted for that time after each change. A window must grow into a large gamma, so its rounds
+ * are those of a gamma of at most a half.
+ * DEVIATION: after a loss of its own a probe gives back for a round what it took (REFILLING), as
+ * BBR drains after it has probed. At rate R and with an empty bucket, each pair of packets would
  * lose one.
- * DEVIATION: probes that met the limit, one after the other, make the next one wait for up to
- * RTCP_MOST_WAIT eta rounds, as far as these are within RTCP_WAIT_US. A probe costs a packet
- * or two however slow the limiter is: at 1 Mbit/s and 20 ms, eta 20, one of 40 packets. It has
- * met the limit where it lost.
- * DEVIATION: a cap of the client's only flow that has been lifted for epsilon rounds, in which at
- * least half of R was delivered beyond {B, R}, or that was lifted for twice B, is of a limiter
- * that is no more: it is forgotten (rtcp_release()). Its R, a mean since the transfer
- * began, would cap what comes next at a fraction of it. A BBR then begins STARTUP anew.
- * DEVIATION: a connection that begins with what an earlier one found (SR-TCP, section 6.1) verifies
- * it once: it may have a few packets more in flight than the limiter would let through. If they are
- * delivered, there is another limiter or none, such as behind an address that several clients
- * share, and the flow goes on as if it had not been capped. If one is lost without tokens left,
- * the limiter is there. It costs a connection a few packets, and saves the next client the
- * minutes in which it would have been held at the rate of another one.
- * DEVIATION: a probe paces at (1 + gamma) min(r, R). r is what BBR measured under the cap:
- * min(r, (1 + gamma) R) would leave it there.
- * DEVIATION: a window is pairs of packets, for a receiver acknowledges pairs, and waits with an
- * odd one. A cap rounded down stays below R for ever, one rounded up above: it is rounded
- * down, with a pair more while tokens make up for one. A probe's is rounded up, and so far
- * above R / g that it lets through more than noise in 16 rounds, the most that it lasts for,
- * whatever gamma and g are: each flow's own probe is to show a change.
- * DEVIATION: a change lifts a window's cap for six rounds. A small window grows slowly, and in
- * three would not show another change: back under the cap it would begin anew, for ever.
+ * DEVIATION: consecutive probes that meet the limit delay the next one, to up to RTCP_MOST_WAIT
+ * times eta rounds, within RTCP_WAIT_US. A probe costs a packet or two, however slow the limiter
+ * is: at 1 Mbit/s, 20 ms and eta 20 that is one of 40 packets. A probe met the limit if it lost.
+ * DEVIATION: the limiter is discarded (rtcp_release()) if the cap of the client's only flow was
+ * lifted for epsilon rounds in which at least half of R was delivered beyond {B, R}, or until
+ * twice B was. Its R, a mean since the transfer began, would otherwise cap the flow at a fraction
+ * of the new rate. A BBR then starts STARTUP again.
+ * DEVIATION: a connection that starts with the knowledge of an earlier one (SR-TCP, section 6.1)
+ * verifies it once: it may have a few packets more in flight than the limiter would pass. If they
+ * are delivered, there is another limiter or none, for example behind an address that several
+ * clients share, and the flow continues without a cap. If one is lost without tokens left, the
+ * limiter exists. This costs a connection a few packets. Without it the next client would be held
+ * at another client's rate for minutes.
+ * DEVIATION: a probe paces at (1 + gamma) min(r, R), where r is the rate that BBR measured under
+ * the cap. With min(r, (1 + gamma) R) the rate would stay at r.
+ * DEVIATION: a window consists of pairs of packets, because a receiver acknowledges pairs and
+ * delays the ACK of an odd packet. A cap that is rounded down stays below R, one that is rounded
+ * up stays above. It is rounded down, with one pair more while there are tokens for it. The cap
+ * of a probe is rounded up, and lets through more than the noise threshold in 16 rounds, its
+ * longest duration, for any gamma and g. Each flow's own probe can then show a change.
+ * DEVIATION: a change lifts a window's cap for six rounds. A small window grows slowly, and would
+ * not show another change within three. Back under the cap it would start again, without end.
  */
 #ifndef CCA_RTCP_CAP_H
 #define CCA_RTCP_CAP_H
@@ -76,7 +76,7 @@
 #define RTCP_WINDOW_GAIN_PERMILLE 500u
 #define RTCP_MOST_SHOWS_US 5000000u	/* 1.9 s at 128 kbit/s, gamma of 0.2 */
 #define RTCP_VERIFY_PKTS 2u
-#define RTCP_REFUTING_PKTS 64u	/* beyond twice B: of a small bucket this counts */
+#define RTCP_REFUTING_PKTS 64u	/* beyond twice B: the bound for small buckets */
 #define RTCP_MOST_WAIT 8u		/* times eta */
 #define RTCP_WAIT_US 2000000u
 #define RTCP_MOST_STATE_BYTES 250u	/* of a connection, R-TCP appendix N */
@@ -87,23 +87,23 @@ enum rtcp_phase {
 	RTCP_PROBING,
 	RTCP_REFILLING,
 	RTCP_LIFTED,
-	RTCP_VERIFYING,		/* a connection that begins with what an earlier one found */
+	RTCP_VERIFYING,		/* starts with the knowledge of an earlier connection */
 };
 
 struct rtcp_flow {
-	u32 since;		/* rtcp_stamp() of the phase, of a probe's rounds, */
-	u32 began;		/* and of the probe */
+	u32 since;		/* rtcp_stamp(): start of the phase, or of its rounds */
+	u32 began;		/* rtcp_stamp(): start of the probe */
 	u32 srtt_us;		/* 0: unknown */
 	u32 inflight_pkts;	/* at the last ACK or event */
 	u8 phase;		/* enum rtcp_phase */
-	u8 changes, heavies;	/* of the client, that this flow has seen */
+	u8 changes, heavies;	/* of the client, as this flow has seen them */
 	u8 met;			/* probes in a row that met the limit, below MOST_WAIT */
-	u8 spared;		/* losses due since its last one; rtcp_flows.h */
-	bool active : 1;	/* counts in the client's flows */
-	bool sharing : 1;	/* and in g */
-	bool policer_reset : 1;	/* BBRv1's own detector was */
+	u8 spared;		/* losses expected since its last one; rtcp_flows.h */
+	bool active : 1;	/* is one of the client's flows with data */
+	bool sharing : 1;	/* counts in g */
+	bool policer_reset : 1;	/* BBRv1's own detector was reset */
 	bool windowed : 1;	/* capped by a window, not by pacing */
-	bool reopened : 1;	/* the base algorithm is to search for the bandwidth anew */
+	bool reopened : 1;	/* the base algorithm must search for the bandwidth again */
 	u16 lifted_units;	/* delivered beyond {B, R} while LIFTED, in rtcp_noise_bytes() */
 };
 
@@ -112,7 +112,7 @@ RTCP_ASSERT(state_is_small, sizeof(struct rtcp_flow) + sizeof(struct rtcp_client
 
 /* --- the flow's share ---------------------------------------------------------------- */
 
-/* R / g. The least that a flow is ever capped to. */
+/* R / g: the lowest cap of a flow. */
 CCA_FN u32 rtcp_share_bytes_per_s(const struct rtcp_client *c)
 {
 	return cca_max_u32(c->bytes_per_s / cca_max_u32(c->sharing, 1), RTCP_LEAST_BYTES_PER_S);
@@ -129,7 +129,7 @@ CCA_FN u64 rtcp_flow_bdp(const struct rtcp_flow *f, const struct rtcp_client *c)
 	return rtcp_carried_us(rtcp_share_bytes_per_s(c), rtcp_flow_round_us(f));
 }
 
-/* Equation 21: whether tokens are left beyond what is on its way to take them, of any flow. */
+/* Equation 21: whether tokens are left beyond the packets in flight of all flows. */
 CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
 	u64 inflight_bytes = (u64)cca_min_u32(c->inflight_pkts, CCA_MAX_PKTS) * c->mss_bytes;
@@ -138,9 +138,9 @@ CCA_FN bool rtcp_has_tokens(const struct rtcp_flow *f, const struct rtcp_client 
 }
 
 /*
- * What a connection that verifies the limiter may have in flight: the tokens, and so much more that
- * its delivery is a change. A window adds what the limiter lets through in a round; pacing, which
- * goes on at R / g, brings that by itself. Below 2^43 + 2^40.
+ * The bytes that a connection may have in flight while it verifies the limiter: the tokens, and
+ * enough more for their delivery to count as a change. A window also adds the bytes that the
+ * limiter passes in a round; pacing at R / g delivers these anyway. Below 2^43 + 2^40.
  */
 CCA_FN u64 rtcp_verifying_bytes(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
@@ -171,13 +171,13 @@ CCA_FN void rtcp_enter(struct rtcp_flow *f, const struct rtcp_client *c, enum rt
 	f->lifted_units = 0;
 }
 
-/* us: at most 1000 rounds of 67 s, as much as a stamp spans. */
+/* us: at most 1000 rounds of 67 s, which fits into a stamp. */
 CCA_FN bool rtcp_has_passed(const struct rtcp_flow *f, const struct rtcp_client *c, u64 us)
 {
 	return rtcp_since_us(c, f->since) >= us;
 }
 
-/* How long the cap goes unprobed. Overflow: 10^3 x 2^26 x 8. */
+/* The time until the next probe. Overflow: 10^3 x 2^26 x 8. */
 CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 {
 	u64 eta_us = (u64)rtcp_flow_round_us(f) * p->probe_every_rounds;
@@ -186,9 +186,9 @@ CCA_FN u64 rtcp_wait_us(const struct rtcp_flow *f, const struct rtcp_params *p)
 }
 
 /*
- * The time in which gamma R / g delivers twice what counts as noise: a lower bound of what a probe
- * needs to show a change. Overflow: noise below 2^25, x 2 x 10^9 < 2^57; gamma is at least 1, and a
- * share at least 1000 bytes/s.
+ * The time in which gamma R / g delivers twice the noise threshold: the least time that a probe
+ * needs to show a change. Overflow: noise below 2^25, x 2 x 10^9 < 2^57; gamma is at least 1, and
+ * a share at least 1000 bytes/s.
  */
 CCA_FN u64 rtcp_shows_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			 const struct rtcp_params *p)
@@ -199,13 +199,13 @@ CCA_FN u64 rtcp_shows_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 	u64 shows_us = cca_div(2ull * rtcp_noise_bytes(c) * 1000 * CCA_USEC_PER_SEC, gain);
 	u64 most_us = (u64)RTCP_MOST_PROBE_ROUNDS * rtcp_flow_round_us(f);
 
-	/* A window's cap is so high that it shows a change within 16 rounds. */
+	/* The cap of a window is high enough to show a change within 16 rounds. */
 	if (!f->windowed)
 		most_us = cca_max_u64(most_us, RTCP_MOST_SHOWS_US);
 	return cca_min_u64(shows_us, most_us);
 }
 
-/* How long a probe goes on without tokens. */
+/* The duration of a probe without tokens. */
 CCA_FN u64 rtcp_probe_us(const struct rtcp_flow *f, const struct rtcp_client *c,
 			 const struct rtcp_params *p)
 {
@@ -233,9 +233,9 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 		rtcp_enter(f, c, RTCP_LIFTED);
 		return;
 	}
-	/* What is lost within the first round was sent before the probe. */
+	/* Packets lost within the first round were sent before the probe. */
 	lost = lost && rtcp_since_us(c, f->began) >= rtcp_flow_round_us(f);
-	/* The rounds begin anew as long as tokens are left. */
+	/* The rounds start again while tokens are left. */
 	if (rtcp_tokens(c) > c->mss_bytes && rtcp_since_us(c, f->began) < most_us)
 		f->since = rtcp_stamp(c);
 	if (!lost && !rtcp_has_passed(f, c, rtcp_probe_us(f, c, p)))
@@ -246,8 +246,8 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 }
 
 /*
- * A change while the cap is lifted: the ACK's packets, less what R brought since the last one. The
- * noise is at least two bytes: the MSS of an ACK is at least 1.
+ * Counts a change while the cap is lifted: the bytes of the ACK, minus those that R delivered since
+ * the last one. The noise threshold is at least two bytes, because the MSS of an ACK is at least 1.
  */
 CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, u64 acked_bytes,
 			      u64 passed_us)
@@ -258,16 +258,16 @@ CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, 
 	f->lifted_units = (u16)cca_min_u64(f->lifted_units + units, 0xffffu);
 }
 
-/* What was delivered beyond {B, R} since the cap was lifted, at least. Below 2^16 x 2^25. */
+/* Lower bound of the bytes delivered beyond {B, R} since the cap was lifted. < 2^16 x 2^25. */
 CCA_FN u64 rtcp_lifted_bytes(const struct rtcp_flow *f, const struct rtcp_client *c)
 {
 	return (u64)f->lifted_units * rtcp_noise_bytes(c);
 }
 
 /*
- * Whether this is another limiter, or none: for as long as convergence takes, half as much again as
- * R was delivered at the least, or so much that no bucket of three times B explains it. A rate that
- * is off by less is that of an estimate that begins anew.
+ * Whether there is another limiter, or none. That is so if at least one and a half times R was
+ * delivered for as long as convergence takes, or more than a bucket of three times B explains. A
+ * smaller error is that of an estimate that starts again.
  */
 CCA_FN bool rtcp_is_refuted(const struct rtcp_flow *f, const struct rtcp_client *c,
 			    const struct rtcp_params *p)
@@ -282,8 +282,8 @@ CCA_FN bool rtcp_is_refuted(const struct rtcp_flow *f, const struct rtcp_client 
 }
 
 /*
- * Lifted, and {B, R} still changes. With several flows it may be another client's limiter that is
- * none, which rtcp_flows.h tells apart.
+ * The cap is lifted, and {B, R} still changes. With several flows this can be another client's
+ * missing limiter; rtcp_flows.h detects that.
  */
 CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
 			     const struct rtcp_params *p)
@@ -369,7 +369,7 @@ CCA_FN u32 rtcp_cap_pkts(const struct rtcp_flow *f, const struct rtcp_client *c,
 	return cca_max_u32((u32)pkts, RTCP_PAIR);
 }
 
-/* Of a pacing rate r. Overflow: 2^32 x (10^3 + 2^16). */
+/* The cap of a pacing rate r. Overflow: 2^32 x (10^3 + 2^16). */
 CCA_FN u64 rtcp_capped_rate(const struct rtcp_flow *f, const struct rtcp_client *c,
 			    const struct rtcp_params *p, u64 bytes_per_s)
 {
