@@ -96,7 +96,7 @@ struct rtcp_flow {
 	u32 srtt_us;		/* 0: unknown */
 	u32 inflight_pkts;	/* at the last ACK or event */
 	u8 phase;		/* enum rtcp_phase */
-	u8 changes, heavies;	/* of the client, as this flow has seen them */
+	u8 changes, heavy_losses;	/* of the client, as this flow has seen them */
 	u8 met;			/* probes in a row that met the limit, below MOST_WAIT */
 	u8 spared;		/* losses expected since its last one; rtcp_flows.h */
 	bool active : 1;	/* is one of the client's flows with data */
@@ -299,11 +299,11 @@ CCA_FN void rtcp_stay_lifted(struct rtcp_flow *f, struct rtcp_client *c,
 CCA_FN void rtcp_flow_step(struct rtcp_flow *f, struct rtcp_client *c,
 			   const struct rtcp_params *p, bool lost)
 {
-	bool changed = f->changes != c->changes, heavy = f->heavies != c->heavies;
+	bool changed = f->changes != c->changes, heavy = f->heavy_losses != c->heavy_losses;
 	u64 round_us = rtcp_flow_round_us(f);
 
 	f->changes = c->changes;
-	f->heavies = c->heavies;
+	f->heavy_losses = c->heavy_losses;
 	if (c->kind != RTCP_LIMITED) {
 		f->phase = RTCP_FREE;
 		return;

@@ -219,7 +219,7 @@ CCA_FN void rtcp_client_forget(struct rtcp_client *c)
 	anew.sharing = c->sharing;
 	anew.mss_bytes = c->mss_bytes;
 	anew.changes = c->changes;
-	anew.heavies = c->heavies;
+	anew.heavy_losses = c->heavy_losses;
 	*c = anew;
 }
 

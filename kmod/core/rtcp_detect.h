@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP: is a client behind a rate limiter, and which? R-TCP 2026, sections 4.1 to 4.4 and
- * 5.3. The estimate itself is rtcp_fit.h, what is done about it rtcp_cap.h.
+ * R-TCP: detects whether a client is behind a rate limiter, and which (R-TCP 2026, sections 4.1
+ * to 4.4 and 5.3). rtcp_fit.h holds the estimate itself, rtcp_cap.h the reaction.
  *
  *              l / (d + l) > beta                R / R_h < theta, unchanged for
  *   UNKNOWN ------------------------> estimating --------------------------> LIMITED
@@ -9,59 +9,58 @@
  *                                                                  R >= theta R_h
  *                                      CLEARED <---------------------------------+
  *
- *   transfer   begins where the application has data again; t and A(t) begin at 0
+ *   transfer   begins when the application has data again; t and A(t) start at 0
  *   round      the least round trip, at least 1 ms
- *   R_h        A(t_h) / t_h, the rate up to the trigger; the largest counts        (12)
- *   B          largest of all transfers whose estimate was classified
- *   tokens     e = min(e + R dt, B) - what was acknowledged                  (18 to 20)
+ *   R_h        A(t_h) / t_h, the rate up to the trigger; the largest one counts      (12)
+ *   B          the largest of all transfers whose estimate was classified
+ *   tokens     e = min(e + R dt, B) - acknowledged bytes                        (18 to 20)
  *
- * This state is a client's: all its flows tell it of their ACKs, as if they were one
- * (section 4.4; rtcp_flows.h). It is passed in, and the shell holds its lock. A host without
- * a table of clients (rtcp_clients.h) gives each connection one of its own.
+ * This state belongs to a client. All its flows report their ACKs to it, as if they were one flow
+ * (section 4.4; rtcp_flows.h). It is passed in, and the host holds its lock. A host without a
+ * table of clients (rtcp_clients.h) gives each connection one of its own.
  *
  * CHOICES, where the paper is silent:
- *   unchanged     {B, R} is unchanged over a time w while its line C, at the present, is
- *                 where the line of w ago has it, to R w / 8 + 2 packets: to an eighth of what
- *                 the limiter lets through meanwhile, so that neither the clock's grain nor
- *                 jitter is a change, but a rate is that differs by more than that.
- *                 And A(t) runs along C, as convergence means: it is never off R w by more
- *                 than an eighth of R epsilon rounds + 2 packets, and comes to
- *                 RTCP_WITNESS_PKTS. An estimate that nothing tests does not change.
- *   refused       for a client to become limited, packets were lost in RTCP_REFUSALS rounds
- *                 of the time for which {B, R} is unchanged. A sender that a burst of loss, or
- *                 its own window, made slow runs along a line as well, as a link of a lower
- *                 rate does: both conditions of section 4.3 hold, but nothing is refused. A
- *                 limiter refuses what is sent beyond R, round after round; a burst is over
- *                 within one or two. A shaper whose queue never overflows is not found: no
- *                 packet is lost to it either.
- *   A(t)          what ACKs newly delivered, selectively too, in bytes of each ACK's MSS:
- *                 differences alone, so that neither wraps nor a new MSS matter.
- *   time          the sum of the times between ACKs. ACKs of several flows, on several
- *                 processors, are told a little out of order: up to RTCP_LATE_US behind the
- *                 latest, no time has passed. A clock that steps back by more goes on from
- *                 there. More than RTCP_GAP_US (a suspended machine) begins a transfer.
- *   long flows    a transfer of 2^39 us (6 days) or 2^42 bytes ends, and the next one begins.
- *   tokens        bounded by B at each ACK, not at its end alone (20). A lost packet takes
- *                 RTCP_LOSS_WEIGHT packets of them: of few tokens it leaves none, of a
- *                 bucket that silence has filled, random loss leaves most. None are left
- *                 behind loss beyond beta, judged from RTCP_HEAVY_PKTS packets on, before the
- *                 alpha rounds are over. None at the first classification: the bucket
- *                 was emptied.
- *   change        of a classified limiter: more was delivered than {B, R} has tokens for, by
- *                 two packets and 4 ms of R. Or R moved by more than an eighth. What came in
- *                 too much up to a loss is forgotten: the bucket was empty then.
- *   windows       of a client that has a flow capped by a window, a change is eight packets
- *                 and 4 ms of R. Of a window of two a loss is told behind a delayed
- *                 ACK and a tail-loss probe, 90 ms late: behind operator 3 tokens for seven
- *                 packets have come since, and the loss takes them all from e. And what came
- *                 in too much is forgotten where a probe begins: no cap is below a pair,
- *                 which may be more than R sRTT, round after round. Whether there is such a
- *                 flow, its ACKs say; the probe of another one forgets it, until they do again.
- *   un-detected   by a sixteenth more than theta R_h: R is found from below, and an estimate
- *                 that is right at theta R_h would be cleared by its own last steps.
- *   no trigger    in a later transfer, for the cap prevents losses: B, R and the class then
- *                 stay. That more comes through may be a bucket fuller than any before; it
- *                 is a change, which lifts the cap for as long as it goes on.
+ *   unchanged     {B, R} is unchanged over a time w if its line C, at present, is where the line
+ *                 of w ago has it, to within R w / 8 + 2 packets. That is an eighth of what the
+ *                 limiter passes meanwhile: clock resolution and jitter are no change, and a rate
+ *                 that differs by more is one. Also, A(t) must follow C, as convergence means: it
+ *                 never deviates from R w by more than an eighth of R epsilon rounds + 2 packets,
+ *                 and it reaches RTCP_WITNESS_PKTS. An estimate without such a test is unchanged
+ *                 by definition, and does not count.
+ *   refused       A client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
+ *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
+ *                 loss, or because of its own window, also follows a line, and so does a link of
+ *                 a lower rate. Both conditions of section 4.3 hold there, but nothing is dropped.
+ *                 A limiter drops packets sent above R, round after round; a burst ends within
+ *                 one or two rounds. A shaper whose queue never overflows is not detected: it
+ *                 drops no packet either.
+ *   A(t)          the bytes that ACKs newly delivered, selective ones included, with each ACK's
+ *                 MSS. Only differences count, so wrapping and a new MSS do not matter.
+ *   time          the sum of the times between ACKs. ACKs of several flows on several processors
+ *                 arrive slightly out of order: up to RTCP_LATE_US before the latest one, no time
+ *                 has passed. A clock that steps back by more continues from there. A gap of more
+ *                 than RTCP_GAP_US (a suspended machine) starts a transfer.
+ *   long flows    A transfer ends after 2^39 us (6 days) or 2^42 bytes, and the next one begins.
+ *   tokens        are bounded by B at each ACK, not only at the end (20). A lost packet takes
+ *                 RTCP_LOSS_WEIGHT packets of tokens: of a few tokens none remain, and of a bucket
+ *                 that an idle time has filled, random loss leaves most. After loss beyond beta no
+ *                 tokens remain; this is judged from RTCP_HEAVY_PKTS packets on, before the alpha
+ *                 rounds end. None remain at the first classification: the bucket was emptied.
+ *   change        A classified limiter has changed if more was delivered than {B, R} has tokens
+ *                 for, by two packets and 4 ms of R, or if R moved by more than an eighth. The
+ *                 excess before a loss is discarded, because the bucket was empty then.
+ *   windows       If a client has a flow capped by a window, a change is eight packets and 4 ms of
+ *                 R. With a window of two packets a loss is detected only after a delayed ACK and
+ *                 a tail-loss probe, about 90 ms late. At operator 3 tokens for seven packets
+ *                 arrive meanwhile, and the loss takes them all from e. The excess is also
+ *                 discarded when a probe begins, because no cap is below a pair, which may exceed
+ *                 R sRTT round after round. The ACKs of such a flow mark the client; the probe of
+ *                 another flow removes the mark until the next of these ACKs.
+ *   un-detected   by a sixteenth more than theta R_h. R is approached from below, and an estimate
+ *                 that is right at theta R_h would otherwise be cleared by its own last steps.
+ *   no trigger    in a later transfer, because the cap prevents losses. B, R and the class then
+ *                 stay. If more is delivered, the bucket may be fuller than ever before. That is a
+ *                 change, which lifts the cap for as long as it lasts.
  */
 #ifndef CCA_RTCP_DETECT_H
 #define CCA_RTCP_DETECT_H
@@ -70,7 +69,7 @@
 
 #define RTCP_GAP_US CCA_MAX_RTT_US
 #define RTCP_LATE_US 1000000u
-#define RTCP_MIN_RTT_WINDOW_US 300000000u	/* as Linux's tcp_min_rtt_wlen */
+#define RTCP_MIN_RTT_WINDOW_US 300000000u	/* Linux's tcp_min_rtt_wlen */
 #define RTCP_LOSS_WEIGHT 8u
 #define RTCP_HEAVY_PKTS 10u
 #define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
@@ -84,28 +83,28 @@
 enum rtcp_class {
 	RTCP_UNKNOWN,
 	RTCP_LIMITED,
-	RTCP_CLEARED,		/* it was none, or is no more: not looked for again */
-	RTCP_SPLIT,		/* its flows are behind several ones: nothing is shared */
+	RTCP_CLEARED,		/* no limiter, or none any more; not looked for again */
+	RTCP_SPLIT,		/* its flows pass several limiters; nothing is shared */
 };
 
 struct rtcp_client {
 	struct rtcp_fit fit;
 	u64 last_us;		/* the host's clock at the last ACK or event */
-	u64 clock_us;		/* time that has passed, since the client is known */
+	u64 clock_us;		/* time since the client became known */
 	u64 start_us;		/* of the transfer, on clock_us */
 	u64 acked_bytes;	/* A(t) */
 	u64 bucket_bytes;	/* B, and R below: while LIMITED */
 	u64 past_bucket_bytes;	/* of transfers before this one */
-	u64 lack_bytes;		/* that the bucket is short of being full */
+	u64 token_deficit_bytes;		/* tokens missing from a full bucket */
 	u64 anchor_bytes;	/* the line that must not change: B, ... */
 	u64 anchor_acked_bytes;	/* ... A there */
 	u32 anchor_t_q10s;	/* ... and t, in 2^-10 s: 2^31 are 24 days */
 	u32 anchor_bytes_per_s;
 	u32 bytes_per_s;
-	u32 told_bytes_per_s;	/* R when it last was a change */
+	u32 reported_rate_bytes_per_s;	/* R at its last change */
 	u32 trigger_bytes_per_s;	/* R_h of this transfer */
 	u32 before_bytes_per_s;		/* largest R_h of all that were classified */
-	u32 loss_start;		/* rtcp_stamp() of the loss that alpha rounds run from */
+	u32 loss_start;		/* rtcp_stamp() of the loss that starts the alpha rounds */
 	u32 lost_pkts, delivered_pkts;	/* since then */
 	u32 min_rtt_us;		/* 0: unknown */
 	u32 min_rtt_at_s;	/* of clock_us */
@@ -118,7 +117,7 @@ struct rtcp_client {
 	u16 refused_at;		/* rtcp_refusal_stamp() of the last round that counts */
 	u8 kind;		/* enum rtcp_class */
 	u8 changes;		/* of a classified limiter, ... */
-	u8 heavies;		/* ... losses beyond beta: free-running, flows compare */
+	u8 heavy_losses;		/* counts losses beyond beta, for flows to compare with */
 	u8 refusals : 4;	/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
@@ -152,12 +151,12 @@ CCA_FN u64 rtcp_round_us(const struct rtcp_client *c)
 /* e, in bytes: what the bucket is thought to hold. */
 CCA_FN u64 rtcp_tokens(const struct rtcp_client *c)
 {
-	return rtcp_less(c->bucket_bytes, c->lack_bytes);
+	return rtcp_less(c->bucket_bytes, c->token_deficit_bytes);
 }
 
 CCA_FN void rtcp_empty(struct rtcp_client *c)
 {
-	c->lack_bytes = cca_max_u64(c->lack_bytes, c->bucket_bytes);
+	c->token_deficit_bytes = cca_max_u64(c->token_deficit_bytes, c->bucket_bytes);
 }
 
 /* What may be above the line without being a change. Below 2^19 + 2^24. */
@@ -189,7 +188,8 @@ CCA_FN bool rtcp_advance(struct rtcp_client *c, u64 now_us)
 	c->last_us = now_us;
 	c->clock_us += gap_us;
 	if (c->kind == RTCP_LIMITED)
-		c->lack_bytes = rtcp_less(c->lack_bytes, rtcp_carried_us(c->bytes_per_s, gap_us));
+		c->token_deficit_bytes = rtcp_less(c->token_deficit_bytes,
+						   rtcp_carried_us(c->bytes_per_s, gap_us));
 	if (gap_us <= RTCP_GAP_US)
 		return true;
 	rtcp_begin_transfer(c);
@@ -219,17 +219,18 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 {
 	if (c->kind != RTCP_LIMITED)
 		return;
-	c->lack_bytes = cca_min_u64(c->lack_bytes, RTCP_MAX_BYTES) + bytes;
-	if (c->lack_bytes < c->bucket_bytes && lost_bytes)
-		c->lack_bytes = cca_min_u64(c->lack_bytes + RTCP_LOSS_WEIGHT * lost_bytes,
+	c->token_deficit_bytes = cca_min_u64(c->token_deficit_bytes, RTCP_MAX_BYTES) + bytes;
+	if (c->token_deficit_bytes < c->bucket_bytes && lost_bytes)
+		c->token_deficit_bytes = cca_min_u64(c->token_deficit_bytes +
+						     RTCP_LOSS_WEIGHT * lost_bytes,
 					    c->bucket_bytes);
-	if (c->lack_bytes > c->bucket_bytes + rtcp_noise_bytes(c)) {
-		c->lack_bytes = c->bucket_bytes;
+	if (c->token_deficit_bytes > c->bucket_bytes + rtcp_noise_bytes(c)) {
+		c->token_deficit_bytes = c->bucket_bytes;
 		rtcp_note_change(c);
 	}
 	/* What was refused behind them: the bucket is empty, and was a little fuller. */
 	if (lost_bytes)
-		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
+		c->token_deficit_bytes = cca_min_u64(c->token_deficit_bytes, c->bucket_bytes);
 }
 
 /*
@@ -239,7 +240,7 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 CCA_FN void rtcp_forget_excess(struct rtcp_client *c, bool by_window)
 {
 	if (c->windowed)
-		c->lack_bytes = cca_min_u64(c->lack_bytes, c->bucket_bytes);
+		c->token_deficit_bytes = cca_min_u64(c->token_deficit_bytes, c->bucket_bytes);
 	c->windowed = by_window;
 }
 
@@ -274,7 +275,7 @@ CCA_FN bool rtcp_count_losses(struct rtcp_client *c, const struct rtcp_params *p
 	if (much && c->lost_pkts + c->delivered_pkts >= RTCP_HEAVY_PKTS &&
 	    c->kind == RTCP_LIMITED) {
 		rtcp_empty(c);
-		c->heavies++;
+		c->heavy_losses++;
 	}
 	if (!c->min_rtt_us || rtcp_since_us(c, c->loss_start) < rounds_us)
 		return false;
@@ -382,20 +383,20 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 /* R of the limiter in force; the change is told where it is one. */
 CCA_FN void rtcp_set_rate(struct rtcp_client *c, u32 bytes_per_s)
 {
-	u32 apart, told = c->told_bytes_per_s;
+	u32 apart, told = c->reported_rate_bytes_per_s;
 
 	c->bytes_per_s = cca_max_u32(bytes_per_s, RTCP_LEAST_BYTES_PER_S);
 	apart = c->bytes_per_s > told ? c->bytes_per_s - told : told - c->bytes_per_s;
 	if (apart <= told / RTCP_TOLERANCE)
 		return;
-	c->told_bytes_per_s = c->bytes_per_s;
+	c->reported_rate_bytes_per_s = c->bytes_per_s;
 	rtcp_note_change(c);
 }
 
 /* B of the limiter in force; the tokens stay what they are. */
 CCA_FN void rtcp_set_bucket(struct rtcp_client *c, u64 bytes)
 {
-	c->lack_bytes = rtcp_less(c->lack_bytes + bytes, c->bucket_bytes);
+	c->token_deficit_bytes = rtcp_less(c->token_deficit_bytes + bytes, c->bucket_bytes);
 	c->bucket_bytes = bytes;
 }
 
@@ -407,7 +408,7 @@ CCA_FN void rtcp_settle(struct rtcp_client *c)
 		return;
 	c->kind = RTCP_LIMITED;
 	c->bucket_bytes = 0;
-	c->lack_bytes = 0;
+	c->token_deficit_bytes = 0;
 	rtcp_set_bucket(c, rtcp_fit_bucket(&c->fit));
 	rtcp_empty(c);
 }
@@ -440,9 +441,9 @@ CCA_FN void rtcp_release(struct rtcp_client *c)
 	c->kind = RTCP_UNKNOWN;
 	c->bucket_bytes = 0;
 	c->past_bucket_bytes = 0;
-	c->lack_bytes = 0;
+	c->token_deficit_bytes = 0;
 	c->before_bytes_per_s = 0;
-	c->told_bytes_per_s = 0;
+	c->reported_rate_bytes_per_s = 0;
 }
 
 /* --- entry points ---------------------------------------------------------------------------- */

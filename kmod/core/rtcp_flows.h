@@ -4,7 +4,7 @@
  *
  *   connection  rtcp_flow_init()   with a client of its own, or the one in rtcp_clients.h
  *   transfer    rtcp_flow_starts() The first flow with data begins a transfer; others join it.
- *   each ACK    rtcp_flow_weigh()  updates u + v, and so which flows count in g
+ *   each ACK    rtcp_flow_update_share()  updates u + v, and so which flows count in g
  *               rtcp_on_ack()      treats all ACKs as those of one flow
  *   end         rtcp_flow_leaves() The client keeps its knowledge of the limiter.
  *
@@ -51,7 +51,7 @@ CCA_FN void rtcp_flow_init(struct rtcp_flow *f, const struct rtcp_client *c,
 	__builtin_memset(f, 0, sizeof(*f));
 	f->srtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	f->changes = c->changes;
-	f->heavies = c->heavies;
+	f->heavy_losses = c->heavy_losses;
 	if (c->kind == RTCP_LIMITED)
 		rtcp_enter(f, c, RTCP_VERIFYING);
 }
@@ -90,7 +90,7 @@ CCA_FN void rtcp_flow_rests(struct rtcp_flow *f, struct rtcp_client *c)
  * Equation 22. waiting_bytes: u + v of the flow, its unsent and its unacknowledged bytes. The host
  * calls this before it passes on an ACK. With 0 bytes the flow rests until the host starts it.
  */
-CCA_FN void rtcp_flow_weigh(struct rtcp_flow *f, struct rtcp_client *c, u64 waiting_bytes)
+CCA_FN void rtcp_flow_update_share(struct rtcp_flow *f, struct rtcp_client *c, u64 waiting_bytes)
 {
 	u32 others = c->sharing - (f->sharing ? 1u : 0u);
 	u64 share_bytes = 0;
@@ -131,7 +131,7 @@ CCA_FN void rtcp_flow_moves(struct rtcp_flow *f, struct rtcp_client *from,
 	rtcp_client_init(own, now_us);
 	f->phase = RTCP_FREE;
 	f->changes = own->changes;
-	f->heavies = own->heavies;
+	f->heavy_losses = own->heavy_losses;
 	rtcp_set_inflight(f, own, inflight_pkts);
 	if (active)
 		rtcp_flow_starts(f, own, now_us);

@@ -186,7 +186,7 @@ void ccatune_net_exit(struct net *net, struct ccatune_algorithm *algorithm);
 void ccatune_cca_put(struct ccatune_cca *cca);
 struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk);
 void ccatune_flow_end(struct ccatune_flow *flow);
-void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *clock,
+void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock *clock,
 			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back);
 
 static inline struct ccatune_cca *ccatune_cca_of(const struct net *net,
@@ -213,7 +213,7 @@ static inline struct ccatune_table *ccatune_table(const struct ccatune_cca *cca)
 /* Under rcu_read_lock(). As with tables: who never wrote any follows. */
 static inline const struct ccatune_params *ccatune_params(const struct ccatune_cca *cca)
 {
-	if (!READ_ONCE(cca->has_params) && cca->initial &&
+	if (!smp_load_acquire(&cca->has_params) && cca->initial &&
 	    ccatune_setting(cca, CCATUNE_FOLLOW_INITIAL))
 		return rcu_dereference(cca->initial->params);
 	return rcu_dereference(cca->params);
@@ -312,7 +312,7 @@ static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct
 
 	if (ens->turn == ENS_WAITED)
 		return;
-	ccatune_flow_turned(flow, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(flow, &ens->clock, table, now_us, ens->turn, ens->held_back);
 	recording = ccatune_recording(flow);
 	if (!recording)
 		return;

@@ -163,7 +163,7 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
  * the turn read, NULL for none. An epoch that began under another table is not
  * counted: its row is not there any more.
  */
-void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *clock,
+void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock *clock,
 			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back)
 {
 	struct ccatune_cca *cca = flow->cca;
@@ -188,4 +188,4 @@ void ccatune_flow_turned(struct ccatune_flow *flow, const struct ens_clock *cloc
 		ccatune_flow_take_row(flow, table, clock, turn);
 	}
 }
-EXPORT_SYMBOL_GPL(ccatune_flow_turned);
+EXPORT_SYMBOL_GPL(ccatune_flow_epoch_ended);

@@ -119,8 +119,8 @@ int ccatune_register(struct ccatune_algorithm *algorithm)
 	if (!name)
 		return -EINVAL;
 	/*
-	 * Charged to whoever makes the connection. One that is accepted begins in an interrupt,
-	 * where Linux charges nobody; max_flows bounds those.
+	 * Linux charges the memory group of the present task. Most connections begin in an
+	 * interrupt, where it charges nobody; max_flows bounds their memory.
 	 */
 	algorithm->cache = kmem_cache_create(algorithm->cache_name, algorithm->flow_bytes, 0,
 					     SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);

@@ -17,6 +17,7 @@
 #include "window.h"
 
 static struct cubic_params plain_params;
+static struct tcp_congestion_ops *plain_of;	/* the module's own operations */
 
 static void plain_told(struct sock *sk, const struct ack_sample *sample)
 {
@@ -90,9 +91,20 @@ CCATUNE_TX_START(plain_tx_start)
 		plain_tell(sk, kind);
 }
 
+/*
+ * A socket that fell back connects again, or a child inherits the fallback of its listener. It
+ * gets a flow if there is memory now.
+ */
+static void plain_open(struct sock *sk)
+{
+	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, plain_of);
+	plain_of->init(sk);
+}
+
 static struct tcp_congestion_ops plain_ops __read_mostly = {
 	.name = CCATUNE_PLAIN_NAME,
 	.owner = THIS_MODULE,
+	.init = plain_open,
 	.pkts_acked = plain_told,
 	.cong_avoid = plain_cong_avoid,
 	.ssthresh = plain_threshold,
@@ -102,8 +114,9 @@ static struct tcp_congestion_ops plain_ops __read_mostly = {
 };
 
 /* Before the module offers its algorithm. */
-static inline void ccatune_plain_init(void)
+static inline void ccatune_plain_init(struct tcp_congestion_ops *ops)
 {
+	plain_of = ops;
 	BUILD_BUG_ON(sizeof(struct cubic_state) > ICSK_CA_PRIV_SIZE);
 	cca_params_init(&plain_params, CCA_ID_cubic);
 }

@@ -80,6 +80,7 @@ void ccatune_recall(struct ccatune_cca *cca)
 int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 {
 	struct ccatune_table *before;
+	bool recalls = false;
 	int verdict;
 
 	mutex_lock(&cca->lock);
@@ -89,11 +90,13 @@ int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 		offered->ens.generation = atomic64_inc_return(&ccatune_generations);
 		cca->generation++;
 		rcu_assign_pointer(cca->table, offered);
+		recalls = offered->ens.urgent;
 	} else if (!verdict && offered->ens.urgent && !before->ens.urgent) {
 		cca->generation++;
 		WRITE_ONCE(before->ens.urgent, true);
+		recalls = true;
 	}
-	if (verdict >= 0 && offered->ens.urgent)
+	if (recalls)
 		ccatune_recall(cca);
 	mutex_unlock(&cca->lock);
 	if (verdict > 0)
@@ -170,8 +173,12 @@ int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len)
 		err = params_parse(cca, params->value, text, len);
 	if (!err) {
 		params->version = (u32)atomic_inc_return(&ccatune_versions);
+		/* A reader that sees has_params must see the values that were written. */
+		if (clear)
+			WRITE_ONCE(cca->has_params, false);
 		before = rcu_replace_pointer(cca->params, params, lockdep_is_held(&cca->lock));
-		WRITE_ONCE(cca->has_params, !clear);
+		if (!clear)
+			smp_store_release(&cca->has_params, true);
 		cca->generation++;
 		kfree_rcu(before, rcu);
 		params = NULL;

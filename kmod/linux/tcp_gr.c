@@ -117,7 +117,7 @@ static void gr_turned(struct gr_kflow *f, struct ccatune_table *table, u64 now_u
 {
 	const struct ens_flow *ens = &f->gr.ens;
 
-	ccatune_flow_turned(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
 /* Under rcu_read_lock(), ahead of an ACK or a transmission. */
@@ -130,6 +130,7 @@ static void gr_follow_recall(struct gr_kflow *f, u64 now_us)
 		return;
 	table = ccatune_table(f->head.cca);
 	params = ccatune_params(f->head.cca);
+	ens_flow_set_class(&f->gr.ens, ccatune_delay_class(f->head.cca, f->head.sk, table));
 	gr_flow_recall(&f->gr, (const struct gr_params *)params->value,
 		       table ? &table->ens : NULL, now_us);
 	ccatune_flow_recalled(&f->head, &f->gr.ens, &f->gr.params, table, params, now_us);
@@ -162,7 +163,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 	ccatune_apply(sk, &f->decision);
 }
 
-static void gr_tell(struct sock *sk, enum cca_event_kind kind)
+static void gr_notify(struct sock *sk, enum cca_event_kind kind)
 {
 	struct gr_kflow *f = gr_kflow_of(sk);
 	struct cca_event ev;
@@ -184,9 +185,9 @@ static void gr_set_state(struct sock *sk, u8 new_state)
 	enum cca_event_kind kind;
 
 	if (new_state == TCP_CA_CWR)
-		gr_tell(sk, CCA_ECN);
+		gr_notify(sk, CCA_ECN);
 	else if (ccatune_read_state(sk, new_state, &kind))
-		gr_tell(sk, kind);
+		gr_notify(sk, kind);
 }
 
 CCATUNE_TX_START(gr_tx_start)
@@ -200,12 +201,12 @@ CCATUNE_TX_START(gr_tx_start)
 	gr_follow_recall(f, tcp_sk(sk)->tcp_mstamp);
 	rcu_read_unlock();
 	if (ccatune_read_tx_start(sk, &kind))
-		gr_tell(sk, kind);
+		gr_notify(sk, kind);
 }
 
 static u32 gr_undo_cwnd(struct sock *sk)
 {
-	gr_tell(sk, CCA_UNDO);
+	gr_notify(sk, CCA_UNDO);
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
@@ -362,7 +363,7 @@ static int __init gr_register(void)
 	err = ccatune_register(&gr_algorithm);
 	if (err)
 		return err;
-	ccatune_plain_init();
+	ccatune_plain_init(&gr_ops);
 	err = ccatune_offer(&gr_ops);
 	if (err)
 		ccatune_unregister(&gr_algorithm);

@@ -97,7 +97,7 @@ static void roccet_turned(struct roccet_kflow *f, struct ccatune_table *table, u
 {
 	const struct ens_flow *ens = &f->roccet.ens;
 
-	ccatune_flow_turned(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
 /* Under rcu_read_lock(), ahead of an ACK or a transmission. */
@@ -110,12 +110,13 @@ static void roccet_follow_recall(struct roccet_kflow *f, u64 now_us)
 		return;
 	table = ccatune_table(f->head.cca);
 	params = ccatune_params(f->head.cca);
+	ens_flow_set_class(&f->roccet.ens, ccatune_delay_class(f->head.cca, f->head.sk, table));
 	roccet_flow_recall(&f->roccet, (const struct roccet_params *)params->value,
 			   table ? &table->ens : NULL, now_us);
 	ccatune_flow_recalled(&f->head, &f->roccet.ens, &f->roccet.params, table, params, now_us);
 }
 
-static void roccet_told(struct sock *sk, const struct ack_sample *sample)
+static void roccet_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct roccet_kflow *f = roccet_kflow_of(sk);
 	const struct ccatune_params *params;
@@ -175,7 +176,7 @@ static u32 roccet_threshold(struct sock *sk)
 	return result;
 }
 
-static void roccet_tell(struct sock *sk, enum cca_event_kind kind)
+static void roccet_notify(struct sock *sk, enum cca_event_kind kind)
 {
 	struct roccet_kflow *f = roccet_kflow_of(sk);
 	struct cca_event ev;
@@ -198,7 +199,7 @@ static u32 roccet_undo_cwnd(struct sock *sk)
 	ccatune_read_window(sk, &w);
 	result = roccet_flow_undo(&f->roccet, &w);
 	ccatune_record_asked(&f->head, REC_UNDO, &w, &w, 0, result);
-	roccet_tell(sk, CCA_UNDO);
+	roccet_notify(sk, CCA_UNDO);
 	return result;
 }
 
@@ -208,7 +209,7 @@ static void roccet_set_state(struct sock *sk, u8 new_state)
 	enum cca_event_kind kind;
 
 	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
-		roccet_tell(sk, kind);
+		roccet_notify(sk, kind);
 }
 
 CCATUNE_TX_START(roccet_tx_start)
@@ -222,7 +223,7 @@ CCATUNE_TX_START(roccet_tx_start)
 	roccet_follow_recall(f, tcp_sk(sk)->tcp_mstamp);
 	rcu_read_unlock();
 	if (ccatune_read_tx_start(sk, &kind))
-		roccet_tell(sk, kind);
+		roccet_notify(sk, kind);
 }
 
 /* --- a connection's beginning and end -------------------------------------------- */
@@ -243,7 +244,7 @@ static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 	rcu_read_unlock();
 	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
 	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
-		roccet_tell(sk, CCA_RECOVERY_ENTERED);
+		roccet_notify(sk, CCA_RECOVERY_ENTERED);
 }
 
 static void roccet_open(struct sock *sk)
@@ -315,7 +316,7 @@ static struct tcp_congestion_ops roccet_ops __read_mostly = {
 	.owner = THIS_MODULE,
 	.init = roccet_open,
 	.release = roccet_release,
-	.pkts_acked = roccet_told,
+	.pkts_acked = roccet_pkts_acked,
 	.cong_avoid = roccet_cong_avoid,
 	.ssthresh = roccet_threshold,
 	.undo_cwnd = roccet_undo_cwnd,
@@ -364,7 +365,7 @@ static int __init roccet_register(void)
 	err = ccatune_register(&roccet_algorithm);
 	if (err)
 		return err;
-	ccatune_plain_init();
+	ccatune_plain_init(&roccet_ops);
 	err = ccatune_offer(&roccet_ops);
 	if (err)
 		ccatune_unregister(&roccet_algorithm);

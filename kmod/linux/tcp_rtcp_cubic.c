@@ -120,20 +120,27 @@ static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtc
 
 /* --- what the kernel tells and asks ------------------------------------------------ */
 
-static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack *ack,
-				struct cca_window *w, const struct ccatune_table *table,
-				const struct ccatune_params *params)
+/* Under rcu_read_lock(). Returns the table in force, NULL for none. */
+static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f,
+						 const struct cca_ack *ack, struct cca_window *w)
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
 	u32 waiting_bytes = rtcp_waiting_bytes(f->shared.head.sk);
 	struct rtcp_client *c = rtcp_cubic_lock(f, recording);
 	struct cca_window before = *w;
+	struct ccatune_flow *head = &f->shared.head;
+	const struct ccatune_params *params;
+	struct ccatune_table *table;
 	bool moves;
 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->cubic.ens, &f->cubic.state.flow, c,
 				 &f->cubic.params.rtcp, ack->now_us);
-	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
+	/* After the recall: an epoch must not end on the table that was recalled. */
+	table = ccatune_table(head->cca);
+	params = ccatune_params(head->cca);
+	ens_flow_set_class(&f->cubic.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
+	rtcp_flow_update_share(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_flow_on_ack(&f->cubic, c, (const struct rtcp_params *)params->value,
 			       table ? &table->ens : NULL, ack, w);
 	if (ack->rtt_us)
@@ -143,14 +150,14 @@ static void rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, const struct cca_ack
 	rtcp_cubic_unlock(f);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
+	return table;
 }
 
-static void rtcp_cubic_told(struct sock *sk, const struct ack_sample *sample)
+static void rtcp_cubic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
-	const struct ccatune_params *params;
-	struct ccatune_flow *head;
 	struct ccatune_table *table;
+	struct ccatune_flow *head;
 	struct ens_flow *ens;
 	struct cca_window w;
 	struct cca_ack ack;
@@ -161,14 +168,11 @@ static void rtcp_cubic_told(struct sock *sk, const struct ack_sample *sample)
 	ens = &f->cubic.ens.flow;
 	ccatune_read_window(sk, &w);
 	rcu_read_lock();
-	table = ccatune_table(head->cca);
-	params = ccatune_params(head->cca);
-	ens_flow_set_class(ens, ccatune_delay_class(head->cca, sk, table));
-	rtcp_cubic_take_ack(f, &ack, &w, table, params);
+	table = rtcp_cubic_take_ack(f, &ack, &w);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_turned(head, &ens->clock, table, ack.now_us, ens->turn,
-				    ens->held_back);
+		ccatune_flow_epoch_ended(head, &ens->clock, table, ack.now_us, ens->turn,
+					 ens->held_back);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
 	ccatune_write_window(sk, &w);
@@ -215,7 +219,7 @@ static u32 rtcp_cubic_threshold(struct sock *sk)
 	return result;
 }
 
-static void rtcp_cubic_tell(struct sock *sk, enum cca_event_kind kind)
+static void rtcp_cubic_notify(struct sock *sk, enum cca_event_kind kind)
 {
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
 	struct ccatune_recording *recording;
@@ -255,7 +259,7 @@ static u32 rtcp_cubic_undo_cwnd(struct sock *sk)
 	rtcp_cubic_record_asked(f, c, REC_UNDO, &w, &w, 0, result);
 	rtcp_cubic_unlock(f);
 	rcu_read_unlock();
-	rtcp_cubic_tell(sk, CCA_UNDO);
+	rtcp_cubic_notify(sk, CCA_UNDO);
 	return result;
 }
 
@@ -265,7 +269,7 @@ static void rtcp_cubic_set_state(struct sock *sk, u8 new_state)
 	enum cca_event_kind kind;
 
 	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
-		rtcp_cubic_tell(sk, kind);
+		rtcp_cubic_notify(sk, kind);
 }
 
 CCATUNE_TX_START(rtcp_cubic_tx_start)
@@ -278,7 +282,7 @@ CCATUNE_TX_START(rtcp_cubic_tx_start)
 	rtcp_kflow_before_sending(&f->shared, &f->cubic.ens, &f->cubic.state.flow,
 				  &f->cubic.params.rtcp);
 	if (rtcp_read_tx_start(sk, &f->cubic.state.flow, &kind))
-		rtcp_cubic_tell(sk, kind);
+		rtcp_cubic_notify(sk, kind);
 }
 
 /* --- a connection's beginning and end ---------------------------------------------- */
@@ -307,7 +311,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	rtcp_cubic_flow_init(&f->cubic, c, (const struct rtcp_params *)params->value, &start,
 			     ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			     head->hash);
-	rtcp_flow_weigh(&f->cubic.state.flow, c, waiting_bytes);
+	rtcp_flow_update_share(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_bound(&f->cubic.state, &f->cubic.params, c, &w);
 	rtcp_cubic_record_start(f, c, recording, &start, waiting_bytes, &before, &w, params);
 	rtcp_cubic_unlock(f);
@@ -315,7 +319,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	ccatune_write_window(sk, &w);
 	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
 	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
-		rtcp_cubic_tell(sk, CCA_RECOVERY_ENTERED);
+		rtcp_cubic_notify(sk, CCA_RECOVERY_ENTERED);
 }
 
 static void rtcp_cubic_open(struct sock *sk)
@@ -364,7 +368,7 @@ static struct tcp_congestion_ops rtcp_cubic_ops __read_mostly = {
 	.owner = THIS_MODULE,
 	.init = rtcp_cubic_open,
 	.release = rtcp_cubic_release,
-	.pkts_acked = rtcp_cubic_told,
+	.pkts_acked = rtcp_cubic_pkts_acked,
 	.cong_avoid = rtcp_cubic_cong_avoid,
 	.ssthresh = rtcp_cubic_threshold,
 	.undo_cwnd = rtcp_cubic_undo_cwnd,
@@ -414,7 +418,7 @@ static int __init rtcp_cubic_register(void)
 	err = ccatune_register(&rtcp_cubic_algorithm);
 	if (err)
 		return err;
-	ccatune_plain_init();
+	ccatune_plain_init(&rtcp_cubic_ops);
 	err = ccatune_offer(&rtcp_cubic_ops);
 	if (err)
 		ccatune_unregister(&rtcp_cubic_algorithm);

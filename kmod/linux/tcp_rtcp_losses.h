@@ -41,7 +41,7 @@ static void paced_lose(struct paced_kflow *f, const struct cca_loss *loss)
 }
 
 /* What was lost of which the algorithm was not told yet. */
-static void paced_tell_losses(struct sock *sk, struct paced_kflow *f)
+static void paced_notify_losses(struct sock *sk, struct paced_kflow *f)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct cca_loss loss;
@@ -61,7 +61,7 @@ static void paced_note_sent(struct sock *sk, struct paced_kflow *f, const struct
 	};
 
 	cca_sent_note(&f->sent, tp->data_segs_out, &about);
-	paced_tell_losses(sk, f);
+	paced_notify_losses(sk, f);
 	if (rs->delivered > 0 && rs->interval_us > 0)
 		cca_sent_sample(&f->sent, tp->delivered - (u32)rs->delivered,
 				ccatune_is_app_limited(&f->shared.head, tp, rs));
@@ -85,7 +85,7 @@ static void paced_begin_log(struct sock *sk, struct paced_kflow *f)
 {
 }
 
-static void paced_tell_losses(struct sock *sk, struct paced_kflow *f)
+static void paced_notify_losses(struct sock *sk, struct paced_kflow *f)
 {
 }
 

@@ -120,7 +120,7 @@ static void paced_record_ack(struct paced_kflow *f, const struct rtcp_client *c,
 
 /* --- events ------------------------------------------------------------------------ */
 
-static void paced_tell(struct sock *sk, enum cca_event_kind kind)
+static void paced_notify(struct sock *sk, enum cca_event_kind kind)
 {
 	struct paced_kflow *f = paced_of(sk);
 	struct ccatune_recording *recording;
@@ -153,28 +153,34 @@ static void paced_look(struct sock *sk, struct paced_kflow *f)
 
 	f->seen_state = state;
 	if (state == TCP_CA_Recovery && seen != TCP_CA_Recovery)
-		paced_tell(sk, CCA_RECOVERY_ENTERED);
+		paced_notify(sk, CCA_RECOVERY_ENTERED);
 	else if (state < TCP_CA_Recovery && seen >= TCP_CA_Recovery)
-		paced_tell(sk, CCA_RECOVERY_LEFT);
+		paced_notify(sk, CCA_RECOVERY_LEFT);
 }
 
 #include "tcp_rtcp_losses.h"
 
 /* --- the events of a socket --------------------------------------------------------- */
 
-static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
-			   const struct ccatune_table *table,
-			   const struct ccatune_params *params)
+/* Under rcu_read_lock(). Returns the table in force, NULL for none. */
+static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack)
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
 	u32 waiting_bytes = rtcp_waiting_bytes(f->shared.head.sk);
 	struct rtcp_client *c = paced_lock(f, recording);
+	struct ccatune_flow *head = &f->shared.head;
+	const struct ccatune_params *params;
+	struct ccatune_table *table;
 	bool moves;
 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
 				 &f->bbr.params.rtcp, ack->now_us);
-	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
+	/* After the recall: an epoch must not end on the table that was recalled. */
+	table = ccatune_table(head->cca);
+	params = ccatune_params(head->cca);
+	ens_flow_set_class(&f->bbr.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
+	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
 			  table ? &table->ens : NULL, ack, &f->decision);
 	if (ack->rtt_us)
@@ -184,14 +190,14 @@ static void paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack,
 	paced_unlock(f);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
+	return table;
 }
 
 CCATUNE_CONG_CONTROL(paced_main)
 {
 	struct paced_kflow *f = paced_of(sk);
-	const struct ccatune_params *params;
-	struct ccatune_flow *head;
 	struct ccatune_table *table;
+	struct ccatune_flow *head;
 	struct ens_flow *ens;
 	struct cca_ack ack;
 
@@ -205,14 +211,11 @@ CCATUNE_CONG_CONTROL(paced_main)
 		return;
 	paced_put_sent(sk, f, &ack);
 	rcu_read_lock();
-	table = ccatune_table(head->cca);
-	params = ccatune_params(head->cca);
-	ens_flow_set_class(ens, ccatune_delay_class(head->cca, sk, table));
-	paced_take_ack(f, &ack, table, params);
+	table = paced_take_ack(f, &ack);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_turned(head, &ens->clock, table, ack.now_us, ens->turn,
-				    ens->held_back);
+		ccatune_flow_epoch_ended(head, &ens->clock, table, ack.now_us, ens->turn,
+					 ens->held_back);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
 	ccatune_apply(sk, &f->decision);
@@ -231,8 +234,8 @@ static void paced_set_state(struct sock *sk, u8 new_state)
 		return;
 	}
 	f->seen_state = TCP_CA_Loss;
-	paced_tell_losses(sk, f);
-	paced_tell(sk, kind);
+	paced_notify_losses(sk, f);
+	paced_notify(sk, kind);
 }
 
 CCATUNE_TX_START(paced_tx_start)
@@ -245,7 +248,7 @@ CCATUNE_TX_START(paced_tx_start)
 	rtcp_kflow_before_sending(&f->shared, &f->bbr.ens, &f->bbr.state.flow,
 				  &f->bbr.params.rtcp);
 	if (rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
-		paced_tell(sk, kind);
+		paced_notify(sk, kind);
 }
 
 /* The episode is over with it: its end is not told once more. */
@@ -255,9 +258,9 @@ static u32 paced_undo_cwnd(struct sock *sk)
 
 	if (f) {
 		f->seen_state = TCP_CA_Open;
-		paced_tell_losses(sk, f);	/* a timer's, which it takes back */
+		paced_notify_losses(sk, f);	/* a timer's, which it takes back */
 	}
-	paced_tell(sk, CCA_UNDO);
+	paced_notify(sk, CCA_UNDO);
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
@@ -305,7 +308,7 @@ static void paced_begin(struct paced_kflow *f, struct sock *sk)
 	paced_flow_init(&f->bbr, c, (const struct rtcp_params *)params->value, &start,
 			ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
 			head->hash, &f->decision);
-	rtcp_flow_weigh(&f->bbr.state.flow, c, waiting_bytes);
+	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_record_start(f, c, recording, &start, waiting_bytes, params);
 	paced_unlock(f);
 	rcu_read_unlock();
@@ -414,7 +417,7 @@ static int __init paced_register(void)
 	err = ccatune_register(&paced_algorithm);
 	if (err)
 		return err;
-	ccatune_plain_init();
+	ccatune_plain_init(&paced_ops);
 	err = ccatune_offer(&paced_ops);
 	if (err)
 		ccatune_unregister(&paced_algorithm);

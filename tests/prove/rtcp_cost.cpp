@@ -246,7 +246,7 @@ public:
         cca_window window = step.window;
         switch (step.kind) {
             case Step::Kind::ack:
-                rtcp_flow_weigh(&state_.flow, &client_, std::uint64_t{step.waiting_pkts} * kMssBytes);
+                rtcp_flow_update_share(&state_.flow, &client_, std::uint64_t{step.waiting_pkts} * kMssBytes);
                 rtcp_cubic_on_ack(&state_, &params_, &client_, &step.ack, &window);
                 break;
             case Step::Kind::grow:
@@ -338,7 +338,7 @@ public:
 
 protected:
     void weigh(const Step& step) {
-        rtcp_flow_weigh(&state_.flow, &client_, std::uint64_t{step.waiting_pkts} * kMssBytes);
+        rtcp_flow_update_share(&state_.flow, &client_, std::uint64_t{step.waiting_pkts} * kMssBytes);
     }
 
     Params params_;

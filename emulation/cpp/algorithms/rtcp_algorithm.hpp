@@ -74,7 +74,7 @@ public:
     // Ahead of an ACK: what is known past its time is forgotten, and what the flow has still to get acknowledged.
     void weigh(rtcp_flow* flow, std::uint64_t now_us, std::uint32_t waiting_pkts) {
         if (entry_) clients_->on_ack(entry_, now_us);
-        rtcp_flow_weigh(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
+        rtcp_flow_update_share(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
 
     // Behind an event: leaves a client that is split; notes when detection begins, another class (unknown: what was

@@ -10,10 +10,10 @@ static struct rtcp_client client;
 static void know_limit(struct rtcp_client *c)
 {
 	c->kind = RTCP_LIMITED;
-	c->bytes_per_s = c->told_bytes_per_s = 250000;
+	c->bytes_per_s = c->reported_rate_bytes_per_s = 250000;
 	c->before_bytes_per_s = 2500000;
 	c->theta_permille = 600;
-	c->bucket_bytes = c->lack_bytes = 700000;
+	c->bucket_bytes = c->token_deficit_bytes = 700000;
 	c->mss_bytes = MSS;
 	c->min_rtt_us = 100 * MS;
 }
@@ -154,7 +154,7 @@ static u64 kept_us(const struct kept_case *c)
 	r.p.rtcp.probe_gain_permille = c->gain_permille;
 	r.p.rtcp.probe_every_rounds = c->eta;
 	know_limit(&client);
-	client.bytes_per_s = client.told_bytes_per_s = c->bytes_per_s;
+	client.bytes_per_s = client.reported_rate_bytes_per_s = c->bytes_per_s;
 	client.before_bytes_per_s = 20 * c->bytes_per_s;
 	client.min_rtt_us = r.s.flow.srtt_us = c->rtt_us;
 	r.w.cwnd_pkts = r.w.ssthresh_pkts = 2;

@@ -16,10 +16,10 @@ static void open_capped(u32 rtt_us)
 	/* It has found the limiter itself: what an earlier one found is verified first. */
 	rtcp_flow_init(&f, &l.c, &start);
 	l.c.kind = RTCP_LIMITED;
-	l.c.bytes_per_s = l.c.told_bytes_per_s = 250000;
+	l.c.bytes_per_s = l.c.reported_rate_bytes_per_s = 250000;
 	l.c.before_bytes_per_s = 2500000;
 	l.c.theta_permille = 600;
-	l.c.bucket_bytes = l.c.lack_bytes = 700000;
+	l.c.bucket_bytes = l.c.token_deficit_bytes = 700000;
 	l.c.mss_bytes = MSS;
 	l.c.min_rtt_us = rtt_us;
 	rtcp_flow_step(&f, &l.c, &l.p, false);
@@ -56,10 +56,10 @@ static void test_the_window_is_r_times_srtt(void)
 {
 	open_capped(100 * MS);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 16);
-	l.c.lack_bytes -= 2 * MSS;
+	l.c.token_deficit_bytes -= 2 * MSS;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 18);
 	/* Equation 15: 1.2 x 17.3 = 20.7, rounded up to pairs. */
-	l.c.lack_bytes = l.c.bucket_bytes;
+	l.c.token_deficit_bytes = l.c.bucket_bytes;
 	f.phase = RTCP_PROBING;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 22);
 	f.phase = RTCP_LIFTED;
@@ -94,9 +94,9 @@ static void test_pacing_is_at_most_r(void)
 static void test_tokens_beyond_a_bdp_lift_the_cap(void)
 {
 	open_capped(100 * MS);
-	l.c.lack_bytes = 700000 - 24990;
+	l.c.token_deficit_bytes = 700000 - 24990;
 	CHECK(rtcp_cap_pkts(&f, &l.c, &l.p) != RTCP_NO_CAP_PKTS);
-	l.c.lack_bytes -= 20;
+	l.c.token_deficit_bytes -= 20;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
 	CHECK_EQ(rtcp_capped_rate(&f, &l.c, &l.p, 1000000), 1000000);
 	l.c.inflight_pkts = 18;
@@ -124,12 +124,12 @@ static void test_a_probe_waits_for_the_tokens_to_be_used_up(void)
 	open_capped(100 * MS);
 	flow_runs(20);
 	CHECK_EQ(f.phase, RTCP_PROBING);
-	l.c.lack_bytes = l.c.bucket_bytes - 20000;
+	l.c.token_deficit_bytes = l.c.bucket_bytes - 20000;
 	flow_runs(5);
 	CHECK_EQ(f.phase, RTCP_PROBING);
 	/* But not for ever. */
 	for (row = 0; row < 30 && f.phase == RTCP_PROBING; row++) {
-		l.c.lack_bytes = l.c.bucket_bytes - 20000;
+		l.c.token_deficit_bytes = l.c.bucket_bytes - 20000;
 		flow_runs(1);
 	}
 	CHECK(row > 8 && row < 20);
@@ -254,7 +254,7 @@ static void test_what_a_window_lets_through_is_forgotten_where_a_probe_begins(vo
 		open_capped(100 * MS);
 		be_windowed(row != 0);
 		flow_runs(19);
-		l.c.lack_bytes = l.c.bucket_bytes + rtcp_noise_bytes(&l.c) - 1;
+		l.c.token_deficit_bytes = l.c.bucket_bytes + rtcp_noise_bytes(&l.c) - 1;
 		flow_runs(1);
 		CHECK_EQ(f.phase, RTCP_PROBING);
 		flow_ack(100 * MS, 17 + RTCP_PAIR, 0);
@@ -314,7 +314,7 @@ static u64 paced_kept_us(bool had_a_window)
 	u64 start_us, rate;
 
 	open_capped(10 * MS);
-	l.c.bytes_per_s = l.c.told_bytes_per_s = 125000;
+	l.c.bytes_per_s = l.c.reported_rate_bytes_per_s = 125000;
 	l.c.windowed = had_a_window;
 	start_us = l.ack.now_us;
 	while (l.c.kind == RTCP_LIMITED && l.ack.now_us - start_us < 20 * SECOND) {
@@ -386,7 +386,7 @@ static void test_loss_beyond_beta_brings_the_cap_back_at_once(void)
 	flow_ack(10 * MS, 5, 5);
 	CHECK_EQ(f.phase, RTCP_CAPPED);
 	open_capped(100 * MS);
-	l.c.lack_bytes = 0;
+	l.c.token_deficit_bytes = 0;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), RTCP_NO_CAP_PKTS);
 	flow_ack(10 * MS, 5, 6);
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 16);
@@ -476,7 +476,7 @@ static void test_a_connection_behind_the_limit_is_capped_at_its_first_loss(void)
 	CHECK(!f.reopened);
 	/* With tokens left it shows nothing. */
 	open_second(20 * MS);
-	l.c.lack_bytes -= 200000;
+	l.c.token_deficit_bytes -= 200000;
 	flow_ack(1 * MS, 1, 1);
 	CHECK_EQ(f.phase, RTCP_VERIFYING);
 }
@@ -487,7 +487,7 @@ static void test_a_windows_connection_verifies_with_a_window(void)
 	be_windowed(true);
 	/* R sRTT of 5,000 bytes, noise of eight packets and 976 bytes, two packets: 14.1. */
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 14);
-	l.c.lack_bytes -= 100 * MSS;
+	l.c.token_deficit_bytes -= 100 * MSS;
 	CHECK_EQ(rtcp_cap_pkts(&f, &l.c, &l.p), 114);
 }
 

@@ -313,13 +313,13 @@ static void test_a_client_with_connections_is_as_new_and_its_flows_are_free(void
 	for (i = 0; i < 2; i++) {
 		rtcp_flow_init(&flows[i], c, &start);
 		rtcp_flow_starts(&flows[i], c, MINUTE);
-		rtcp_flow_weigh(&flows[i], c, 100000);
+		rtcp_flow_update_share(&flows[i], c, 100000);
 		rtcp_on_ack(&flows[i], c, &params, &ack);
 	}
 	c->kind = RTCP_LIMITED;
 	c->bytes_per_s = 500000;
 	c->bucket_bytes = 10000;
-	c->lack_bytes = 10000;
+	c->token_deficit_bytes = 10000;
 	c->changes = 3;
 	rtcp_enter(&flows[0], c, RTCP_CAPPED);
 	rtcp_enter(&flows[1], c, RTCP_PROBING);

@@ -414,10 +414,10 @@ static void test_a_loss_takes_tokens_and_heavy_loss_takes_all(void)
 	before = rtcp_tokens(&l.c);
 	give_ack(&l, 0, 50, 1);
 	CHECK_EQ(before - rtcp_tokens(&l.c), 50 * MSS + RTCP_LOSS_WEIGHT * MSS);
-	CHECK_EQ(l.c.heavies, 0);
+	CHECK_EQ(l.c.heavy_losses, 0);
 	give_ack(&l, 0, 10, 30);
 	CHECK_EQ(rtcp_tokens(&l.c), 0);
-	CHECK(l.c.heavies > 0);
+	CHECK(l.c.heavy_losses > 0);
 }
 
 /* A transfer that met a bucket half full does not make it smaller; one that met a full one larger. */
@@ -468,7 +468,7 @@ static void test_what_came_through_up_to_a_loss_is_forgotten(void)
 
 	for (row = 0; row < 2; row++) {
 		open_found();
-		l.c.lack_bytes = l.c.bucket_bytes;
+		l.c.token_deficit_bytes = l.c.bucket_bytes;
 		changes = l.c.changes;
 		give_ack(&l, 0, 2, row ? 1 : 0);
 		give_ack(&l, 0, 2, 0);

@@ -97,10 +97,10 @@ static void take(struct host *h, u32 count, u32 rtt_us, u32 lost_pkts)
 static void limit(struct rtcp_client *c, u32 bytes_per_s)
 {
 	c->kind = RTCP_LIMITED;
-	c->bytes_per_s = c->told_bytes_per_s = bytes_per_s;
+	c->bytes_per_s = c->reported_rate_bytes_per_s = bytes_per_s;
 	c->before_bytes_per_s = 100 * bytes_per_s;
 	c->theta_permille = 600;
-	c->bucket_bytes = c->lack_bytes = 700000;
+	c->bucket_bytes = c->token_deficit_bytes = 700000;
 }
 
 static u32 eta_of(const struct host *h)
@@ -187,7 +187,7 @@ static void the_limit_counts_from_the_classification_on_for_all_flows(void)
 	take(&other, 1, 50 * MS, 0);
 	CHECK_EQ(eta_of(&other), eta(2, 1, 1));
 	/* Its R is looked at with the next epoch, or transfer. */
-	c.bytes_per_s = c.told_bytes_per_s = 500000;
+	c.bytes_per_s = c.reported_rate_bytes_per_s = 500000;
 	take(&h, 1, 50 * MS, 0);
 	CHECK_EQ(eta_of(&h), eta(2, 1, 1));
 	take(&h, 100, 50 * MS, 0);
@@ -214,7 +214,7 @@ static void each_transfer_begins_with_a_look_up(void)
 		take(&h, 2, 50 * MS, 0);
 		limit(&c, 250000);
 		take(&h, 1, 50 * MS, 0);
-		c.bytes_per_s = c.told_bytes_per_s = 500000;
+		c.bytes_per_s = c.reported_rate_bytes_per_s = 500000;
 		ev.now_us = h.ack.now_us;
 		rtcp_cubic_flow_on_event(&h.f, &c, &ev);
 		CHECK_EQ(eta_of(&h), eta(2, 1, 1));

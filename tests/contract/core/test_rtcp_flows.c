@@ -13,10 +13,10 @@ static void open_flows(u32 n)
 	u32 i;
 
 	open_limited(&l, 700000, 250000);
-	l.c.bytes_per_s = l.c.told_bytes_per_s = 250000;
+	l.c.bytes_per_s = l.c.reported_rate_bytes_per_s = 250000;
 	l.c.before_bytes_per_s = 2500000;
 	l.c.theta_permille = 600;
-	l.c.bucket_bytes = l.c.lack_bytes = 700000;
+	l.c.bucket_bytes = l.c.token_deficit_bytes = 700000;
 	l.c.mss_bytes = MSS;
 	l.c.min_rtt_us = 100 * MS;
 	memset(&ack, 0, sizeof(ack));
@@ -49,32 +49,32 @@ static void test_flows_share_the_rate(void)
 	struct rtcp_flow *f = &flows[0], *other = &flows[1];
 
 	open_flows(2);
-	rtcp_flow_weigh(f, &l.c, 25000);
+	rtcp_flow_update_share(f, &l.c, 25000);
 	CHECK_EQ(l.c.sharing, 1);
 	rtcp_flow_step(f, &l.c, &l.p, false);
 	CHECK_EQ(rtcp_capped_rate(f, &l.c, &l.p, 1000000), 250000);
 	/* With another one a share is 12,500 bytes. */
-	rtcp_flow_weigh(other, &l.c, 12490);
+	rtcp_flow_update_share(other, &l.c, 12490);
 	CHECK_EQ(l.c.sharing, 1);
-	rtcp_flow_weigh(other, &l.c, 12500);
-	rtcp_flow_weigh(other, &l.c, 12500);
+	rtcp_flow_update_share(other, &l.c, 12500);
+	rtcp_flow_update_share(other, &l.c, 12500);
 	CHECK_EQ(l.c.sharing, 2);
 	CHECK_EQ(rtcp_capped_rate(f, &l.c, &l.p, 1000000), 125000);
 	/* The window, 8.6 packets, in pairs. */
 	CHECK_EQ(rtcp_cap_pkts(f, &l.c, &l.p), 8);
 	/* With less than a share it counts no more, and with none it rests. */
-	rtcp_flow_weigh(other, &l.c, 12490);
+	rtcp_flow_update_share(other, &l.c, 12490);
 	CHECK_EQ(l.c.sharing, 1);
 	CHECK_EQ(l.c.flows, 2);
-	rtcp_flow_weigh(other, &l.c, 1000000);
-	rtcp_flow_weigh(other, &l.c, 0);
-	rtcp_flow_weigh(other, &l.c, 0);
+	rtcp_flow_update_share(other, &l.c, 1000000);
+	rtcp_flow_update_share(other, &l.c, 0);
+	rtcp_flow_update_share(other, &l.c, 0);
 	CHECK_EQ(l.c.sharing, 1);
 	CHECK_EQ(l.c.flows, 1);
-	rtcp_flow_weigh(other, &l.c, 1000000);
+	rtcp_flow_update_share(other, &l.c, 1000000);
 	CHECK_EQ(l.c.sharing, 1);
 	rtcp_flow_starts(other, &l.c, ack.now_us);
-	rtcp_flow_weigh(other, &l.c, 1000000);
+	rtcp_flow_update_share(other, &l.c, 1000000);
 	CHECK_EQ(l.c.sharing, 2);
 }
 
@@ -85,7 +85,7 @@ static void test_three_flows_get_a_third_each(void)
 
 	open_flows(3);
 	for (i = 0; i < 3; i++)
-		rtcp_flow_weigh(&flows[i], &l.c, 1u << 20);
+		rtcp_flow_update_share(&flows[i], &l.c, 1u << 20);
 	for (i = 0; i < 3; i++) {
 		rtcp_flow_step(&flows[i], &l.c, &l.p, false);
 		CHECK_EQ(rtcp_capped_rate(&flows[i], &l.c, &l.p, 1000000), 83333);
@@ -122,9 +122,9 @@ static void test_tokens_in_flight_are_spent_by_whatever_flow(void)
 	take(&flows[0], 0, 0, 9);
 	take(&flows[1], 0, 0, 9);
 	CHECK_EQ(l.c.inflight_pkts, 18);
-	l.c.lack_bytes = 700000 - 26060;
+	l.c.token_deficit_bytes = 700000 - 26060;
 	CHECK(rtcp_is_capped(&flows[0], &l.c));
-	l.c.lack_bytes = 700000 - 26070;
+	l.c.token_deficit_bytes = 700000 - 26070;
 	CHECK(!rtcp_is_capped(&flows[0], &l.c));
 	take(&flows[1], 0, 0, 30);
 	CHECK_EQ(l.c.inflight_pkts, 39);
@@ -141,7 +141,7 @@ static void test_a_second_connection_begins_with_what_the_first_has_found(void)
 
 	open_flows(1);
 	take(&flows[0], 2, 0, 0);
-	l.c.lack_bytes = l.c.bucket_bytes;
+	l.c.token_deficit_bytes = l.c.bucket_bytes;
 	rtcp_flow_leaves(&flows[0], &l.c);
 	start.now_us = ack.now_us + 2 * SECOND;
 	rtcp_flow_init(&flows[1], &l.c, &start);
@@ -159,7 +159,7 @@ static void test_a_second_connection_begins_with_what_the_first_has_found(void)
 	CHECK(!rtcp_is_capped(&flows[1], &l.c));
 	take(&flows[1], 0, 0, 40);
 	CHECK(rtcp_is_capped(&flows[1], &l.c));
-	l.c.lack_bytes = l.c.bucket_bytes;
+	l.c.token_deficit_bytes = l.c.bucket_bytes;
 	take(&flows[1], 0, 1, 10);
 	CHECK_EQ(flows[1].phase, RTCP_CAPPED);
 }
@@ -249,7 +249,7 @@ static void test_a_flow_of_a_split_client_goes_on_with_one_of_its_own(void)
 	open_flows(2);
 	take(&flows[0], 2, 0, 7);
 	take(&flows[1], 2, 0, 5);
-	rtcp_flow_weigh(&flows[1], &l.c, 1000000);
+	rtcp_flow_update_share(&flows[1], &l.c, 1000000);
 	l.c.kind = RTCP_SPLIT;
 	flows[1].windowed = true;
 	memset(&own, 0x5a, sizeof(own));

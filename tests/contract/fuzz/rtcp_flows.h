@@ -103,8 +103,8 @@ static void rtcp_set_ack(struct rtcp_flows *r, struct rtcp_set *s, const struct 
 		PROPERTY(s->window.ssthresh_pkts >= CUBIC_MIN_CWND_PKTS);
 		s->window.cwnd_pkts = cca_min_u32(s->window.cwnd_pkts, s->window.ssthresh_pkts);
 	}
-	rtcp_flow_weigh(&s->cubic.flow, &s->client, (u64)ack->inflight_pkts * ack->mss_bytes);
-	rtcp_flow_weigh(&s->bbr1.flow, &s->client, ack->delivered_pkts);
+	rtcp_flow_update_share(&s->cubic.flow, &s->client, (u64)ack->inflight_pkts * ack->mss_bytes);
+	rtcp_flow_update_share(&s->bbr1.flow, &s->client, ack->delivered_pkts);
 	rtcp_cubic_on_ack(&s->cubic, &r->cubic_params, &s->client, ack, &s->window);
 	rtcp_cubic_grow(&s->cubic, &r->cubic_params, &s->client, &s->window, ack->acked_pkts);
 	rtcp_bbr1_on_ack(&s->bbr1, &r->bbr1_params, &s->client, ack, &s->d1);

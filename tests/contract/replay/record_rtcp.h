@@ -102,7 +102,7 @@ static void start_rtcp_cubic(struct maker *m, u32 i, const struct cca_start *sta
 	struct rtcp_cubic_flow *f = &m->rtcp_cubic[i];
 
 	rtcp_cubic_flow_init(f, client_of(m, i), rtcp_defaults(m), start, 1, hash);
-	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_flow_update_share(flow_of(m, i), client_of(m, i), waiting);
 	rtcp_cubic_bound(&f->state, &f->params, client_of(m, i), &w);
 	rtcp_cubic_put_windows(r, &before, &w);
 	rtcp_cubic_put_outcome(r, f, client_of(m, i));
@@ -127,7 +127,7 @@ static void start_paced(struct maker *m, u32 i, const struct cca_start *start, u
 	else
 		rtcp_bbr3_flow_init(&m->rtcp_bbr3[i], client_of(m, i), rtcp_defaults(m), start, 1,
 				    hash, &m->decision[i]);
-	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_flow_update_share(flow_of(m, i), client_of(m, i), waiting);
 	paced_put(m, i, r);
 }
 
@@ -174,7 +174,7 @@ static void rtcp_cubic_asked(struct maker *m, u32 i, struct rec_record *r)
 		w->ssthresh_pkts = result;
 }
 
-static void rtcp_cubic_told(struct maker *m, u32 i, struct rec_record *r)
+static void rtcp_cubic_pkts_acked(struct maker *m, u32 i, struct rec_record *r)
 {
 	struct rtcp_cubic_flow *f = &m->rtcp_cubic[i];
 	struct cca_window before = m->window[i];
@@ -184,7 +184,7 @@ static void rtcp_cubic_told(struct maker *m, u32 i, struct rec_record *r)
 	make_ack(m, i, &ack);
 	limit_ack(m, i, &ack);
 	ens_flow_set_class(&f->ens.flow, (u8)roll(m, 2));
-	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_flow_update_share(flow_of(m, i), client_of(m, i), waiting);
 	rtcp_cubic_flow_on_ack(f, client_of(m, i), rtcp_defaults(m), &m->table, &ack,
 			       &m->window[i]);
 	ens_flow_put_ack(r, &f->ens.flow, &ack, m->table.generation, m->params.version);
@@ -205,7 +205,7 @@ static void rtcp_paced_ack(struct maker *m, u32 i, struct rec_record *r)
 	ack.rate_pkts = ack.acked_pkts;
 	ack.rate_interval_us = 1000 + roll(m, 20000);
 	ens_flow_set_class(ens, (u8)roll(m, 2));
-	rtcp_flow_weigh(flow_of(m, i), client_of(m, i), waiting);
+	rtcp_flow_update_share(flow_of(m, i), client_of(m, i), waiting);
 	if (is_bbr3) {
 		ack.tx_inflight_pkts = 10 + roll(m, 50);
 		ack.lost_since_pkts = roll(m, 3);
@@ -287,7 +287,7 @@ static void rtcp_step(struct maker *m, u32 i)
 	if (kind == REC_EVENT)
 		rtcp_event(m, i, &r);
 	else if (kind == REC_TOLD)
-		rtcp_cubic_told(m, i, &r);
+		rtcp_cubic_pkts_acked(m, i, &r);
 	else if (kind == REC_ACK)
 		rtcp_paced_ack(m, i, &r);
 	else if ((u32)kind == RTCP_REC_LOSS)

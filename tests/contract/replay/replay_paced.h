@@ -14,7 +14,7 @@ static inline void replay_paced_start(const struct rec_record *rec, struct paced
 	rec_get_start(rec, &start);
 	paced_flow_init(flow, c, replay_rtcp_defaults(f), &start, rec->delay_class,
 			rec->word[REC_HASH], &f->decision);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
+	rtcp_flow_update_share(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
 	rec_put_start(mine, &start, flow->ens.flow.clock.delay_class, flow->ens.flow.hash,
 		      rec->params);
 	mine->word[RTCP_REC_START_WAITING] = rec->word[RTCP_REC_START_WAITING];
@@ -29,7 +29,7 @@ static inline void replay_paced_ack(struct replay *r, const struct rec_record *r
 
 	rec_get_ack(rec, &ack);
 	ens_flow_set_class(&flow->ens.flow, rec->delay_class);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
+	rtcp_flow_update_share(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
 	paced_flow_on_ack(flow, c, replay_rtcp_defaults(f), t, &ack, &f->decision);
 	ens_flow_put_ack(mine, &flow->ens.flow, &ack, rec->table, rec->params);
 	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];

@@ -68,7 +68,7 @@ static inline void replay_rtcp_cubic_start(const struct rec_record *rec, struct 
 	w = before;
 	rtcp_cubic_flow_init(flow, c, replay_rtcp_defaults(f), &start, rec->delay_class,
 			     rec->word[REC_HASH]);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
+	rtcp_flow_update_share(&flow->state.flow, c, rec->word[RTCP_REC_START_WAITING]);
 	rtcp_cubic_bound(&flow->state, &flow->params, c, &w);
 	rec_put_start(mine, &start, flow->ens.flow.clock.delay_class, flow->ens.flow.hash,
 		      rec->params);
@@ -88,7 +88,7 @@ static inline void replay_rtcp_cubic_ack(struct replay *r, const struct rec_reco
 	rtcp_cubic_get_ack(rec, &ack, &before);
 	w = before;
 	ens_flow_set_class(&flow->ens.flow, rec->delay_class);
-	rtcp_flow_weigh(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
+	rtcp_flow_update_share(&flow->state.flow, c, rec->word[RTCP_REC_WAITING]);
 	rtcp_cubic_flow_on_ack(flow, c, replay_rtcp_defaults(f), t, &ack, &w);
 	ens_flow_put_ack(mine, &flow->ens.flow, &ack, rec->table, rec->params);
 	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];
