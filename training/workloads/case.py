@@ -34,8 +34,8 @@ class Case:
 
     key: names the content; equal keys, equal runs. state: the network state that it belongs to. group: its kind, for
     objectives that distinguish kinds. capacity_bytes: the most that its link carries; a run's cost is proportional to
-    it. limit_mbps: the rate of its policer; not a number without one. order: cases with a lower number run first, so that
-    an objective can stop a point that these alone show to be hopeless.
+    it. limit_mbps: the rate of its policer; not a number without one. order: cases with a lower number run first, so
+    that an objective can stop a point that these alone show to be hopeless.
     """
 
     key: str
