@@ -51,9 +51,7 @@ def ensembles(draw: st.DrawFn) -> Ensemble:
     specs = {spec.name: spec for spec in ALGORITHMS["gr"].tuned}
     columns = tuple(draw(st.lists(st.sampled_from(sorted(specs)), min_size=1, unique=True)))
     axis = draw(axes(most_levels=5))
-    classes = draw(
-        st.lists(st.builds(DelayClass, st.integers(1, 99), st.integers(1, 60_000_000)), max_size=8)
-    )
+    classes = draw(st.lists(st.builds(DelayClass, st.integers(1, 99), st.integers(1, 60_000_000)), max_size=8))
     row = st.tuples(*(st.integers(specs[name].minimum, specs[name].maximum) for name in columns))
     n_rows = axis.count * max(len(classes), 1)
     epoch_ms = draw(st.integers(1, 3_600_000))
