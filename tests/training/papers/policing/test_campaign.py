@@ -102,7 +102,7 @@ def test_the_documents_table_is_of_this_engine() -> None:
     sizes_bytes = [round(float(name.removesuffix(" MB")) * 1e6) for name in head.strip("| ").split(" | ")[2:]]
     assert tuple(sizes_bytes) == settings().sizes_bytes
     cases = [(access_mbps, cca) for access_mbps in settings().access_mbps for cca in CCAS]
-    for (access_mbps, cca), row in zip(cases, rows, strict=True):
+    for (access_mbps, cca), row in zip(cases, rows[: len(cases)], strict=True):  # the first table
         written = [float(cell) for cell in row.strip("| ").split(" | ")[-len(sizes_bytes) :]]
         for size_bytes, rate in zip(sizes_bytes, written, strict=True):
             if size_bytes > LARGEST_AGAIN_BYTES:
