@@ -364,8 +364,8 @@ CCA_FN int ens_take_header(struct ens_table *t, enum ens_line line, struct ens_c
 }
 
 /*
- * Where `epsilon_pct` may stand, or be left out with `classes`: the line that this one is.
- * A table without classes is told by its missing `epsilon_pct`.
+ * The header line that this one is. Only `epsilon_pct` may be missing, and then so is `classes`:
+ * the table has none.
  */
 CCA_FN enum ens_line ens_line_of(const struct ens_cursor *c, enum ens_line expected)
 {

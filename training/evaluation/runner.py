@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,25 +29,15 @@ def core_version() -> str:
 class CaseRunner:
     """Runs points of an algorithm on cases, beside the objectives' references; deterministic.
 
-    names: the parameters that a point sets, in order. held: values of further parameters. threads: of one call; callers
-    that run several at once pass 1.
+    names: the parameters that a point sets, in order. threads: of one call; callers that run several at once pass 1.
 
     Where an objective needs detection, a case in which the defaults never begin to look for a rate limiter runs once:
     all parameter sets and the unmodified algorithm do the same there.
     """
 
-    def __init__(
-        self,
-        cca: str,
-        names: Sequence[str],
-        objectives: Sequence[Objective],
-        *,
-        held: Mapping[str, int] | None = None,
-        threads: int,
-    ) -> None:
+    def __init__(self, cca: str, names: Sequence[str], objectives: Sequence[Objective], *, threads: int) -> None:
         self._cca = cca
         self._names = tuple(names)
-        self._held = dict(held or {})
         self._threads = threads
         self._needs_detection = any(one.needs_detection for one in objectives)
         self._algorithms = tuple(dict.fromkeys(name for one in objectives for name in one.references))
@@ -56,7 +46,7 @@ class CaseRunner:
 
     def run(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
         """A tally for every case and point: result[case][point]."""
-        trials = [Trial(self._cca, {**self._held, **dict(zip(self._names, point, strict=True))}) for point in points]
+        trials = [Trial(self._cca, dict(zip(self._names, point, strict=True))) for point in points]
         return self.run_trials(cases, trials)
 
     def run_trials(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[Tally]]:

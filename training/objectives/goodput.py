@@ -17,10 +17,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from kmod.ensemble import DelayClass
-from training.fields import StudyPart
 from training.objectives.retransmissions import goodput_shares
-from training.objectives.tally import Floats, Objective, Pool, Rest, Tally, ratio_error
+from training.objectives.tally import ClasslessSettings, Floats, Objective, Pool, Rest, Tally, ratio_error
 from training.searches.search import Score
 from training.workloads.case import Purpose
 
@@ -29,21 +27,13 @@ __all__ = ["GoodputSettings", "MostGoodput"]
 UNBOUNDED = -1e9  # the cost that a point can still reach
 
 
-class GoodputSettings(StudyPart):
+class GoodputSettings(ClasslessSettings):
     """Most goodput with at most a share of packets retransmitted."""
 
     kind: Literal["goodput"]
     reference: str = Field("cubic", description="goodput counts as a share of this algorithm's, with its defaults")
     most_retransmitted: float = Field(0.01, gt=0, le=1, description="share of the sent packets, at most")
     margin_se: float = Field(0.5, ge=0, description="z: standard errors over the cases by which it must be less")
-
-    delay_classes: ClassVar[tuple[DelayClass, ...]] = ()
-    has_boundary: ClassVar[bool] = False
-
-    def ranges(self, delay_class: int) -> dict[str, tuple[int, int]]:
-        """The study's ranges alone."""
-        del delay_class
-        return {}
 
     def objectives(self, cca: str, purpose: Purpose, *, margin_se: float | None = None) -> list[Objective]:
         """The only one. margin_se: instead of the study's."""

@@ -32,9 +32,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from kmod.ensemble import DelayClass
-from training.fields import StudyPart
-from training.objectives.tally import Floats, Objective, Pool, Rest, Tally
+from training.objectives.tally import ClasslessSettings, Floats, Objective, Pool, Rest, Tally
 from training.searches.search import Score
 from training.workloads.case import Purpose
 from training.workloads.policed import KINDS, Kind
@@ -50,7 +48,7 @@ __all__ = [
 LEAST_RETRANSMITTED_PKTS = 10
 
 
-class RetransmissionSettings(StudyPart):
+class RetransmissionSettings(ClasslessSettings):
     """Requirements beside fewest retransmissions."""
 
     kind: Literal["retransmissions"]
@@ -59,14 +57,6 @@ class RetransmissionSettings(StudyPart):
     default_share: float = Field(0.999, gt=0, le=1, description="of the defaults' goodput, at least, of files")
     most_false: float = Field(0.005, gt=0, le=1, description="share of the clients without a limit taken for limited")
     margin_se: float = Field(0.5, ge=0, description="z: standard errors over the cases by which goodput must exceed it")
-
-    delay_classes: ClassVar[tuple[DelayClass, ...]] = ()
-    has_boundary: ClassVar[bool] = False
-
-    def ranges(self, delay_class: int) -> dict[str, tuple[int, int]]:
-        """The study's ranges alone."""
-        del delay_class
-        return {}
 
     def objectives(self, cca: str, purpose: Purpose, *, margin_se: float | None = None) -> list[Objective]:
         """The only one. margin_se: instead of the study's; below 0 it is what goodput may lack by chance."""

@@ -6,14 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kmod.ensemble import DelayClass
+from training.fields import StudyPart
 from training.searches.search import Score
 
-__all__ = ["Floats", "Objective", "Pool", "Rest", "Tally", "percentile_us", "ratio_error"]
+__all__ = ["ClasslessSettings", "Floats", "Objective", "Pool", "Rest", "Tally", "percentile_us", "ratio_error"]
 
 WIRE_PACKET_BYTES = 1500
 
@@ -48,6 +50,18 @@ class Tally:
     def goodput_bytes_per_s(self) -> float:
         """Goodput over the measured time."""
         return self.goodput_bytes / self.duration_s
+
+
+class ClasslessSettings(StudyPart):
+    """The settings of an objective without delay classes, and so with a single search for each group of states."""
+
+    delay_classes: ClassVar[tuple[DelayClass, ...]] = ()
+    has_boundary: ClassVar[bool] = False
+
+    def ranges(self, delay_class: int) -> dict[str, tuple[int, int]]:
+        """The study's ranges alone."""
+        del delay_class
+        return {}
 
 
 class Objective(Protocol):

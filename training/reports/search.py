@@ -87,11 +87,10 @@ class SearchReport:
         stage = next(one for one in s.all_stages if one.group_by == tuple(s.levels))
         held = {name: value for name, value in default_values(s.cca).items() if name in stage.held_from}
         objectives = s.objective.objectives(s.cca, "training")
-        spaces = [s.space(c, without=stage.held_from) for c in range(s.n_classes)]
-        names = spaces[0].names
-        runner = CaseRunner(s.cca, names, objectives, held=held, threads=self.threads)
+        spaces = [s.space(c).holding(held) for c in range(s.n_classes)]
+        runner = CaseRunner(s.cca, s.names, objectives, threads=self.threads)
         evaluator = Evaluator(runner, training, rounds=s.rounds)
-        grids: list[Search] = [PointsSearch(grid_points(space, count=GRIDS[len(names)])) for space in spaces]
+        grids: list[Search] = [PointsSearch(grid_points(space, count=GRIDS[len(space.names)])) for space in spaces]
         settings = stage.search or s.search
 
         def searches(seed: int) -> list[tuple[Search, Objective]]:

@@ -48,26 +48,46 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Space:
-    """The dimensions that a search sets together."""
+    """The dimensions that a search sets together.
+
+    held: further parameters with a fixed value, as (place among a point's values, value), in ascending order. They are
+    part of every point, and no dimension.
+    """
 
     dimensions: tuple[Dimension, ...]
+    held: tuple[tuple[int, int], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters' names, in the order of a point's values."""
+        """The names of the dimensions."""
         return tuple(d.name for d in self.dimensions)
 
+    def holding(self, values: Mapping[str, int]) -> Space:
+        """The space in which these of its parameters are held."""
+        held = [(place, values[d.name]) for place, d in enumerate(self.dimensions) if d.name in values]
+        return Space(tuple(d for d in self.dimensions if d.name not in values), tuple(held))
+
     def point(self, positions: Sequence[float]) -> Point:
-        """The parameter values at a position in each dimension."""
-        return tuple(d.value(p) for d, p in zip(self.dimensions, positions, strict=True))
+        """The parameter values at a position in each dimension, with the held ones."""
+        return self._with_held([d.value(p) for d, p in zip(self.dimensions, positions, strict=True)])
 
     def positions(self, point: Point) -> list[float]:
-        """Where the values of a point lie in their ranges."""
-        return [d.position(v) for d, v in zip(self.dimensions, point, strict=True)]
+        """Where the values of a point lie in the ranges of the dimensions."""
+        return [d.position(v) for d, v in zip(self.dimensions, self._free(point), strict=True)]
 
     def nearest(self, point: Point) -> Point:
-        """The point with each value moved into its range."""
-        return tuple(min(max(value, d.low), d.high) for d, value in zip(self.dimensions, point, strict=True))
+        """The point with each value moved into its range, or to the held value."""
+        free = zip(self.dimensions, self._free(point), strict=True)
+        return self._with_held([min(max(value, d.low), d.high) for d, value in free])
+
+    def _free(self, point: Point) -> list[int]:
+        places = {place for place, _ in self.held}
+        return [value for place, value in enumerate(point) if place not in places]
+
+    def _with_held(self, values: list[int]) -> Point:
+        for place, value in self.held:
+            values.insert(place, value)
+        return tuple(values)
 
 
 def space_of(algorithm: Algorithm, ranges: Mapping[str, tuple[int, int]]) -> Space:

@@ -14,7 +14,6 @@ Everything here is part of the study's digest, and so of what a journal may be r
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -169,10 +168,9 @@ class StudySettings(StudyPart):
         """The tuned parameters, in the order of a point's values."""
         return tuple(spec.name for spec in ALGORITHMS[self.cca].tuned)
 
-    def space(self, delay_class: int, *, without: Mapping[str, str] | None = None) -> Space:
-        """The box that the searches of a class move in. without: parameters that are held."""
-        whole = space_of(ALGORITHMS[self.cca], {**self.ranges, **self.objective.ranges(delay_class)})
-        return Space(tuple(d for d in whole.dimensions if d.name not in (without or {})))
+    def space(self, delay_class: int) -> Space:
+        """The box that the searches of a class move in."""
+        return space_of(ALGORITHMS[self.cca], {**self.ranges, **self.objective.ranges(delay_class)})
 
     @property
     def digest(self) -> str:

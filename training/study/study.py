@@ -78,12 +78,9 @@ def part_name(stage: StageSettings, group: State) -> str:
     return "-".join([stage.name, *(f"{level:02d}" for level in group)])
 
 
-def scaled(point: Point, space: Space, names: Sequence[str], scale: float) -> Point:
-    """The point with these parameters times `scale`, within their ranges."""
-    return tuple(
-        min(max(round(value * scale), d.low), d.high) if d.name in names else value
-        for value, d in zip(point, space.dimensions, strict=True)
-    )
+def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: float) -> Point:
+    """The point with the parameters `by_class` times `scale`; names: of all its parameters."""
+    return tuple(round(value * scale) if name in by_class else value for value, name in zip(point, names, strict=True))
 
 
 @dataclass
@@ -157,23 +154,21 @@ class Study:
         training = s.objective.objectives(s.cca, "training", margin_se=stage.margin_se)
         lenience = -confirm.lenience_se if confirm else None
         again = s.objective.objectives(s.cca, "confirming", margin_se=lenience)
-        held = [self._held(stage, states[0], parts, c) for c in range(s.n_classes)]
         classes = []
         for c in range(s.n_classes):
-            space = s.space(c, without=stage.held_from)
-            candidates = self._candidates(stage, states[0], parts, c)
+            space = s.space(c).holding(self._held(stage, states[0], parts, c))
+            candidates = self._candidates(stage, states[0], parts, c, space)
             classes.append(ClassTask(space, training[c], again[c], candidates, ((*seed, 0), (*seed, c + 1))))
         return SearchTask(
             name=part_name(stage, group),
             cca=s.cca,
+            names=s.names,
             search=stage.search or s.search,
             classes=tuple(classes),
             cases=tuple(self.workload.cases(states, "training", stage.sample)),
             rounds=s.rounds,
-            held=tuple(held),
             fresh=tuple(self.workload.cases(states, "confirming", confirm.sample)) if confirm else (),
             lenience_se=confirm.lenience_se if confirm else 0.0,
-            names=s.names,
         )
 
     def _held(self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int) -> dict[str, int]:
@@ -187,23 +182,21 @@ class Study:
         return self.part_of(parts, next(one for one in self.settings.all_stages if one.name == stage), state)
 
     def _candidates(
-        self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int
+        self, stage: StageSettings, state: State, parts: dict[str, Part], delay_class: int, space: Space
     ) -> tuple[Point, ...]:
-        """Without doubles: in the order of candidates_from, and of a stage's neighbours the nearest first."""
+        """Points of the space, without doubles: in the order of candidates_from, of neighbours the nearest first."""
         s = self.settings
-        whole, free = s.space(delay_class), s.space(delay_class, without=stage.held_from)
         by_class = tuple(s.objective.ranges(delay_class))
         found: list[Point] = []
         for source in stage.candidates_from:
             if source == DEFAULTS:
-                found.append(whole.nearest(tuple(default_values(s.cca).values())))
+                found.append(tuple(default_values(s.cca).values()))
                 continue
             near = self._near(state, stage.neighbours if source != s.single.name else 0)
             found += [self._part(source, one, parts).found[delay_class].point for one in near]
             if source == s.single.name:
-                found += [scaled(found[-1], whole, by_class, scale) for scale in stage.scales]
-        kept = [index for index, name in enumerate(whole.names) if name in free.names]
-        return tuple(dict.fromkeys(tuple(point[index] for index in kept) for point in found))
+                found += [scaled(found[-1], s.names, by_class, scale) for scale in stage.scales]
+        return tuple(dict.fromkeys(space.nearest(point) for point in found))
 
     def _near(self, state: State, reach: int) -> list[State]:
         """The state and its trained neighbours on the first axis, the nearest first."""

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from training.evaluation.evaluator import Evaluator, Request, optimise
 from training.evaluation.executors import Part
@@ -34,18 +34,17 @@ class ClassTask:
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A search over cases. held: parameters that are not searched. fresh: cases that confirm; none: unconfirmed."""
+    """A search over cases. names: the parameters of a point. fresh: cases that confirm; none: unconfirmed."""
 
     name: str
     cca: str
+    names: tuple[str, ...]
     search: SearchSettings
     classes: tuple[ClassTask, ...]
     cases: tuple[Case, ...]
     rounds: tuple[float, ...]
-    held: tuple[Mapping[str, int], ...]
     fresh: tuple[Case, ...] = ()
     lenience_se: float = 0.0
-    names: tuple[str, ...] = field(default=())
 
     @property
     def amount(self) -> float:
@@ -62,33 +61,19 @@ class SearchTask:
         return self.search.make(one.space, one.candidates, samples=samples, steps=steps)
 
     def run(self, threads: int, advance: Callable[[float], None]) -> Part:
-        """Search and confirm; see Task. The points of the part have all tuned parameters."""
+        """Search and confirm; see Task."""
         carried = _carried(self.cases)
-        runs, found = 0, []
-        # Classes with the same held values share their runs.
-        for held in dict.fromkeys(tuple(sorted(each.items())) for each in self.held):
-            its = [
-                one for one, each in zip(self.classes, self.held, strict=True) if tuple(sorted(each.items())) == held
-            ]
-            runner = CaseRunner(self.cca, its[0].space.names, [one.objective for one in its], held=dict(held),
-                                threads=threads)  # fmt: skip
-            evaluator = Evaluator(runner, self.cases, rounds=self.rounds)
-            best = optimise(evaluator, [(self._search(one), one.objective) for one in its],
-                            scored=lambda n: advance(float(n * carried)))  # fmt: skip
-            runs += evaluator.runs
-            if self.fresh:
-                again = Evaluator(runner, self.fresh, rounds=(1.0,))
-                best = [confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self.lenience_se)
-                        for one, each in zip(its, best, strict=True)]  # fmt: skip
-                runs += again.runs
-            found += [(self.classes.index(one), self._whole(each, one.space, dict(held)))
-                      for one, each in zip(its, best, strict=True)]  # fmt: skip
+        runner = CaseRunner(self.cca, self.names, [one.objective for one in self.classes], threads=threads)
+        evaluator = Evaluator(runner, self.cases, rounds=self.rounds)
+        best = optimise(evaluator, [(self._search(one), one.objective) for one in self.classes],
+                        scored=lambda n: advance(float(n * carried)))  # fmt: skip
+        if not self.fresh:
+            return Part(tuple(best), evaluator.runs)
+        again = Evaluator(runner, self.fresh, rounds=(1.0,))
+        best = [confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self.lenience_se)
+                for one, each in zip(self.classes, best, strict=True)]  # fmt: skip
         advance(float(self._finalists * _carried(self.fresh)))
-        return Part(tuple(each for _, each in sorted(found, key=lambda pair: pair[0])), runs)
-
-    def _whole(self, found: Found, space: Space, held: Mapping[str, int]) -> Found:
-        values = {**held, **dict(zip(space.names, found.point, strict=True))}
-        return Found(tuple(values[name] for name in self.names), found.score)
+        return Part(tuple(best), evaluator.runs + again.runs)
 
 
 def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objective, *, least_se: float) -> Found:

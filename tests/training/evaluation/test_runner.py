@@ -14,9 +14,8 @@ OBJECTIVES = STUDY.objective.objectives("rtcp_bbr", "training")
 DEFAULTS = (600, 20, 200)
 
 
-def runner(**held: int) -> CaseRunner:
-    names = [name for name in STUDY.names if name not in held]
-    return CaseRunner("rtcp_bbr", names, OBJECTIVES, held=held, threads=1)
+def runner() -> CaseRunner:
+    return CaseRunner("rtcp_bbr", STUDY.names, OBJECTIVES, threads=1)
 
 
 def cases_of(state: tuple[int, int], *, limited: int, lifted: int = 0) -> list[Case]:
@@ -45,14 +44,9 @@ def test_of_two_connections_the_idle_time_does_not_count() -> None:
     assert tally.duration_s == pytest.approx(second.complete_s - 5, rel=1e-3)
 
 
-def test_held_parameters_are_no_part_of_a_point() -> None:
-    cases = cases_of((0, 1), limited=1, lifted=1)
-    held = runner(reduction_permille=600).run(cases, [(20, 200), (150, 30)])
-    free = runner().run(cases, [(600, 20, 200), (600, 150, 30)])
-    figures = [[[(t.retransmitted_pkts, t.goodput_bytes) for t in row] for row in rows] for rows in (held, free)]
-    assert figures[0] == figures[1]
-    for row in held:  # the defaults beside themselves
-        assert row[0].goodput_bytes == row[0].references["rtcp_bbr"].goodput_bytes
+def test_the_defaults_do_as_they_do_as_a_reference() -> None:
+    for [tally] in runner().run(cases_of((0, 1), limited=1, lifted=1), [DEFAULTS]):
+        assert tally.goodput_bytes == tally.references["rtcp_bbr"].goodput_bytes
 
 
 def test_without_detection_a_case_runs_once_and_that_is_what_each_run_would_give() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kmod.abi import ALGORITHMS
 from training.errors import TrainingError
-from training.searches.space import Dimension, space_of
+from training.searches.space import Dimension, Space, space_of
 
 
 def test_half_way_on_a_log_scale_is_the_geometric_mean() -> None:
@@ -55,3 +55,12 @@ def test_a_parameter_set_by_hand_cannot_be_searched() -> None:
 def test_an_algorithm_without_tuned_parameters_cannot_be_searched() -> None:
     with pytest.raises(TrainingError, match="reno: expected an algorithm with tuned parameters"):
         space_of(ALGORITHMS["reno"], {})
+
+
+def test_held_parameters_are_part_of_a_point_and_no_dimension() -> None:
+    space = Space((Dimension("a", 1, 100), Dimension("b", 10, 1000), Dimension("c", 1, 10_000)))
+    held = space.holding({"b": 70})
+    assert held.names == ("a", "c")
+    assert held.point([0, 1]) == (1, 70, 10_000)
+    assert held.positions((10, 70, 100)) == pytest.approx([0.5, 0.5])
+    assert held.nearest((500, 20, 5)) == (100, 70, 5)

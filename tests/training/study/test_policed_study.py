@@ -20,7 +20,6 @@ from training.workloads.epochs import default_values
 
 DEPLOYMENT = Deployment("local", "champion", 1)
 DEFAULT = default_values("rtcp_bbr")
-FREE = small().space(0, without={"reduction_permille": "rtt"}).names
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +72,16 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
 
 
 def points_of(*rows: dict[str, int]) -> list[tuple[int, ...]]:
-    """Eta and gamma of each, each once."""
-    return list(dict.fromkeys(tuple(values[name] for name in FREE) for values in rows))
+    """The rows as points under the theta of the last one, each once."""
+    theta = rows[-1]["reduction_permille"]
+    whole = ({**values, "reduction_permille": theta} for values in rows)
+    return list(dict.fromkeys(tuple(values[name] for name in small().names) for values in whole))
 
 
-def confirm(state: tuple[int, int], theta: int, points: list[tuple[int, ...]], *, least_se: float = 1.0) -> Found:
+def confirm(state: tuple[int, int], points: list[tuple[int, ...]], *, least_se: float = 1.0) -> Found:
     """As the study confirms a search of a state."""
     [objective] = small().objective.objectives("rtcp_bbr", "confirming", margin_se=-1.0)
-    runner = CaseRunner("rtcp_bbr", FREE, [objective], held={"reduction_permille": theta}, threads=1)
+    runner = CaseRunner("rtcp_bbr", small().names, [objective], threads=1)
     cases = policed().cases([state], "confirming", small().stages[2].sample)
     return confirmed(Evaluator(runner, cases, rounds=(1.0,)), points, objective, least_se=least_se)
 
@@ -89,7 +90,7 @@ def test_a_state_gets_the_best_on_cases_drawn_anew_and_its_figures_there(trained
     single = trained.provenance["single"][0]["values"]
     for number, state in enumerate(((0, 0), (0, 1), (1, 0), (1, 1))):
         row = trained.row(state, 0)
-        best = confirm(state, row["reduction_permille"], points_of(DEFAULT, single, row))
+        best = confirm(state, points_of(DEFAULT, single, row))
         assert [best.point] == points_of(row)
         kept = trained.provenance["states"][number]["training"]
         assert kept["retransmitted_share"] == pytest.approx(best.score.cost, abs=1e-6)
@@ -97,12 +98,12 @@ def test_a_state_gets_the_best_on_cases_drawn_anew_and_its_figures_there(trained
 
 
 def test_of_points_the_best_on_the_cases_is_taken_if_it_is_better_than_the_first_beyond_chance() -> None:
-    often, seldom, paper = (4, 600), (150, 30), (20, 200)
-    costs = {point: confirm((1, 1), 600, [point]).score.cost for point in (often, seldom, paper)}
+    often, seldom, paper = (600, 4, 600), (600, 150, 30), (600, 20, 200)
+    costs = {point: confirm((1, 1), [point]).score.cost for point in (often, seldom, paper)}
     assert costs[seldom] < costs[paper] < costs[often]
-    assert confirm((1, 1), 600, [often, seldom, paper], least_se=0).point == seldom
-    assert confirm((1, 1), 600, [paper, often]).point == paper
-    assert confirm((1, 1), 600, [paper, seldom], least_se=1e6).point == paper
+    assert confirm((1, 1), [often, seldom, paper], least_se=0).point == seldom
+    assert confirm((1, 1), [paper, often]).point == paper
+    assert confirm((1, 1), [paper, seldom], least_se=1e6).point == paper
 
 
 def test_the_study_and_the_single_set_can_be_read_back(trained: Ensemble) -> None:

@@ -12,9 +12,7 @@ from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.executors import Part
 from training.evaluation.runner import CaseRunner
 from training.progress import Silent
-from training.searches import Dimension, Space
 from training.study import Journal, Study, require_recordings, single_sets, study_key, study_of
-from training.study.study import scaled
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
 UNSEEN = [recording("c", seed=3, dataset="made-validation")]
@@ -143,13 +141,6 @@ def test_candidates_are_the_states_own_point_its_neighbours_and_the_single_set_s
 
 def part(point: tuple[int, ...]) -> Part:
     return Part.from_json({"found": [{"point": point, "score": {"violation": 0, "cost": 0, "cases": 1}}], "runs": 1})
-
-
-def test_scaled_parameters_stay_within_their_ranges() -> None:
-    space = Space((Dimension("window_us", 1000, 9000), Dimension("threshold_us", 1000, 9000)))
-    assert scaled((4000, 5000), space, ("threshold_us",), 0.9) == (4000, 4500)
-    assert scaled((4000, 5000), space, ("threshold_us",), 0.1) == (4000, 1000)
-    assert scaled((4000, 5000), space, (), 0.5) == (4000, 5000)
 
 
 def test_a_stage_can_be_confirmed_on_epochs_that_did_not_train() -> None:
