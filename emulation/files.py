@@ -285,6 +285,10 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
         text = f"expected one of {', '.join(names)}" if names else "expected no such field"
     elif fault["type"] == "missing":
         text = "expected it, got nothing"
+    elif fault["type"] == "union_tag_invalid":
+        choice = fault["ctx"]
+        where += f".{choice['discriminator'].strip(chr(39))}"
+        text = f"expected one of {choice['expected_tags']}, got {choice['tag']!r}"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
         came = fault["input"]
         text += f", got {list(came) if isinstance(came, tuple) else came!r}"

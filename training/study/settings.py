@@ -119,9 +119,11 @@ class StudySettings(StudyPart):
             raise ValueError(f"{at} expected a name of its own, got it twice")
         if stage.group_by != tuple(name for name in self.levels if name in stage.group_by):
             raise ValueError(f"{at} expected axes among {', '.join(self.levels)} in that order, got {stage.group_by}")
+        fitting = [name for name, one in known.items() if set(one.group_by) <= set(stage.group_by)]
         for name in [*stage.held_from.values(), *(one for one in stage.candidates_from if one != DEFAULTS)]:
-            if name not in known or not set(known[name].group_by) <= set(stage.group_by):
-                raise ValueError(f"{at} expected earlier stages with no more axes, got {name!r}")
+            if name not in fitting:
+                raise ValueError(f"{at} expected an earlier stage that is grouped by no other axes "
+                                 f"({', '.join(fitting) or 'none'}), got {name!r}")  # fmt: skip
         if held := set(stage.held_from) - set(self.names):
             raise ValueError(f"{at} expected held parameters among {', '.join(self.names)}, got {', '.join(held)}")
         search = stage.search or self.search

@@ -81,7 +81,7 @@ DDS = STUDY["search"]
         (SMALL, {"search": {**DDS, "aim": 0.5}}, "stage single: expected a search without aim|Extra"),  # type: ignore[dict-item]
         (STUDY, {"stages": STAGES[1:2]}, "expected a stage without group_by"),
         (STUDY, {"stages": STAGES[:1]}, "expected a last stage grouped by throughput"),
-        (STUDY, {"stages": [STAGES[0], STAGES[2]]}, "expected earlier stages with no more axes, got 'level'"),
+        (STUDY, {"stages": [STAGES[0], STAGES[2]]}, r"expected an earlier stage .* \(single\), got 'level'"),
         (STUDY, {"stages": [STAGES[0], {**STAGES[2], "candidates_from": []}]}, "candidates_from with a local search"),
         (STUDY, {"stages": [STAGES[0], STAGES[0]]}, "stage single: expected a name of its own"),
         (SMALL, {"ranges": {"probe_every_rounds": [30, 200]}}, "with its default 20, got 30 to 200"),
@@ -112,6 +112,7 @@ def test_a_study_that_contradicts_itself_is_refused(
         ({**STUDY, "seed": 2**64}, "seed: expected less than"),
         ({key: STUDY[key] for key in ("schema", "cca", "axes", "workload")}, "objective: expected it, got nothing$"),
         ({**STUDY, "search": {"kind": "grid", "count": 0}}, "search.grid.count: expected"),
+        ({**STUDY, "search": {"kind": "tpe"}}, "search.kind: expected one of 'dds', 'local', .*, got 'tpe'$"),
     ],
 )
 def test_a_file_that_is_no_study_is_refused(tmp_path: Path, data: object, message: str) -> None:
