@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The registry of ensembles with its API, and the agent that applies them on a server."""
+"""The registry of ensembles with its API, and the agent that applies ensembles on a server."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune agent`: the agent of a server, and beside it a stand-in for machines without the kernel module.
+"""The command `ccatune agent`, with an option for machines without the kernel module.
 
-The stand-in needs the engine, which the agent's own wheel leaves out; so the option is added here, outside of
-`serving.agent`, and the engine is imported when the option is used.
+The option --stand-in replaces the module's /proc tree by a stand-in. The stand-in needs the simulator's engine,
+which the agent's own wheel does not contain. The option is therefore added here, outside of `serving.agent`, and
+the engine is imported only when the option is used.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["agent"]
 
 
 def choose_tree(settings: AgentSettings, options: dict[str, Any]) -> Tree:
-    """The stand-in where --stand-in names its folder, else the module's own tree."""
+    """Return the stand-in for the folder that --stand-in names, or the module's own tree without this option."""
     folder: Path | None = options["stand_in"]
     if folder is None:
         return ProcTree(settings.proc_root)

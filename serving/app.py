@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The application: one registry behind HTTP.
+"""The HTTP application of one registry.
 
-    POST /v1/ensembles                     publish (idempotent by digest)
-    GET  /v1/ensembles[/{digest}]          list, get
-    GET  /v1/channels                      list, each as it stands
-    PUT  /v1/channels/{cca}/{name}         move: a deployment with the next serial
-    POST /v1/channels/{cca}/{name}/rollback
-    GET  /v1/channels/{cca}/{name}         current deployment and ensemble; ETag, ?wait= long poll
-    GET  /v1/channels/{cca}/{name}/history
-    POST /v1/agents/{agent_id}/reports     what an agent's kernel runs
-    GET  /v1/agents                        the latest of each
+    POST /v1/ensembles                        publish an ensemble (idempotent by digest)
+    GET  /v1/ensembles                        list the ensembles
+    GET  /v1/ensembles/{digest}               get an ensemble
+    GET  /v1/channels                         list the channels, each with its current deployment
+    PUT  /v1/channels/{cca}/{name}            move a channel: a deployment with the next serial
+    POST /v1/channels/{cca}/{name}/rollback   point a channel back to its previous ensemble
+    GET  /v1/channels/{cca}/{name}            get the current deployment and ensemble; ETag, ?wait= for a long poll
+    GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
+    POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
+    GET  /v1/agents                           list the latest report of each agent
     GET  /healthz  /v1/docs  /v1/openapi.json
 
-Limits: no accounts yet. Whoever reaches the API may write, so it listens on
-loopback unless told otherwise.
+Limits: the API has no accounts yet. Anyone who can reach it may write, so it listens on loopback by default.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ _DESCRIPTION = (
 
 
 class Health(BaseModel):
-    """Whether the registry can do its work."""
+    """The answer of /healthz when the database answers."""
 
     status: str = Field(description="`ok`.")
     registry: str = Field(description="The registry's name.")
 
 
 def utc_now() -> datetime:
-    """The registry's clock."""
+    """Return the current time in UTC: the registry's default clock."""
     return datetime.now(tz=UTC)
 
 
 def create_app(database: Database, settings: ServingSettings, *, clock: Clock = utc_now) -> FastAPI:
-    """Make the application over an open database.
+    """Make the application for an open database.
 
     Raises:
-        SettingsError: the settings want another registry name than the database keeps.
+        SettingsError: the registry name in the settings differs from the one in the database.
         DatabaseError: the database does not answer.
     """
     app = FastAPI(
@@ -92,7 +92,10 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
 
 
 def _host_names(settings: ServingSettings) -> frozenset[str] | None:
-    """What requests may call the registry; anything where it listens to others and no name was given."""
+    """Return the host names that requests may use, or None for any.
+
+    Any name is allowed if `insecure_bind` is set and no name is configured.
+    """
     if settings.insecure_bind and not settings.host_names:
         return None
     return LOOPBACK_NAMES | set(settings.host_names)
@@ -101,13 +104,13 @@ def _host_names(settings: ServingSettings) -> frozenset[str] | None:
 def _add_own_pages(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"], responses=problems(503))
     def healthz(context: InContext) -> Health:
-        """Say whether the database answers."""
+        """Check that the database answers."""
         context.database.ping()
         return Health(status="ok", registry=context.registry)
 
     @app.get("/v1/docs", include_in_schema=False)
     def docs() -> HTMLResponse:
-        """Show this API to people."""
+        """Show the documentation of this API."""
         return HTMLResponse(docs_html(app.openapi()))
 
 

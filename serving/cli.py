@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune serve`, `ccatune publish`, `ccatune channel` and `ccatune ensembles`."""
+"""The commands `ccatune serve`, `ccatune publish`, `ccatune channel` and `ccatune ensembles`."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def serve(
 ) -> None:
     """Run the registry and its API until SIGTERM or Ctrl-C.
 
-    There are no accounts yet: it listens on 127.0.0.1, and whoever reaches it may write.
+    The API has no accounts yet, so anyone who can reach it may write. It listens on 127.0.0.1 by default.
 
     \b
     Example:
       ccatune serve --database sqlite:///registry.db --port 8640
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
     """
-    # The other commands of this module need neither FastAPI nor a database.
+    # This import loads FastAPI and the database. The other commands of this module need neither.
     from serving.server import serve_until_stopped
 
     settings = load_settings(
@@ -151,7 +151,7 @@ def publish(
     url: str,
     as_json: bool,
 ) -> None:
-    """Put ensembles into the registry; what it holds already stays as it is.
+    """Put ensembles into the registry. Ensembles that it already holds are not changed.
 
     \b
     Example:
@@ -164,7 +164,7 @@ def publish(
         raise click.UsageError(
             "--hold-back-permille, --urgent, --note: expected --channel with them, for they say how it moves"
         )
-    # All is read and looked at before anything is sent, so that a mistake changes nothing.
+    # All files and options are checked before the first request, so that a mistake changes nothing in the registry.
     loaded = [Ensemble.load(path) for path in files]
     if channel_name is not None:
         require_channel(loaded[0].cca, channel_name)
@@ -196,7 +196,7 @@ def publish(
 
 @click.group()
 def channel() -> None:
-    """Point a channel to an ensemble, or back.
+    """Point a channel to an ensemble, or back to its previous one.
 
     \b
     Example:
@@ -257,9 +257,10 @@ def set_(
 def rollback(
     *, cca: str, name: str, urgent: bool | None, note: str, if_serial: int | None, url: str, as_json: bool
 ) -> None:
-    """Go back to the ensemble that the channel pointed to before.
+    """Point the channel back to its previous ensemble.
 
-    Each running flow takes it at its next ACK or transmission, unless --no-urgent is given.
+    Each running flow applies the ensemble at its next ACK or transmission. With --no-urgent it does so at the end of
+    its epoch.
 
     \b
     Example:
@@ -291,7 +292,7 @@ def history(*, cca: str, name: str, url: str, as_json: bool) -> None:
 @_url_option
 @_json_option
 def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
-    """List the channels, each with the deployment that it stands at.
+    """List the channels, each with its current deployment.
 
     \b
     Example:
@@ -303,7 +304,7 @@ def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
 
 @click.group()
 def ensembles() -> None:
-    """List what the registry holds, or get one out.
+    """List the registry's ensembles, or print one.
 
     \b
     Example:
@@ -331,7 +332,7 @@ def list_ensembles(*, cca: str | None, url: str, as_json: bool) -> None:
 @click.argument("digest")
 @_url_option
 def show(*, digest: str, url: str) -> None:
-    """Print the ensemble DIGEST as JSON, its digest verified.
+    """Print the ensemble DIGEST as JSON, after verifying its digest.
 
     \b
     Example:
@@ -342,32 +343,35 @@ def show(*, digest: str, url: str) -> None:
 
 
 class _ReadyFile:
-    """Holds the URL while requests are answered; nothing at all without a path."""
+    """The file that contains the URL while the registry answers requests. Without a path all methods do nothing."""
 
     def __init__(self, path: Path | None) -> None:
-        """Raise SettingsError where no file can be at that path."""
+        """Raise SettingsError where the path's folder does not exist."""
         if path is not None and not path.parent.is_dir():
             raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
         self._path = path
         self._is_ours = False
 
     def __enter__(self) -> None:
-        """Leave the file alone: a registry that runs may have written it."""
+        """Leave the file alone: a running registry may have written it."""
 
     def __exit__(self, *_: object) -> None:
-        """Remove what was written here."""
+        """Remove the file if `take` was called: only then it belongs to this process."""
         if self._is_ours and self._path is not None:
             self._path.unlink(missing_ok=True)
 
     def take(self) -> None:
-        """Remove what is there; only once the port is bound, for the file may be of a registry that runs on it."""
+        """Remove an existing file. Call this only after the port is bound.
+
+        Before that, the file may belong to a running registry on the same port.
+        """
         if self._path is not None:
-            # One that a killed process left behind would send its reader to the wrong place.
+            # A file that a killed process left would give its reader a wrong URL.
             self._path.unlink(missing_ok=True)
             self._is_ours = True
 
     def write(self, url: str) -> None:
-        """Say where requests are answered. Raises SettingsError."""
+        """Write the registry's URL to the file. Raises SettingsError where it cannot be written."""
         if self._path is None:
             return
         try:
@@ -405,7 +409,7 @@ def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool)
         table.add_column(name, no_wrap=True)
     for row in found:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    # A digest cut to the terminal's width could not be copied: lines may be as long as they are.
+    # Lines are not cut to the terminal's width, because a truncated digest could not be copied.
     Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The registry's API for Python: what the commands and the demo speak through.
+"""Python client of the registry's API. The commands of serving/cli.py use it.
 
-Agents have a client of their own (serving/agent/registry.py), which needs the
-standard library alone.
+Agents have their own client (serving/agent/registry.py), which needs only the standard library.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NOTE: TypeAdapter[str] = TypeAdapter(Note)
 
 
 class _Answer(BaseModel):
-    """What is read of an answer; a newer registry may say more."""
+    """The fields of an answer that this client requires. A newer registry may send more."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -56,24 +55,27 @@ class _Deployment(_Answer):
     serial: int
     digest: str
     restores_serial: int | None
-    # A registry that was made before the mark answers without it, and has no urgent moves.
+    # A registry older than the mark `urgent` does not send it, and has no urgent deployments.
     urgent: bool = False
 
 
 class RegistryClient:
-    """One registry. Every method raises RegistryClientError where it is out of reach or says no."""
+    """Client of one registry.
+
+    A method that sends a request raises RegistryClientError where the registry is unreachable or refuses the request.
+    """
 
     def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = _TIMEOUT_S) -> None:
-        """Raise RegistryClientError where the URL is none."""
+        """Create the client. Raises RegistryClientError where the URL is invalid."""
         parts = _parse(url)
-        # Of a name and password in it, errors say nothing.
+        # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._timeout_s = timeout_s
-        # A proxy of the environment cannot reach this machine's loopback.
+        # A proxy from the environment could not reach the loopback address of this machine.
         self._http = httpx.Client(base_url=parts, timeout=timeout_s, trust_env=not _is_loopback(parts.host))
 
     def __enter__(self) -> RegistryClient:
-        """Return the client itself."""
+        """Return the client."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -85,20 +87,20 @@ class RegistryClient:
         self._http.close()
 
     def health(self) -> Json:
-        """Status and the registry's name."""
+        """Return the registry's status and name."""
         return _read(_Answer, self._ask("GET", "/healthz"))
 
     def publish(self, ensemble: Ensemble) -> Json:
-        """Publish; the answer's `created` is False where the registry held it already."""
+        """Publish an ensemble. In the answer `created` is False if the registry already held it."""
         return _read(_Published, self._ask("POST", "/v1/ensembles", json=ensemble.to_json()))
 
     def ensemble(self, digest: str) -> Ensemble:
-        """Get an ensemble, its digest verified here."""
+        """Return an ensemble after verifying its digest. Raises also EnsembleError, where its content is invalid."""
         _require(_DIGEST, "digest", digest)
         return Ensemble.from_json(_read(_Answer, self._ask("GET", f"/v1/ensembles/{digest}")))
 
     def ensembles(self, *, cca: str | None = None) -> Iterator[Json]:
-        """Summaries of all ensembles, newest first."""
+        """Yield summaries of all ensembles, newest first."""
         return self._pages("/v1/ensembles", cca=cca)
 
     def move(
@@ -112,9 +114,10 @@ class RegistryClient:
         note: str = "",
         if_serial: int | None = None,
     ) -> Json:
-        """Point a channel to an ensemble; with `if_serial` only where it stands at that serial (0: at none).
+        """Point a channel to an ensemble.
 
-        urgent: whether running flows take the table at once; None leaves it to the registry, which says no.
+        urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
+        if_serial: move only if this is the channel's current serial; 0 means a channel without a deployment.
         """
         path = require_channel(cca, channel)
         body = {
@@ -128,20 +131,21 @@ class RegistryClient:
     def roll_back(
         self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None
     ) -> Json:
-        """Point a channel back to the ensemble before.
+        """Point a channel back to its previous ensemble.
 
-        urgent: whether running flows take the table at once; None leaves it to the registry, which says yes.
+        urgent: whether running flows apply the table immediately; None means the registry's default, which is yes.
+        if_serial: roll back only if this is the channel's current serial.
         """
         path = f"{require_channel(cca, channel)}/rollback"
         body = {"note": require_note(note), **_unless_none(urgent=urgent)}
         return _read(_Deployment, self._ask("POST", path, json=body, headers=_condition(if_serial)))
 
     def channel(self, cca: str, channel: str) -> Json:
-        """The current deployment, with its ensemble."""
+        """Return the channel's current deployment, with its ensemble."""
         return _read(_Deployment, self._ask("GET", require_channel(cca, channel)))
 
     def wait_for_channel(self, cca: str, channel: str, *, etag: str | None, wait_s: float) -> httpx.Response:
-        """Long poll: a 200 with the deployment, or a 304 when `etag` stayed current for `wait_s` seconds."""
+        """Long poll: return a 200 with the deployment, or a 304 if `etag` stayed current for `wait_s` seconds."""
         headers = {"If-None-Match": etag} if etag is not None else {}
         return self._ask(
             "GET",
@@ -152,15 +156,15 @@ class RegistryClient:
         )
 
     def channels(self, *, cca: str | None = None) -> Iterator[Json]:
-        """All channels, each as it stands."""
+        """Yield the current deployment of each channel."""
         return self._pages("/v1/channels", cca=cca)
 
     def history(self, cca: str, channel: str) -> Iterator[Json]:
-        """A channel's deployments, newest first."""
+        """Yield a channel's deployments, newest first."""
         return self._pages(f"{require_channel(cca, channel)}/history", cca=None)
 
     def agents(self, *, cca: str | None = None) -> Iterator[Json]:
-        """The latest report of each agent and algorithm."""
+        """Yield the latest report of each agent and algorithm."""
         return self._pages("/v1/agents", cca=cca)
 
     def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
@@ -198,12 +202,12 @@ class RegistryClient:
 
 
 def require_channel(cca: str, channel: str) -> str:
-    """The channel's path. Raises RegistryClientError where a name is none, and would lead to another path."""
+    """Return the channel's path. Raises RegistryClientError for an invalid name, which would change the path."""
     return f"/v1/channels/{_require(_CCA, 'cca', cca)}/{_require(_CHANNEL, 'channel', channel)}"
 
 
 def require_note(note: str) -> str:
-    """The note as the registry keeps it. Raises RegistryClientError where it is too long."""
+    """Return the note in the form that the registry stores. Raises RegistryClientError where it is too long."""
     return _require(_NOTE, "note", note)
 
 
@@ -217,7 +221,7 @@ def _require(kind: TypeAdapter[str], what: str, value: str) -> str:
 def _parse(url: str) -> httpx.URL:
     try:
         parts = httpx.URL(url)
-        # As it is looked up: a label may be empty or too long for that.
+        # The name resolution uses this encoding. It fails for an empty label and for one that is too long.
         parts.raw_host.decode("ascii").encode("idna")
         usable = parts.scheme in {"http", "https"} and bool(parts.host) and not parts.query and not parts.fragment
     except (httpx.InvalidURL, UnicodeError):
@@ -229,7 +233,7 @@ def _parse(url: str) -> httpx.URL:
 
 
 def _unless_none(**fields: object) -> Json:
-    """The fields that have a value. A registry that was made before a field refuses the request that names it."""
+    """Return the fields that are not None. An older registry would refuse a request with a field that it lacks."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -250,7 +254,7 @@ def _read(kind: type[_Answer], answer: httpx.Response) -> Json:
 
 
 def _problem(answer: httpx.Response) -> str:
-    """What a problem document says, or the bare status."""
+    """Return the HTTP status, with the detail if the body is a problem document."""
     try:
         said = answer.json()
     except (ValueError, RecursionError):

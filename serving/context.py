@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What every endpoint works with, made once by the application and handed in by FastAPI."""
+"""The context of all endpoints. The application makes it once, and FastAPI passes it to each endpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class Context:
-    """One registry: its database, its name, its clock (UTC), and who waits for its channels."""
+    """One registry: its database, name, settings, clock (UTC), and the watch for its long polls."""
 
     database: Database
     registry: str

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune demo`: everything once, by the commands that a person would type.
+"""The command `ccatune demo`: it runs the whole pipeline once, with the same commands that a person would type.
 
-    train on recorded (or made) links -> publish to a registry started here ->
-    the agent applies it -> what was gained on epochs that nobody trained on
+    1. train on recorded links, or on generated ones if there are none
+    2. start a registry, and publish the ensemble to it
+    3. let the agent apply the ensemble
+    4. evaluate the gain on epochs that were not used for training
 
-Everything it writes is in one folder. The registry that it starts is the one
-process it leaves running, and only where somebody sits at the terminal.
+All files are written to one folder. The registry keeps running at the end if the output is a terminal and not JSON;
+--keep and --no-keep override this.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ START_S = 30.0
 @click.option("--keep/--no-keep", default=None, help="Leave the registry running.  [at a terminal: keep]")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON, last.")
 def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_json: bool) -> None:
-    """The whole pipeline once: train, publish, apply, and show what was gained.
+    """Run the whole pipeline once: train, publish, apply, and show the gain.
 
     \b
     Example:
@@ -78,33 +80,33 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
 
 
 class Say:
-    """Announces steps, and runs our own commands as a person would."""
+    """Prints the steps, and runs ccatune's commands in subprocesses. `quiet`: print no steps."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._number = 0
 
     def step(self, text: str) -> None:
-        """A numbered heading."""
+        """Print a numbered heading."""
         self._number += 1
         if not self._quiet:
             click.secho(f"\n{self._number}. {text}", bold=True)
 
     def run(self, *words: object) -> None:
-        """Run a command; its output is the user's. Raises ServingError where it fails."""
+        """Run a command and show its output. Raises ServingError where it fails."""
         self._announce(words)
         stdout = sys.stderr if self._quiet else None
         self._require(subprocess.run(_command(words), stdout=stdout, check=False).returncode, words)
 
     def capture(self, *words: object) -> str:
-        """Run a command and return what it prints; its progress is the user's."""
+        """Run a command and return its standard output; show its standard error. Raises ServingError where it fails."""
         self._announce(words)
         done = subprocess.run(_command(words), stdout=subprocess.PIPE, text=True, check=False)
         self._require(done.returncode, words)
         return done.stdout
 
     def last(self, figures: dict[str, Any], places: dict[str, str]) -> None:
-        """The table of what was gained, and where things are."""
+        """Print the table of gains, and where the results are."""
         if self._quiet:
             return
         from training.reports.gain import gain_lines
@@ -132,7 +134,7 @@ def _command(words: Sequence[object]) -> list[str]:
 
 
 def _links(traces: Path | None, out: Path, say: Say) -> list[object]:
-    """The traces to use: the caller's, recorded ones, or made ones."""
+    """Return the options for the traces: those of the caller, else recorded ones, else generated ones."""
     folder = traces or default_traces()
     if folder is not None:
         return ["--traces", folder]
@@ -154,7 +156,10 @@ def _database(out: Path) -> str:
 
 @contextlib.contextmanager
 def _registry(out: Path, *, port: int, keep: bool) -> Iterator[str]:
-    """A registry on this machine; ended with the block, unless it is to be kept."""
+    """Start a registry, and yield its URL. It is stopped at the end of the block, unless `keep` is set.
+
+    An error in the block always stops it.
+    """
     ready = out / "registry.url"
     ready.unlink(missing_ok=True)
     words = ("serve", "--database", _database(out), "--port", port, "--ready-file", ready)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""/v1/docs: the API for people, one page made from its OpenAPI document.
+"""Makes the page /v1/docs, which shows the API's OpenAPI document as HTML.
 
-FastAPI's own pages load scripts from elsewhere; a registry is read on machines
-that reach nothing else, so this one is whole.
+FastAPI's own pages load scripts from the Internet. This page loads nothing, because a registry may run on a network
+without Internet access.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ td:first-child, code { font-family: ui-monospace, monospace; font-size: .9em; wh
 
 
 def docs_html(openapi: dict[str, Any]) -> str:
-    """The page."""
+    """Return the page for an OpenAPI document."""
     info = openapi["info"]
     sections = [
         _operation(method, path, operation, openapi)
@@ -76,7 +76,7 @@ def _body_rows(operation: dict[str, Any], openapi: dict[str, Any]) -> list[str]:
 
 
 def _resolved(schema: dict[str, Any], openapi: dict[str, Any]) -> dict[str, Any]:
-    """Follow a reference, and look through `X or null`."""
+    """Return the schema that a reference points to, also for `reference or null`. Return any other schema unchanged."""
     for option in schema.get("anyOf", []):
         if "$ref" in option:
             schema = option
@@ -93,6 +93,6 @@ def _default(part: dict[str, Any]) -> str:
 
 
 def _text(said: str) -> str:
-    """Words with `code` in them."""
+    """Return the text as HTML, with each part in backticks as a code element."""
     pieces = escape(said).split("`")
     return "".join(piece if index % 2 == 0 else f"<code>{piece}</code>" for index, piece in enumerate(pieces))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong in the registry, each with the HTTP status and the problem type that tell a client of it.
+"""The registry's exceptions, each with its HTTP status and problem type.
 
-The text says what was expected, what came and what to do; it becomes the
-`detail` of the problem document (RFC 9457) or the one line of a command.
+The message says what was expected, what was found, and, where possible, what to do. It becomes the `detail` of the
+problem document (RFC 9457), or the error line of a command.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ServingError(CcatuneError):
-    """Base of everything that serving raises itself."""
+    """Base class of the errors of the registry and its client."""
 
     status: ClassVar[int] = 500
     slug: ClassVar[str] = "internal"
@@ -34,11 +34,11 @@ class ServingError(CcatuneError):
 
 
 class SettingsError(ServingError):
-    """A setting is unknown, outside its range, or would open the registry to anyone."""
+    """A setting is unknown or invalid, or would let other machines reach the registry."""
 
 
 class DatabaseError(ServingError):
-    """The database cannot be opened, or its schema is not the one of this version."""
+    """The database cannot be opened, does not answer, or has a schema that is not that of this version."""
 
     status = 503
     slug = "database-unavailable"
@@ -46,7 +46,7 @@ class DatabaseError(ServingError):
 
 
 class EnsembleInvalidError(ServingError):
-    """A document is no ensemble: structure, a range, or its digest is wrong."""
+    """A document is not a valid ensemble: its structure, a value or its digest is wrong."""
 
     status = 422
     slug = "ensemble-invalid"
@@ -54,7 +54,7 @@ class EnsembleInvalidError(ServingError):
 
 
 class EnsembleNotFoundError(ServingError):
-    """The registry holds no ensemble of that digest."""
+    """The registry holds no ensemble with that digest."""
 
     status = 404
     slug = "ensemble-not-found"
@@ -62,7 +62,7 @@ class EnsembleNotFoundError(ServingError):
 
 
 class ChannelNotFoundError(ServingError):
-    """No deployment was ever made on that channel."""
+    """The channel has no deployment."""
 
     status = 404
     slug = "channel-not-found"
@@ -70,7 +70,7 @@ class ChannelNotFoundError(ServingError):
 
 
 class WrongAlgorithmError(ServingError):
-    """The ensemble is of another algorithm than the channel."""
+    """The ensemble belongs to another algorithm than the channel."""
 
     status = 409
     slug = "wrong-algorithm"
@@ -78,7 +78,7 @@ class WrongAlgorithmError(ServingError):
 
 
 class NothingToRollBackError(ServingError):
-    """Nothing else was deployed before what the channel points to."""
+    """The channel has no earlier deployment with a different ensemble."""
 
     status = 409
     slug = "nothing-to-roll-back"
@@ -86,7 +86,7 @@ class NothingToRollBackError(ServingError):
 
 
 class SerialMismatchError(ServingError):
-    """The channel was moved since the caller looked at it."""
+    """The channel's current deployment violates the If-Match or If-None-Match header of a move."""
 
     status = 412
     slug = "serial-mismatch"
@@ -94,4 +94,4 @@ class SerialMismatchError(ServingError):
 
 
 class RegistryClientError(ServingError):
-    """A registry could not be reached, or said no."""
+    """A registry is unreachable, refused a request or gave an invalid answer, or an argument is invalid."""

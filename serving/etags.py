@@ -25,22 +25,22 @@ _TAG = re.compile(r'(W/)?("[^"]*")')
 
 
 def quoted(opaque: str) -> str:
-    """A strong entity tag."""
+    """Return a strong entity tag."""
     return f'"{opaque}"'
 
 
 def names_a_tag(header: str) -> bool:
-    """Whether the header holds a tag at all; without its quotes a word is none."""
+    """Whether the header contains an entity tag. A word without quotes is not one."""
     return _TAG.search(header) is not None
 
 
 def matches_weakly(header: str | None, etag: str) -> bool:
-    """Whether an If-None-Match header names the tag, weak or not, or `*`."""
+    """Whether an If-None-Match header is `*` or contains the tag, as a weak or a strong one."""
     if header is None:
         return False
     return header.strip() == "*" or any(tag == etag for _, tag in _TAG.findall(header))
 
 
 def matches_strongly(header: str, etags: frozenset[str]) -> bool:
-    """Whether an If-Match header names one of the tags; a weak one never matches."""
+    """Whether an If-Match header contains one of the tags. A weak tag never matches."""
     return any(not weak and tag in etags for weak, tag in _TAG.findall(header))

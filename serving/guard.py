@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What is checked of a request before the application sees it.
+"""Checks each request before the application receives it.
 
-- A body over the limit is refused with 413, whether it says its length or not.
-- There are no accounts yet, so a browser on this machine must not become a way
-  in: where the registry listens on loopback, a request must name loopback as its
-  host (a page that re-binds its name to 127.0.0.1 does not), and a write that
-  carries an Origin must come from the registry's own.
+- A body over the limit is refused with 413, with or without a Content-Length header.
+- The API has no accounts yet, so web pages in a browser on this machine must not be able to use it:
+  - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
+    own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
+  - A write with an Origin header must come from the host and port that its Host header names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
-    """ASGI middleware; `host_names` are those that a request may name, None for any."""
+    """ASGI middleware. `host_names` are the names that a Host header may contain; None allows any."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int, host_names: frozenset[str] | None) -> None:
         self._app = app
@@ -32,7 +32,7 @@ class Guard:
         self._host_names = host_names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Check, then hand on."""
+        """Check the request. Refuse it, or pass it on to the application."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -68,7 +68,7 @@ class Guard:
         return None
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes | None:
-        """The whole body, or None where it is too large."""
+        """Return the whole body, or None if it is too large or its Content-Length is invalid."""
         said = headers.get("content-length", "0")
         if not said.isdecimal() or int(said) > self._max_body_bytes:
             return None
@@ -87,7 +87,10 @@ class Guard:
 
 
 def _name_of(host: str) -> str:
-    """The name in a Host header, without the port: `localhost` of `localhost:8640`, `::1` of `[::1]:8640`."""
+    """Return the name in a Host header without the port, e.g. `localhost` for `localhost:8640`, `::1` for `[::1]:8640`.
+
+    For an invalid header it is "".
+    """
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -95,7 +98,7 @@ def _name_of(host: str) -> str:
 
 
 def _place_of(origin: str) -> str | None:
-    """The host and port of an Origin header, None where it has none (`null`) or is no URL."""
+    """Return the host and port of an Origin header, or None for `null` and for an invalid URL."""
     try:
         return urlsplit(origin).netloc or None
     except ValueError:
@@ -103,7 +106,7 @@ def _place_of(origin: str) -> str | None:
 
 
 def _replaying(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read already, then what comes (a disconnect)."""
+    """Return a `receive` that first gives the body, already read, and then further messages (a disconnect)."""
     given = False
 
     async def replay() -> Message:

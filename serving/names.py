@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The names that travel in paths and bodies of the API, with what each may hold."""
+"""Types of the names and texts in paths and bodies of the API, with the rules that each must satisfy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "is_name"]
 
-# The grammar of the /proc text for registry and channel (core/ensemble.h).
+# The grammar of registry and channel names in a table's text (kmod/core/ensemble.h).
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
 _DIGEST_PATTERN = r"^sha256:[0-9a-f]{64}$"
 _AGENT_PATTERN = r"^[A-Za-z0-9._:-]{1,128}$"
@@ -23,12 +23,15 @@ _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345
 
 
 def is_name(text: str) -> bool:
-    """Whether the /proc text and a URL's path both carry this name: 1 to 63 of A-Z a-z 0-9 . _ -, not . or .. alone."""
+    """Whether a table's text and a URL's path may both contain this name.
+
+    A name has 1 to 63 characters of A-Z a-z 0-9 . _ - and is not `.` or `..`.
+    """
     return 1 <= len(text) <= 63 and set(text) <= _ALLOWED and text not in {".", ".."}
 
 
 def _not_dots(name: str) -> str:
-    # A URL's path cannot carry these: clients and proxies resolve them away.
+    # A URL's path cannot contain these names: clients and proxies resolve them as relative segments.
     if name in {".", ".."}:
         raise ValueError("expected a name other than . and ..")
     return name
@@ -41,14 +44,15 @@ def _known_cca(name: str) -> str:
 
 
 def _host_name(name: str) -> str:
-    # As it stands in a Host header: in small letters, IPv6 without its brackets.
+    # The result has the form in which guard.py compares a Host header: lower case, and IPv6 without brackets.
     if not _HOST_NAME.fullmatch(name):
         raise ValueError(f"expected a host's name alone, without port or brackets, got {name!r}")
     return name.lower()
 
 
 def _storable(text: str) -> str:
-    # What an agent says of an error may hold anything; PostgreSQL stores no NUL, and nothing stores half a surrogate.
+    # A text from a client may contain any character. PostgreSQL cannot store NUL, and no database stores a lone
+    # surrogate.
     return text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode("utf-8")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Lists are given a page at a time: `next_cursor` of one answer is `cursor` of the next request."""
+"""Pages of lists. `next_cursor` in one answer is `cursor` in the next request."""
 
 from __future__ import annotations
 
@@ -33,12 +33,15 @@ class Page(BaseModel, Generic[Item]):
 
 
 def cursor_position(cursor: str | None) -> int | None:
-    """The row that the last page ended with."""
+    """Return the position (an id or a serial) at which the last page ended, or None for the first page."""
     return None if cursor is None else int(cursor)
 
 
 def page_of(rows: Sequence[Row], *, limit: int) -> tuple[Sequence[Row], Row | None]:
-    """Cut rows, asked for one beyond the limit, to a page; the second is its last row where more follow."""
+    """Cut `rows` to a page of `limit` rows. Return the page, and its last row if more follow, else None.
+
+    The query for `rows` must request one row more than `limit`.
+    """
     if len(rows) <= limit:
         return rows, None
     return rows[:limit], rows[limit - 1]

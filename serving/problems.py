@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Every error as a problem document: application/problem+json (RFC 9457).
+"""Answers every error with a problem document: application/problem+json (RFC 9457).
 
     {"type": "urn:ccatune:problem:channel-not-found", "title": ..., "status": 404, "detail": ...}
 
-A 422 for a request that breaks the schema has `errors`, a place and a message
-each. Nothing of the request's values is repeated, nor of a fault's inside.
+A 422 for a request that violates the schema also has `errors`, a list of places and messages. It does not repeat
+values of the request. The document of an internal error contains no details of the error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class InvalidPart(BaseModel):
-    """One place of a request that breaks the schema."""
+    """One place where a request violates the schema."""
 
     where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.")
     message: str = Field(description="What was expected.")
@@ -55,7 +55,7 @@ class Problem(BaseModel):
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """For the documentation of an endpoint: the problems it can answer with."""
+    """Return the OpenAPI descriptions of the problems that an endpoint can answer with."""
     return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
 
 
@@ -68,7 +68,7 @@ def problem_response(
     errors: Sequence[Mapping[str, str]] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
-    """Make the document."""
+    """Make a response with a problem document."""
     body: dict[str, Any] = {"type": _URN + slug, "title": title, "status": status, "detail": detail}
     if errors is not None:
         body["errors"] = list(errors)
@@ -118,7 +118,7 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def _allowed(request: Request) -> str:
-    """The methods of this path over all routes; the router itself names those of the first one alone."""
+    """Return the methods that any route supports for this path. The router itself lists only the first route's."""
     app = request.app
     return ", ".join(
         method
@@ -139,7 +139,7 @@ def _database_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _fault(_request: Request, _error: Exception) -> JSONResponse:
-    # Starlette raises the error again behind this answer, so that the server's log has its traceback.
+    # Starlette raises the error again after this answer, so that the server's log contains the traceback.
     return problem_response(
         500, slug=ServingError.slug, title=ServingError.title, detail="a fault of the registry; its log says more"
     )

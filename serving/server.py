@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs the registry as a process: binds, says where it is, ends on SIGTERM with what it was doing done.
+"""Runs the registry as a process: it binds the port, reports the URL, and finishes running requests after SIGTERM.
 
-The socket is bound here and handed to uvicorn, so that port 0 gives a port that
-is known before the first request. At the end held polls are sent home first:
-otherwise an orderly stop would take as long as the longest poll.
+The socket is bound here and passed to uvicorn, so that the port is known before the first request even if the
+settings say port 0. When the server stops, it answers the long polls first. Otherwise the stop would take as long
+as the longest poll.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from serving.settings import ServingSettings
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
 _BACKLOG = 2048
-# What is still running this long after the stop is cut off; a write takes milliseconds.
+# A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
 
 Listening = Callable[[str, Context], None]
 
 
 class RegistryServer(uvicorn.Server):
-    """uvicorn, with our word at its start and end, and an exit status of 0 for an orderly stop."""
+    """A uvicorn server with a callback at its start and at its stop. An orderly stop gives the exit status 0."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RegistryServer(uvicorn.Server):
         self._on_stop = on_stop
 
     def run_until_stopped(self) -> None:
-        """Answer requests until a signal comes (in the main thread) or `should_exit` is set."""
+        """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
         asyncio.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -64,7 +64,8 @@ class RegistryServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own raises the signal again at the end, and the process would die by it instead of exiting.
+        # uvicorn's own method raises the signal again after the stop. The process would then be killed by the signal
+        # instead of exiting with status 0.
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -84,11 +85,11 @@ class RegistryServer(uvicorn.Server):
 
 
 def bind(settings: ServingSettings) -> socket.socket:
-    """Bind the socket of the settings.
+    """Bind the socket for the host and port of the settings.
 
     Raises:
-        SettingsError: the address is not this machine's, is taken, or can be reached from elsewhere
-            and `insecure_bind` does not say that this is meant.
+        SettingsError: the address does not belong to this machine, or is in use, or is not a loopback address
+            although `insecure_bind` is not set.
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -111,8 +112,8 @@ def bind(settings: ServingSettings) -> socket.socket:
 
 
 def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
-    # asyncio turns Nagle's algorithm off only on sockets that name TCP as their protocol, which those of
-    # socket.create_server do not; with it an answer's body waits 40 ms for the ACK of its head.
+    # asyncio sets TCP_NODELAY only on sockets whose protocol is IPPROTO_TCP, and socket.create_server leaves the
+    # protocol 0. With Nagle's algorithm the body of an answer would wait 40 ms for the delayed ACK of its head.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -127,12 +128,12 @@ def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
 def listen(
     database: Database, settings: ServingSettings, listener: socket.socket, *, on_listening: Listening
 ) -> RegistryServer:
-    """Make the server over an open database and a bound socket; it runs when it is told to.
+    """Make the server for an open database and a bound socket. The caller starts it with `run_until_stopped`.
 
-    on_listening: called with the URL and the registry's context once requests are answered.
+    on_listening: called with the URL and the registry's context when the server begins to answer requests.
 
     Raises:
-        SettingsError, DatabaseError: as `create_app`.
+        SettingsError, DatabaseError: see `create_app`.
     """
     app = create_app(database, settings)
     context: Context = app.state.context
@@ -154,9 +155,9 @@ def serve_until_stopped(
     """Bind, call `on_bound`, open the database, listen, call `on_listening`, and return after SIGTERM or SIGINT.
 
     Raises:
-        SettingsError, DatabaseError: it could not start.
+        SettingsError, DatabaseError: the registry cannot start.
     """
-    # The port first: a second start on a taken one fails before it touches a database.
+    # The port is bound first, so that a start on a port in use fails before it changes the database.
     with bind(settings) as listener:
         on_bound()
         database = open_database(settings)

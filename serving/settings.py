@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Settings of the registry: one frozen model, read from YAML, changed by options.
+"""Settings of the registry: one frozen model, read from a YAML file and overridden by command-line options.
 
-The defaults stand in configs/serving/local.yaml too; a test holds them equal.
-A database URL may carry a password: it is kept from logs and has no default.
+configs/serving/local.yaml repeats the defaults, and a test checks that they are equal.
+A database URL may contain a password. It is therefore a SecretStr, which does not appear in logs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ __all__ = ["DEFAULT_PORT", "DEFAULT_REGISTRY", "ServingSettings", "load_settings
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
 
-# What makes a value of a word (a date, an integer, a tag) raises errors of its own.
+# The exceptions for an invalid YAML file. The conversion of a scalar (a date, an integer, a tag) raises exceptions
+# other than YAMLError.
 _NOT_YAML = (yaml.YAMLError, ValueError, AttributeError, KeyError, RecursionError)
 
 
 class ServingSettings(BaseModel):
-    """How a registry runs. Units stand in the names."""
+    """The settings of a registry. The name of a quantity ends in its unit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -71,17 +72,17 @@ class ServingSettings(BaseModel):
 
 
 def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:
-    """Read a YAML file (none: the defaults) and lay the overrides that are not None over it.
+    """Read a YAML file, if `path` is given, and replace its values by the overrides that are not None.
 
     Raises:
-        SettingsError: the file cannot be read, a key is unknown or a value out of its range.
+        SettingsError: the file cannot be read, a key is unknown, or a value is invalid.
     """
     values = _read_yaml(path) if path is not None else {}
     values.update({key: value for key, value in overrides.items() if value is not None})
     try:
         return ServingSettings.model_validate(values)
     except ValidationError as error:
-        # Of the first mistake only place and message: the input may hold a password.
+        # The message omits the invalid value, because it may contain a password.
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "settings"
         source = f"{path}: " if path is not None else ""

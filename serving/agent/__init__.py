@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The agent: keeps a server's kernel at what a channel says. Imports kmod, click and the standard library alone.
+"""The agent: it applies the tables that a channel offers to a server's kernel.
 
-A name is imported when it is asked for: at its start the agent applies its last known good table, and imports until
-then nothing that this does not need.
+This package imports only kmod, click and the standard library. Most public names are imported on first use. When it
+starts, the agent can then apply its last known good table before it imports modules that this does not need.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Here and not when it is asked for: once its module is imported, the module would stand in the function's place.
+# These names are imported here, not on first use. Otherwise an import of the submodule `decide` would set this
+# package's attribute `decide` to the submodule instead of the function.
 from serving.agent.decide import Decision, Situation, State, decide
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the module of a public name; raises AttributeError for any other."""
+    """Import a public name on first use. Raises AttributeError for any other name."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""HTTP within a deadline: one request, one connection, nothing followed.
+"""An HTTP request with one deadline for the whole exchange. Each request uses its own connection.
 
-The standard library bounds each receive, not the whole answer: a server that
-sends a byte a second holds a client for ever. Here every receive gets what is
-left of one deadline, headers and body together. Redirects are an answer like
-any other (and refused by the caller), environment variables name no proxy, and
-a body is read up to a bound.
+The standard library limits the time of each receive, not of the whole answer. A server that sends one byte per
+second could hold such a client for ever. Here one deadline covers sending, headers and body: the timeout of each
+socket operation is the time that is left.
+
+- Redirects are not followed. They are returned like any other answer, and the caller refuses them.
+- Proxies from environment variables are ignored.
+- A body is read up to a bound.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server answered; header names are in lower case, `body` holds at most the bound and one byte more."""
+    """A server's answer. Header names are in lower case. `body` is at most one byte longer than the bound."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,7 +35,7 @@ class Answer:
 
 
 class _DeadlineReader(io.RawIOBase):
-    """Reads a socket; every receive gets what is left until the deadline, then raises TimeoutError."""
+    """Reads from a socket. Each receive may take until the deadline, and then raises TimeoutError."""
 
     def __init__(self, raw: socket.socket, deadline_s: float, clock: Clock) -> None:
         self._raw = raw
@@ -49,7 +51,7 @@ class _DeadlineReader(io.RawIOBase):
 
 
 class _DeadlineSocket:
-    """As much of a socket as http.client asks for; the owner closes the real one."""
+    """The part of a socket's interface that http.client uses. The owner of the real socket closes it."""
 
     def __init__(self, raw: socket.socket, deadline_s: float, clock: Clock) -> None:
         self._raw = raw
@@ -64,11 +66,11 @@ class _DeadlineSocket:
         self._raw.sendall(data)
 
     def close(self) -> None:
-        """The response still reads after http.client closes its connection."""
+        """Do nothing: the response is still read after http.client closes its connection."""
 
 
 def remaining_s(deadline_s: float, clock: Clock) -> float:
-    """Return the seconds until the deadline; raises TimeoutError when there are none."""
+    """Return the seconds until the deadline. Raises TimeoutError where the deadline has passed."""
     left_s = deadline_s - clock()
     if left_s <= 0:
         raise TimeoutError("the answer took too long")
@@ -76,16 +78,19 @@ def remaining_s(deadline_s: float, clock: Clock) -> float:
 
 
 def _read_body(response: http.client.HTTPResponse, *, max_body_bytes: int) -> bytes:
-    """Read the body up to one byte over the bound; raises IncompleteRead where it is cut short."""
+    """Read the body, up to one byte over the bound. Raises IncompleteRead where the body is truncated."""
     body = response.read(max_body_bytes + 1)
-    # A bounded read() of http.client does not complain itself; `length` is what it still expects.
+    # A read() with a size does not raise for a truncated body. `length` is the number of bytes still expected.
     if len(body) <= max_body_bytes and response.length:
         raise http.client.IncompleteRead(body, response.length)
     return body
 
 
 class Exchange:
-    """One request and its answer. `abort` from another thread ends it at once with an OSError."""
+    """One request and its answer. `abort`, called from another thread, makes `run` raise an OSError.
+
+    Once connected, `run` does so immediately.
+    """
 
     def __init__(self, url: SplitResult, *, tls: ssl.SSLContext | None, clock: Clock = time.monotonic) -> None:
         self._url = url
@@ -104,9 +109,9 @@ class Exchange:
         timeout_s: float,
         max_body_bytes: int,
     ) -> Answer:
-        """Send the request and read the answer, all within `timeout_s`.
+        """Send the request and read the answer within `timeout_s`.
 
-        Raises OSError (TimeoutError among them), http.client.HTTPException or ValueError.
+        Raises OSError (including TimeoutError), http.client.HTTPException or ValueError.
         """
         deadline_s = self._clock() + timeout_s
         host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)

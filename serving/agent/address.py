@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The address of a registry, checked without what it takes to speak to one."""
+"""Checks the address of a registry. Does not import the HTTP and TLS modules."""
 
 from __future__ import annotations
 

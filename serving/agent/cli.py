@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune agent`, and the `ccatune-agent` of the wheel that holds nothing else."""
+"""The command `ccatune agent`. The agent's own wheel installs it as `ccatune-agent`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _UNIT = "ccatune-agent.service"
 
-# Makes the tree of these settings; the second argument holds the values of `extra_options`.
+# Makes the tree for the given settings. The second argument holds the values of `extra_options` by name.
 TreeFactory = Callable[[AgentSettings, dict[str, Any]], Tree]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ def _proc_tree(settings: AgentSettings, _: dict[str, Any]) -> Tree:
 
 
 def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Let the file's keys stand as defaults, below environment and command line."""
+    """Use the file's keys as defaults. Environment and command line take precedence."""
     del parameter
     found = read_config(path or DEFAULT_CONFIG, required=path is not None)
     if isinstance(found.get("cca"), str):
@@ -47,7 +47,7 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
 
 
 def _option(*names: str, **how: Any) -> Callable[[_Function], _Function]:
-    """An option that CCATUNE_AGENT_NAME sets too, NAME being the key of the settings file."""
+    """Make an option that the variable CCATUNE_AGENT_NAME sets too. NAME is the key in the settings file."""
     key = names[1] if len(names) > 1 else names[0].removeprefix("--").replace("-", "_")
     return click.option(*names, envvar=f"CCATUNE_AGENT_{key.upper()}", show_envvar=True, **how)
 
@@ -89,7 +89,7 @@ def _settings_options(function: _Function) -> _Function:
 
 
 class _AgentGroup(click.Group):
-    """The agent's commands; `enable` and `disable` are imported when they are asked for."""
+    """The agent's commands. `enable` and `disable` are imported only when they are used."""
 
     _LATER = ("disable", "enable")
 
@@ -106,7 +106,7 @@ class _AgentGroup(click.Group):
 
 
 def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
-    """Return the command group; `make_tree` gets the values of `extra_options` by name."""
+    """Return the command group. `make_tree` receives the values of `extra_options` by name."""
 
     @click.group(name="agent", cls=_AgentGroup, invoke_without_command=True)
     @_settings_options
@@ -117,10 +117,11 @@ def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[c
     def agent(
         ctx: click.Context, /, *, once: bool, dry_run: bool, as_json: bool, cca: tuple[str, ...], **values: Any
     ) -> None:
-        """Keep this server's kernel at what a channel of a registry says.
+        """Apply the tables that a channel of a registry offers to this server's kernel.
 
-        The last table that the kernel took is applied at the start, before the registry is asked, and stays when
-        the registry is gone or the agent ends. A table that an operator changed is left alone until `resume`.
+        When it starts, the agent applies the last table that the kernel accepted, before it contacts the registry.
+        The table stays in force when the registry is unreachable and when the agent ends. If an operator changes a
+        table, the agent leaves it alone until `resume`.
 
         \b
         Examples:
@@ -186,7 +187,7 @@ def _install_signals(running: Agent) -> None:
 
 
 def _store_of(ctx: click.Context, state_dir: Path | None) -> Store:
-    """The folder given to the subcommand, else the one of `ccatune agent` with its file and environment."""
+    """Return the store of the subcommand's --state-dir, else of the state folder set for `ccatune agent`."""
     if state_dir is None and ctx.parent is not None:
         state_dir = ctx.parent.params.get("state_dir")
     return Store(state_dir or DEFAULT_STATE_DIR)
@@ -200,7 +201,7 @@ _state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path),
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
-    """Show what the agent last reported; exit 0 where it runs and all is InSync.
+    """Show the agent's last reports. The exit status is 0 if the agent runs and every algorithm is InSync, else 1.
 
     \b
     Example:
@@ -231,10 +232,10 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
 @click.option("--cca", multiple=True, help="Only this algorithm; may be given several times.")
 @click.pass_context
 def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) -> None:
-    """Give tables that were changed by hand back to the agent.
+    """Return tables that were changed by hand to the agent's control.
 
-    What is in force is replaced by what the channel offers, also where its serial is older: such a table is
-    cleared first. A running agent does so at its next look, another one at its next start.
+    The agent replaces the table in force by the one that the channel offers. If the offered serial is older, it
+    clears the table in force first. It does this at its next check, or, if it is not running, when it starts.
 
     \b
     Example:
@@ -255,7 +256,7 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
 
 @click.command()
 def unit() -> None:
-    """Print the systemd unit that runs the agent at boot, before the network is used.
+    """Print the systemd unit that starts the agent at boot, before the network is configured.
 
     \b
     Example:

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""What to do about one CCA: a pure function of what is known, so that `--dry-run` and the agent cannot differ.
+"""Decides what to do about one CCA. The decision is a pure function, so that `--dry-run` and the agent agree.
 
-    Starting      nothing was heard from the registry yet; the last known good is in force if there is one
+    Starting      the registry has not answered yet; the last known good table is in force if there is one
     InSync        the kernel reads back the table that the registry offers
-    Offline       no usable answer from the registry; the last known good stays in force
-    Rejected      an offer was refused, by the kernel (errno in words) or by this agent's checks; the old table stays
-    Degraded      someone else changed the table since this agent wrote it; the agent pauses and does not fight
-    Incompatible  the running module does not take this CCA, a column or a value, or is not loaded
+    Offline       the registry gave no usable answer; the last known good table stays in force
+    Rejected      the kernel (errno in words) or this agent's checks refused an offer; the old table stays in force
+    Degraded      someone else changed the table since this agent wrote it; the agent leaves that table in force
+    Incompatible  the module is not loaded, or does not support this CCA, a column or a value
 
-Whose table is it? Text that equals the last known good, or the text of the
-last write, is ours. The mark `urgent` makes no difference: it says when flows
-take a table, not which table it is. Any other text is somebody else's, once we have written:
-Degraded. An empty tree says nothing by itself, so the record of the last write
-tells two cases apart:
-  - the same boot (boot_id), the same load of the module (`instance`) and a
-    `generation` at or above that of our write: the module still counts on from
-    it, so someone cleared the table: Degraded;
-  - another boot or instance, or a `generation` below: the module was loaded
-    anew and counts from its beginning: the table is nobody's, and ours is applied.
-Before the first write there is nothing that could have been changed: whatever
-is in force is replaced by the first offer.
+A table in force belongs to the agent if its text equals the last known good table or the last written text.
+The mark `urgent` is ignored in this comparison: it says when flows apply a table, not which table it is.
+After the agent's first write, any other table belongs to somebody else, and the state is Degraded.
+
+If no table is in force, the record of the last write distinguishes two causes:
+  - The boot (boot_id) and the load of the module (`instance`) are those of the record, and `generation` is not below
+    the recorded one. The module was not loaded again since the write, so someone cleared the table: Degraded.
+  - The boot or the instance differs, or `generation` is below the recorded one. The module was loaded again and
+    counts from its beginning, so nobody cleared the table. The agent applies its own table.
+Before the agent's first write, no table can belong to it. The first offer then replaces any table in force.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class State(StrEnum):
-    """What the agent reports of a CCA."""
+    """State of a CCA, as the agent reports it. The module's docstring defines each state."""
 
     STARTING = "Starting"
     IN_SYNC = "InSync"
@@ -48,10 +46,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Record:
-    """The kernel after our last write that it took.
+    """The kernel's state after the agent's last accepted write.
 
-    taking_over: the table of somebody else is about to be cleared on an
-    operator's word; an empty tree then means a kill in between, not a clear by hand.
+    taking_over: the agent is about to clear somebody else's table because an operator requested `resume`. If no
+    table is in force at the next start, the agent was killed during this step, and nobody cleared the table by hand.
     """
 
     boot_id: str
@@ -72,7 +70,7 @@ class Record:
 
     @staticmethod
     def from_json(data: Any) -> Record:
-        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        """Build a record from JSON data. Raises KeyError, TypeError or ValueError where a field is missing or wrong."""
         return Record(
             boot_id=str(data["boot_id"]),
             generation=int(data["generation"]),
@@ -84,7 +82,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A table that the kernel refused, and what the kernel held then: as long as both stay, it is not tried again."""
+    """A table that the kernel refused, and the table in force and the module at that time.
+
+    The agent does not write the table again while all three are unchanged, unless `retry` is set or an operator
+    requests `resume`.
+    """
 
     text_sha256: str
     kernel_text_sha256: str
@@ -95,7 +97,11 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Situation:
-    """All that a decision depends on. `good` is the last known good, `offer` the newest valid offer of this run."""
+    """All inputs of a decision.
+
+    `good` is the last known good table, `offer` the newest valid offer of this run. `resume`: whether an operator
+    returned the table to the agent's control.
+    """
 
     channel: str
     kernel: KernelView
@@ -109,9 +115,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do: `apply` writes `table` (clearing another one first only if `may_clear`).
+    """What to do: `apply` means to write `table`, and `may_clear` permits clearing another table first.
 
-    blocked: the state that stands in the way, None where the registry's word decides.
+    blocked: the state that prevents the registry's offer from being in force. None: the registry's answer sets the
+    state.
     """
 
     action: Literal["nothing", "apply"]
@@ -122,7 +129,7 @@ class Decision:
 
 
 def decide(situation: Situation) -> Decision:
-    """Return what to do about the CCA now."""
+    """Return the decision for this situation."""
     kernel = situation.kernel
     if kernel.problem is not None:
         return Decision("nothing", kernel.problem, blocked=State.INCOMPATIBLE)
@@ -141,7 +148,10 @@ def decide(situation: Situation) -> Decision:
 
 
 def _target(situation: Situation) -> Table | None:
-    """Return the table that ought to be in force: the offer, else the last known good of the channel we follow."""
+    """Return the table that should be in force, or None.
+
+    It is the offer, or else the last known good table if that is from the channel that the agent follows.
+    """
     if situation.offer is not None:
         return situation.offer
     if situation.good is not None and situation.good.deployment.channel == situation.channel:
@@ -150,7 +160,7 @@ def _target(situation: Situation) -> Table | None:
 
 
 def _somebody_elses(situation: Situation) -> str | None:
-    """Return why the table in force, or its absence, is somebody else's doing; None where it is not."""
+    """Return a message if somebody else changed or cleared the table since the agent wrote it, else None."""
     kernel, record, good = situation.kernel, situation.record, situation.good
     if record is None and good is None:
         return None

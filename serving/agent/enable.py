@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Who uses an algorithm of ours, set and undone: the module, the system's default, and who may choose it.
+"""Enables an algorithm of ccatune on this machine, and disables it again.
 
-    enable   remembers what was set, then: modprobe tcp_<cca>; net.ipv4.tcp_allowed_congestion_control gets the
-             algorithm; net.ipv4.tcp_congestion_control becomes it (new connections of this network namespace)
-             The modules offer their algorithms to programs with CAP_NET_ADMIN alone, unless they are loaded with
-             unrestricted=1. The list of allowed algorithms opens one to every program, in all network namespaces.
-    disable  puts back what was remembered, unloads the modules that `enable` loaded, and forgets
+`enable` saves the current settings on disk, then changes three things:
 
-What was set is written to disk before anything is changed, and kept over a second `enable`: so a kill at any
-moment, and any order of commands, can be undone. A setting that somebody else changed since is left as it is and
-said; so is everything after a reboot, because the settings do not outlive the boot. The default is a network
-namespace's own: what was remembered in one is not put back in another.
+    1. modprobe tcp_<cca>
+    2. net.ipv4.tcp_allowed_congestion_control: the algorithm is added to the list
+    3. net.ipv4.tcp_congestion_control: the algorithm becomes the default for new connections of this network
+       namespace
+
+The modules allow only programs with CAP_NET_ADMIN to choose their algorithms, unless they are loaded with
+unrestricted=1. An algorithm on the list of step 2 is open to every program, in all network namespaces.
+
+`disable` restores the saved settings, unloads the modules that `enable` loaded, and deletes the saved settings.
+
+- The settings are saved before anything is changed, and a second `enable` keeps them. `disable` can therefore undo
+  an `enable` that was killed at any moment, and any sequence of commands.
+- `disable` leaves a setting alone if somebody else changed it since, and says so.
+- The settings do not survive a reboot, so `disable` changes no setting after one.
+- Each network namespace has its own default. Settings saved in one namespace are not restored in another.
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ DEFAULT = "tcp_congestion_control"
 ALLOWED = "tcp_allowed_congestion_control"
 _AVAILABLE = "tcp_available_congestion_control"
 _CORE_MODULE = "ccatune"
-# What its algorithms' modules stand on beside it, by the beginning of their names.
+# Maps the prefix of an algorithm's name to the module that all algorithms with this prefix share.
 _FAMILIES = {"rtcp_": "tcp_rtcp"}
 
 
@@ -42,9 +49,11 @@ class SwitchError(AgentError):
 
 @dataclass(frozen=True)
 class Remembered:
-    """before: values that `enable` found; after: values that it set; modules: those it loaded, in order of loading.
+    """The saved state that `disable` needs to undo `enable`.
 
-    namespace: the network namespace that it ran in, "" where the system does not say.
+    before: the values that `enable` found, by the setting's name; after: the values that it set.
+    modules: the modules that `enable` loaded, in order of loading.
+    namespace: the network namespace that `enable` ran in; "" if the system does not report it.
     """
 
     boot_id: str
@@ -55,7 +64,7 @@ class Remembered:
 
     @staticmethod
     def from_json(data: Any) -> Remembered:
-        """Raises KeyError, TypeError or ValueError where a field is missing or of another type."""
+        """Build from JSON data. Raises KeyError, TypeError, ValueError or AttributeError where a field is wrong."""
         return Remembered(
             boot_id=str(data["boot_id"]),
             before={str(name): str(value) for name, value in data["before"].items()},
@@ -66,7 +75,7 @@ class Remembered:
 
 
 def run_program(arguments: Sequence[str]) -> str:
-    """Run a program; return "" or, where it failed, its complaint."""
+    """Run a program. Return "" if it succeeded, else its error message."""
     try:
         done = subprocess.run(list(arguments), capture_output=True, text=True, check=False)
     except OSError as error:
@@ -75,7 +84,7 @@ def run_program(arguments: Sequence[str]) -> str:
 
 
 class Switch:
-    """Sets and undoes. `root` is /proc; `program` runs modprobe and rmmod."""
+    """Enables and disables an algorithm. `root` is the /proc folder; `program` runs modprobe and rmmod."""
 
     def __init__(
         self,
@@ -92,7 +101,10 @@ class Switch:
     # -- the two commands ------------------------------------------------------
 
     def enable(self, cca: str, *, as_default: bool) -> list[str]:
-        """Let `cca` be used; returns what was done, in words. Raises SwitchError, and then undoes what it began."""
+        """Enable `cca` and return a description of each change.
+
+        Raises SwitchError. If no `enable` came before this one, its changes are undone first.
+        """
         known = self._recall()
         before = {name: self._read(name) for name in (DEFAULT, ALLOWED)}
         found = known or Remembered(self._boot_id, before, {}, namespace=self._namespace())
@@ -106,7 +118,8 @@ class Switch:
         if as_default:
             wanted[DEFAULT] = cca
         done = [f"module {name} loaded" for name in loaded]
-        # The kernel adds the default to the allowed ones itself, so its list is read back before it is kept.
+        # The kernel adds the default to the allowed algorithms by itself. The final values are therefore read back
+        # below and saved again.
         self._keep(replace(found, after={**found.after, **wanted}))
         try:
             done += [line for name, value in wanted.items() if (line := self._set(name, value))]
@@ -119,12 +132,16 @@ class Switch:
         return done or [f"{cca} is enabled already"]
 
     def disable(self) -> tuple[list[str], str]:
-        """Put everything back; returns what was done, and what is still in use ("" where nothing is)."""
+        """Restore all settings and unload the modules.
+
+        Returns a description of each change, and a message about the module that is still in use ("" if none is).
+        Raises SwitchError.
+        """
         known = self._recall()
         if known is None:
             self._file.unlink(missing_ok=True)
             return [f"{self._file}: it remembers nothing that was enabled since this machine was started"], ""
-        # The default first: the kernel keeps it among the allowed ones.
+        # The default must be restored first: the kernel always allows the default algorithm.
         done = [self._put_back(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
         busy = self._unload(known, done)
         said = [line for line in done if line]
@@ -149,14 +166,18 @@ class Switch:
         return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
 
     def _absent(self, cca: str) -> list[str]:
-        """The modules that have to be loaded for it, in order of loading."""
+        """Return the modules that must be loaded for `cca`, in order of loading."""
         if cca in self._read(_AVAILABLE).split():
             return []
         shared = [module for family, module in _FAMILIES.items() if cca.startswith(family)]
         return [name for name in (_CORE_MODULE, *shared, f"tcp_{cca}") if not self._is_loaded(name)]
 
     def _load(self, cca: str, known: Remembered | None, absent: list[str]) -> None:
-        """Load its modules; where that fails, unload what did load, and remember again what was known before."""
+        """Load the modules of `cca`.
+
+        Raises SwitchError where this fails. The modules that did load are then unloaded, and the saved settings are
+        those from before this `enable`.
+        """
         complaint = self._program(["modprobe", f"tcp_{cca}"])
         if complaint or cca not in self._read(_AVAILABLE).split():
             self._unload(Remembered(self._boot_id, {}, {}, absent), [])
@@ -196,7 +217,7 @@ class Switch:
         if was == value:
             return ""
         try:
-            # Not created: it is a sysctl, or it is not there.
+            # There is no O_CREAT: a missing file means that the kernel does not have this sysctl.
             descriptor = os.open(self._path(name), os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
             try:
                 os.write(descriptor, value.encode("ascii") + b"\n")
@@ -212,15 +233,19 @@ class Switch:
         now = self._read(name)
         if now == known.before[name]:
             return ""
-        # Once the default is put back, the kernel may have dropped or added nothing: the list is as we set it.
+        # Restoring the default, which comes first, does not change the list of allowed algorithms. So a value that
+        # differs from the one that `enable` set was changed by somebody else.
         if set(now.split()) != set(known.after[name].split()):
             return f"net.ipv4.{name} is {now}, which somebody else set: left alone"
         return self._set(name, known.before[name])
 
-    # -- memory ----------------------------------------------------------------
+    # -- saved state -----------------------------------------------------------
 
     def _recall(self) -> Remembered | None:
-        """What `enable` left in this boot; None where it left nothing."""
+        """Return what `enable` saved since this boot, or None.
+
+        Raises SwitchError where the file is unreadable, invalid, or from another network namespace.
+        """
         try:
             known = Remembered.from_json(json.loads(self._file.read_bytes()))
         except FileNotFoundError:
@@ -254,7 +279,7 @@ class Switch:
 
 
 def _meaning(name: str, was: str, value: str) -> str:
-    """Which connections or programs a setting that was just made concerns."""
+    """Describe which connections or programs a changed setting affects."""
     if name == DEFAULT:
         return f"new connections of this network namespace, and of those that are made from now on, use {value}"
     opened = [cca for cca in value.split() if cca not in was.split()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune enable` and `ccatune disable`; `ccatune-agent` has both too."""
+"""The commands `ccatune enable` and `ccatune disable`. `ccatune-agent` has both, too."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def _tell(done: list[str], *, as_json: bool) -> None:
 @_state_option
 @_json_option
 def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> None:
-    """Make CCA (gr without one) what new connections of this network namespace use.
+    """Make the algorithm CCA the default of new connections in this network namespace. CCA defaults to gr.
 
-    Loads its module, lets every program on this machine choose it, in containers too, and makes it the default.
-    Before, only programs with CAP_NET_ADMIN may choose it. What was set before is remembered once and put back by
-    `disable`. Connections that exist keep their algorithm.
+    Loads the algorithm's module, lets every program on this machine choose the algorithm (also in containers), and
+    makes it the default. Without this, only programs with CAP_NET_ADMIN may choose it. The earlier settings are
+    saved once, and `disable` restores them. Existing connections keep their algorithm.
 
     \b
     Examples:
@@ -58,9 +58,10 @@ def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> No
 @_json_option
 @click.pass_context
 def disable(ctx: click.Context, *, state_file: Path, as_json: bool) -> None:
-    """Put back every setting that `enable` changed, and unload the modules that it loaded.
+    """Restore every setting that `enable` changed, and unload the modules that it loaded.
 
-    Exit 1 where connections still use a module: the settings are put back, and a second `disable` unloads it.
+    The exit status is 1 if a module is still in use. The settings are then restored; run `disable` again later to
+    unload the module.
 
     \b
     Example:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What can go wrong for the agent. One base class; every message says what was expected, what came and what to do."""
+"""The agent's exceptions. A message says what was expected, what was found, and, where possible, what to do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kmod.errors import CcatuneError
 
 
 class AgentError(CcatuneError):
-    """Base of everything that the agent raises itself."""
+    """Base class of all errors that the agent itself raises."""
 
 
 class SettingsError(AgentError):
@@ -15,20 +15,20 @@ class SettingsError(AgentError):
 
 
 class RegistryUnavailableError(AgentError):
-    """No usable answer came from the registry: it is gone, too slow, or answers something else than the API."""
+    """The registry gave no usable answer: it is unreachable, too slow, or does not answer as the API defines."""
 
 
 class OfferRefusedError(AgentError):
-    """An offer came from the registry and failed one of the agent's own checks."""
+    """An offer of the registry failed one of the agent's own checks."""
 
 
 class KernelRefusedError(AgentError):
-    """The kernel refused a table, or holds another text than the one that was written."""
+    """The kernel refused a table, or reads back a different text from the one written."""
 
 
 class StateDirError(AgentError):
-    """The state folder cannot be used: not writable, or held by another agent."""
+    """The state folder or one of its files cannot be used: e.g. it is not writable, or another agent holds the lock."""
 
 
 class DamagedFileError(StateDirError):
-    """A file of the state folder fails its checksum or its structure; it is never applied."""
+    """A file of the state folder has a wrong checksum or structure. Such a file is never used."""

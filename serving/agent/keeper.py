@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Keeps the table of one CCA: carries out what decide.py says, and remembers it on disk.
+"""Keeps the table of one CCA: carries out the decisions of decide.py, and stores the result on disk.
 
-The order of an application is what makes a kill at any moment harmless:
+A table is applied in this order, so that the agent may be killed at any moment without harm:
 
     save `pending` -> write to the kernel -> read back -> rename to `last-known-good` -> save `record`
 
-A kill before the kernel's write leaves the old table in force and the old last
-known good; after it, the kernel holds `pending`, which the next start finds
-and promotes. Everything here is called from one thread.
+If the agent is killed before the write to the kernel, the old table stays in force and stays the last known good.
+If it is killed after the write, the kernel holds `pending`; the next start detects this and promotes the file.
+All methods must be called from one thread.
 """
 
 from __future__ import annotations
@@ -32,19 +32,22 @@ if TYPE_CHECKING:
 ENSEMBLE_FILE = "ensemble"
 CLEAR_TEXT = "clear\n"
 
-# The kernel may take the same text later; any other refusal stays until table, offer or module changes.
+# After one of these errors the kernel may accept the same text later, so the agent retries.
+# Any other refusal is final until the table in force, the offer or the module changes, or an operator resumes.
 _TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOENT})
 _MAX_ERROR_CHARACTERS = 1000
-# An operator's `resume` may clear a table in the way: these say that one is.
+# The kernel's serial rule rejects a table with one of these errors. After an operator's `resume` the agent may
+# then clear the table in force.
 _IN_THE_WAY_ERRNOS = frozenset({errno.EEXIST, errno.ESTALE})
 
 
 @dataclass(frozen=True)
 class CcaReport:
-    """What is told to the registry and shown by `status`: what was offered, what is in force, and what is wrong.
+    """The state of one CCA, as sent to the registry and shown by `status`.
 
-    Digests are None and serials 0 where there is no table; `error` is None when nothing is wrong.
-    effective_urgent: whether the table in force bears the mark `urgent`. `status` shows it; a registry leaves it aside.
+    The fields `offered_*` describe the registry's offer, the fields `effective_*` the table in force.
+    If there is no table, its digest is None and its serial is 0. `error` is None when nothing is wrong.
+    effective_urgent: whether the table in force has the mark `urgent`. `status` shows it; the registry ignores it.
     """
 
     cca: str
@@ -67,7 +70,7 @@ class CcaReport:
 
 @dataclass(frozen=True)
 class _Link:
-    """What the registry last said: `state` holds where nothing of the kernel's stands in the way."""
+    """The state according to the registry's last answer. The agent reports it unless its last decision is blocked."""
 
     state: State
     error: str | None = None
@@ -75,7 +78,7 @@ class _Link:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What the state folder holds of one CCA; `damaged` are the messages of files that were not used."""
+    """The contents of the state folder for one CCA. `damaged` maps the name of each unusable file to a message."""
 
     good: Table | None
     pending: Table | None
@@ -84,7 +87,10 @@ class Remembered:
 
 
 def remember(store: Store, cca: str) -> Remembered:
-    """Load what the state folder holds; damaged files count as missing and are named."""
+    """Load the files of one CCA from the state folder. A damaged file counts as missing and is listed in `damaged`.
+
+    Raises StateDirError where a file cannot be read.
+    """
     damaged: dict[str, str] = {}
     tables: dict[str, Table | None] = {}
     for name in (LAST_KNOWN_GOOD, PENDING):
@@ -105,7 +111,7 @@ def remember(store: Store, cca: str) -> Remembered:
 
 
 class Keeper:
-    """The state of one CCA and the only writer of its table."""
+    """Holds the state of one CCA. It is the only part of the agent that writes this CCA's table."""
 
     def __init__(self, cca: str, *, channel: str, tree: Tree, store: Store, log: EventLog, boot_id: str) -> None:
         self.cca = cca
@@ -128,7 +134,7 @@ class Keeper:
     # -- events ----------------------------------------------------------------
 
     def start(self) -> None:
-        """Recover from whatever the last run was killed in, and apply the last known good at once."""
+        """Recover from a kill of the previous run, then apply the last known good table immediately."""
         for name in self._store.remove_leftovers(self.cca):
             self._log.event("leftover_removed", cca=self.cca, file=name)
         remembered = remember(self._store, self.cca)
@@ -142,35 +148,38 @@ class Keeper:
         self.step()
 
     def offered(self, table: Table) -> None:
-        """The registry offers this table."""
+        """Handle an offer of the registry that passed the agent's checks."""
         self._link = _Link(State.IN_SYNC)
         self._offer = table
         self.step()
 
     def unchanged(self) -> None:
-        """The registry says that the last offer still stands."""
+        """Handle the registry's answer that the last offer is still current."""
         if self._link.state is not State.IN_SYNC:
             self._link = _Link(State.IN_SYNC)
             self.step()
 
     def offer_refused(self, error: str) -> None:
-        """An offer came that failed the agent's own checks."""
+        """Handle an offer that failed the agent's own checks."""
         self._link = _Link(State.REJECTED, error)
         self.step()
 
     def unavailable(self, error: str) -> None:
-        """No usable answer came from the registry."""
+        """Handle the lack of a usable answer from the registry."""
         self._link = _Link(State.OFFLINE, error)
         self.step()
 
     def resume(self) -> None:
-        """An operator gives the table back to the agent, also where the kernel's serial rule forbids it."""
+        """Handle an operator's request to apply the agent's table, even if the kernel's serial rule rejects it."""
         self._log.event("resume", cca=self.cca)
         self._resume = True
         self.step()
 
     def check(self) -> None:
-        """Look whether anything changed below us or an operator asks to resume; cheap when nothing did."""
+        """Run a step if the kernel's status changed, a retry is due, or an operator requested `resume`.
+
+        Otherwise this costs one read of `status`.
+        """
         if self._store.is_asked_to_resume(self.cca):
             self._store.forget_resume(self.cca)
             self.resume()
@@ -179,15 +188,15 @@ class Keeper:
         if retry or look_at_status(self._tree, self.cca) != self._kernel.status:
             self.step()
 
-    # -- the one step ----------------------------------------------------------
+    # -- one step: read, decide, apply, publish --------------------------------
 
     def step(self) -> None:
-        """Look at the kernel, decide, do it, and tell."""
+        """Read the kernel's state, decide, carry out the decision, and publish the report."""
         self._kernel = look(self._tree, self.cca)
         decision = decide(self._situation())
         if decision.action == "apply" and decision.table is not None:
             decision = self._apply(decision, decision.table)
-        # An operator's word holds until there is a table that it can be spent on.
+        # A `resume` request stays pending until a decision has a table that it can apply to.
         self._resume = self._resume and decision.table is None
         self._blocked = decision if decision.blocked is not None else None
         if decision.blocked is None and decision.table is not None:
@@ -207,7 +216,10 @@ class Keeper:
         )
 
     def _settle(self, pending: Table | None) -> None:
-        """Finish an application that a kill interrupted: what the kernel took is good, anything else is dropped."""
+        """Finish an application that a kill interrupted.
+
+        If the kernel holds `pending`, promote it to the last known good table; otherwise discard it.
+        """
         if pending is None:
             return
         if self._kernel.holds(pending):
@@ -218,7 +230,10 @@ class Keeper:
             self._discard_pending()
 
     def _apply(self, decision: Decision, table: Table) -> Decision:
-        """Write the table and read it back; returns the decision as it came out."""
+        """Write the table and read it back.
+
+        Returns a decision with the action `nothing`; it is blocked as Rejected if the table could not be applied.
+        """
         before = self._kernel
         try:
             if self._good is None or self._good.text != table.text:
@@ -243,7 +258,10 @@ class Keeper:
         return Decision("nothing", decision.why, table=table)
 
     def _write_and_read_back(self, table: Table, *, may_clear: bool) -> str:
-        """Return the text written. Raises KernelRefusedError unless the kernel reads it back byte for byte."""
+        """Write the table, read it back, and return the text that was written.
+
+        Raises KernelRefusedError where the kernel refuses the table or reads back a different text.
+        """
         written = table.text
         try:
             written = self._write(table)
@@ -262,7 +280,10 @@ class Keeper:
         return written
 
     def _write(self, table: Table) -> str:
-        """Return the text that the kernel took: without the mark `urgent` where it refuses the mark. Raises OSError."""
+        """Write the table and return the text that the kernel accepted. Raises OSError.
+
+        If the kernel refuses the mark `urgent`, the text is written again without it.
+        """
         try:
             self._tree.write(self.cca, ENSEMBLE_FILE, table.text)
         except OSError as error:
@@ -270,7 +291,7 @@ class Keeper:
                 raise
         else:
             return table.text
-        # A module that was made before the mark has no other errno for it than for any malformed line.
+        # A module older than the mark rejects it with EINVAL, the errno of every malformed line.
         self._tree.write(self.cca, ENSEMBLE_FILE, table.unmarked_text)
         return table.unmarked_text
 
@@ -289,9 +310,10 @@ class Keeper:
             )
 
     def _take_over(self, table: Table) -> str:
-        """Clear the table in the way, on an operator's word, and write the offered one; returns the text written.
+        """Clear the table in force, write `table`, and return the text that was written.
 
-        The operator's table is put back if the offered one is refused. The kernel takes every `clear` as urgent.
+        Called only after an operator's `resume`. If the kernel refuses `table`, the operator's table is restored.
+        The kernel treats every `clear` as urgent.
         """
         theirs = self._kernel.text
         self._save_record(self._record_of(table.text, taking_over=True))
@@ -311,10 +333,10 @@ class Keeper:
         except OSError as error:
             self._log.event("put_back_failed", cca=self.cca, error=errno_in_words(error))
 
-    # -- memory and reports ----------------------------------------------------
+    # -- saved state and reports -----------------------------------------------
 
     def _keep(self, table: Table) -> None:
-        """The kernel reads back `table` (or its own earlier table stands where there is nothing to apply)."""
+        """Store `table` as the last known good, and a new record, if the kernel holds it. Logs a failure to store."""
         if not self._kernel.holds(table) or self._kernel.status is None:
             return
         try:
@@ -327,7 +349,10 @@ class Keeper:
             self._log.event("not_kept", cca=self.cca, error=str(error))
 
     def _discard_pending(self) -> None:
-        """Left behind, it would be dropped at the next start: the kernel does not hold its text."""
+        """Delete `pending`.
+
+        A failure is only logged: the next start deletes the file, because the kernel does not hold its text.
+        """
         try:
             self._store.discard(self.cca, PENDING)
         except StateDirError as error:
@@ -349,7 +374,7 @@ class Keeper:
             self._record = record
 
     def report(self) -> CcaReport:
-        """Return the state as it is told to the registry."""
+        """Return the current state as it is sent to the registry."""
         status = self._kernel.status
         effective = status if status is not None and self._kernel.has_table else None
         state, error = self._state_and_error()
@@ -374,7 +399,7 @@ class Keeper:
         return self._link.state, self._link.error or self._damaged
 
     def _publish(self) -> None:
-        """Log and store the report if it changed."""
+        """Log and store the report if it differs from the last published one."""
         report = self.report()
         if report == self._published:
             return
@@ -395,8 +420,8 @@ class Keeper:
 
 @cache
 def _agent_version() -> str | None:
-    """Version of the installation: the agent's own wheel, or the whole of ccatune."""
-    # A quarter of what the agent imports, and not needed to put a table in force.
+    """Return the version of the installed package: `ccatune-agent`, else `ccatune`, else None."""
+    # importlib.metadata accounts for a quarter of the agent's imports, and applying a table does not need it.
     from importlib import metadata
 
     for distribution in ("ccatune-agent", "ccatune"):

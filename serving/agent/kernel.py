@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the running kernel says of one CCA: its table, its status, and what parameters it takes in what ranges.
+"""Reads the kernel's state of one CCA: the table, the status, and the parameters with their ranges.
 
-The ranges are read from the running module, never from the contract that this
-agent was built with: the two may be of different versions.
+The ranges are read from the running module, not from the definitions in this package, because the two may be of
+different versions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from serving.agent.table import Table
     from serving.agent.tree import Tree
 
-# A table that changes between the reads is read anew; under a steady storm of writers the last reading is used.
+# If the status changes while the files are read, all of them are read again. After this many attempts the last
+# reading is used.
 _CONSISTENT_READ_ATTEMPTS = 3
 
 _ERRNO_WORDS = {
@@ -49,7 +50,7 @@ def errno_in_words(error: OSError) -> str:
 
 @dataclass(frozen=True)
 class ParameterRange:
-    """The values that the running module takes for one parameter, both ends included, in the parameter's unit."""
+    """The values that the running module accepts for one parameter, both ends included, in the parameter's unit."""
 
     minimum: int
     maximum: int
@@ -57,10 +58,10 @@ class ParameterRange:
 
 @dataclass(frozen=True)
 class KernelStatus:
-    """The first lines of `status`. Without a table: registry, channel and digest are `-` and the serial is 0.
+    """The first lines of `status`. If no table is in force, registry, channel and digest are `-` and the serial is 0.
 
-    instance: another one after every load of the module, empty where a module does not say it.
-    urgent: whether the table in force bears the mark `urgent`; False where a module does not know the mark.
+    instance: changes with every load of the module; empty if the module does not report it.
+    urgent: whether the table in force has the mark `urgent`; False if the module does not support the mark.
     """
 
     module: str
@@ -75,10 +76,10 @@ class KernelStatus:
 
 @dataclass(frozen=True)
 class KernelView:
-    """One look at a CCA's files.
+    """The contents of a CCA's files at one moment.
 
-    `problem` says why the kernel cannot be read or does not know the CCA; the
-    other fields are then None or empty. `text` is empty when no table is in force.
+    `problem` says why the files cannot be read; the other fields are then None or empty.
+    `text` is empty when no table is in force.
     """
 
     status: KernelStatus | None
@@ -112,7 +113,10 @@ def text_sha256(text: str) -> str:
 
 
 def look(tree: Tree, cca: str) -> KernelView:
-    """Read `status`, `ensemble` and `parameters` of one CCA; never raises for what the kernel answers."""
+    """Read `status`, `ensemble` and `parameters` of one CCA.
+
+    An error of the kernel or a malformed file does not raise; it is returned as `problem`.
+    """
     try:
         for _ in range(_CONSISTENT_READ_ATTEMPTS):
             before = parse_status(tree.read(cca, "status"))
@@ -125,12 +129,12 @@ def look(tree: Tree, cca: str) -> KernelView:
         return _unreadable(f"reading {cca}: {errno_in_words(error)}")
     except ValueError as error:
         return _unreadable(f"reading {cca}: {error}; is the module of another version than this agent?")
-    # Without a table the file may be empty or hold white space.
+    # If no table is in force, the file is empty or holds only white space.
     return KernelView(status=after, text=text if text.strip() else "", parameters=parameters)
 
 
 def look_at_status(tree: Tree, cca: str) -> KernelStatus | None:
-    """Read `status` alone: the cheap look at every interval. None when it cannot be read."""
+    """Read only `status`, for the cheap check at every interval. Return None if it cannot be read."""
     try:
         return parse_status(tree.read(cca, "status"))
     except (OSError, ValueError):
@@ -138,7 +142,7 @@ def look_at_status(tree: Tree, cca: str) -> KernelStatus | None:
 
 
 def parse_status(text: str) -> KernelStatus:
-    """Parse `name value` lines; lines that this agent does not know are skipped. Raises ValueError."""
+    """Parse the `name value` lines of `status`, and skip names that this agent does not know. Raises ValueError."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
@@ -172,7 +176,7 @@ def parse_parameters(text: str) -> dict[str, ParameterRange]:
 
 
 def why_not_taken(kernel: KernelView, ensemble: Ensemble) -> str | None:
-    """Return why the running module would not take this ensemble, or None when it takes every column and value."""
+    """Return why the running module does not support this ensemble, or None if it supports each column and value."""
     for index, column in enumerate(ensemble.columns):
         if column not in kernel.parameters:
             known = ", ".join(kernel.parameters) or "none"
@@ -188,7 +192,7 @@ def why_not_taken(kernel: KernelView, ensemble: Ensemble) -> str | None:
 
 
 def first_difference(read_back: str, written: str) -> str:
-    """Name the first line in which the text that was read back differs from the one that was written."""
+    """Describe the first line that differs between the text read back and the text written."""
     wrote_lines, read_lines = written.splitlines(), read_back.splitlines()
     for number, (wrote, read) in enumerate(zip(wrote_lines, read_lines, strict=False), start=1):
         if wrote != read:

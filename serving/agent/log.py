@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The agent's log: one line an event, `key=value` or JSON, on stderr; no line when nothing changed."""
+"""The agent's log on stderr: one line per event, as `key=value` or as JSON. Without a change nothing is logged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_VALUE_CHARACTERS = 500
 
 
 class EventLog:
-    """Writes events; safe to call from several threads."""
+    """Writes events. Several threads may use it at once."""
 
     def __init__(self, *, stream: TextIO | None = None, as_json: bool = False) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -20,7 +20,7 @@ class EventLog:
         self._lock = threading.Lock()
 
     def event(self, name: str, **fields: object) -> None:
-        """Write one line. Fields that are None are left out."""
+        """Write one line, without the fields that are None."""
         present = {"event": name, **{key: value for key, value in fields.items() if value is not None}}
         if self._as_json:
             line = json.dumps(present, default=str)
@@ -32,7 +32,10 @@ class EventLog:
 
 
 def _plain(value: object) -> str:
-    """Quote what would break `key=value`: what a registry or a kernel says may hold anything."""
+    """Quote a value that would break the `key=value` format. Texts of a registry or kernel may contain any character.
+
+    A value of more than 500 characters is truncated.
+    """
     text = str(value)
     if len(text) > _MAX_VALUE_CHARACTERS:
         text = text[:_MAX_VALUE_CHARACTERS] + "..."

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""From what a registry answered to a table that may be written: every check that the agent makes by itself.
+"""Turns a registry's answer into a table, after all checks that the agent makes itself.
 
-The answer names registry, CCA, channel, serial and hold-back share, may mark the
-deployment as urgent, and carries the whole ensemble. Its content must have the digest that it claims; a check of
-a signature has its place beside that one (`checks`).
+The answer contains the registry's name, the CCA, the channel, the serial, the share of flows that do not use the
+ensemble, and the whole ensemble. It may also mark the deployment as urgent. The ensemble's content must have the
+digest that the answer states. The argument `checks` can add further checks, such as that of a signature.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kmod.ensemble import Deployment, Ensemble, EnsembleError
 from serving.agent.errors import OfferRefusedError
 from serving.agent.table import Table
 
-# Raises OfferRefusedError. Called with the answer as JSON data and the table made of it,
-# after structure, ranges and digest were found right: the place of an Ed25519 signature.
+# A further check of an offer, for example of an Ed25519 signature. Its arguments are the answer as JSON data and the
+# table made from it. It is called after structure, ranges and digest were checked. Raises OfferRefusedError.
 OfferCheck = Callable[[dict[str, Any], Table], None]
 
 
@@ -31,7 +31,7 @@ def parse_offer(body: bytes, *, cca: str, channel: str, checks: Sequence[OfferCh
             channel=_field(answer, "channel", str),
             serial=_field(answer, "serial", int),
             hold_back_permille=_field(answer, "hold_back_permille", int),
-            # A registry that was made before the mark sends none.
+            # A registry older than the mark `urgent` does not send it.
             urgent=answer.get("urgent", False),
         )
         table = Table(ensemble=ensemble, deployment=deployment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`--dry-run`: what the agent would do now, and why, without writing anything anywhere."""
+"""The option `--dry-run`: determines what the agent would do now, and why, without writing anything."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from serving.agent.tree import Tree
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be done for one CCA: `would` is `apply TABLE`, `apply TABLE as urgent` or `nothing`."""
+    """The action that the agent would take for one CCA.
+
+    would: `apply TABLE`, `apply TABLE as urgent` or `nothing`.
+    blocked: the state that the agent would report instead of InSync, or None.
+    registry: `answers` or an error message. damaged: a message for each damaged file of the state folder.
+    """
 
     cca: str
     would: str
@@ -29,7 +34,7 @@ class Plan:
 
     @property
     def holds(self) -> bool:
-        """Whether the kernel has, or would get, what the registry offers."""
+        """Whether the kernel holds the registry's offer or would receive it."""
         return self.blocked is None
 
     def to_json(self) -> dict[str, object]:
@@ -38,7 +43,10 @@ class Plan:
 
 
 def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
-    """Read the state folder and the kernel, ask the registry once, and decide as the agent would."""
+    """Read the state folder and the kernel, request the offers once, and decide as the agent would.
+
+    Raises SettingsError where `ca_file` is invalid, StateDirError where a file of the state folder is unreadable.
+    """
     store = Store(settings.state_dir)
     return [_plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id) for cca in settings.ccas]
 
@@ -76,7 +84,7 @@ def _would(decision: Decision) -> str:
 
 
 def _settled(remembered: Remembered, *, kernel: KernelView) -> Table | None:
-    """Return the last known good as the next start would find it."""
+    """Return the table that the next start of the agent would use as the last known good."""
     pending = remembered.pending
     return pending if pending is not None and kernel.holds(pending) else remembered.good
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The registry as the agent sees it: get what a channel offers, report what is in force.
+"""The agent's client of the registry: it gets a channel's offer and reports the table in force.
 
-    GET  /v1/channels/{cca}/{channel}      If-None-Match and ?wait=SECONDS make it a long poll
+    GET  /v1/channels/{cca}/{channel}      with If-None-Match and ?wait=SECONDS this is a long poll
     POST /v1/agents/{agent_id}/reports
 
-Nothing that a registry answers is trusted: an answer is at most 4 MiB, comes
-whole within a deadline, is neither a redirect nor compressed, and passes the
-checks of offer.py. Proxies of the environment are not used.
+The agent does not trust the registry's answers. It accepts an answer only if it is at most 4 MiB long, arrives
+completely before a deadline, and is neither a redirect nor compressed. An offer must also pass the checks of
+offer.py. Proxies from environment variables are not used.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _MAX_PROBLEM_CHARACTERS = 300
 
 @dataclass(frozen=True)
 class Offer:
-    """An offer with the ETag to ask for the next one with; None where the registry sent no strong one."""
+    """An offer, and the ETag to send with the next request. It is None if the registry sent no strong ETag."""
 
     table: Table
     etag: str | None
 
 
 class RegistryClient:
-    """Speaks to one registry. One client per thread that speaks: `abort` ends the request in flight.
+    """Client of one registry. Each thread needs its own client, because `abort` ends the client's current request.
 
-    timeout_s: from the first byte sent to the last byte received; a long poll adds its wait.
+    timeout_s: limit from the start of the connection to the last byte received; a long poll adds its wait.
     """
 
     def __init__(
@@ -64,9 +64,10 @@ class RegistryClient:
         self._aborted = False
 
     def get_offer(self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0) -> Offer | None:
-        """Return what the channel offers, None where that is still what `etag` names.
+        """Return the channel's offer, or None if `etag` still names the current offer.
 
-        Waits up to `wait_s` for it to change. Raises RegistryUnavailableError, OfferRefusedError.
+        With an `etag`, wait up to `wait_s` for the offer to change.
+        Raises RegistryUnavailableError, OfferRefusedError.
         """
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
         headers = {"Accept": "application/json"}
@@ -83,7 +84,7 @@ class RegistryClient:
         return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
 
     def post_report(self, agent_id: str, report: CcaReport) -> None:
-        """Tell the registry what is in force here. Raises RegistryUnavailableError."""
+        """Send a report to the registry. Raises RegistryUnavailableError."""
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -92,7 +93,7 @@ class RegistryClient:
             raise RegistryUnavailableError(self._unexpected(answer, "2xx"))
 
     def abort(self) -> None:
-        """End the request in flight, and every later one, from another thread."""
+        """End the current request, and make every later one fail. May be called from another thread."""
         self._aborted = True
         if self._exchange is not None:
             self._exchange.abort()
@@ -151,12 +152,12 @@ def _tls_context(ca_file: str | None) -> ssl.SSLContext:
 
 
 def _strong_etag(etag: str | None) -> str | None:
-    """A weak ETag names a meaning, not the bytes; only a strong one is sent back."""
+    """Return a strong ETag as it is, else None. A weak ETag does not guarantee the same bytes, so it is not used."""
     return etag if etag is not None and etag.startswith('"') and etag.endswith('"') else None
 
 
 def _problem_detail(body: bytes) -> str:
-    """Return the detail of a problem document (RFC 9457), else nothing."""
+    """Return the detail of a problem document (RFC 9457) in parentheses, or "" for any other body."""
     try:
         problem = json.loads(body)
     except (ValueError, RecursionError):

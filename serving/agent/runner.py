@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The agent: one thread that owns kernel and disk, fed by pollers, signals and the clock."""
+"""The agent's main loop.
+
+One thread accesses the kernel and the state folder. It handles messages from pollers and signals, and checks the
+kernel at a fixed interval.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from serving.agent.errors import RegistryUnavailableError
 from serving.agent.keeper import CcaReport, Keeper
 from serving.agent.store import STATE, Store
 
-# What speaks to the registry (HTTP, TLS) is imported behind the start: the last known good table does not wait for it.
+# The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
 if TYPE_CHECKING:
     import random
 
@@ -33,13 +37,13 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a signal or the owner asks for."""
+    """A request from a signal handler or from the owner of the agent."""
 
     what: Literal["stop", "resume"]
 
 
 def read_boot_id(path: Path = BOOT_ID_PATH) -> str:
-    """Return the identity of this boot, `unknown` where the system tells none."""
+    """Return the id of this boot, or `unknown` if the system does not report one."""
     try:
         return path.read_text(encoding="ascii").strip() or "unknown"
     except OSError:
@@ -47,7 +51,7 @@ def read_boot_id(path: Path = BOOT_ID_PATH) -> str:
 
 
 class Agent:
-    """Keeps the tables of the CCAs of `settings` at what their channel offers. Run it once."""
+    """Applies the tables that the channel offers for the CCAs in `settings`. Each instance runs only once."""
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class Agent:
         rng: random.Random | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
-        """rng: of the jitter between requests; the system's own without one."""
+        """Create the agent. `rng` seeds the jitter between requests; None uses the system's random generator."""
         self._settings = settings
         self._log = log
         self._given_rng = rng
@@ -72,15 +76,18 @@ class Agent:
         }
 
     def stop(self) -> None:
-        """Ask the agent to end; from any thread or a signal handler. Tables stay as they are."""
+        """Ask the agent to end. Tables stay in force. May be called from any thread or signal handler."""
         self._inbox.put(_Asked("stop"))
 
     def resume(self) -> None:
-        """Give all tables back to the agent; from any thread or a signal handler."""
+        """Return all tables to the agent's control. May be called from any thread or signal handler."""
         self._inbox.put(_Asked("resume"))
 
     def run(self, *, on_ready: Callable[[], None] = lambda: None) -> None:
-        """Apply the last known good, call `on_ready`, then follow the registry until stopped. Raises StateDirError."""
+        """Apply the last known good tables, call `on_ready`, then follow the registry until `stop` is called.
+
+        Raises StateDirError.
+        """
         with self._store.acquire():
             self._start_keepers()
             on_ready()
@@ -98,7 +105,10 @@ class Agent:
         self._log.event("stopped", tables="stay in force")
 
     def run_once(self) -> list[CcaReport]:
-        """Apply the last known good, ask the registry once, apply, report, and return the reports."""
+        """Apply the last known good tables, then the registry's current offers. Send and return the reports.
+
+        A report that cannot be sent is only logged. Raises StateDirError.
+        """
         with self._store.acquire():
             self._start_keepers()
             from serving.agent.threads import ask
@@ -119,7 +129,8 @@ class Agent:
         self._log.event("started", registry=self._settings.registry, channel=self._settings.channel)
         for keeper in self._keepers.values():
             keeper.start()
-        # What an agent before kept and this one does not would be shown for ever; its tables stay.
+        # If an earlier agent managed a CCA that this one does not, `status` would show its state for ever. Only the
+        # state is deleted; the tables stay.
         for cca in self._store.ccas():
             if cca not in self._keepers:
                 self._store.discard(cca, STATE)
@@ -151,7 +162,7 @@ class Agent:
     def _rng(self) -> random.Random:
         import random
 
-        # Jitter has to differ from server to server; nothing depends on it being repeatable.
+        # The jitter must differ between servers. Nothing depends on its being repeatable.
         seeds = self._given_rng if self._given_rng is not None else random.SystemRandom()
         return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
 
@@ -202,7 +213,7 @@ def _tell(keeper: Keeper, heard: Heard) -> None:
 
 
 def notify_systemd(message: str = "READY=1") -> None:
-    """Tell systemd (Type=notify) that the last known good is in force; without it nothing is told."""
+    """Notify systemd (Type=notify) that the last known good tables were applied. Without systemd this does nothing."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

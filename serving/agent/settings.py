@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The agent's settings: one frozen class, checked whole, from options, environment and a TOML file.
+"""The agent's settings: one frozen class that checks all values, and the reader of the TOML file.
 
-An option on the command line wins over CCATUNE_AGENT_NAME in the environment,
-which wins over the file, which wins over the default. The file's keys are
-registry, cca (a list), channel, state_dir, proc_root, agent_id, ca_file and
-the seconds below under the names below.
+A command-line option has precedence over the variable CCATUNE_AGENT_NAME, the variable over the file, and the file
+over the default. The file's keys are registry, cca (a list, or one string), channel, state_dir, proc_root,
+agent_id, ca_file and the keys of SECONDS.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _DOTS = (".", "..")
 
-# name: (smallest, default, largest, what it is)
+# name: (minimum, default, maximum, meaning), in seconds. The meaning completes the help text "Seconds ...".
 SECONDS: dict[str, tuple[float, float, float, str]] = {
     "interval_s": (0.05, 2.0, 3600.0, "between two looks at the kernel's table"),
     "wait_s": (0.0, 30.0, 600.0, "that a long poll may be held by the registry"),
@@ -38,7 +37,7 @@ SECONDS: dict[str, tuple[float, float, float, str]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class AgentSettings:
-    """Everything that an agent can be told; seconds as listed in SECONDS. Raises SettingsError."""
+    """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError."""
 
     registry: str
     ccas: tuple[str, ...]
@@ -61,7 +60,7 @@ class AgentSettings:
             raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
         for cca in self.ccas:
             _require_algorithm(cca)
-        # It becomes a part of a URL's path: `.` and `..` are no names.
+        # The channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
         if not _NAME.fullmatch(self.channel) or self.channel in _DOTS:
             raise SettingsError(f"channel: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {self.channel!r}")
         if self.agent_id and (not _AGENT_ID.fullmatch(self.agent_id) or self.agent_id in _DOTS):
@@ -75,13 +74,13 @@ class AgentSettings:
 
     @property
     def effective_agent_id(self) -> str:
-        """The name that the agent reports under: the one that was set, else the host's."""
+        """The name in the agent's reports: the configured one, or else the host's name."""
         import socket
 
         return self.agent_id or re.sub(r"[^A-Za-z0-9._:-]", "-", socket.gethostname())[:128] or "unnamed"
 
 
-# Keys of the file, with the type that each must have.
+# The keys of the settings file, each with its allowed types.
 _FILE_KEYS: dict[str, tuple[type, ...]] = {
     "registry": (str,),
     "cca": (list, str),
@@ -95,7 +94,10 @@ _FILE_KEYS: dict[str, tuple[type, ...]] = {
 
 
 def read_config(path: Path, *, required: bool) -> dict[str, Any]:
-    """Return the keys of a TOML file; no file is no keys unless it is required. Raises SettingsError."""
+    """Return the keys and values of a TOML file. A missing file gives none.
+
+    Raises SettingsError where the file is invalid, or missing although `required`.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:
@@ -129,6 +131,6 @@ def _require_algorithm(cca: str) -> None:
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:
     smallest, _, largest, _ = SECONDS[name]
-    # An integer of a file may be too large for a float: it is compared, and shown cut.
+    # An integer from the file may be too large for a float. It is therefore compared as it is, and printed truncated.
     if not smallest <= value <= largest:
         raise SettingsError(f"{where}{name}: expected {smallest:g} to {largest:g} s, got {value!s:.40}")

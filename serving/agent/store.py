@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The state folder: what the agent knows when it starts, before it has heard from anyone.
+"""The state folder keeps the agent's knowledge across restarts.
 
     DIR/lock                   held (flock) by the one agent that may use the folder
-    DIR/<cca>/last-known-good  the last table that the kernel took and read back as written
-    DIR/<cca>/pending          a table about to be written to the kernel, until it is good or refused
-    DIR/<cca>/record           what the kernel looked like after the last write (record.py)
-    DIR/<cca>/state            what `ccatune agent status` shows
-    DIR/<cca>/resume           left by `ccatune agent resume`, taken away by the agent
+    DIR/<cca>/last-known-good  the last table that the kernel accepted and read back as written
+    DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
+    DIR/<cca>/record           the kernel's state after the last write (class Record in decide.py)
+    DIR/<cca>/state            the report that `ccatune agent status` shows
+    DIR/<cca>/resume           created by `ccatune agent resume`, deleted by the agent
 
-Every file is replaced whole (temporary file, fsync, rename, fsync of the
-folder) and opens with a line `ccatune-agent-file 1 sha256:HEX BYTES` over what
-follows, so that a file that is cut short or damaged is noticed. Such a file is
-never applied; it is moved aside to NAME.damaged for a person to look at.
+Each file except `lock` and `resume` is replaced atomically: temporary file, fsync, rename, fsync of the folder.
+It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or
+damaged file is therefore detected. The agent never uses such a file; when it starts, it renames a damaged
+`last-known-good`, `pending` or `record` to NAME.damaged, so that a person can inspect it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _RESUME = "resume"
 
 
 def seal(data: object) -> bytes:
-    """Return the file's bytes: the checksum line, then the data as JSON."""
+    """Return the contents of a state file: the checksum line, then the data as JSON."""
     payload = json.dumps(data, sort_keys=True).encode("ascii")
     digest = hashlib.sha256(payload).hexdigest().encode("ascii")
     return _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii") + b"\n" + payload
 
 
 def unseal(content: bytes) -> Any:
-    """Return the data of a sealed file. Raises DamagedFileError unless every byte is as it was written."""
+    """Return the data of a file that `seal` made. Raises DamagedFileError where the checksum or the JSON is wrong."""
     header, newline, payload = content.partition(b"\n")
     digest = hashlib.sha256(payload).hexdigest().encode("ascii")
     expected = _MAGIC + b" sha256:" + digest + b" " + str(len(payload)).encode("ascii")
@@ -67,14 +67,17 @@ def unseal(content: bytes) -> Any:
 
 
 class Store:
-    """The state folder. Only `acquire` creates it; reading works without the lock."""
+    """The state folder. Only `acquire` creates it. Reading does not need the lock."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @contextlib.contextmanager
     def acquire(self) -> Iterator[None]:
-        """Create the folder and hold its lock. Raises StateDirError when another agent holds it."""
+        """Create the folder and hold its lock.
+
+        Raises StateDirError where another agent holds the lock, or the folder is not writable, or others may write it.
+        """
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             self._refuse_writable_by_others()
@@ -87,7 +90,7 @@ class Store:
             self._lock(descriptor)
             yield
         finally:
-            # The lock goes with the descriptor, also when the process is killed.
+            # Closing the descriptor releases the lock. The kernel does the same when the process is killed.
             os.close(descriptor)
 
     def _lock(self, descriptor: int) -> None:
@@ -112,7 +115,7 @@ class Store:
             os.close(descriptor)
 
     def _refuse_writable_by_others(self) -> None:
-        """Who can write here can have any table applied at the next start."""
+        """Raise StateDirError if other users may write here: they could make the next start apply any table."""
         found = self.root.stat()
         if found.st_mode & _OTHERS_MAY_WRITE:
             raise StateDirError(
@@ -121,7 +124,7 @@ class Store:
             )
 
     def remove_leftovers(self, cca: str) -> list[str]:
-        """Delete temporary files that a killed agent left; returns their names. Only under the lock."""
+        """Delete temporary files that a killed agent left, and return their names. The caller must hold the lock."""
         folder = self._folder(cca)
         leftovers = sorted(path.name for path in folder.glob(".*.tmp")) if folder.is_dir() else []
         for name in leftovers:
@@ -129,7 +132,7 @@ class Store:
         return leftovers
 
     def save(self, cca: str, name: str, data: object) -> None:
-        """Replace a file, durably. Raises StateDirError."""
+        """Replace a file atomically and durably. Raises StateDirError."""
         try:
             self._folder(cca).mkdir(mode=0o755, exist_ok=True)
             write_atomically(self._folder(cca) / name, seal(data))
@@ -137,7 +140,7 @@ class Store:
             raise self._cannot("write", cca, name, error) from error
 
     def load(self, cca: str, name: str) -> Any:
-        """Return a file's data, None when there is none. Raises DamagedFileError, StateDirError."""
+        """Return a file's data, or None if there is no file. Raises DamagedFileError, StateDirError."""
         path = self._folder(cca) / name
         try:
             with path.open("rb") as file:
@@ -152,7 +155,10 @@ class Store:
             raise DamagedFileError(f"{path} is damaged and is not used: {error}") from error
 
     def load_table(self, cca: str, name: str) -> Table | None:
-        """Return a stored table of that CCA. Raises DamagedFileError where it is not one."""
+        """Return a stored table, or None if there is no file.
+
+        Raises DamagedFileError where the file holds no valid table of this CCA, StateDirError where it is unreadable.
+        """
         data = self.load(cca, name)
         if data is None:
             return None
@@ -167,7 +173,7 @@ class Store:
         return table
 
     def promote(self, cca: str) -> None:
-        """Make `pending` the last known good, in one step that a kill cannot halve."""
+        """Rename `pending` to `last-known-good` atomically. Raises StateDirError."""
         folder = self._folder(cca)
         try:
             (folder / PENDING).replace(folder / LAST_KNOWN_GOOD)
@@ -176,7 +182,7 @@ class Store:
             raise self._cannot("replace", cca, LAST_KNOWN_GOOD, error) from error
 
     def discard(self, cca: str, name: str) -> None:
-        """Delete a file if it is there. Raises StateDirError."""
+        """Delete a file if it exists. Raises StateDirError."""
         try:
             (self._folder(cca) / name).unlink()
         except (FileNotFoundError, NotADirectoryError):
@@ -185,7 +191,7 @@ class Store:
             raise self._cannot("delete", cca, name, error) from error
 
     def set_aside(self, cca: str, name: str) -> None:
-        """Move a damaged file to NAME.damaged, replacing an older one. Raises StateDirError."""
+        """Rename a damaged file to NAME.damaged, and replace an older NAME.damaged. Raises StateDirError."""
         try:
             (self._folder(cca) / name).replace(self._folder(cca) / f"{name}.damaged")
         except FileNotFoundError:
@@ -194,22 +200,22 @@ class Store:
             raise self._cannot("set aside", cca, name, error) from error
 
     def ask_to_resume(self, cca: str) -> None:
-        """Leave the mark that tells the agent, running or not, to take the table over again. Raises StateDirError."""
+        """Request that the agent, now or at its next start, take control of this table again. Raises StateDirError."""
         try:
             (self._folder(cca) / _RESUME).touch()
         except OSError as error:
             raise self._cannot("write", cca, _RESUME, error) from error
 
     def is_asked_to_resume(self, cca: str) -> bool:
-        """Whether the mark is there."""
+        """Whether an operator requested `resume` and the agent has not handled the request yet."""
         return (self._folder(cca) / _RESUME).exists()
 
     def forget_resume(self, cca: str) -> None:
-        """Take the mark away."""
+        """Delete the request for `resume`. Raises StateDirError."""
         self.discard(cca, _RESUME)
 
     def ccas(self) -> list[str]:
-        """Return the names of the CCAs that the last agent kept here, sorted."""
+        """Return the names of the CCAs that have a state file here, sorted."""
         return sorted(path.parent.name for path in self.root.glob(f"*/{STATE}"))
 
     def _folder(self, cca: str) -> Path:
@@ -223,7 +229,10 @@ class Store:
 
 
 def _try_lock(descriptor: int, *, attempts: int) -> bool:
-    """Take the lock; several attempts bridge a `status` that looks whether it is held."""
+    """Try to take the lock, and return whether it was taken.
+
+    Several attempts are needed because `is_held`, called by `status`, takes the lock for a moment.
+    """
     for attempt in range(attempts):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

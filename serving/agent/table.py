@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A table: one ensemble in one deployment, as it is offered, kept on disk and written to the kernel."""
+"""A table: one ensemble and its deployment. The registry offers it, the agent stores it and writes it to the kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from serving.agent.kernel import text_sha256
 class Table:
     """An ensemble and the deployment that it belongs to.
 
-    Building one proves that it has a text: raises EnsembleError where it would exceed 256 KiB.
+    The constructor also makes the text, and raises EnsembleError where the text would exceed 256 KiB.
     """
 
     ensemble: Ensemble
@@ -26,7 +26,7 @@ class Table:
 
     @cached_property
     def text(self) -> str:
-        """What is written to the kernel, and what it must read back."""
+        """The text that is written to the kernel, and that the kernel must read back."""
         return table_text(self.ensemble, self.deployment)
 
     @cached_property
@@ -46,7 +46,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """The table in words, e.g. `local/champion serial 3 (sha256:0123456789ab)`."""
+        """A description of the table, e.g. `local/champion serial 3 (sha256:0123456789ab)`."""
         deployment = self.deployment
         return f"{deployment.registry}/{deployment.channel} serial {deployment.serial} ({self.ensemble.digest[:19]})"
 
@@ -65,7 +65,7 @@ class Table:
 
     @staticmethod
     def from_json(data: object) -> Table:
-        """Check structure, ranges and the ensemble's digest. Raises EnsembleError."""
+        """Build a table from JSON data. Raises EnsembleError where structure, a range or the digest is wrong."""
         if not isinstance(data, dict) or not isinstance(data.get("deployment"), dict):
             raise EnsembleError("table: expected an object with `ensemble` and `deployment`, got something else")
         deployment = data["deployment"]
@@ -77,7 +77,7 @@ class Table:
                     channel=deployment["channel"],
                     serial=deployment["serial"],
                     hold_back_permille=deployment.get("hold_back_permille", 0),
-                    # A file that was written before the mark existed holds none.
+                    # A file older than the mark `urgent` does not contain it.
                     urgent=deployment.get("urgent", False),
                 ),
             )

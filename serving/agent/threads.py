@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The two sides of the agent that wait on the network, each in a thread of its own.
+"""The agent's threads that wait for the network.
 
-A Poller asks for one CCA's offer and hands on what it heard; the Reporter sends
-reports. Neither touches the kernel nor the disk: only the agent's own thread
-does, so that a registry that stalls cannot hold up a look at the table.
+A Poller requests one CCA's offer and passes the answer on; the Reporter sends reports. Each has its own thread.
+Only the agent's main thread accesses the kernel and the state folder. A slow registry therefore cannot delay a
+check of the table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,19 @@ from serving.agent.log import EventLog
 from serving.agent.registry import RegistryClient
 from serving.agent.table import Table
 
-# An answer that came sooner than this was not held by the registry: the next question waits.
+# If a long poll that reports no change returns before this fraction of its wait, the registry did not hold the
+# request. The Poller then pauses before the next one.
 _HELD_FRACTION = 0.5
 _JOIN_S = 5.0
 
 
 @dataclass(frozen=True)
 class Heard:
-    """What a Poller heard: an offer with its table, that it is unchanged, or an error."""
+    """The result of one request for an offer.
+
+    kind: `offered` with a table, `unchanged`, `refused` (the offer failed a check) or `unavailable` (no usable answer).
+    `error` is the message of the last two.
+    """
 
     cca: str
     kind: Literal["offered", "unchanged", "refused", "unavailable"]
@@ -37,7 +42,7 @@ class Heard:
 
 
 def ask(client: RegistryClient, cca: str, channel: str) -> tuple[Heard, str | None]:
-    """Ask once, without waiting; returns what was heard and the ETag to go on with."""
+    """Request the offer once, without a long poll. Return the result and the ETag for the next request."""
     return _ask(client, cca, channel, etag=None, wait_s=0)
 
 
@@ -47,7 +52,7 @@ def _ask(
     try:
         offer = client.get_offer(cca, channel, etag=etag, wait_s=wait_s)
     except OfferRefusedError as error:
-        # Without its ETag, so that a copy that was damaged on its way is asked for again.
+        # The ETag is dropped, so that the next request fetches the offer again: it may have been damaged in transit.
         return Heard(cca, "refused", error=str(error)), None
     except RegistryUnavailableError as error:
         return Heard(cca, "unavailable", error=str(error)), etag
@@ -83,11 +88,11 @@ class Poller:
         self._thread = threading.Thread(target=self._run, name=f"poll-{cca}", daemon=True)
 
     def start(self) -> None:
-        """Begin to poll."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the poll in flight and the thread."""
+        """End the current request and the thread."""
         self._stopping.set()
         self._client.abort()
         self._thread.join(timeout=_JOIN_S)
@@ -96,7 +101,7 @@ class Poller:
         etag: str | None = None
         answers = True
         while not self._stopping.is_set():
-            # After a failure without a wait: that the registry is back is told at once.
+            # After a failure the request has no wait, so that the answer shows immediately that the registry is back.
             wait_s = self._wait_s * self._rng.uniform(0.8, 1.0) if answers else 0.0
             began_s = self._clock()
             heard, etag = _ask(self._client, self._cca, self._channel, etag=etag, wait_s=wait_s)
@@ -116,7 +121,7 @@ class Poller:
 
 
 class Reporter:
-    """Sends the newest report of each CCA when it changes, and again every `every_s` as a sign of life."""
+    """Sends the newest report of each CCA when it changes, and at least every `every_s` as a sign of life."""
 
     def __init__(
         self,
@@ -142,18 +147,18 @@ class Reporter:
         self._thread = threading.Thread(target=self._run, name="report", daemon=True)
 
     def start(self) -> None:
-        """Begin to report."""
+        """Start the thread."""
         self._thread.start()
 
     def submit(self, report: CcaReport) -> None:
-        """Send this report as soon as may be; an older one of the same CCA that still waits is dropped."""
+        """Send this report as soon as possible. It replaces a report of the same CCA that was not sent yet."""
         with self._changed:
             if self._newest.get(report.cca) != report:
                 self._newest[report.cca] = report
                 self._changed.notify()
 
     def stop(self) -> None:
-        """End the report in flight and the thread."""
+        """End the current request and the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -165,7 +170,7 @@ class Reporter:
         retrying = False
         while True:
             with self._changed:
-                # After a failure the back-off holds, whatever changes meanwhile.
+                # After a failure a changed report does not shorten the back-off.
                 if retrying:
                     self._changed.wait_for(lambda: self._stopping, timeout=pause_s)
                 else:

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The kernel's side of the agent: one folder a CCA with the files `parameters`, `ensemble` and `status`.
+"""Access to the module's /proc tree. It has one folder per CCA, with the files `parameters`, `ensemble`, `status`.
 
-`Tree` is what the agent needs of it. `ProcTree` is the real one, below
-/proc/net/ccatune. A stand-in for machines without the module has the same two
-methods and is handed in from outside, so that the agent imports none of it.
+`Tree` is the interface that the agent needs, and `ProcTree` implements it for /proc/net/ccatune. A stand-in for
+machines without the module has the same two methods. The caller passes it in, so the agent does not import it.
 
-Writing: the kernel gathers the text of one open file and takes it at its
-`end` line, all or nothing. So the text goes out in one open file, in one
-write() where the kernel takes it whole, and an error of write() or of close()
-reaches the caller with the kernel's errno.
+The kernel collects the text that is written through one file descriptor. It applies the text at the line `end`,
+completely or not at all. The text is therefore written through one descriptor, with one write() call unless the
+kernel accepts only a part of it. An error of write() or close() reaches the caller with the kernel's errno.
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ from typing import Protocol
 
 DEFAULT_PROC_ROOT = Path("/proc/net/ccatune")
 
-# `ensemble` is at most 256 KiB and the others are smaller: four times that is a bound, not a limit.
+# `ensemble` is at most 256 KiB and the other files are smaller, so no valid file reaches this bound.
 MAX_READ_BYTES = 1024 * 1024
 _READ_CHUNK_BYTES = 64 * 1024
 
 
 class Tree(Protocol):
-    """Reads and writes the files of one CCA. Both raise OSError with the kernel's errno."""
+    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno."""
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write the whole text to the file of that CCA in one open file."""
+        """Write the whole text to the file of that CCA, through one file descriptor."""
 
     def read(self, cca: str, file: str) -> str:
         """Return the whole text of the file of that CCA."""
@@ -43,20 +41,23 @@ class ProcTree:
         self.root = root
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write `text` in one open file; raises OSError with the errno of open(), write() or close()."""
-        # Neither O_CREAT nor O_TRUNC: a file that is missing is a module that is missing.
+        """Write `text` through one file descriptor. Raises OSError with the errno of open(), write() or close()."""
+        # O_CREAT and O_TRUNC are not set: if the file is missing, the module is missing.
         descriptor = os.open(self.root / cca / file, os.O_WRONLY | os.O_CLOEXEC)
         try:
             _write_all(descriptor, text.encode("ascii"))
         except BaseException:
-            # The first error is the one that says why; the kernel discards the text at close.
+            # The first error gives the cause, so an error of close() is ignored. The kernel discards the text at close.
             with contextlib.suppress(OSError):
                 os.close(descriptor)
             raise
         os.close(descriptor)
 
     def read(self, cca: str, file: str) -> str:
-        """Return the text; raises OSError with the kernel's errno, EFBIG over 1 MiB, EILSEQ where not ASCII."""
+        """Return the text.
+
+        Raises OSError: with the kernel's errno, with EFBIG above 1 MiB, or with EILSEQ where the text is not ASCII.
+        """
         descriptor = os.open(self.root / cca / file, os.O_RDONLY | os.O_CLOEXEC)
         try:
             chunks: list[bytes] = []
@@ -75,7 +76,7 @@ class ProcTree:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write all of `data`; the kernel may take less than was offered, but never nothing."""
+    """Write all of `data`. One write() may accept only a part of it. Raises OSError where it accepts nothing."""
     view = memoryview(data)
     while view:
         written_bytes = os.write(descriptor, view)

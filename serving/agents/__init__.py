@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Agents: what each last said of the table that its kernel runs."""
+"""Agents: the latest report of each agent on the table that is in force in its kernel."""

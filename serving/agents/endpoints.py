@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/v1/agents"""
+"""HTTP endpoints below /v1/agents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(prefix="/v1/agents", tags=["agents"])
 
 @router.post("/{agent_id}/reports", status_code=status.HTTP_204_NO_CONTENT, responses=problems(413, 422))
 def report(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
-    """Keep what an agent says of the table that its kernel runs, in place of what it said before."""
+    """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
     with context.database.write() as session:
         service.report(
             session,

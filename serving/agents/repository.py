@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Queries on agents."""
+"""Database queries on agents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["find", "insert_or_find", "page_in_order"]
 
 
 def find(session: Session, *, agent_id: str, cca: str) -> AgentRow | None:
-    """The agent's row for that algorithm."""
+    """Return the agent's row for that algorithm, or None."""
     return session.scalar(select(AgentRow).where(AgentRow.agent_id == agent_id, AgentRow.cca == cca))
 
 
 def insert_or_find(session: Session, row: AgentRow) -> AgentRow:
-    """Insert the row, or give the one that is there."""
+    """Insert the row and return it, or return the existing row of the same agent and algorithm."""
     known = find(session, agent_id=row.agent_id, cca=row.cca)
     if known is not None:
         return known
@@ -38,7 +38,7 @@ def insert_or_find(session: Session, row: AgentRow) -> AgentRow:
 def page_in_order(
     session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
 ) -> Sequence[AgentRow]:
-    """Rows with an id above `after_id`, in the order in which agents first reported."""
+    """Return rows with an id above `after_id`, in the order in which the agents first reported."""
     query = select(AgentRow).order_by(AgentRow.id).limit(limit)
     if cca is not None:
         query = query.where(AgentRow.cca == cca)

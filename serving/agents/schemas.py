@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What agents report, and what the API says of them."""
+"""API schemas of agents and their reports."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ Serial = Annotated[int, Field(ge=0, le=MAX_SERIAL)]
 
 
 def _cut(text: str) -> str:
-    # A report is worth more than the end of a long error.
+    # A report with a truncated error is more useful than a rejected report.
     return text[:MAX_ERROR_CHARS]
 
 
 class AgentReport(BaseModel):
-    """What an agent says of one algorithm.
+    """An agent's report on one algorithm.
 
-    Keys that this registry does not know are left aside, and `state` is any
-    word: agents may be newer than their registry.
+    Unknown keys are ignored, and `state` may be any word, because agents may be newer than their registry.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -57,7 +56,7 @@ class AgentReport(BaseModel):
 
 
 class AgentRead(AgentReport):
-    """An agent's latest report of one algorithm."""
+    """An agent's latest report on one algorithm."""
 
     agent_id: AgentId
     received_at: datetime = Field(description="When the report came (UTC).")
@@ -65,7 +64,7 @@ class AgentRead(AgentReport):
 
     @classmethod
     def of(cls, row: AgentRow, *, now: datetime) -> AgentRead:
-        """From the row."""
+        """Build the report from its row."""
         return cls(
             agent_id=row.agent_id,
             cca=row.cca,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Rules of agents: the latest report of each agent and algorithm is kept, so the table grows with the fleet alone."""
+"""Rules for agents.
+
+Only the latest report of each agent and algorithm is stored, so the table grows only with the number of agents.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = ["page", "report"]
 
 
 def report(session: Session, *, agent_id: str, cca: str, said: dict[str, Any], now: datetime) -> None:
-    """Keep what an agent says now; `said` holds the row's columns."""
+    """Store an agent's report in place of its earlier one. `said` maps the row's columns to their values."""
     row = repository.insert_or_find(session, AgentRow(agent_id=agent_id, cca=cca, received_at=now, **said))
     for column, value in said.items():
         setattr(row, column, value)
@@ -27,6 +30,6 @@ def report(session: Session, *, agent_id: str, cca: str, said: dict[str, Any], n
 def page(
     session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
 ) -> tuple[Sequence[AgentRow], AgentRow | None]:
-    """A page of agents, and the last row where more follow."""
+    """Return a page of agents, and its last row if more follow, else None."""
     rows = repository.page_in_order(session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1)
     return page_of(rows, limit=limit)

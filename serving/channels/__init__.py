@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Channels: names that point to an ensemble; every move is a deployment with a serial of its own."""
+"""Channels: names that point to an ensemble. Every move of a channel is a deployment with its own serial."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/v1/channels"""
+"""HTTP endpoints below /v1/channels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/channels", tags=["channels"])
 
-# How often a held request looks whether its caller has gone.
+# Interval at which a long poll checks whether its client has disconnected.
 _GONE_CHECK_S = 5.0
 
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
@@ -36,7 +36,7 @@ def list_channels(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[DeploymentRead]:
-    """List the channels, each with the deployment that it stands at."""
+    """List the channels, each with its current deployment."""
     with context.database.read() as session:
         rows, last = service.list_channels(session, cca=cca, after_id=cursor_position(cursor), limit=limit)
     items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
@@ -71,7 +71,7 @@ def move_channel(
     if_match: IfMatch = None,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH_MOVE)] = None,
 ) -> DeploymentRead:
-    """Point the channel to an ensemble: a new deployment with the next serial, on disk when the answer comes."""
+    """Point the channel to an ensemble. This is a new deployment with the next serial, committed before the answer."""
     with context.database.write() as session:
         row = service.move(
             session,
@@ -105,7 +105,7 @@ def roll_back_channel(
     body: RollBack | None = None,
     if_match: IfMatch = None,
 ) -> DeploymentRead:
-    """Go back to the ensemble that the channel pointed to before: a new deployment with the next serial."""
+    """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
     with context.database.write() as session:
         row = service.roll_back(
@@ -122,7 +122,7 @@ def roll_back_channel(
 
 
 def _moved(context: Context, response: Response, row: DeploymentRow) -> DeploymentRead:
-    """After the commit: wake who waits, and answer."""
+    """Wake the channel's long polls and return the answer. Call this only after the commit."""
     moved = DeploymentRead.of(row, registry=context.registry)
     context.watch.announce((moved.cca, moved.channel), serial=moved.serial)
     response.headers["ETag"] = service.etag_of(row, registry=context.registry)
@@ -150,7 +150,10 @@ async def get_channel(
     ] = 0.0,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
-    """Give the current deployment with its ensemble, at once or when it differs from what the caller holds."""
+    """Return the current deployment with its ensemble.
+
+    With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over.
+    """
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + min(wait, context.settings.max_wait_s)
     while True:
@@ -162,7 +165,7 @@ async def get_channel(
 
 
 def _offer(context: Context, *, cca: str, name: str, if_none_match: str | None) -> tuple[Response, int]:
-    """The answer as things stand, and the serial; the document is read only where it is sent."""
+    """Return the answer for the current deployment, and its serial. A 304 does not read the ensemble's document."""
     with context.database.read() as session:
         if if_none_match is not None:
             row = service.current(session, cca=cca, name=name)
@@ -171,7 +174,7 @@ def _offer(context: Context, *, cca: str, name: str, if_none_match: str | None) 
                 return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers), row.serial
         row, document = service.current_with_document(session, cca=cca, name=name)
     head = json.dumps(DeploymentRead.of(row, registry=context.registry).model_dump(mode="json"))
-    # The document is JSON already: parsing and writing it again would cost more than all the rest.
+    # The document is JSON already, so it is inserted as text. Parsing and encoding it would dominate the cost.
     body = f'{head[:-1]}, "ensemble": {document}}}'
     return Response(body, media_type="application/json", headers=_headers(context, row)), row.serial
 
@@ -183,7 +186,7 @@ def _headers(context: Context, row: DeploymentRow) -> dict[str, str]:
 async def _moved_meanwhile(
     request: Request, context: Context, key: tuple[str, str], *, serial: int, deadline_s: float
 ) -> bool:
-    """Wait until the channel moves; False when time is out, the caller has gone or the server ends."""
+    """Wait until the channel is moved. Return False if time is out, the client has disconnected or the server stops."""
     loop = asyncio.get_running_loop()
     while not context.watch.is_closed:
         left_s = deadline_s - loop.time()

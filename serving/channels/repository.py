@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Queries on channels and deployments."""
+"""Database queries on channels and deployments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _channel_for_update(session: Session, *, cca: str, name: str) -> ChannelRow 
 
 
 def channel_for_move(session: Session, *, cca: str, name: str) -> ChannelRow:
-    """The channel's row, made where there is none, locked until this transaction ends."""
+    """Return the channel's row, locked until the transaction ends. Insert the row if there is none."""
     row = _channel_for_update(session, cca=cca, name=name)
     if row is not None:
         return row
@@ -38,7 +38,7 @@ def channel_for_move(session: Session, *, cca: str, name: str) -> ChannelRow:
         with session.begin_nested():
             session.add(row)
     except IntegrityError:
-        # Another transaction made it between our look and our insertion, and has committed.
+        # Another transaction inserted the row after the query above, and has committed.
         made = _channel_for_update(session, cca=cca, name=name)
         if made is None:
             raise
@@ -47,7 +47,7 @@ def channel_for_move(session: Session, *, cca: str, name: str) -> ChannelRow:
 
 
 def _currents() -> Select[DeploymentRow]:
-    """Every channel's current deployment, its channel loaded."""
+    """Return a query for the current deployment of every channel, with the channel loaded."""
     return (
         select(DeploymentRow)
         .join(DeploymentRow.channel)
@@ -57,12 +57,12 @@ def _currents() -> Select[DeploymentRow]:
 
 
 def current(session: Session, *, cca: str, name: str) -> DeploymentRow | None:
-    """The channel's current deployment."""
+    """Return the channel's current deployment, or None."""
     return session.scalar(_currents().where(ChannelRow.cca == cca, ChannelRow.name == name))
 
 
 def current_with_document(session: Session, *, cca: str, name: str) -> tuple[DeploymentRow, str] | None:
-    """The channel's current deployment and its ensemble's document, of one moment."""
+    """Return the channel's current deployment and its ensemble's document, read by one query, or None."""
     query = (
         _currents()
         .where(ChannelRow.cca == cca, ChannelRow.name == name)
@@ -74,7 +74,7 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
 
 
 def deployment(session: Session, *, channel_id: int, serial: int) -> DeploymentRow | None:
-    """One deployment of a channel."""
+    """Return the deployment of a channel with that serial, or None."""
     query = select(DeploymentRow).where(DeploymentRow.channel_id == channel_id, DeploymentRow.serial == serial)
     return session.scalar(query)
 
@@ -82,7 +82,7 @@ def deployment(session: Session, *, channel_id: int, serial: int) -> DeploymentR
 def latest_of_another_ensemble(
     session: Session, *, channel_id: int, before_serial: int, digest: str
 ) -> DeploymentRow | None:
-    """The last deployment before that serial which had another ensemble than `digest`."""
+    """Return the last deployment before that serial whose ensemble is not `digest`, or None."""
     query = (
         select(DeploymentRow)
         .where(
@@ -97,7 +97,7 @@ def latest_of_another_ensemble(
 
 
 def list_page(session: Session, *, cca: str | None, after_id: int | None, limit: int) -> Sequence[DeploymentRow]:
-    """Current deployments of the channels with an id above `after_id`, in the order they were made."""
+    """Return the current deployments of the channels with an id above `after_id`, in the order of the channels' ids."""
     query = _currents().order_by(ChannelRow.id).limit(limit)
     if cca is not None:
         query = query.where(ChannelRow.cca == cca)
@@ -109,7 +109,7 @@ def list_page(session: Session, *, cca: str | None, after_id: int | None, limit:
 def history_page(
     session: Session, *, cca: str, name: str, before_serial: int | None, limit: int
 ) -> Sequence[DeploymentRow]:
-    """Deployments of a channel below that serial, newest first."""
+    """Return the channel's deployments with a serial below `before_serial`, newest first."""
     query = (
         select(DeploymentRow)
         .join(DeploymentRow.channel)
@@ -124,6 +124,6 @@ def history_page(
 
 
 def heads(session: Session) -> dict[tuple[str, str], int]:
-    """The last serial of every channel, by algorithm and name."""
+    """Return the last serial of every channel, by algorithm and name."""
     rows = session.execute(select(ChannelRow.cca, ChannelRow.name, ChannelRow.serial))
     return {(cca, name): serial for cca, name, serial in rows}

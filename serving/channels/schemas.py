@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the API says of channels and their deployments."""
+"""API schemas of channels and their deployments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _URGENT = (
 
 
 class ChannelMove(BaseModel):
-    """Point a channel to an ensemble."""
+    """A request to point a channel to an ensemble."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +34,7 @@ class ChannelMove(BaseModel):
 
 
 class RollBack(BaseModel):
-    """Go back to the ensemble before."""
+    """A request to point a channel back to its previous ensemble."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -60,7 +60,7 @@ class DeploymentRead(BaseModel):
 
     @classmethod
     def of(cls, row: DeploymentRow, *, registry: str) -> DeploymentRead:
-        """From the row, its channel loaded."""
+        """Build it from the row. The row's channel must be loaded."""
         return cls(
             registry=registry,
             cca=row.channel.cca,
@@ -76,6 +76,6 @@ class DeploymentRead(BaseModel):
 
 
 class OfferRead(DeploymentRead):
-    """What an agent gets: the current deployment with its ensemble."""
+    """A channel's current deployment with its ensemble. Agents request this."""
 
     ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.")

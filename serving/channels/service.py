@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Rules of channels.
+"""Rules for channels.
 
-- Every move, a roll-back too, is a deployment with the next serial. Moves of one
-  channel follow each other: each holds the channel's row until it is committed.
-- A roll-back goes to the last deployment that had another ensemble, as it was
-  then, hold-back share included. Whether it is urgent is its own: a roll-back is
-  urgent and any other move is not, unless the mover says otherwise. A roll-back of a roll-back goes further back:
-  it never returns to what was rolled back from.
+- Every move of a channel, including a roll-back, is a deployment with the next serial.
+- Moves of one channel are serialized: each locks the channel's row until it is committed.
+- A roll-back restores the last earlier deployment with a different ensemble, including its hold-back share.
+- A roll-back does not restore the mark `urgent`. By default a roll-back is urgent and any other move is not; the
+  request can override this.
+- A second roll-back in a row goes further back. It never returns to the deployment that the first one replaced.
 - A channel points only to a published ensemble of its own algorithm.
 """
 
@@ -34,7 +34,7 @@ __all__ = ["current", "current_with_document", "etag_of", "history", "list_chann
 
 
 def etag_of(row: DeploymentRow, *, registry: str) -> str:
-    """The strong entity tag of a channel that stands at this deployment."""
+    """Return the strong entity tag of a channel whose current deployment is `row`."""
     return quoted(f"{registry}:{row.serial}:{row.digest}")
 
 
@@ -52,11 +52,12 @@ def move(
     now: datetime,
     if_none_match: str | None = None,
 ) -> DeploymentRow:
-    """Point the channel to an ensemble.
+    """Point the channel to an ensemble, and return the new deployment.
 
     Raises:
-        EnsembleNotFoundError, WrongAlgorithmError: the digest cannot stand on this channel.
-        SerialMismatchError: `if_match` names another state than the current one, or `if_none_match` the current one.
+        EnsembleNotFoundError: the ensemble is not published.
+        WrongAlgorithmError: the ensemble belongs to another algorithm than the channel.
+        SerialMismatchError: `if_match` does not name the current deployment, or `if_none_match` names it.
     """
     ensemble = ensembles.find(session, digest)
     if ensemble is None:
@@ -89,12 +90,12 @@ def roll_back(
     if_match: str | None,
     now: datetime,
 ) -> DeploymentRow:
-    """Deploy the ensemble again that the channel pointed to before the current one.
+    """Point the channel back to its previous ensemble, and return the new deployment.
 
     Raises:
-        ChannelNotFoundError: nothing was ever deployed there.
-        NothingToRollBackError: the channel never pointed to another ensemble before.
-        SerialMismatchError: `if_match` names another state than the current one.
+        ChannelNotFoundError: the channel has no deployment.
+        NothingToRollBackError: there is no earlier deployment with a different ensemble.
+        SerialMismatchError: `if_match` does not name the current deployment.
     """
     current(session, cca=cca, name=name)
     channel = repository.channel_for_move(session, cca=cca, name=name)
@@ -124,7 +125,7 @@ def roll_back(
 
 
 def current(session: Session, *, cca: str, name: str) -> DeploymentRow:
-    """Where the channel stands. Raises ChannelNotFoundError."""
+    """Return the channel's current deployment. Raises ChannelNotFoundError."""
     row = repository.current(session, cca=cca, name=name)
     if row is None:
         raise _no_channel(cca, name)
@@ -132,7 +133,7 @@ def current(session: Session, *, cca: str, name: str) -> DeploymentRow:
 
 
 def current_with_document(session: Session, *, cca: str, name: str) -> tuple[DeploymentRow, str]:
-    """Where the channel stands, with the ensemble's document. Raises ChannelNotFoundError."""
+    """Return the channel's current deployment and its ensemble's document. Raises ChannelNotFoundError."""
     found = repository.current_with_document(session, cca=cca, name=name)
     if found is None:
         raise _no_channel(cca, name)
@@ -142,14 +143,17 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
 def list_channels(
     session: Session, *, cca: str | None, after_id: int | None, limit: int
 ) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """A page of channels, each as it stands, and the last row where more follow."""
+    """Return a page of the channels' current deployments, and its last row if more follow, else None."""
     return page_of(repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1), limit=limit)
 
 
 def history(
     session: Session, *, cca: str, name: str, before_serial: int | None, limit: int
 ) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """A page of the channel's deployments, newest first. Raises ChannelNotFoundError."""
+    """Return a page of the channel's deployments, newest first, and its last row if more follow, else None.
+
+    Raises ChannelNotFoundError.
+    """
     current(session, cca=cca, name=name)
     rows = repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit + 1)
     return page_of(rows, limit=limit)

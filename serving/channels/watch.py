@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Wakes those who hold a request until a channel is moved.
+"""Wakes long polls when a channel is moved.
 
-A move made by this process wakes them at once. Moves made by other processes
-on the same database are found by one query for all channels every `recheck_ms`,
-asked only while somebody waits. So a thousand held polls cost two queries a second.
+A move by this process wakes the channel's long polls immediately. Moves by other processes on the same database are
+detected by one query for all channels every `recheck_ms`, while at least one poll waits. With the default of 500 ms,
+any number of long polls costs two queries per second.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 class ChannelWatch:
-    """Who waits for which channel, in one event loop; `announce` and `close` may be called from any thread."""
+    """The waiting long polls of one event loop. `announce` and `close` may be called from any thread."""
 
     def __init__(self, read_heads: Callable[[], Mapping[ChannelKey, int]], *, recheck_ms: int) -> None:
         self._read_heads = read_heads
         self._recheck_s = recheck_ms / 1000
         self._lock = threading.Lock()
         self._serials: dict[ChannelKey, int] = {}
-        # By channel, each waiter's event and the serial that it knows.
+        # For each channel, the event of each waiting poll and the serial that the poll already knows.
         self._waiting: dict[ChannelKey, dict[asyncio.Event, int]] = defaultdict(dict)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._checker: asyncio.Task[None] | None = None
@@ -40,11 +40,11 @@ class ChannelWatch:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the process is about to end, so that nobody should wait any longer."""
+        """Whether the server is stopping, so that no poll may wait any longer."""
         return self._closed
 
     async def wait(self, key: ChannelKey, *, serial: int, timeout_s: float) -> bool:
-        """Wait until the channel stands beyond `serial`; False when time was out or the watch closed."""
+        """Wait until the channel's serial exceeds `serial`. Return False at the timeout or if the watch is closed."""
         event = asyncio.Event()
         with self._lock:
             self._loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class ChannelWatch:
             return self._serials.get(key, 0) > serial
 
     def announce(self, key: ChannelKey, *, serial: int) -> None:
-        """Say that the channel stands at this serial; an older one than known changes nothing."""
+        """Record the channel's current serial, and wake the polls that know an older one. Older serials are ignored."""
         with self._lock:
             if serial <= self._serials.get(key, 0):
                 return
@@ -72,7 +72,7 @@ class ChannelWatch:
         self._wake(events)
 
     def close(self) -> None:
-        """Send everyone home."""
+        """Wake all polls, so that they are answered, and let no further poll wait."""
         with self._lock:
             self._closed = True
             events = [event for waiting in self._waiting.values() for event in waiting]
@@ -103,7 +103,7 @@ class ChannelWatch:
             try:
                 heads = await asyncio.to_thread(self._read_heads)
             except SQLAlchemyError as error:
-                # Those who wait stay: a database that is away for a moment must not send all agents back at once.
+                # The polls keep waiting: a short failure of the database must not make all agents reconnect at once.
                 _log.warning("held polls: the database did not answer: %s", error)
                 continue
             for key, serial in heads.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The registry's database: models, sessions, migrations."""
+"""The registry's database: its models, sessions and migrations."""
 
 from serving.database.engine import Database
 from serving.database.migrate import migrate, require_current_schema

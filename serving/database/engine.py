@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""One database, opened so that what was acknowledged stays.
+"""Opens a database so that an acknowledged change is durable.
 
-SQLite: write-ahead log with synchronous=FULL (a commit is on disk before it
-returns), foreign keys on, a busy timeout; a write transaction takes the write
-lock at its begin, so that two of them follow each other instead of failing half
-way. PostgreSQL: synchronous_commit on; rows that are moved are locked. Other
-databases run on SQLAlchemy's defaults.
+- SQLite: write-ahead log with synchronous=FULL, so that a commit is on disk before it returns; foreign keys are
+  enforced; a busy timeout is set. A write transaction takes the write lock at its begin. A second one then waits
+  instead of failing midway.
+- PostgreSQL: synchronous_commit is on. A move of a channel locks the channel's row.
+- Other databases use SQLAlchemy's defaults.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from serving.errors import DatabaseError
 __all__ = ["Database"]
 
 _WRITE = "ccatune_write"
-# As many connections as the thread pool that runs the endpoints has threads, so that none waits for another.
+# Their sum exceeds the 40 threads of the pool that runs the endpoints, so that no endpoint waits for a connection.
 _POOL_CONNECTIONS = 10
 _POOL_OVERFLOW = 40
 
 
 class Database:
-    """Sessions for reading and for writing; `write()` commits at its end or not at all."""
+    """Opens sessions for reading and writing. `write()` commits all changes at its end, or none of them."""
 
     def __init__(self, url: str, *, busy_timeout_ms: int = 5000) -> None:
-        """Raise DatabaseError where the URL is malformed, its driver missing, or it keeps nothing on disk."""
+        """Open the database. Raises DatabaseError where the URL is invalid, its driver missing, or it is in memory."""
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.sqlite_file = Path(str(parsed.database)) if self.is_sqlite and "uri" not in parsed.query else None
@@ -61,26 +61,26 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Open a session that sees one state of the database."""
+        """Open a session for reading. On SQLite all its queries see the same state of the database."""
         with Session(self._engine, expire_on_commit=False) as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """Open a session whose changes are on disk when the block is left, or gone when it raised."""
+        """Open a session for writing. Its changes are committed at the end of the block, or dropped if it raises."""
         with Session(self._writing_engine, expire_on_commit=False) as session, session.begin():
-            # Begins in the database too, so that SQLite's write lock is held before the first look.
+            # This begins the database's transaction too, so that SQLite's write lock is held before the first query.
             session.connection()
             yield session
 
     @contextmanager
     def connect_for_schema(self) -> Iterator[Connection]:
-        """Open one write transaction outside of any session, for the migrations."""
+        """Open one write transaction without a session, for the migrations."""
         with self._writing_engine.begin() as connection:
             yield connection
 
     def ping(self) -> None:
-        """Raise an SQLAlchemyError where the database does not answer."""
+        """Raise an SQLAlchemyError if the database does not answer."""
         with self.read() as session:
             session.execute(text("SELECT 1"))
 
@@ -93,7 +93,7 @@ def _parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
-        # The error would repeat the URL, password and all.
+        # The message omits the original error, which would show the URL with its password.
         raise DatabaseError(
             "database: expected a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, got something else"
         ) from error
@@ -112,7 +112,7 @@ def _parse(url: str) -> URL:
 def _prepare_sqlite(engine: Engine, *, busy_timeout_ms: int) -> None:
     @event.listens_for(engine, "connect")
     def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
-        # sqlite3 must not begin transactions by itself: `_on_begin` does.
+        # This stops sqlite3 from beginning transactions by itself: `_on_begin` begins them.
         connection.isolation_level = None
         connection.execute(f"PRAGMA busy_timeout={busy_timeout_ms}")
         _enable_wal(connection, timeout_ms=busy_timeout_ms)
@@ -126,7 +126,7 @@ def _prepare_sqlite(engine: Engine, *, busy_timeout_ms: int) -> None:
 
 
 def _enable_wal(connection: sqlite3.Connection, *, timeout_ms: int) -> None:
-    """Switch to the write-ahead log; the busy timeout does not cover this switch, so it is tried again here."""
+    """Switch to the write-ahead log. The busy timeout does not cover this switch, so it is retried here."""
     deadline_s = time.monotonic() + timeout_ms / 1000
     while True:
         try:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Brings a database's schema to the one of this version, in one transaction.
+"""Upgrades a database's schema to that of this version, in one transaction.
 
-Killed in between, the next start finds the old schema, whole. Two processes
-that start at once follow each other: SQLite by its write lock, PostgreSQL by
-an advisory lock.
+If the process is killed during the upgrade, the next start finds the complete old schema. Two processes that start
+at once run the upgrade one after the other: SQLite by its write lock, PostgreSQL by an advisory lock.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from serving.errors import DatabaseError
 
 __all__ = ["alembic_config", "head_revision", "migrate", "require_current_schema"]
 
-# Any number that no other program takes on the same database.
+# An arbitrary key that other programs on the same database are unlikely to use: "ccatune" in ASCII.
 _ADVISORY_LOCK = 0x63636174756E65
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
-    """The migrations that ship with the package, bound to an open connection."""
+    """Return the Alembic configuration of the package's migrations, for an open connection."""
     config = Config()
     config.set_main_option("script_location", str(resources.files("serving.database").joinpath("migrations")))
     config.attributes["connection"] = connection
@@ -36,17 +35,17 @@ def alembic_config(connection: Connection | None = None) -> Config:
 
 
 def head_revision() -> str:
-    """The schema revision that this version works with."""
+    """Return the schema revision that this version requires."""
     head = ScriptDirectory.from_config(alembic_config()).get_current_head()
     assert head is not None, "the package ships at least one migration"  # noqa: S101 - a packaging mistake
     return head
 
 
 def migrate(database: Database, *, revision: str = "head") -> None:
-    """Upgrade the schema. Does nothing where it is current.
+    """Upgrade the schema. Does nothing if it is current.
 
     Raises:
-        DatabaseError: the database cannot be reached, or is of a newer version.
+        DatabaseError: the database does not answer, or a newer version of ccatune made its schema.
     """
     try:
         with database.connect_for_schema() as connection:
@@ -63,12 +62,12 @@ def migrate(database: Database, *, revision: str = "head") -> None:
 
 
 def require_current_schema(database: Database) -> None:
-    """Check without changing anything.
+    """Check the schema without changing anything.
 
     Raises:
-        DatabaseError: the schema is not the one of this version.
+        DatabaseError: the schema is not that of this version, or the database does not answer.
     """
-    # SQLite would make the file that it is asked to look into.
+    # SQLite would create a missing file.
     if database.sqlite_file is not None and not database.sqlite_file.exists():
         raise DatabaseError(
             f"database {database.shown_url}: expected a database, there is none; start once without --no-migrate"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The registry's tables.
 
-    registry      one row: the name that this database's deployments carry
+    registry      one row: the registry's name, which every deployment of this database has
     ensembles     immutable documents, by digest
-    channels      per algorithm and name, the last serial that was given out
+    channels      the last assigned serial of each algorithm and channel name
     deployments   every move of every channel: (channel, serial) -> ensemble
     agents        the latest report of each agent and algorithm
 
-Rows of ensembles, channels and deployments are never deleted nor changed,
-but for `channels.serial`, which only grows: so a serial is never used twice.
+Rows of ensembles, channels and deployments are never deleted. They are never changed either, except for
+`channels.serial`, which only grows. A serial is therefore never used twice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NAME_CHARS = 63
 
 
 class Base(DeclarativeBase):
-    """Names every constraint, so that a later migration can change it."""
+    """Base class of the tables. It gives each constraint a name, so that a later migration can change it."""
 
     metadata = MetaData(
         naming_convention={
@@ -53,7 +53,7 @@ class Base(DeclarativeBase):
 
 
 class RegistryRow(Base):
-    """The registry itself; the check keeps it to one row."""
+    """The registry itself. The check constraint limits the table to one row."""
 
     __tablename__ = "registry"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
@@ -64,7 +64,7 @@ class RegistryRow(Base):
 
 
 class EnsembleRow(Base):
-    """An ensemble as published; `document` is its canonical JSON, digest included."""
+    """A published ensemble. `document` is its canonical JSON, including the digest."""
 
     __tablename__ = "ensembles"
 
@@ -79,7 +79,7 @@ class EnsembleRow(Base):
 
 
 class ChannelRow(Base):
-    """A channel of one algorithm; `serial` is the last one given out, 0 before the first deployment."""
+    """A channel of one algorithm. `serial` is the last assigned serial; 0 before the first deployment."""
 
     __tablename__ = "channels"
     __table_args__ = (UniqueConstraint("cca", "name"), CheckConstraint("serial >= 0", name="serial_grows"))
@@ -93,9 +93,9 @@ class ChannelRow(Base):
 class DeploymentRow(Base):
     """One move of a channel.
 
-    restores_serial: the deployment that a roll-back went back to.
-    urgent: running flows take the table at their next ACK or transmission. The database's own default
-    lets a process of the version before, which does not know the column, still move channels.
+    restores_serial: the deployment that a roll-back restored; None for other moves.
+    urgent: running flows apply the table at their next ACK or transmission. The column has a default in the database,
+    so that a process of the previous version, which does not know the column, can still move channels.
     """
 
     __tablename__ = "deployments"
@@ -120,7 +120,7 @@ class DeploymentRow(Base):
 
 
 class AgentRow(Base):
-    """What an agent last said of one algorithm on its machine."""
+    """The latest report of an agent on one algorithm."""
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("agent_id", "cca"),)

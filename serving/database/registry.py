@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Opens a registry's database: schema first, then the name that it goes by.
+"""Opens a registry's database, and reads or writes the registry's name in it.
 
-The kernel compares serials per registry and channel, so the name belongs to the
-database that hands the serials out: it is written at the first start and kept.
+The kernel compares serials of the same registry and channel. The name therefore belongs to the database that assigns
+the serials. It is written at the first start and never changes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["open_database", "registry_name"]
 
 
 def open_database(settings: ServingSettings) -> Database:
-    """Open the database of the settings, and migrate it or check its schema.
+    """Open the database of the settings, and either upgrade its schema or check it.
 
     Raises:
-        DatabaseError: it cannot be opened, or has another schema.
+        DatabaseError: the database cannot be opened, or its schema is not that of this version.
     """
     database = Database(settings.database_url.get_secret_value(), busy_timeout_ms=settings.busy_timeout_ms)
     try:
@@ -40,17 +40,17 @@ def open_database(settings: ServingSettings) -> Database:
 
 
 def registry_name(database: Database, *, wanted: str | None, now: datetime) -> str:
-    """The name kept in the database; at the first start `wanted` (or `local`) is written.
+    """Return the name in the database. At the first start, `wanted` (or `local` without it) is written first.
 
     Raises:
-        SettingsError: another name is wanted than the one that serials were given out under.
+        SettingsError: `wanted` differs from the name in the database.
         DatabaseError: the database does not answer.
     """
     try:
         try:
             kept = _keep_name(database, wanted=wanted, now=now)
         except IntegrityError:
-            # Another process wrote the one row first; now it is there to be read.
+            # Another process inserted the row first. The second attempt reads it.
             kept = _keep_name(database, wanted=wanted, now=now)
     except DBAPIError as error:
         raise DatabaseError(f"database {database.shown_url}: expected it to answer, got {error.orig}") from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Column types that mean the same on every database."""
+"""Column types that behave the same on every database."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sqlalchemy.types import TypeDecorator
 
 __all__ = ["BigId", "UtcDateTime"]
 
-# SQLite numbers rows by itself for INTEGER PRIMARY KEY alone.
+# SQLite assigns row numbers by itself only if the primary key has the type INTEGER.
 BigId = BigInteger().with_variant(Integer, "sqlite")
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """A moment, aware of its zone, kept and given back in UTC (SQLite keeps no zone)."""
+    """A datetime with a time zone. It is stored and returned in UTC, because SQLite stores no time zone."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - the base's signature
-        """Take an aware moment; a naive one is a mistake of the caller."""
+        """Convert a datetime to UTC. Raises ValueError where it has no time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -29,7 +29,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - the base's signature
-        """Give the moment back aware, in UTC."""
+        """Return the stored datetime with the time zone UTC."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

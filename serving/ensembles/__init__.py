@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Ensembles: published once, kept unchanged under their digest."""
+"""Ensembles: each is published once and stored unchanged under its digest."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/v1/ensembles"""
+"""HTTP endpoints below /v1/ensembles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def publish(
     response: Response,
     document: Annotated[dict[str, Any], Body(description="An ensemble as `ccatune train` writes it, digest included.")],
 ) -> PublishedEnsemble:
-    """Publish an ensemble. It is on disk when the answer comes; publishing it again changes nothing."""
+    """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
     row = service.prepare(document, now=context.clock())
     with context.database.write() as session:
         kept, created = service.publish(session, row)
@@ -73,7 +73,7 @@ def get_ensemble(
     digest: DigestText,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
-    """Give the ensemble's document, byte for byte the same for ever."""
+    """Return the ensemble's document. Its bytes never change."""
     etag = quoted(digest)
     with context.database.read() as session:
         document = service.document(session, digest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Queries on ensembles."""
+"""Database queries on ensembles."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["document", "find", "insert_or_find", "page_newest_first"]
 
 
 def find(session: Session, digest: str) -> EnsembleRow | None:
-    """The row of that digest, without its document."""
+    """Return the row with that digest, without its document, or None."""
     return session.scalar(select(EnsembleRow).where(EnsembleRow.digest == digest))
 
 
 def document(session: Session, digest: str) -> str | None:
-    """The document of that digest."""
+    """Return the document with that digest, or None."""
     return session.scalar(select(EnsembleRow.document).where(EnsembleRow.digest == digest))
 
 
 def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
-    """Insert the row unless its digest is there already; also says whether it was inserted."""
+    """Insert the row unless one with its digest exists. Return the stored row, and whether it was inserted."""
     known = find(session, row.digest)
     if known is not None:
         return known, False
@@ -33,7 +33,7 @@ def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, boo
         with session.begin_nested():
             session.add(row)
     except IntegrityError:
-        # Another transaction committed the same digest between our look and our insertion.
+        # Another transaction committed a row with the same digest after the query above.
         known = find(session, row.digest)
         if known is None:
             raise
@@ -42,7 +42,7 @@ def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, boo
 
 
 def page_newest_first(session: Session, *, cca: str | None, before_id: int | None, limit: int) -> Sequence[EnsembleRow]:
-    """Rows with an id below `before_id`, newest first."""
+    """Return rows with an id below `before_id`, newest first."""
     query = select(EnsembleRow).order_by(EnsembleRow.id.desc()).limit(limit)
     if cca is not None:
         query = query.where(EnsembleRow.cca == cca)

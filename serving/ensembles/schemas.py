@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the API says of ensembles."""
+"""API schemas of ensembles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["EnsembleSummary", "PublishedEnsemble"]
 
 
 class EnsembleSummary(BaseModel):
-    """An ensemble in a list; its document is at /v1/ensembles/{digest}."""
+    """An ensemble without its document, which is at /v1/ensembles/{digest}."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -27,7 +27,7 @@ class EnsembleSummary(BaseModel):
 
     @classmethod
     def of(cls, row: EnsembleRow) -> EnsembleSummary:
-        """From the row."""
+        """Build the summary from its row."""
         return cls(
             digest=row.digest,
             cca=row.cca,
@@ -39,6 +39,6 @@ class EnsembleSummary(BaseModel):
 
 
 class PublishedEnsemble(EnsembleSummary):
-    """The answer to a publication."""
+    """The answer to a request to publish an ensemble."""
 
     created: bool = Field(description="False where the registry held this very ensemble already.")

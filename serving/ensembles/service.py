@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Rules of ensembles: only a valid one is taken, under the digest of its content, and never changed.
+"""Rules for ensembles.
 
-Publishing the same content again, from any number of clients at once, gives the
-same row. A signature travels with the document; nothing checks it yet.
+- Only a valid ensemble is stored. Its key is the digest of its content, and it is never changed.
+- Publishing the same content again returns the existing row, even if several clients publish at once.
+- A signature is stored in the document, but is not checked yet.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from serving.paging import page_of
 
 __all__ = ["document", "page", "prepare", "publish"]
 
-# The longest header that a deployment can give: what fits with it fits in every channel.
+# A deployment with the longest header of a table's text. An ensemble that fits with this one fits with any other.
 _LONGEST_DEPLOYMENT = Deployment(
     registry="r" * 63, channel="c" * 63, serial=2**63 - 1, hold_back_permille=1000, urgent=True
 )
 
 
 def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
-    """Check a document and make its row. Takes milliseconds of computing, so call it outside of a transaction.
+    """Check a document and make its row. This takes milliseconds of CPU time, so call it outside a transaction.
 
     Raises:
-        EnsembleInvalidError: structure, a range or the digest is wrong, or the kernel's text would be too long.
+        EnsembleInvalidError: structure, a range or the digest is wrong, or the table's text for the kernel is too long.
     """
     try:
         ensemble = Ensemble.from_json(data)
@@ -56,15 +57,15 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
 
 
 def publish(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
-    """Keep a prepared row; also says whether it is new."""
+    """Store a prepared row unless its digest exists. Return the stored row, and whether it is new."""
     return repository.insert_or_find(session, row)
 
 
 def document(session: Session, digest: str) -> str:
-    """The document as canonical JSON.
+    """Return the document with that digest as canonical JSON.
 
     Raises:
-        EnsembleNotFoundError: the registry does not hold it.
+        EnsembleNotFoundError: the registry holds no ensemble with that digest.
     """
     text = repository.document(session, digest)
     if text is None:
@@ -75,6 +76,6 @@ def document(session: Session, digest: str) -> str:
 def page(
     session: Session, *, cca: str | None, before_id: int | None, limit: int
 ) -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
-    """A page of ensembles, newest first, and its last row where more follow."""
+    """Return a page of ensembles, newest first, and its last row if more follow, else None."""
     rows = repository.page_newest_first(session, cca=cca, before_id=before_id, limit=limit + 1)
     return page_of(rows, limit=limit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune evaluate`: an ensemble on whole recordings, beside what it must beat."""
+"""`ccatune evaluate`: runs an ensemble over whole recordings and compares it with single parameter sets."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def evaluate(
     levels: bool,
     **options: Any,
 ) -> None:
-    """Run flows over whole recordings with an ensemble of GR, adapting online, and without.
+    """Run flows over whole recordings with an ensemble of GR that adapts online.
 
-    Beside it: the best single parameter set of each target, and the defaults. Ensembles of R-TCP and ROCCET are judged
-    by `ccatune report states`.
+    The table compares it with the best single parameter set of each target, and with the defaults. For ensembles of
+    R-TCP and ROCCET use `ccatune report states`.
 
     \b
     Example:
@@ -126,7 +126,7 @@ def _judge(
 
 
 def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> list[str]:
-    """What of the requirement does not hold."""
+    """A line for each target and each required utilisation that the ensemble misses."""
     if require is None:
         return []
     found = []
@@ -139,7 +139,7 @@ def _short_of(figures: dict[str, Any], require: tuple[float, ...] | None) -> lis
 
 
 def _short_of_gain(figures: dict[str, Any]) -> list[str]:
-    """Where learning does not beat the best single set."""
+    """A line for each comparison with the best single set that the ensemble loses."""
     found = []
     for row, single, met in zip(figures["targets"], figures["single"], figures["levels_met"], strict=True):
         at = f"target {row['target_ms']:.0f} ms:"

@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""Judges an ensemble of R-TCP in use, on B, R, RTT and links that it was not trained on.
+"""Judges a deployed ensemble of R-TCP on values of B, R and RTT, and on links, that it was not trained on.
 
-    learned      flows that follow the ensemble's table: theta by the round trip that they measure, eta and gamma by
-                 the limit that they find
-    paper        the paper's one setting: theta 0.6, eta 20, gamma 20 %, the algorithm's defaults
-    single       the best one setting that the same search found for all states together
+    learned      flows that follow the ensemble's table. Theta is looked up by the RTT that the flow measures, eta and
+                 gamma by the limit that it detects
+    paper        the paper's single setting: theta 0.6, eta 20, gamma 20 %, which are the algorithm's defaults
+    single       the best single setting, which the same search found for all states together
     unmodified   the base algorithm
 
-All run the same cases (workloads/policed.py), drawn anew within the levels of each state, with the same random numbers.
-Per state, with r the retransmitted packets and g the goodput, each over the unmodified algorithm's on the same case:
+All four run the same cases (workloads/policed.py) with the same random numbers. The cases are newly drawn within the
+levels of each state. In the figures, r is the number of retransmitted packets and g is the goodput. Both are divided by
+those of the unmodified algorithm on the same case.
 
-    fewer    1 - mean r(learned) / mean r(paper), of the files through a limit
-    goodput  mean g(learned) / mean g(paper), of the same files
-    raised   mean g(learned), mean g(paper), through a limit that is raised
-    false    share of the clients without a limit that end as limited, by level of the round trip
+    fewer    of each state: 1 - mean r(learned) / mean r(paper), over the files through a limit
+    goodput  of each state: mean g(learned) / mean g(paper), over the same files
+    raised   of each state: mean g(learned) and mean g(paper), over the downloads through a limit that is raised
+    false    of each RTT level: the share of the clients without a limit that are classified as limited at the end
 
-Intervals are 95 %: of a ratio of two means over n cases t s, s as in objectives/delay.py (Cochran 1977, section 2.11);
-of a share Wilson's (intervals.py). A state holds if it has no more retransmissions than the paper's setting, at no less
-goodput than training requires of that setting's (`default_share`), each up to its interval, and meets the requirement
-of training after a limit is raised. All states together hold if they have fewer retransmissions beyond the interval, at
-no less goodput. Clients without a limit hold if no more are taken for limited than allowed, or than with the paper's
-setting.
+Intervals are 95 %. For a ratio of two means over n cases the half width is t s, with Student's t and s as in
+objectives/delay.py (Cochran 1977, section 2.11). For a share the interval is Wilson's (intervals.py).
+
+Each row has its own criterion:
+
+    a state         no more retransmissions than the paper's setting; at least the share `default_share` of the paper's
+                    goodput; after a limit is raised, at least the goodput that training requires. Each may miss by its
+                    interval
+    all states      together, fewer retransmissions than the paper's setting by more than the interval; no less goodput,
+                    up to the interval
+    an RTT level    the share of false classifications is at most `most_false`, up to its interval, or there are no more
+                    of them than with the paper's setting
 """
 
 from __future__ import annotations
@@ -62,13 +69,16 @@ def judge_policed(
     threads: int,
     judged: Callable[[float], None] = lambda _states: None,
 ) -> dict[str, Any]:
-    """`states`, `all` and `unlimited` as JSON data, each row with whether it holds.
+    """Run and judge all cases. The result has the rows `states`, `all` and `unlimited` as JSON data.
 
-    runs: files of each state; half as many limits that are raised, and four times as many clients without a limit at
-    each level of the round trip. judged: called after each state, and after the clients of each level.
+    Each row says whether it holds.
+
+    runs: files of each state. Each state has half as many downloads through a raised limit. Each RTT level has four
+    times as many clients without a limit. judged: called with 1 after each state and after each RTT level's clients.
 
     Raises:
-        TrainingError: too few runs for an interval, or an ensemble without its single sets.
+        TrainingError: there are too few runs for an interval, the ensemble has no single sets, or the study has another
+            workload or objective.
     """
     singles = single_sets(ensemble)
     if singles is None:
@@ -102,9 +112,9 @@ def judge_policed(
 
 
 def ratio(parts: Values, wholes: Values) -> tuple[float, float]:
-    """Mean over mean, and the half width of its 95 % interval; both [n], n >= 5.
+    """The ratio of the two means, and the half width of its 95 % interval; both arguments [n], n >= 5.
 
-    Of nothing over nothing 1, of something over nothing infinite, without an interval.
+    If all wholes are 0, the ratio is infinite, or 1 if all parts are 0, too. The half width is then 0.
     """
     if not wholes.sum():
         return math.inf if parts.sum() else 1.0, 0.0
@@ -112,7 +122,7 @@ def ratio(parts: Values, wholes: Values) -> tuple[float, float]:
 
 
 class Judgement:
-    """Runs the schemes, and compares them; JSON data."""
+    """Runs the schemes on cases and compares their figures, as JSON data."""
 
     def __init__(
         self, study: StudySettings, settings: RetransmissionSettings, schemes: dict[str, Trial], threads: int
@@ -125,12 +135,12 @@ class Judgement:
         self._runner = CaseRunner(study.cca, study.names, [objective], threads=threads)
 
     def run(self, cases: Sequence[Case]) -> Tallies:
-        """The runs of each scheme on these cases."""
+        """Run each scheme on these cases. The result has its tallies in the order of the cases."""
         rows = self._runner.run_trials(cases, list(self._schemes.values()))
         return {name: [row[i] for row in rows] for i, name in enumerate(self._schemes)}
 
     def _retransmitted(self, tallies: Tallies) -> dict[str, Any]:
-        """Retransmissions of each over the unmodified algorithm's, and by how much fewer the learned one has."""
+        """Each scheme's retransmissions over the unmodified algorithm's, and how many fewer the learned one has."""
         shares = {name: retransmitted_shares(its, self._unmodified) for name, its in tallies.items()}
         over, interval = ratio(shares["learned"], shares["paper"])
         over_single, interval_single = ratio(shares["learned"], shares["single"])
@@ -144,7 +154,7 @@ class Judgement:
         }
 
     def _goodput(self, tallies: Tallies) -> dict[str, Any]:
-        """Goodput over the unmodified algorithm's, and the learned one's over the paper's setting's."""
+        """Each scheme's goodput over the unmodified algorithm's, and the learned one's over the paper's."""
         shares = {name: goodput_shares(its, self._unmodified) for name, its in tallies.items()}
         over, interval = ratio(shares["learned"], shares["paper"])
         return {
@@ -155,10 +165,10 @@ class Judgement:
         }
 
     def state_row(self, by_kind: dict[str, Tallies]) -> dict[str, Any]:
-        """The figures of a state, by the kinds `limited` and `lifted` of its cases, and whether it holds."""
+        """A state's figures and whether it holds; by_kind: the tallies of `limited` and `lifted` cases."""
         files, lifted = by_kind["limited"], self._goodput(by_kind["lifted"])
         retransmitted, goodput = self._retransmitted(files), self._goodput(files)
-        # As in training: of the unmodified algorithm's, or of the paper's setting's where that is less.
+        # As in training, the goodput is compared with the unmodified algorithm's, or with the paper's if that is less.
         raised = ("over_paper", "over_paper_interval") if lifted["paper"] < 1 else ("learned", "learned_interval")
         return {
             **retransmitted,
@@ -180,7 +190,7 @@ class Judgement:
         }
 
     def false_row(self, tallies: Tallies) -> dict[str, Any]:
-        """How many clients without a limit are taken for limited, and whether that holds."""
+        """The number of clients without a limit that end as limited, and whether the criterion holds."""
         hits = {name: sum(tally.is_limited for tally in its) for name, its in tallies.items()}
         clients = len(tallies["learned"])
         share, (low, high) = hits["learned"] / clients, wilson_95(hits["learned"], clients)

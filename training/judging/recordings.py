@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Judges an ensemble in use: flows over whole recordings that adapt online.
+"""Judges a deployed ensemble: flows adapt online over whole recordings.
 
-    ensemble   flows that look their row up in it, epoch by epoch, with the core's
-               own clock (the level that the flow itself measures)
-    single     the best single parameter set of each class, found by the same
-               search on the same training epochs (the ensemble's provenance)
+    ensemble   flows that look up their row in the ensemble epoch by epoch, at the
+               throughput level that they measure and on the core's own clock
+    single     the best single parameter set of each class, which the same search
+               found on the same training epochs (the ensemble's provenance)
     default    the algorithm's defaults
 
-All three run over the same recordings from their first millisecond on, slow start
-included. Windows of an epoch's length are compared one by one: a window's level is
-the one that a default flow measures where it begins, the same for every scheme.
-Confidence intervals are percentile bootstraps over windows (Efron, Tibshirani
-1993, chapter 13), 95 %.
+All three run over the same recordings from their first millisecond on, slow start included. They are compared window by
+window, and a window is as long as an epoch. The level of a window is the one that a flow with the defaults measures at
+the window's beginning, so that it is the same for every scheme. Confidence intervals are 95 % percentile bootstraps
+over windows (Efron, Tibshirani 1993, chapter 13).
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ class Path:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows of all recordings of one scheme and class, n of them.
+    """The n windows of all recordings, for one scheme and class.
 
-    dataset: object [n]; level: int [n]; capacity and delivered: bytes, float [n];
-    seconds: float [n]; counts: delays uint32 [n, n_bins] in bins that end at edges_us.
+    dataset: object [n]; level: int [n]; capacity and delivered: bytes, float [n]; seconds: float [n]; counts: packets
+    by queueing delay, uint32 [n, n_bins], in bins that end at edges_us.
     """
 
     dataset: NDArray[Any]
@@ -83,12 +82,17 @@ def judge(
     threads: int | None = None,
     progress: Callable[[float], None] = lambda _seconds: None,
 ) -> dict[str, Any]:
-    """All figures as JSON data: `targets` (the ensemble, pooled), `single`, `default`, `datasets`, `levels`.
+    """Run all schemes and compare them; all figures are JSON data.
 
-    progress: called with the seconds of recording whose runs are done, in sum (2 classes + 1) times all recordings.
+    `targets` has the ensemble's pooled figures, `single` and `default` those of the other schemes. `datasets` and
+    `levels` split the figures. `levels_met` counts the levels that meet each target. `by_single` separates the levels
+    where the single set meets its target from the others.
+
+    progress: called with the seconds of recording that were simulated since the previous call. They add up to
+    the length of all recordings times (2 classes + 1).
 
     Raises:
-        TrainingError: no recordings, or an ensemble without its single sets.
+        TrainingError: there are no recordings, or the ensemble has no single sets.
     """
     if not recordings:
         raise TrainingError("evaluate: expected recordings to judge on, got none")
@@ -128,7 +132,7 @@ def run_schemes(
     threads: int | None,
     progress: Callable[[float], None] = lambda _seconds: None,
 ) -> dict[tuple[str, int], list[QoS]]:
-    """The runs of each (scheme, class), in the order of the recordings."""
+    """Run every (scheme, class). Each list of runs is in the order of the recordings."""
     flows = _flows(ensemble)
     scenarios = [
         Scenario(
@@ -156,10 +160,10 @@ def run_schemes(
 
 
 def require_targets(ensemble: Ensemble) -> None:
-    """Refuse an ensemble that is not judged by delay targets.
+    """Refuse an ensemble whose classes do not all have a delay target.
 
     Raises:
-        TrainingError: its study has another objective, or no axis of throughput, or it has no study.
+        TrainingError: the ensemble has no study, or its study has another objective or no axis of throughput.
     """
     study = study_of(ensemble)
     if not study.objective.has_boundary or "throughput" not in study.levels:
@@ -182,7 +186,7 @@ def _flows(ensemble: Ensemble) -> dict[tuple[str, int], FlowSpec]:
 
 
 def _reference_flow(ensemble: Ensemble) -> FlowSpec:
-    """A default flow that measures as the ensemble's flows do."""
+    """A flow with the defaults that measures its level in the same way as the ensemble's flows."""
     text = flat_text(
         ensemble.cca,
         epoch_ms=ensemble.epoch_ms,
@@ -194,7 +198,11 @@ def _reference_flow(ensemble: Ensemble) -> FlowSpec:
 
 
 def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS]) -> list[NDArray[np.int64]]:
-    """For each recording the level of each of its windows: of the default flow's turn nearest its beginning."""
+    """The level of each window, for each recording.
+
+    It is the level that the default flow measured at the end of epoch nearest the window's start. A run without an end
+    of epoch has level 0.
+    """
     found = []
     for _recording, run in zip(recordings, runs, strict=True):
         starts_ms = run.windows.start_ms
@@ -212,7 +220,7 @@ def _levels(ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[
 def windows_of(
     ensemble: Ensemble, recordings: Sequence[Recording], runs: Sequence[QoS], levels: Sequence[NDArray[np.int64]]
 ) -> Windows:
-    """The windows of all recordings, in their order."""
+    """The windows of all recordings, in the order of the recordings."""
     epoch_s = ensemble.epoch_ms / 1000
     parts = [run.windows for run in runs]
     return Windows(
@@ -256,14 +264,14 @@ def _pooled(ensemble: Ensemble, by_class: Sequence[Windows]) -> list[dict[str, A
 
 
 def _judged_levels(w: Windows) -> list[tuple[int, NDArray[np.bool_]]]:
-    """Levels with enough windows; an outage, which teaches nothing, counts for no level."""
+    """The levels with enough windows, each with a mask of its windows. Windows in an outage are left out."""
     alive = w.capacity >= LEAST_CAPACITY_BYTES_PER_S * w.seconds
     found = [(int(level), (w.level == level) & alive) for level in np.unique(w.level)]
     return [(level, chosen) for level, chosen in found if int(chosen.sum()) >= LEAST_WINDOWS]
 
 
 def _bootstrapped(w: Windows, delay_class: DelayClass, seed: int) -> dict[str, Any]:
-    """The figures with intervals over resampled windows."""
+    """The figures of some windows, with bootstrap intervals over these windows."""
     weights = drawn_weights(len(w.capacity), seed=seed)
     cumulated = np.cumsum(weights @ w.counts, axis=1)
     wanted = cumulated[:, -1:] * (delay_class.percentile / 100) - 1e-9
@@ -288,7 +296,7 @@ def _by_level(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict
 
 
 def _levels_met(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
-    """How many levels meet the target, by scheme."""
+    """For each target, the number of levels that meet it, by scheme."""
     found = []
     for c, delay_class in enumerate(ensemble.classes):
         judged = _judged_levels(chosen["default"][c])
@@ -300,10 +308,10 @@ def _levels_met(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[di
 
 
 def _by_single(ensemble: Ensemble, chosen: dict[str, list[Windows]]) -> list[dict[str, Any]]:
-    """Ensemble and single set over the levels where the single set meets its target, and over those where it misses.
+    """The figures of ensemble and single set, where the single set meets its target and where it misses it.
 
-    A single set can use more of the link where it overdraws its target, which packets
-    elsewhere make up for when all are pooled. The two are separated here.
+    A single set can use more of the link in levels where it exceeds its target. Pooled figures hide this, because
+    packets of other levels compensate for it. These figures therefore separate the two groups of levels.
     """
     found = []
     for c, delay_class in enumerate(ensemble.classes):

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""An ensemble's rows on unseen cases of their own states, compared with the defaults and the best single set.
+"""Compares an ensemble's rows with the defaults and the best single set, on unseen cases of the rows' own states.
 
-Each parameter set runs throughout a case, as in training, so that no flow has to follow the table: this judges the
-learned row, apart from how well a flow finds it. For delay classes:
+Each parameter set runs throughout a case, as in training, so that no flow has to follow the table. This judges the
+learned row, independently of how well a flow finds its row. For delay classes:
 
-    delay      the class's percentile of the queueing delay, over the cases' packets together
-    goodput    delivered over capacity; `rival_share`: over the goodput of the goal's rival
+    delay      the class's percentile of the queueing delay, over the packets of all cases together
+    goodput    delivered bytes over capacity; `rival_share`: goodput over that of the goal's rival
     less, more than another set's: the whole 95 % interval of the difference lies on that side (percentile bootstrap
                over cases; Efron, Tibshirani 1993, chapter 13)
 
-A state holds against another set if its delay is not higher and its goodput not less. A class may use the room that its
-requirement leaves. With a delay target its delay may be higher while the target is met, and its goodput less where the
-other set misses the target. With a share of a rival's goodput its goodput may be less while it has that share (or the
-interval reaches it), and its delay higher where the other set misses it. Rows that are `better`, of less delay at no
-less goodput, are counted without any of that: by the intervals alone.
+A state holds against another set if its delay is not higher and its goodput not less. A class may also use the room
+that its requirement leaves:
+
+    a delay target               the delay may be higher while the target is met. The goodput may be less where the
+                                 other set misses the target
+    a share of rival's goodput   the goodput may be less while it, or its interval, reaches that share. The delay may
+                                 be higher where the other set misses the share
+
+A row is `better` if it has less delay at no less goodput. This uses the intervals alone, without that room.
 
 Rows of other objectives are compared by their costs, case by case (`compare_costs`).
 """
@@ -48,7 +52,11 @@ OTHERS = ("default", "single")
 
 @dataclass(frozen=True, eq=False)
 class _Runs:
-    """One set on the epochs of a state: its goodput and the rival's in bytes, float [epochs]; delays [epochs, bins]."""
+    """The runs of one parameter set on the epochs of a state.
+
+    delays: packets by delay, float [epochs, bins]. goodput, by_rival: bytes of the set and of the rival, float
+    [epochs].
+    """
 
     goodput: Floats
     by_rival: Floats
@@ -65,12 +73,15 @@ class _Runs:
         )
 
     def misses_its_share(self, weights: Floats, objective: DelayObjective) -> bool:
-        """Whether its goodput is below the required share of the rival's, with its whole interval."""
+        """Whether the whole interval of the goodput over the rival's is below the required share."""
         _, high = interval_95(weights @ self.goodput / np.maximum(weights @ self.by_rival, 1.0))
         return high < objective.goodput_share
 
     def drawn_delays_ms(self, weights: Floats, objective: DelayObjective) -> Floats:
-        """The percentile of each draw; weights: how often each draw takes each epoch, float [draws, epochs]."""
+        """The class's percentile of the delay in each draw.
+
+        weights: how often each draw takes each epoch, float [draws, epochs].
+        """
         reached = np.cumsum(weights @ self.delays, axis=1)
         bins = (reached < objective.share * reached[:, -1:] - 1e-9).sum(axis=1)
         edges_ms: Floats = objective.edges_us / 1000
@@ -86,10 +97,12 @@ def judge_states(
     threads: int,
     judged: Callable[[float], None] = lambda _states: None,
 ) -> list[dict[str, Any]]:
-    """A row for each state and class, as JSON data. states: the cases that judge each.
+    """A row for each state and class, as JSON data.
+
+    states: the cases on which each state is judged. judged: called with 1 after each state.
 
     Raises:
-        TrainingError: no state to judge, or an ensemble without its single sets.
+        TrainingError: there is no state to judge, or the ensemble has no single sets.
     """
     singles = single_sets(ensemble)
     if singles is None:
@@ -113,7 +126,7 @@ def judge_states(
 
 
 def places_of(study: StudySettings, state: State) -> dict[str, Any]:
-    """The bounds of a state's levels, in the unit that people use."""
+    """The bounds of a state's levels, in ms and Mbit/s."""
     found: dict[str, Any] = {}
     for (name, axis), level in zip(study.levels.items(), state, strict=True):
         unit, scale = ("rtt_ms", 1e-3) if name == "min_rtt" else (f"{name}_mbps", 8e-6)
@@ -149,10 +162,10 @@ def _row(
 
 
 def compare_costs(mine: Sequence[Tally], others: Sequence[Tally], objective: Objective) -> dict[str, Any]:
-    """The mean difference of the costs case by case, with its interval (Student's t), and whether it holds.
+    """The mean difference of the costs, case by case, with its interval (Student's t), and whether `mine` holds.
 
-    It holds if its requirement is met wherever the other set meets it, and if the costs are not higher beyond the
-    interval unless the other set misses the requirement.
+    It holds if `mine` meets the requirement and its costs are not higher beyond the interval. It also holds if the
+    other set misses the requirement.
     """
     apart = objective.case_costs(mine) - objective.case_costs(others)
     interval = student_t95(len(apart)) * float(apart.std(ddof=1)) / math.sqrt(len(apart))
@@ -167,7 +180,7 @@ def compare_costs(mine: Sequence[Tally], others: Sequence[Tally], objective: Obj
 
 
 def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: DelayObjective) -> dict[str, Any]:
-    """Differences of a set to another one on the same epochs, with their intervals; whether it holds."""
+    """The differences of two sets on the same epochs, with their intervals, and whether `mine` holds."""
     my_runs, their_runs = _Runs.of(mine, objective), _Runs.of(theirs, objective)
     my_score, their_score = objective.score(Pool.of(mine)), objective.score(Pool.of(theirs))
     weights = drawn_weights(len(mine), seed=1)
@@ -192,9 +205,9 @@ def compare(mine: Sequence[Tally], theirs: Sequence[Tally], objective: DelayObje
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each class: the states, and in how many of them each set meets the requirement and the learned row holds.
+    """For each class the number of states, and in how many of them a set meets the requirement or the row holds.
 
-    Also the means of each set's metrics, in which every state weighs the same.
+    It also has the mean of each set's metrics, in which every state has the same weight.
     """
     found = []
     for number in sorted({row["class"] for row in rows}):

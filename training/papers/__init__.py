@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The papers' own experiments and statements, reproduced beside the simulator's figures. Nothing else imports them."""
+"""Reproduces the papers' experiments and compares their statements with the simulator. Only the reports import this."""

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A paper's statement beside our figure: means with their 95 % intervals, and whether they are as stated.
+"""Compares a paper's statement with the simulator's figures: means with their 95 % intervals.
 
-Every bound and every comparison is one up to the interval: a mean, or the mean of what is compared seed by seed, that
-misses by no more than its interval still agrees.
+A figure agrees with a bound or a comparison if it misses it by no more than its interval. A comparison pairs the values
+seed by seed.
 
     mean    Student's interval
-    share   Wilson's interval, of which the farther end is shown (training/intervals.py)
+    share   Wilson's interval. Its ends differ in distance from the share, and the larger distance is shown
+            (training/intervals.py)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = [
     "share", "statement_lines", "within",
 ]  # fmt: skip
 
-UNVALIDATED = "*"  # behind the name of what no kernel here has
+UNVALIDATED = "*"  # follows the name of an algorithm that no kernel here has
 
 
 def _enough(seeds: int) -> int:
@@ -35,13 +36,16 @@ def _enough(seeds: int) -> int:
     return seeds
 
 
-# A report's seeds, of each case.
+# The number of seeds of each case of a report.
 Seeds = Annotated[int, Field(le=10_000), AfterValidator(_enough)]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A mean with the half width of its 95 % interval (not a number: it has none), and whether it is as stated."""
+    """A mean with the half width of its 95 % interval, and whether it agrees with the statement.
+
+    An interval of NaN means that the figure has none.
+    """
 
     label: str
     mean: float
@@ -50,7 +54,7 @@ class Figure:
     unit: str = "%"
 
     def text(self) -> str:
-        """Short, for the table; shares in percent."""
+        """A short text for the table, with shares in percent; `!` marks a figure that differs."""
         scale, digits = (100, 1) if self.unit == "%" else (1, 2)
         interval = "" if math.isnan(self.interval) else f" ± {scale * self.interval:.{digits}f}"
         figure = f"{scale * self.mean:.{digits}f}{interval} {self.unit}".rstrip()
@@ -64,9 +68,10 @@ class Figure:
 
 def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf, most: float = math.inf,
            unit: str = "%") -> Figure:  # fmt: skip
-    """The mean, up to its interval, from `least` to `most`, if the interval fits between two bounds.
+    """Check that the mean is from `least` to `most`, up to its interval.
 
-    What did not happen with every seed (not a number) never is.
+    Between two bounds the interval must also fit. A value of NaN stands for an event that did not happen with a seed. A
+    figure with such a value never agrees.
     """
     mean, interval = float(values.mean()), interval_of(values)
     certain = 2 * interval <= most - least
@@ -74,36 +79,42 @@ def within(label: str, values: NDArray[np.float64], *, least: float = -math.inf,
 
 
 def below(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, below 0 up to its interval; shown: values, with the difference's interval."""
+    """Check that `values - than`, paired by seed, is at most 0 up to its interval.
+
+    The figure shows the mean of `values` with the interval of the difference.
+    """
     apart = values - than
     interval = interval_of(apart)
     return Figure(label, float(values.mean()), interval, float(apart.mean()) <= interval, unit)
 
 
 def above(label: str, values: NDArray[np.float64], than: NDArray[np.float64], *, unit: str = "%") -> Figure:
-    """values - than, seed by seed, above 0 up to its interval; shown: values, with the difference's interval."""
+    """Check that `values - than`, paired by seed, is at least 0 up to its interval.
+
+    The figure shows the mean of `values` with the interval of the difference.
+    """
     beside = below(label, than, values, unit=unit)
     return replace(beside, mean=float(values.mean()))
 
 
 def quotients(values: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
-    """values / base, seed by seed; by 0: not a number, which is within no bound."""
+    """values / base, seed by seed. A quotient by 0 is NaN, which lies within no bound."""
     return np.divide(values, base, out=np.full_like(values, np.nan), where=base != 0)
 
 
 def share(label: str, hits: int, of: int, *, least: float = 0.0, most: float = 1.0) -> Figure:
-    """hits of so many (at least one), from `least` to `most` up to Wilson's interval."""
+    """Check that the share `hits / of` is from `least` to `most`, up to Wilson's interval; of: at least 1."""
     p, (low, high) = hits / of, wilson_95(hits, of)
     return Figure(label, p, max(p - low, high - p), low <= most and high >= least)
 
 
 def number(value: float) -> float | None:
-    """JSON has no word for what is not a number."""
+    """The value, or None if it is not finite, because JSON has no such number."""
     return value if math.isfinite(value) else None
 
 
 def megabytes(size_bytes: int) -> str:
-    """A size as papers have it."""
+    """A size in MB (10^6 bytes), as text."""
     return f"{size_bytes / 1e6:g} MB"
 
 
@@ -112,9 +123,11 @@ V_contra = TypeVar("V_contra", contravariant=True)
 
 @dataclass(frozen=True)
 class Statement(Generic[V_contra]):
-    """name: section and number; issue: a target of our own. expected: the bound that stands for words.
+    """A statement of a paper, or a requirement of this project.
 
-    figures: over what of a campaign it is about. unvalidated: of what no kernel here has.
+    name: section and number; `issue` and `target` mark a requirement of this project. expected: the bound that stands
+    for the words. figures: makes the figures from the part of a campaign that the statement is about. unvalidated:
+    whether it is about an algorithm that no kernel here has.
     """
 
     name: str
@@ -125,7 +138,10 @@ class Statement(Generic[V_contra]):
 
 
 def row_of(statement: Statement[Any], figures: Sequence[Figure], **at: object) -> dict[str, Any]:
-    """A statement beside its figures as JSON data, with where they were found; `agrees` where all are as stated."""
+    """A statement and its figures as JSON data. `agrees`: whether all figures agree.
+
+    at: entries that say where the figures were found.
+    """
     return {
         "statement": statement.name,
         "words": statement.words,
@@ -138,10 +154,10 @@ def row_of(statement: Statement[Any], figures: Sequence[Figure], **at: object) -
 
 
 def statement_lines(rows: Sequence[dict[str, Any]], *, at: str) -> list[str]:
-    """A paragraph for each statement: its words, then a line for each of its rows, named by the row's entry `at`.
+    """A paragraph for each statement: its words, then a line for each of its rows.
 
-    rows: those of one statement follow each other; with `statement`, `words`, `expected`, `unvalidated`, `agrees` and
-    `figures` as of Figure.summary.
+    at: the entry of a row that names its line. rows: the rows of one statement follow each other. Each has the entries
+    of `row_of`, with figures as of Figure.summary.
     """
     lines: list[str] = []
     before = None

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Tables and pictures made from the figures of training."""
+"""Tables and pictures of the results of training, and the commands that print them."""

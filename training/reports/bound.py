@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The bound of learning: what the study's own search finds on the very cases that judge.
+"""The bound of learning: the best rows that the study's own search finds on the judging cases themselves.
 
-In each state the study's search chooses a row on the cases that judge, at the requirement itself. The result, or the
-better of the two sets below, is the best that one parameter set a state can do, up to the search. Beside it stand the
-ensemble's rows and the best single set on the same cases. Where the bound misses a requirement, no learning can meet it
-there. Where it does not, the difference is what was not learned. Where the single set has less cost than the bound, it
-violates the requirement in some states, and no rows can both meet it and cost as little.
+In each state the search chooses a row on the cases that judge the ensemble, at the requirement without a margin. The
+bound is the best of this row, the ensemble's row and the best single set. Up to the quality of the search, no single
+parameter set can do better in that state. The table compares the ensemble's rows and the best single set with the
+bound, on the same cases:
+
+- If the bound misses a requirement, no learning can meet it in that state.
+- If the bound meets it, the difference from the ensemble is what was not learned.
+- If the single set has less cost than the bound, it violates the requirement in some states. No rows can then both meet
+  the requirement and cost as little.
 """
 
 from __future__ import annotations
@@ -34,9 +38,9 @@ def bounds(
     threads: int,
     judged: Callable[[float], None] = lambda _count: None,
 ) -> list[dict[str, Any]]:
-    """A row for each class. states: the cases that judge each. judged: called with 1 after each state.
+    """A row for each class. It holds if the ensemble meets the requirement in as many states as the bound.
 
-    A row holds if the ensemble meets the requirement in as many states as the bound.
+    states: the cases that judge each state. judged: called with 1 after each state.
 
     Raises:
         TrainingError: the ensemble has no single sets, or no state has cases.
@@ -71,7 +75,10 @@ def bounds(
 
 
 def _summed(states: Sequence[tuple[int, dict[str, Score]]], scheme: str) -> dict[str, Any]:
-    """The states that meet the requirement, and the mean cost, in which a state weighs as much as its cases carry."""
+    """The number of states that meet the requirement, and the mean cost.
+
+    The mean weights each state by the capacity of its cases.
+    """
     whole = sum(capacity for capacity, _ in states)
     cost = sum(capacity * scores[scheme].cost for capacity, scores in states) / whole
     return {"met": sum(scores[scheme].feasible for _, scores in states), "cost": round(cost, 4)}

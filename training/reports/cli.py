@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report`: the tables behind the claims about training."""
+"""`ccatune report`: prints the tables that support the claims about training."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ STUDIES = Path(__file__).resolve().parents[2] / "configs" / "studies"
 
 @click.group()
 def report() -> None:
-    """Tables behind the claims: exit 1 where a line falls short; of policing, roccet and rtcp with --enforce alone.
+    """Print the tables that support the claims; exit 1 if a row falls short of its criterion.
+
+    The reports policing, roccet and rtcp exit 1 only with --enforce.
 
     \b
     Example:
@@ -56,7 +58,7 @@ def search(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """DDS compared with a grid, on states spread over those of a study.
+    """Compare the search method DDS with a grid search, on states spread over those of a study.
 
     \b
     Example:
@@ -114,7 +116,7 @@ def _search_rows(
 @report.command()
 @of_ensemble
 def robustness(*, judged: Judged) -> None:
-    """An ensemble on other paths, with loss, in company, and in shorter flows.
+    """Run an ensemble on other paths, with loss, beside a second flow, and in shorter flows.
 
     \b
     Example:
@@ -141,7 +143,7 @@ def robustness(*, judged: Judged) -> None:
 @of_ensemble
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the made traces")
 def synthetic(*, judged: Judged, seed: int) -> None:
-    """An ensemble on made traces, against the recorded ones they were fitted on.
+    """Compare an ensemble on synthetic traces with the same ensemble on the recordings that they imitate.
 
     \b
     Example:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What learning gained, as a table and as a picture, from the figures of `judge`."""
+"""Shows the gain of learning as a table and as a picture, from the figures of `judge`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
 
 
 def gain_lines(figures: dict[str, Any]) -> list[str]:
-    """A line a target and scheme: throughput, utilisation, delay, and levels that meet the target."""
+    """A line for each target and scheme.
+
+    It has throughput, utilisation, delay, and the number of levels that meet the target.
+    """
     lines = [
         f"{'target':>8}  {'parameters':<16} {'Mbit/s':>7} {'of link':>8} {'p95 delay':>10} "
         f" {'levels within target':>20}"
@@ -38,7 +41,10 @@ def gain_lines(figures: dict[str, Any]) -> list[str]:
 
 
 def level_lines(figures: dict[str, Any]) -> list[str]:
-    """A line a level and target, with 95 % intervals of the ensemble's delay."""
+    """A line for each target and level, with the 95 % interval of the ensemble's delay.
+
+    A second table separates the levels where the single set meets its target from those where it misses it.
+    """
     lines = [f"{'target':>8} {'level':>6} {'windows':>8}  {'ensemble: p95 delay, used':<34} {'single':<18} default"]
     for row in figures["levels"]:
         low, high = row["ensemble"]["p95_queueing_delay_ms_interval"]
@@ -65,9 +71,12 @@ def _cell(row: dict[str, Any]) -> str:
 
 
 def draw_gain(figures: dict[str, Any], path: Path) -> None:
-    """Pooled figures at the left, the levels' delays against their target at the right; PNG, SVG or PDF by name.
+    """Draw the gain into a PNG, SVG or PDF file, by the extension of its name.
 
-    Raises EmulationError where it cannot be written.
+    The left panel shows pooled figures, the right one the delay of each level over its target.
+
+    Raises:
+        EmulationError: the file cannot be written.
     """
     import matplotlib as mpl
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the reports on an ensemble share: their options, what they read, and how they end."""
+"""Options, inputs and output that all reports on an ensemble share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _file = click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Pat
 
 @dataclass(frozen=True)
 class Judged:
-    """What a report on an ensemble is given: its file, the traces that judge it, threads, the form of the output."""
+    """Arguments of a report on an ensemble. paths, part and datasets select the traces that judge it."""
 
     file: Path
     paths: tuple[Path, ...]
@@ -44,7 +44,8 @@ class Judged:
     def read(self, *, with_targets: bool = True) -> Iterator[tuple[Ensemble, StudySettings, list[Recording], Terminal]]:
         """The ensemble, its study, the recordings that judge it, and the terminal that shows the progress.
 
-        with_targets: an ensemble that is not judged by delay targets is refused.
+        The list of recordings is empty if the study's workload needs none. with_targets: refuse an ensemble whose
+        classes do not all have a delay target.
         """
         from kmod.ensemble import Ensemble
         from training.commands import recordings_of
@@ -65,7 +66,7 @@ class Judged:
 
 
 def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of Judged, which it is given as `judged`."""
+    """Add the options of Judged to a command, which receives them as the argument `judged`."""
     names = [field.name for field in fields(Judged)]
 
     @wraps(command)
@@ -78,7 +79,7 @@ def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:
-    """Print the table and what came of its line; exit 1 where a row falls short."""
+    """Print the table and whether its criterion `line` holds; exit 1 if a row falls short."""
     short = sum(not row["holds"] for row in rows)
     if as_json:
         click.echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
@@ -90,10 +91,10 @@ def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, a
 
 
 def of_datasets(recordings: Sequence[Recording], datasets: Sequence[str]) -> list[Recording]:
-    """Those whose dataset's name begins with one of these; no names: all.
+    """The recordings whose dataset has a name that begins with one of `datasets`; all recordings without names.
 
     Raises:
-        TrainingError: there are none.
+        TrainingError: no recording matches.
     """
     from training.errors import TrainingError
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report states` of R-TCP: the table of an ensemble beside the paper's one setting, as text."""
+"""`ccatune report states` for R-TCP: compares an ensemble's table with the paper's single setting, as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def report_policed_states(
     judged: Judged, ensemble: Ensemble, study: StudySettings, recordings: Sequence[Recording], terminal: Terminal,
     *, runs: int,
 ) -> None:  # fmt: skip
-    """Print it; exit 1 where the line does not hold."""
+    """Judge the ensemble and print its table; exit 1 if a row falls short."""
     terminal.phase("running states", total=len(ensemble.rows) + ensemble.axes[0].count)
     figures = judge_policed(study, ensemble, recordings, runs=runs, threads=judged.threads or default_threads(),
                             judged=terminal.advance)  # fmt: skip
@@ -35,7 +35,10 @@ def report_policed_states(
 
 
 def policed_lines(figures: dict[str, Any]) -> list[str]:
-    """A line for each state, for all of them, and for the clients without a limit of each round trip."""
+    """A line for each state, one for all states together, and one for each RTT level.
+
+    The line of an RTT level is about its clients without a limit.
+    """
     lines = ["in % of the unmodified algorithm's: retransmissions, and the goodput after a limit is raised",
              f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
              f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip

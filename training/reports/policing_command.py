@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report policing`: what R-TCP 2026 states of files behind a policer, beside the simulator's figures."""
+"""`ccatune report policing`: compares statements of R-TCP 2026 on files behind a policer with the simulator."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def policing(
     *, config: Path, seeds: int | None, policer: str | None, threads: int | None, plot: Path | None, markdown: bool,
     enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of R-TCP's statements on policed files, beside our figure at each access rate.
+    """Compare the R-TCP paper's statements on policed files with the simulator, at each access rate.
 
-    A figure is a mean over the seeds with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is
-    unvalidated: no kernel here has it. docs/policing.md says where ours differs and why.
+    A figure is a mean over the seeds with its 95 % interval. ! marks a figure that differs from the statement. BBRv3 is
+    unvalidated, because no kernel here has it. docs/policing.md gives the differences and their reasons.
 
     \b
     Example:
@@ -78,5 +78,5 @@ def policing(
 
 
 def access_named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows with their access rate in words."""
+    """The rows, each with its access rate as text in the entry `access`."""
     return [{**row, "access": f"{row['access_mbps']:g} Mbit/s"} for row in rows]

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""How an ensemble does where it was not trained: other paths, company, other lengths of flows.
+"""Measures an ensemble under conditions that it was not trained for: other paths, two flows, flows of other lengths.
 
-One thing is changed at a time from the conditions it was trained in (RTT 100 ms,
-1000 packets, no loss, one flow over the whole recording), and for each the pooled
-figures of every target are given. Two flows share the link from the beginning, or
-one joins the other 10 s later (shorter recordings then have one flow alone);
-utilisation is theirs together, and fairness is Jain's index of their throughputs,
-each recording weighted by its length. Flows of a given length follow each other
-over the recordings, each beginning anew with slow start. Jitter holds each packet
-behind the link for a time drawn evenly from 0 to so many ms, in order; 1 ms is what
-Mahimahi's clock does.
+Each condition changes one thing from those of training: RTT 100 ms, a buffer of 1000 packets, no loss, and one flow
+over the whole recording. Each row has the pooled figures of every target.
 
-The line: with another RTT (20 to 200 ms), buffer (200 to 1000 packets), jitter or
-length (30, 120 s), the delay stays within 1.5 times the target. Loss, company and flows
-of 10 s, a third of which is slow start, are shown without a line.
+    two flows         share the link from the beginning, or one starts 10 s later. In a recording of less than 10 s one
+                      flow then runs alone. Utilisation is that of both together. Fairness is Jain's index of their
+                      throughputs, and each recording is weighted by its length
+    flows of a length follow each other over the recording. Each begins with slow start
+    jitter            holds each packet after the link for a time drawn evenly from 0 to a maximum in ms, and keeps the
+                      order. 1 ms is the jitter of Mahimahi's clock
+
+The criterion: with another RTT (20 to 200 ms), buffer (200 to 1000 packets), jitter or length (30, 120 s), the delay is
+at most 1.5 times the target. Loss, two flows, and flows of 10 s, a third of which is slow start, have no criterion.
 """
 
 from __future__ import annotations
@@ -37,9 +36,10 @@ MOST_EXCESS = 1.5
 
 @dataclass(frozen=True)
 class Condition:
-    """One line of the table.
+    """A row of the table.
 
-    flow_s: length of each flow; None: as long as the recording. late_s: after so long the second flow starts.
+    flow_s: length of each flow; None: the recording's length. late_s: time at which the second flow starts. has_line:
+    whether the criterion applies.
     """
 
     name: str
@@ -68,7 +68,10 @@ CONDITIONS = (
 
 
 def _pieces(recording: Recording, flow_s: float | None) -> Iterator[tuple[int, int]]:
-    """Begin and end (ms) of flows that follow each other; a rest below half a flow is left out, unless it is all."""
+    """Begin and end (ms) of flows that follow each other.
+
+    A remainder of less than half a flow is left out, unless it is the whole recording.
+    """
     period_ms = recording.trace.period_ms
     step_ms = period_ms if flow_s is None else round(flow_s * 1000)
     for begin_ms in range(0, period_ms, step_ms):
@@ -127,7 +130,7 @@ def robustness(
     threads: int | None = None,
     advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each condition; advance: called with its name when it is done."""
+    """A row for each condition. advance: called with the condition's name when its runs are complete."""
     text = table_text(ensemble, Deployment("evaluation", "judged", 1))
     rows = []
     for condition in conditions:

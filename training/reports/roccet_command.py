@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report roccet`: what the ROCCET paper states, beside the simulator's figures."""
+"""`ccatune report roccet`: compares the ROCCET paper's statements with the simulator."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def roccet(
     *, config: Path, parts: tuple[str, ...], seeds: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of the ROCCET paper's statements, and our targets, beside our figure.
+    """Compare the ROCCET paper's statements, and this project's targets, with the simulator.
 
-    A figure has its 95 % interval; one marked ! is not as stated. Half an hour on two processors; stopped, it goes on
-    where it was. What is said of BBRv3 is unvalidated: no kernel here has it. docs/roccet.md says where ours differs
-    and why. --markdown and --json have the figures behind the statements: RTT and goodput before and after, their
-    distributions on recorded links, and every share.
+    A figure has a 95 % interval. ! marks a figure that differs from the statement. BBRv3 is unvalidated, because no
+    kernel here has it. docs/roccet.md gives the differences and their reasons. The report takes half an hour on two
+    processors. An interrupted report continues where it stopped. --markdown and --json print the figures that the
+    statements use: RTT and goodput before and after the change, their distributions on recorded links, and every share.
 
     \b
     Example:
@@ -119,7 +119,7 @@ def _run(
 
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A heading for each part, and its statements."""
+    """A heading for each part, followed by the lines of its statements."""
     from training.papers.figures import statement_lines
 
     lines = []

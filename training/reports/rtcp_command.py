@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report rtcp`: what R-TCP 2026 states of itself, beside the simulator's figures."""
+"""`ccatune report rtcp`: compares the statements of R-TCP 2026 on R-TCP itself with the simulator."""
 
 from __future__ import annotations
 
@@ -53,11 +53,12 @@ def rtcp(
     *, config: Path, kinds: tuple[Kind, ...], seeds: int | None, runs: int | None, paths: tuple[Path, ...], work: Path,
     threads: int | None, plot: Path | None, markdown: bool, enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Each of R-TCP's statements on itself, beside our figure: files, detection, transfers, connections, videos.
+    """Compare the R-TCP paper's statements on R-TCP with the simulator.
 
-    A figure is a mean with its 95 % interval; one marked ! is not as stated. What is said of BBRv3 is unvalidated: no
-    kernel here has it. docs/rtcp.md says where ours differs and why. All of it takes long: --only, --seeds and --runs
-    take less, and a run that was stopped goes on where it was.
+    They are about files, detection, transfers, connections and videos. A figure is a mean with its 95 % interval. A
+    figure that differs from the statement is marked with !. BBRv3 is unvalidated, because no kernel here has it.
+    docs/rtcp.md gives the differences and their reasons. The whole report takes long; --only, --seeds and --runs
+    shorten it. An interrupted report continues where it stopped.
 
     \b
     Example:
@@ -97,7 +98,7 @@ def _run(
     settings: RtcpSettings, kinds: Sequence[Kind], paths: Sequence[Path], *, work: Path, threads: int | None,
     terminal: Terminal,
 ) -> Results:  # fmt: skip
-    """Every part that the journal does not hold."""
+    """Run every part that the journal lacks, and take the others from it."""
     from training.papers.rtcp import Results, parts_of, run_part
     from training.papers.rtcp.links import recordings_for
     from training.study.journal import Journal
@@ -118,12 +119,16 @@ def _run(
 
 
 def journal_keys(settings: RtcpSettings, recordings: Mapping[str, Sequence[Recording]]) -> tuple[str, str]:
-    """Of the parts that run on no traces, and of those that do: wherever settings and traces lie."""
+    """The keys of two journals: for parts that run without traces, and for parts that run on traces.
+
+    The keys do not depend on the paths of the settings and of the traces.
+    """
     from kmod.ensemble import canonical_json
     from training.evaluation.runner import core_version
     from training.papers.rtcp import FIGURES_VERSION
 
-    used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})  # the traces tell it
+    # The digests of the traces identify the models, whose paths are left out.
+    used = settings.model_dump(mode="json", exclude={"unlimited": {"__all__": {"model"}}})
     content = {"settings": used, "core": core_version(), "figures": FIGURES_VERSION}
     traces = {name: [[r.name, r.trace.digest] for r in found] for name, found in recordings.items()}
     others, on_traces = (hashlib.sha256(canonical_json(each)).hexdigest()
@@ -153,7 +158,7 @@ def _end(results: Results, rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def lines_of(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A paragraph for each statement: its words, then its figures."""
+    """A paragraph for each statement, with its words and then its figures."""
     lines = []
     for row in rows:
         mark = "; unvalidated" if row["unvalidated"] else ""

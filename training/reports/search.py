@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""DDS compared with brute force: how much of the grid's objective a search with few evaluations finds.
+"""Compares DDS with a grid search, by the share of the grid's objective that DDS reaches with few evaluations.
 
-On states spread over those with enough cases, and for every class, the grid and DDS (with the study's settings and
-`seeds` seeds) search the same cases. Both results are then scored on cases that neither saw. Of recorded epochs these
-are every other one in the order of recordings and time, so that both halves are alike and a difference is due to the
-searches. Policed cases are drawn anew. Parameters that a study's stage holds have their defaults.
+DDS is the search of training/searches/dds.py. It runs with the study's settings and with `seeds` seeds. The states are
+spread over those that have enough cases. For every class, the grid and DDS search the same cases. Their results are
+then scored on unseen cases:
 
-The line: DDS's worst seed reaches at least 98 % of the grid's objective on unseen cases, and misses no requirement by
-2 % more than the grid's result does.
+    recorded epochs   every other epoch, ordered by recording and time, is unseen. Both halves are therefore alike, and
+                      a difference is due to the searches
+    policed cases     are newly drawn
+
+Parameters that a study's stage holds have their defaults.
+
+The criterion: DDS's worst seed reaches at least 98 % of the grid's objective on unseen cases, and its violation of the
+requirement is at most 0.02 above that of the grid's result.
 """
 
 from __future__ import annotations
@@ -36,7 +41,10 @@ LEAST_EPOCHS = 24
 
 
 def halves(epochs: Sequence[StateEpoch]) -> tuple[list[StateEpoch], list[StateEpoch]]:
-    """Every other epoch, in the order of datasets, recordings and time: those to search on, and the unseen ones."""
+    """Every other epoch, in the order of datasets, recordings and time.
+
+    The first half is for the searches, and the second one is unseen.
+    """
     ordered = sorted(epochs, key=lambda e: (e.recording.dataset, e.recording.name, e.start_ms))
     return ordered[::2], ordered[1::2]
 
@@ -44,7 +52,7 @@ def halves(epochs: Sequence[StateEpoch]) -> tuple[list[StateEpoch], list[StateEp
 def state_cases(
     study: StudySettings, workload: Workload, *, count: int, most_cases: int
 ) -> dict[State, tuple[list[Case], list[Case]]]:
-    """`count` states at equal distances, each with the cases to search on and the unseen ones.
+    """Choose `count` states at equal distances, each with the cases for the searches and the unseen ones.
 
     Raises:
         TrainingError: fewer states have enough cases.
@@ -74,7 +82,10 @@ def state_cases(
 
 @dataclass(frozen=True)
 class SearchReport:
-    """The comparison on one study. advance: called with shares of a state's work."""
+    """Compares the searches on one study.
+
+    advance: called with the share of a state's work that was done since the previous call.
+    """
 
     study: StudySettings
     seeds: int
@@ -138,7 +149,7 @@ class SearchReport:
         }
 
     def run(self, cases: dict[State, tuple[list[Case], list[Case]]], *, journal: Journal) -> list[dict[str, Any]]:
-        """All rows; states that the journal holds are not run again."""
+        """All rows. A state that the journal has is not run again."""
         done = journal.parts()
         rows: list[dict[str, Any]] = []
         for state, (training, unseen) in cases.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report states` and `ccatune report bound`: learned rows in their states, on unseen data."""
+"""`ccatune report states` and `ccatune report bound`: judge learned rows in their own states, on unseen data."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _most = click.option("--most", type=click.IntRange(2), default=30, show_default=
 @_most
 @click.option("--runs", type=click.IntRange(10), default=40, show_default=True, help="R-TCP: files of each state")
 def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
-    """An ensemble's rows on unseen cases of their states, compared with the defaults and the best single set.
+    """Compare an ensemble's rows with the defaults and the best single set, on unseen cases of their states.
 
-    Differences count beyond their 95 % interval. A class may use the room that its requirement leaves: delay within
-    its target, or goodput above its share. Of R-TCP: flows that follow the table through rate limits that are drawn
-    anew, compared with the paper's one setting.
+    A difference counts only beyond its 95 % interval. A class may use the room that its requirement leaves: delay
+    within its target, or goodput above its share. Of R-TCP, flows follow the table behind newly drawn rate limits, and
+    the report compares them with the paper's single setting.
 
     \b
     Example:
@@ -67,10 +67,10 @@ def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
 @_least
 @_most
 def bound(*, judged: Judged, least: int, most: int) -> None:
-    """The rows compared with the best ones that a search finds on the very cases that judge.
+    """Compare an ensemble's rows with the best ones that a search finds on the judging cases themselves.
 
-    A class falls short where the ensemble meets its requirement in fewer states: so much
-    was not learned. Where the bound misses it too, the algorithm cannot meet it.
+    A class falls short if the ensemble meets its requirement in fewer states than the bound. That difference was not
+    learned. Where the bound misses the requirement, too, the algorithm cannot meet it.
 
     \b
     Example:
@@ -93,7 +93,7 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
 def judging_cases(
     study: StudySettings, recordings: Sequence[Recording], terminal: Terminal, *, least: int, most: int
 ) -> dict[State, list[Case]]:
-    """The unseen cases of each state that has enough of them."""
+    """The unseen cases of each state that has at least `least` of them; at most `most` of each."""
     from training.study import setting_of
     from training.workloads import Sample
 
@@ -104,7 +104,7 @@ def judging_cases(
 
 
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each state and class, with the main figures of each set; `-`: it misses the requirement."""
+    """A line for each state and class, with the main figures of each set; `-` marks a missed requirement."""
     heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
     lines = [f"{'class':<28}{'state':>24} {'cases':>6}{heads}"]
     for row in rows:
@@ -117,19 +117,23 @@ def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def unit_of(name: str) -> str:
-    """The unit in a name, as people write it."""
+    """The unit at the end of a figure's name, as text."""
     return "ms" if name.endswith("_ms") else "Mbit/s"
 
 
 def figures_of(one: dict[str, Any]) -> str:
-    """The two figures of a set that matter most."""
+    """The two main figures of a set, as text."""
     if "delay_ms" in one:
         return f"{one['delay_ms']:.1f} ms {100 * one['utilization']:.1f} %"
     return f"{100 * one['goodput_share']:.1f} %, retr. {100 * one['retransmitted_share']:.2f} %"
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """For each class: in how many states each set meets the requirement, and the learned row holds; the means."""
+    """Two lines for each class, one for each other set, after a line on the requirement.
+
+    The first line counts the states in which each set meets the requirement. The others count the states in which the
+    learned row holds or is better, and give the mean figures.
+    """
     from training.judging.states import OTHERS, summary
 
     lines = []
@@ -154,7 +158,7 @@ def means_of(one: dict[str, Any], name: str) -> dict[str, float]:
 
 
 def class_name(row: dict[str, Any]) -> str:
-    """The requirement of a class."""
+    """The requirement of a class, as text."""
     if row["goal"] == "throughput":
         return f"at most {row['target_ms']} ms"
     if row["goal"] == "delay":

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""An ensemble on made traces against the same on the recorded ones they were fitted on.
+"""Compares an ensemble on synthetic traces with the same ensemble on the recordings that they imitate.
 
-For each dataset a model is fitted on its recordings and makes four times as much of
-each of its links, so that chance is mostly that of the recorded ones; flows run over
-both with the ensemble. Links that are too short to fit a model on are left out of
-both, and the row says how many. The line: on every dataset and
-target the two utilisations differ by at most 3 points, and the two 95th-percentile
+For each dataset a model is fitted to its recordings. The model makes four times as much of each link as was recorded,
+so that most of the random error is that of the recordings. Flows run over both with the ensemble. Both leave out the
+links that are too short to fit a model, and the row gives their number.
+
+The criterion: on every dataset and target the two utilisations differ by at most 3 points, and the two 95th-percentile
 delays by at most 15 %.
 """
 
@@ -39,10 +39,10 @@ def synthetic(
     threads: int | None = None,
     advance: Callable[[str], None] = lambda _name: None,
 ) -> list[dict[str, Any]]:
-    """A row for each dataset and target; advance: called with the dataset's name when it is done.
+    """A row for each dataset and target. advance: called with the dataset's name when its runs are complete.
 
     Raises:
-        TrainingError: no recording is long enough to fit a model on.
+        TrainingError: no recording is long enough to fit a model to.
     """
     datasets: defaultdict[str, list[Recording]] = defaultdict(list)
     for recording in recordings:
@@ -66,7 +66,7 @@ def synthetic(
 
 
 def _make(model: TraceModel, seed: int) -> list[Recording]:
-    """TIMES as much of each link as was recorded, in pieces of about PIECE_S."""
+    """Make TIMES as much of each link as was recorded, in pieces of about PIECE_S."""
     made = []
     for i, link in enumerate(model.links):
         wanted_s = TIMES * link.recorded_s

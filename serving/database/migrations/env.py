@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run by Alembic: applies the migrations over the connection that serving.database.migrate hands in."""
+"""Alembic runs this file. It applies the migrations on the connection that serving.database.migrate opened."""
 
 from alembic import context
 
@@ -8,9 +8,10 @@ from serving.database.models import Base
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=Base.metadata,
-    # SQLite's data definition is transactional too, once sqlite3 is kept from committing by itself.
+    # On SQLite, too, changes of the schema are transactional, because engine.py stops sqlite3 from committing by
+    # itself.
     transactional_ddl=True,
-    # SQLite alters most things by copying the table.
+    # On SQLite most changes of a table require a copy of the table.
     render_as_batch=True,
 )
 with context.begin_transaction():

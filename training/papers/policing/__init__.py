@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What R-TCP 2026 says of files through a mobile operator's policer, beside what the simulator shows."""
+"""Compares statements of R-TCP 2026 on files behind a mobile operator's policer with the simulator."""
 
 from training.papers.policing.campaign import PolicingSettings, load_settings, run_campaign
 from training.papers.policing.statements import STATEMENTS, judge

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""Files through a policer: each algorithm, access rate, RTT and size, with many seeds.
+"""Runs files through a policer, for each algorithm, access rate, RTT and size, with many seeds.
 
     sender -> policer (R, B) -> access link -> jitter -> receiver
 
-R-TCP 2026, section 3.1: the server is behind a fast network, and what the policer drops it drops in front of the
-mobile link. Each file has a connection and a full bucket of its own: 15 s of silence, the paper's, bring more than
-four times B. Seeds draw the jitter, and where the cycles of BBR begin.
+In section 3.1 of R-TCP 2026 the server is on a fast network, and the policer drops packets before the mobile link. Each
+file has its own connection and a full bucket. The paper achieves this with 15 s of silence, which bring more than four
+times B. The seed determines the jitter and where the cycles of BBR begin.
 
-    retransmission rate   segments sent again over segments sent
+    retransmission rate   retransmitted segments over sent segments
     goodput               the file's size over the time to its last ACK
 
-A run that did not complete within 4 size / R + 30 s counts with that time.
+A file that is not complete after 4 size / R + 30 s counts with that time.
 
-Moments (Appendix A) come from points over the time of the largest file:
-    loss         the policer's first drop
-    window       cwnd two round trips behind that, over what it was then; and over R RTT. These are as long as they were
-                 then, with what waits in the access link's queue: the sender learns of a drop one of them later
-    detection    BBRv1: the pacing rate stays the same for 12 RTTs; its cycle alone changes it within 6
-    pacing       mean rate from 5 s on, in wire bytes as the policer counts
+Moments (Appendix A) come from a time series of the largest file:
+
+    loss         time of the policer's first drop
+    window       cwnd two RTTs after that drop, over cwnd at the drop, and over R RTT. The two RTTs are as measured at
+                 the drop and include the access link's queue. The sender learns of a drop after one of them
+    detection    time from which BBRv1's pacing rate stays constant for 12 RTTs. Its cycle alone changes the rate within
+                 6 RTTs
+    pacing       mean pacing rate from 5 s on, in wire bytes, which the policer counts
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ CONSTANT_RTTS = 12
 
 
 class PolicingSettings(Frozen):
-    """The policer, the paths around it, and how often each is run."""
+    """The policer, the path around it, and the number of runs."""
 
     rate_mbps: Megabits = Field(description="R")
     bucket_bytes: int = Field(ge=1500, lt=2**32, description="B")
@@ -82,13 +84,13 @@ class PolicingSettings(Frozen):
 
     @property
     def all_rtts_ms(self) -> tuple[float, ...]:
-        """The operator's and the longer ones, each once."""
+        """The operator's RTT and the longer ones, each once."""
         return tuple(dict.fromkeys((self.rtt_ms, *self.longer_rtts_ms)))
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is run with every seed."""
+    """A set of values that is run with every seed."""
 
     cca: Cca
     access_mbps: float
@@ -98,7 +100,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """Runs of a case, one a seed: float [seeds]."""
+    """The runs of a case, one for each seed: float [seeds]. incomplete: the number of incomplete files."""
 
     retransmission_rate: Values
     goodput_mbps: Values
@@ -107,7 +109,7 @@ class Files:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Of the largest file, one a seed: float [seeds], not a number where it did not happen."""
+    """The moments of the largest file, one for each seed: float [seeds]. NaN: the event did not happen."""
 
     loss_s: Values
     window_share: Values
@@ -118,7 +120,7 @@ class Moments:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """All runs; moments by (algorithm, access rate, RTT)."""
+    """All runs. moments: by (algorithm, access rate, RTT)."""
 
     settings: PolicingSettings
     files: dict[Case, Files]
@@ -129,13 +131,13 @@ def load_settings(path: Path) -> PolicingSettings:
     """Read a file of settings.
 
     Raises:
-        EmulationError: it cannot be read, or does not hold what is expected.
+        EmulationError: the file cannot be read, or has unexpected content.
     """
     return read_settings(path, PolicingSettings)
 
 
 def scenario_of(settings: PolicingSettings, case: Case, *, seed: int, duration_s: float | None = None) -> Scenario:
-    """One file; duration_s: no longer than that (None: until it is complete)."""
+    """The scenario of one file. duration_s: the longest time; None: 4 size / R + 30 s."""
     policer = Policer(rate_mbps=settings.rate_mbps, bucket_bytes=settings.bucket_bytes)
     is_before = settings.policer == "before"
     link = LinkSpec(
@@ -156,7 +158,10 @@ def scenario_of(settings: PolicingSettings, case: Case, *, seed: int, duration_s
 
 
 def cases_of(settings: PolicingSettings) -> list[Case]:
-    """The operator's RTT with every algorithm, the longer ones with all as well: the picture shows them."""
+    """All algorithms and sizes, at every access rate and RTT.
+
+    The statements use the longer RTTs for BBRv1 only, but the picture shows all algorithms.
+    """
     return [
         Case(cca, access, rtt_ms, size)
         for access in settings.access_mbps
@@ -169,7 +174,7 @@ def cases_of(settings: PolicingSettings) -> list[Case]:
 def run_campaign(
     settings: PolicingSettings, *, threads: int | None = None, advance: Callable[[float], None] = lambda _share: None
 ) -> Results:
-    """Run every case with every seed. advance: called with the runs done since the call before."""
+    """Run every case with every seed. advance: called with the number of runs since the previous call."""
     files = {}
     for case in cases_of(settings):
         scenarios = [scenario_of(settings, case, seed=seed) for seed in range(settings.seeds)]
@@ -183,7 +188,7 @@ def run_campaign(
 
 
 def moment_keys(settings: PolicingSettings) -> list[tuple[Cca, float, float]]:
-    """Both BBRs at the operator's RTT, version 1 at the longer ones."""
+    """Both versions of BBR at the operator's RTT, and BBRv1 at the longer ones."""
     own = [(cca, access, settings.rtt_ms) for cca in MOMENT_CCAS for access in settings.access_mbps]
     longer: Iterable[tuple[Cca, float, float]] = (
         ("bbr", access, rtt_ms) for access in settings.access_mbps for rtt_ms in settings.longer_rtts_ms
@@ -225,14 +230,17 @@ def _moments(settings: PolicingSettings, case: Case, qos: QoS) -> tuple[float, f
 
 
 def _policed(qos: QoS) -> NDArray[np.uint64]:
-    """What the policer dropped since the point before: uint64 [points]."""
+    """The number of packets that the policer dropped since the previous point: uint64 [points]."""
     if qos.element_series is None:
         raise EmulationError(f"{qos.scenario}: expected a run with points over time, got none")
     return qos.element_series.dropped[:, [element.name for element in qos.elements].index("policer")]
 
 
 def first_constant_s(time_s: Values, values: Values, *, least_s: float, from_s: float) -> float:
-    """When values [n] first stay the same for least_s, from from_s on; not a number: never."""
+    """The first time from from_s on at which values [n] begin to stay constant for least_s.
+
+    NaN: this never happens.
+    """
     if not np.isfinite(from_s):
         return float("nan")
     begin = int(np.searchsorted(time_s, from_s))

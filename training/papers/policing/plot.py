@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's picture: retransmission rate over file size, a panel for each RTT and access rate.
+"""Draws the retransmission rate over the file size, with a panel for each RTT and access rate.
 
-A line is an algorithm's mean over the seeds, its shade the 95 % interval of that mean. A vertical line is the bucket.
+A line is an algorithm's mean over the seeds, and its shade is the 95 % interval of that mean. A vertical line marks the
+bucket size.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ MARKS = dict(zip(CCAS, ("o", "s", "^"), strict=True))
 
 
 def draw(results: Results, *, path: Path) -> None:
-    """Draw into a .png, .svg or .pdf.
+    """Draw the picture into a .png, .svg or .pdf file.
 
     Raises:
-        EmulationError: another kind of file, or one that cannot be written.
+        EmulationError: the file has another extension, or cannot be written.
     """
     check_path(path)
     save(make_figure(results), path=path)
 
 
 def make_figure(results: Results) -> Figure:
-    """A row of panels for each RTT, a column for each access rate."""
+    """The figure, with a row of panels for each RTT and a column for each access rate."""
     settings = results.settings
     rtts_ms, rates = settings.all_rtts_ms, settings.access_mbps
     figure = Figure(figsize=(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms)), dpi=130, layout="constrained",

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What R-TCP 2026 states of TCP behind a policer, each as a predicate over the campaign's figures.
+"""Statements of R-TCP 2026 on TCP behind a policer, each as a predicate over the campaign's figures.
 
-The words are ours, the section is the paper's. A statement is judged at each access rate by the means over the seeds.
-Every bound and every comparison is one up to the 95 % interval (training/papers/figures.py). What the paper gives
-as "high", "markedly", "similar" has a bound here, written beside it. `talk`: the paper's slides. {small}, {first},
-{second} and {last} in words and bounds are sizes of the settings: the one below the bucket, the first two beyond it,
-the last.
+The words are ours, and the section is the paper's; `talk` is the paper's slides. A statement is judged at each access
+rate by means over the seeds. A figure agrees if it misses a bound or a comparison by no more than its 95 % interval
+(training/papers/figures.py). Words of the paper such as "high", "markedly" and "similar" have a bound here, written
+beside them.
+
+Words and bounds name sizes of the settings: {small} is below the bucket, {first} and {second} are the first two beyond
+it, and {last} is the largest.
 """
 
 from __future__ import annotations
@@ -23,15 +25,15 @@ from training.papers.policing.campaign import CCAS, Case, Cca, Files, PolicingSe
 
 __all__ = ["NAMES", "STATEMENTS", "judge"]
 
-NORMAL = 0.01  # the talk: what retransmits less is not policed
+NORMAL = 0.01  # from the talk: a flow that retransmits less is not policed
 HIGH = 0.10
-NONE = 0.0005  # shown with one decimal, it is 0.0 %
+NONE = 0.0005  # a smaller rate rounds to 0.0 %
 MARKEDLY = 0.8
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}"}
 
 
 class View:
-    """The campaign at one access rate."""
+    """The campaign's results at one access rate."""
 
     def __init__(self, results: Results, access_mbps: float) -> None:
         self.settings = results.settings
@@ -39,15 +41,15 @@ class View:
         self.small, *self.large = self.settings.sizes_bytes
 
     def rate(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
-        """Retransmission rates, one a seed."""
+        """Retransmission rates, one for each seed."""
         return self._files(cca, size_bytes, rtt_ms).retransmission_rate
 
     def goodput(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
-        """Goodputs over R, one a seed."""
+        """Goodput over R, one for each seed."""
         return self._files(cca, size_bytes, rtt_ms).goodput_mbps / self.settings.rate_mbps
 
     def moment(self, cca: Cca, name: str, rtt_ms: float | None = None) -> NDArray[np.float64]:
-        """One of Moments' columns."""
+        """A column of Moments, by its name."""
         key = (cca, self._access_mbps, rtt_ms or self.settings.rtt_ms)
         values: NDArray[np.float64] = getattr(self._results.moments[key], name)
         return values
@@ -57,7 +59,7 @@ class View:
 
 
 def named(cca: Cca, size_bytes: int) -> str:
-    """What a figure is of."""
+    """The label of a figure: the algorithm and the file's size."""
     return f"{NAMES[cca]} {megabytes(size_bytes)}"
 
 
@@ -112,7 +114,7 @@ def full_goodput(view: View) -> list[Figure]:
     return [within(named(c, s), view.goodput(c, s), least=0.9, unit="R") for c in CCAS for s in view.large]
 
 
-# --- sections 4.1, and the talk --------------------------------------------------------------------------------------
+# --- section 4.1 and the talk ----------------------------------------------------------------------------------------
 
 
 def long_bbr(view: View) -> list[Figure]:
@@ -160,7 +162,7 @@ def same_goodput(view: View) -> list[Figure]:
     return [within(named("bbr3", s) + " over v1", over[s], least=0.9, most=1.1, unit="x") for s in view.large]
 
 
-# --- Appendix B, of BBRv1 --------------------------------------------------------------------------------------------
+# --- Appendix B: BBRv1 -----------------------------------------------------------------------------------------------
 
 
 def at_rtt(size_bytes: int, rtt_ms: float) -> str:
@@ -237,13 +239,13 @@ STATEMENTS: tuple[Statement[View], ...] = (
 
 
 def sizes_of(settings: PolicingSettings) -> dict[str, str]:
-    """What the sizes in a statement's words stand for."""
+    """The sizes that the names in a statement's words stand for, as text."""
     small, first, second, *_, last = map(megabytes, settings.sizes_bytes)
     return {"small": small, "first": first, "second": second, "last": last}
 
 
 def judge(results: Results, statements: Sequence[Statement[View]] = STATEMENTS) -> list[dict[str, Any]]:
-    """A row for each statement and access rate, as JSON data; `agrees` where every figure is as stated."""
+    """A row for each statement and access rate, as JSON data; `agrees`: whether every figure agrees."""
     rows = []
     sizes = sizes_of(results.settings)
     for statement in statements:

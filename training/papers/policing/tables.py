@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's figures as text: the table of retransmission rates that docs/policing.md holds."""
+"""Writes the table of retransmission rates of docs/policing.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ __all__ = ["rates_table"]
 
 
 def rates_table(results: Results) -> list[str]:
-    """Lines of Markdown: means over the seeds at the operator's RTT in percent, a row an access rate and algorithm."""
+    """Lines of Markdown: mean retransmission rates in percent, over the seeds, at the operator's RTT.
+
+    The table has a row for each access rate and algorithm.
+    """
     settings = results.settings
     first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
     lines = [_row("access", "algorithm", f"{first} MB", *others), _row(*["---"] * (2 + len(settings.sizes_bytes)))]

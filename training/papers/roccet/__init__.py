@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the ROCCET paper states, beside what the simulator shows."""
+"""Compares the statements of the ROCCET paper with the simulator."""
 
 from training.papers.roccet.campaign import PARTS, Campaign, plan
 from training.papers.roccet.settings import RoccetSettings, load_settings

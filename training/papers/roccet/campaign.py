@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The parts of `ccatune report roccet`: what each runs, and how it is judged."""
+"""The parts of `ccatune report roccet`: the cases of each part, and the function that judges them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS: dict[str, tuple[str, Callable[[RoccetSettings, Results], list[dict[str, A
 
 @dataclass(frozen=True)
 class Campaign:
-    """Cases by part, in the order of PARTS."""
+    """The cases of each part, in the order of PARTS."""
 
     settings: RoccetSettings
     cases: dict[str, list[Case]]
@@ -39,7 +39,7 @@ class Campaign:
         return [case for cases in self.cases.values() for case in cases]
 
     def seconds(self, part: str) -> float:
-        """What a part simulates."""
+        """The simulated time of a part, in seconds."""
         return sum(scenario.duration_s for case in self.cases[part] for scenario in case.scenarios)
 
     def run(
@@ -50,13 +50,13 @@ class Campaign:
         return run_cases(self.cases[part], journal=journal, threads=threads, advance=advance)
 
     def judge(self, part: str, results: Results) -> list[dict[str, Any]]:
-        """A row for each statement of a part and each place where it is judged."""
+        """A row for each statement of a part, at each place where the statement is judged."""
         title, judge = PARTS[part]
         return [{"part": part, "title": title, **row} for row in judge(self.settings, results)]
 
 
 def plan(settings: RoccetSettings, *, parts: Sequence[str], recordings: Sequence[Recording]) -> Campaign:
-    """The cases of these parts, in the order of PARTS; recordings: for the part of that name."""
+    """The cases of these parts, in the order of PARTS. recordings: for the part `recorded`."""
     return Campaign(
         settings,
         {

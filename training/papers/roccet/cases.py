@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""What the report runs, section by section of the ROCCET paper.
+"""The cases of the report, by section of the ROCCET paper.
 
-    frozen     III      one flow for 60 s over a buffer that nothing overflows
-    halved     IX       one flow, and a capacity that falls to half
+    frozen     III      one flow for 60 s over a buffer that never overflows
+    halved     IX       one flow over a link whose capacity falls to half
     recorded   VI, VII  one flow over pieces of recorded links, stationary and mobile
-    share      VIII     n flows of ROCCET beside one of another algorithm, or n + 1 of that one; each also alone
+    share      VIII     one flow of each algorithm beside n flows of ROCCET. Each other algorithm also runs alone and
+                        beside one flow of its own kind
 
-Events are reductions of the window by more than a tenth between two samples. A held window is what the paper saw of
-BBRv3 in section IX: it "does not react to the halved bandwidth": two BDP of the capacity before, for the whole run.
+An event is a reduction of the window by more than a tenth between two samples. The scheme `held` keeps a window of two
+BDP of the first capacity for the whole run. It stands for the BBRv3 of the paper's section IX, which "does not react to
+the halved bandwidth".
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from training.papers.roccet.settings import LinksSettings, RoccetSettings, bdp_p
 
 __all__ = ["KINDS", "OTHERS", "RIVALS", "SCHEMES", "made_cases", "pieces_of", "recorded_cases"]
 
-# Of section III: HyStart is CUBIC's default, and the paper switches it off for its measurements.
+# HyStart is CUBIC's default, but the paper switches it off for its measurements. Section III is judged with both.
 SCHEMES: dict[str, FlowSpec] = {
     "roccet": FlowSpec(cca="roccet"),
     "cubic": FlowSpec(cca="cubic", params={"hystart": 0}),
@@ -38,9 +40,9 @@ SCHEMES: dict[str, FlowSpec] = {
 RIVALS = ("cubic", "bbr", "bbr3")
 OTHERS: tuple[Cca, ...] = ("cubic", "bbr", "bbr3")
 ROCCET: tuple[Cca, ...] = ("roccet",)
-FIRSTS: tuple[Cca, ...] = (*OTHERS, "roccet")  # the one flow that others share a link with
+FIRSTS: tuple[Cca, ...] = (*OTHERS, "roccet")  # algorithms of the one flow beside the others
 HELD_BDP = 2
-LEAST_BYTES = 100 * 1500  # a piece that carries less is an outage
+LEAST_BYTES = 100 * 1500  # a piece of a recording with less capacity is an outage
 KINDS = ("stationary", "mobile")
 
 
@@ -71,7 +73,10 @@ def _frozen_figures(settled_s: float, scenario: Scenario, qos: QoS) -> Figures:
 
 
 def _goodput_mbps(qos: QoS, from_s: float, to_s: float) -> float:
-    """Payload that left the bottleneck. Behind it nothing is lost, so that what is sent again comes through once."""
+    """The payload that left the bottleneck.
+
+    Nothing is lost after the bottleneck, so that each segment leaves it once even if it was retransmitted.
+    """
     return float(column(qos, "rate_mbps", from_s, to_s).mean()) * MSS_BYTES / 1500
 
 
@@ -115,10 +120,10 @@ def _halved_figures(settled_s: float, scenario: Scenario, qos: QoS) -> Figures:
 
 
 def pieces_of(recordings: Sequence[Recording], links: LinksSettings) -> list[Recording]:
-    """Pieces of the recordings of one run's length each, spread evenly over all that there are.
+    """Pieces of the recordings, each of one run's length, spread evenly over the recordings.
 
     Raises:
-        TrainingError: the recordings hold fewer than five.
+        TrainingError: the recordings hold fewer than five pieces.
     """
     length_ms = round(links.duration_s * 1000)
     found = [
@@ -137,7 +142,7 @@ def pieces_of(recordings: Sequence[Recording], links: LinksSettings) -> list[Rec
 
 
 def recorded_cases(settings: RoccetSettings, recordings: Sequence[Recording]) -> Iterator[Case]:
-    """Every algorithm over the same pieces of both kinds of links."""
+    """Each algorithm over the same pieces of both kinds of links."""
     for kind in KINDS:
         links: LinksSettings = getattr(settings.recorded, kind)
         pieces = pieces_of(recordings, links)
@@ -189,7 +194,7 @@ def _share_cases(settings: RoccetSettings) -> Iterator[Case]:
 
 
 def _shared(settings: RoccetSettings, scenario: Scenario, ccas: Sequence[Cca]) -> tuple[Scenario, ...]:
-    """These flows, which start within moments of each other, by each seed."""
+    """The runs of these flows, one for each seed. Each flow starts at a random time within start_within_s."""
     runs = []
     for seed in range(settings.seeds):
         starts_s = np.random.default_rng(seed).uniform(0, settings.share.start_within_s, len(ccas))
@@ -208,6 +213,6 @@ def _share_figures(_scenario: Scenario, qos: QoS) -> Figures:
 
 
 def made_cases(settings: RoccetSettings, part: str) -> list[Case]:
-    """The cases of one of the parts that need no recordings: frozen, halved or share."""
+    """The cases of a part that needs no recordings: frozen, halved or share."""
     makers = {"frozen": _frozen_cases, "halved": _halved_cases, "share": _share_cases}
     return list(makers[part](settings))

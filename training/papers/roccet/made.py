@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the ROCCET paper states of made links (sections III and IX), and what our targets ask there.
+"""Statements of the ROCCET paper on synthetic links (sections III and IX), and this project's targets there.
 
-The words are ours. What the paper gives as "too high", "several", "nearly equal" has a bound here, written beside it.
-`target`: asked of this project, not stated by the paper.
+The words are ours. Words of the paper such as "too high", "several" and "nearly equal" have a bound here, written
+beside them. `target` marks a requirement of this project that the paper does not state.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def judge_frozen(settings: RoccetSettings, results: Results) -> list[dict[str, A
 
 
 def judge_halved(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each statement of section IX, RTT and buffer."""
+    """A row for each combination of a statement of section IX, an RTT and a buffer."""
     rows = []
     scenarios = named_scenarios(settings.halved.scenarios)
     for statement in HALVED:

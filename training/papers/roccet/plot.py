@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The report's picture: a panel for each of what it was asked for.
+"""Draws the report's picture, with a panel for each part that was run.
 
-halved     smoothed RTT over time, one run of each algorithm on the first link, with the middle buffer
-recorded   the distribution of smoothed RTTs over all runs, stationary and mobile
-share      the one flow's share beside one of ROCCET, over its equal share, by buffer; shade: 95 % interval
+    halved     smoothed RTT over time, in one run of each algorithm on the first link, with the middle buffer
+    recorded   distribution of smoothed RTTs over all runs, in a stationary and a mobile panel
+    share      share of one flow beside one flow of ROCCET, over its equal share, by buffer
+
+A shade is a 95 % interval.
 """
 
 from __future__ import annotations
@@ -34,17 +36,17 @@ SMOOTH = {**STYLE, "lw": 1.2}
 
 
 def draw(settings: RoccetSettings, results: Results, *, path: Path) -> None:
-    """Draw what was run into a .png, .svg or .pdf.
+    """Draw the parts that were run into a .png, .svg or .pdf file.
 
     Raises:
-        EmulationError: another kind of file, or one that cannot be written.
+        EmulationError: the file has another extension, or cannot be written.
     """
     check_path(path)
     save(make_figure(settings, results), path=path)
 
 
 def make_figure(settings: RoccetSettings, results: Results) -> Figure:
-    """A panel for each part that was run; frozen windows have none."""
+    """The figure, with a panel for each part that was run. The part `frozen` has none."""
     panels: list[partial[None]] = []
     if any(name.endswith("-held") for name in results):
         panels.append(partial(_halved, settings=settings))
@@ -116,5 +118,5 @@ def _shares(axes: Axes, *, settings: RoccetSettings, results: Results) -> None:
     axes.set_title(f"{scenario.link.rate_mbps:g} Mbit/s, {scenario.link.rtt_ms:g} ms", color=INK, fontsize=10)
 
 
-# Where lines leave room.
+# Legends stand where the lines leave room.
 LEGENDS: dict[Any, dict[str, Any]] = {_halved: {"loc": "upper left", "ncols": 3}, _shares: {"loc": "lower left"}}

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What the ROCCET paper states of live networks (sections VI and VII), judged on recorded links.
+"""Statements of the ROCCET paper on live networks (sections VI and VII), judged on recorded links.
 
-Quantiles are of smoothed RTTs pooled over all runs; goodputs of algorithms are compared run by run on the same links.
-`target`: asked of this project, not stated by the paper.
+Quantiles are those of smoothed RTTs pooled over all runs. The goodputs of two algorithms are compared run by run, on
+the same links. `target` marks a requirement of this project that the paper does not state.
 
-DEVIATION: the paper measures two 5G networks, whose links cannot be had again. Ours are 4G links recorded in one place
-("stationary") and 3G and 4G links recorded while driving ("mobile"), at an RTT and a buffer of our choice.
+DEVIATION: the paper measures two 5G networks whose links are not available. The links here are 4G links recorded in one
+place ("stationary") and 3G and 4G links recorded while driving ("mobile"). Their RTT and buffer are choices of this
+project.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _named(share: float) -> str:
 
 
 def _longest_below(get: Get, label: str, than_ms: float) -> Figure:
-    """The longest RTT of all runs; without an interval, for it is of one sample."""
+    """Check the longest RTT of all runs. It has no interval, because it is a single sample."""
     longest_ms = float(get("roccet", MAXIMA).max())
     return Figure(f"ROCCET max, {label} {than_ms:.1f}:", longest_ms, math.nan, longest_ms <= than_ms, "ms")
 

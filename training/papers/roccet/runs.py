@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Runs the cases of the report: each a handful of scenarios, of which a few figures are kept.
+"""Runs the cases of the report. A case is a few scenarios, and only a few figures of each run are kept.
 
-A case that is over is kept in a journal, under a key of the settings and of the versions of core and simulator, and
-not run again. Runs of a case go beside each other on threads; their figures do not depend on how many.
+A journal stores each complete case, so that it does not run again. The journal's key covers the settings and the
+versions of core and simulator. The runs of a case use several threads. Their figures do not depend on the number of
+threads.
 
-    smoothed RTT   RFC 6298's, as the sender's own timer has it, every 20 ms
+    smoothed RTT   as in RFC 6298, taken from the sender's own timer every 20 ms
 """
 
 from __future__ import annotations
@@ -35,14 +36,18 @@ Results = dict[str, dict[str, Values]]
 """By case and figure: float [runs], or [runs, quantiles] for a distribution."""
 
 SERIES_EVERY_S = 0.02
-# Of a run's samples: enough to pool runs of one length, whose quantiles then weigh the same.
+# A run keeps these quantiles of its samples, so that all runs have the same weight when their samples are pooled.
 QUANTILES: Values = (np.arange(100) + 0.5) / 100
-FIGURES_VERSION = 2  # raised where what is kept of a run changes
+FIGURES_VERSION = 2  # increased when the stored figures of a run change
 
 
 @dataclass(frozen=True)
 class Case:
-    """name: a-z, 0-9 and dashes. measure: what is kept of a run. sampled: it needs samples over time."""
+    """Scenarios that are run and stored together.
+
+    name: a-z, 0-9 and dashes. measure: computes the stored figures of a run. sampled: whether it needs samples over
+    time.
+    """
 
     name: str
     scenarios: tuple[Scenario, ...]
@@ -50,14 +55,14 @@ class Case:
     sampled: bool = True
 
     def run(self, scenario: Scenario) -> dict[str, Any]:
-        """One of the scenarios; figures as JSON data."""
+        """Run one of the scenarios; its figures are JSON data."""
         qos = simulate(scenario, series_every_s=SERIES_EVERY_S if self.sampled else None)
         figures = self.measure(scenario, qos)
         return {name: np.round(np.asarray(value, dtype=np.float64), 6).tolist() for name, value in figures.items()}
 
 
 def key_of(settings: Frozen, cases: Sequence[Case]) -> str:
-    """What the journal is kept under (hex): a part's settings and scenarios, and what runs them."""
+    """The key of a part's journal (hex), from its settings, its scenarios and the versions of what runs them."""
     content = {
         "cases": {case.name: [*map(_content, case.scenarios)] for case in cases},
         "settings": settings.model_dump(mode="json", exclude={"scenario", "scenarios"}),
@@ -79,7 +84,10 @@ def run_cases(
     threads: int | None = None,
     advance: Callable[[float], None] = lambda _seconds: None,
 ) -> Results:
-    """Run all cases that the journal does not hold. advance: the simulated seconds done since the call before."""
+    """Run all cases that the journal does not hold.
+
+    advance: called with the simulated seconds since the previous call.
+    """
     done = {} if journal is None else journal.parts()
     results: Results = {}
     with ThreadPoolExecutor(threads or default_threads()) as pool:

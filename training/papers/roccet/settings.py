@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What `ccatune report roccet` runs: configs/reports/roccet.yaml, checked."""
+"""The settings of `ccatune report roccet`, read from configs/reports/roccet.yaml and checked."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Products = Annotated[float, Field(ge=0.25, le=1000)]
 
 
 class FrozenSettings(Frozen):
-    """Section III: one flow over a buffer that nothing overflows."""
+    """Section III: one flow over a buffer that never overflows."""
 
     scenario: Path
     settled_s: float = Field(gt=0, description="windows are looked at from here on")
 
 
 class HalvedSettings(Frozen):
-    """Section IX: one flow, and a capacity that changes once."""
+    """Section IX: one flow over a link whose capacity changes once."""
 
     scenarios: tuple[Path, ...] = Field(min_length=1)
     buffers_bdp: tuple[Products, ...] = Field(min_length=1, description="of the capacity before the change")
@@ -54,14 +54,14 @@ class LinksSettings(Frozen):
 
 
 class RecordedSettings(Frozen):
-    """Both kinds of recorded links."""
+    """Settings of both kinds of recorded links."""
 
     stationary: LinksSettings
     mobile: LinksSettings
 
 
 class ShareSettings(Frozen):
-    """Section VIII: flows of ROCCET beside one of another algorithm."""
+    """Section VIII: flows of ROCCET share a link with one flow of another algorithm."""
 
     scenarios: tuple[Path, ...] = Field(min_length=1)
     buffers_bdp: tuple[Products, ...] = Field(min_length=2)
@@ -77,7 +77,7 @@ class ShareSettings(Frozen):
 
 
 class RoccetSettings(Frozen):
-    """All of the report. Paths of scenarios are absolute once they are read by load_settings."""
+    """All settings of the report. load_settings makes the paths of scenarios absolute."""
 
     seeds: int = Field(ge=LEAST_SEEDS, le=10_000, description="of each case on a made link")
     frozen: FrozenSettings
@@ -87,10 +87,10 @@ class RoccetSettings(Frozen):
 
 
 def load_settings(path: Path) -> RoccetSettings:
-    """Read the settings; paths in them count from the file's folder.
+    """Read the settings. Paths in the file are relative to its folder.
 
     Raises:
-        EmulationError: it cannot be read, or does not hold what is expected.
+        EmulationError: the file cannot be read, or has unexpected content.
     """
     found = read_settings(path, RoccetSettings)
     frozen, halved, share = found.frozen, found.halved, found.share
@@ -108,12 +108,12 @@ def _located(paths: tuple[Path, ...], path: Path) -> tuple[Path, ...]:
 
 
 def bdp_pkts(scenario: Scenario) -> float:
-    """What the path of a made link holds, in packets; of its first rate where that changes."""
+    """The bandwidth-delay product of a synthetic link, in packets. If its rate changes, the first rate counts."""
     link = scenario.link
     rate_mbps = link.rate_mbps if link.rate_mbps is not None else link.steps[0].rate_mbps
     return rate_mbps * 1000 * link.rtt_ms / WIRE_BITS
 
 
 def named_scenarios(paths: tuple[Path, ...]) -> dict[str, Scenario]:
-    """The scenarios of these files by their names."""
+    """The scenarios of these files, by their names."""
     return {scenario.name: scenario for scenario in map(load_scenario, paths)}

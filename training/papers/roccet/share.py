@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What the ROCCET paper states of a link that is shared (section VIII), and harm after Ware et al.
+"""Statements of the ROCCET paper on a shared link (section VIII), and harm after Ware et al.
 
-ratio   the one flow's share of all throughput over its equal share: share x (n + 1)
-unequal the ratio, or where that is below 1 one over it: 1 equal, more the farther from it on either side
-harm    of throughput (alone - beside) / alone, of delay (beside - alone) / beside, where less is better
-        (Ware et al. 2019, section 4): 0 none, 1 all. A newcomer may do as much as the algorithm does to itself.
-        Judged as the difference: what ROCCET does to a flow less what that flow's own kind does
-cell    a buffer and a number of ROCCET flows; the farthest is shown
+    ratio     the one flow's share of all throughput over its equal share: share x (n + 1)
+    unequal   the ratio, or its inverse where the ratio is below 1. 1 is equal, and a larger value is less equal
+    harm      of throughput (alone - beside) / alone; of delay, where less is better, (beside - alone) / beside (Ware et
+              al. 2019, section 4). 0 is none, and 1 is all
+    cell      a buffer and a number of ROCCET flows. A figure shows the cell that is farthest from agreement
+
+A new algorithm may do as much harm to a flow as that flow's own algorithm does. A figure is therefore the harm by
+ROCCET less the harm by the flow's own algorithm.
 """
 
 from __future__ import annotations
@@ -28,14 +30,17 @@ from training.papers.roccet.settings import RoccetSettings, ShareSettings, named
 __all__ = ["SHARED", "Link", "judge_share"]
 
 Values = NDArray[np.float64]
-LARGER_BDP = 8  # than one, where the paper compares two buffers
-DEEP_BDP = 16  # "if the buffer size increases further"; and section VIII-B's own number
+LARGER_BDP = 8  # the larger one where the paper compares two buffers; the smaller one has one BDP
+DEEP_BDP = 16  # from section VIII-B; "if the buffer size increases further"
 MANY = 8
 
 
 @dataclass(frozen=True)
 class Link:
-    """The figures of one link; first: the settings' first link, None for that one itself."""
+    """The figures of one link.
+
+    first: the link that is the settings' first one; None if this is it.
+    """
 
     name: str
     settings: ShareSettings
@@ -49,23 +54,26 @@ class Link:
 
     @property
     def deeper(self) -> tuple[float, ...]:
-        """Buffers beyond one BDP."""
+        """The buffers above the smallest one, which is one BDP."""
         return self.settings.buffers_bdp[1:]
 
     def nearest(self, buffer_bdp: float) -> float:
-        """The largest buffer up to that one, else the smallest: settings need not have the paper's."""
+        """The largest buffer up to that one, or else the smallest.
+
+        The settings need not include the paper's buffers.
+        """
         return max((b for b in self.settings.buffers_bdp if b <= buffer_bdp), default=self.settings.buffers_bdp[0])
 
     def get(self, cca: str, buffer_bdp: float, crowd: str, figure: str) -> Values:
-        """A figure by seed."""
+        """The values of a figure, one for each seed."""
         return self.results[f"{self.name}-{buffer_bdp:g}bdp".replace(".", "-") + f"-{cca}-{crowd}"][figure]
 
     def ratio(self, cca: str, buffer_bdp: float, flows: int) -> Values:
-        """The one flow's share beside so many of ROCCET, over its equal share."""
+        """The one flow's share beside `flows` flows of ROCCET, over its equal share."""
         return self.get(cca, buffer_bdp, f"beside-{flows}", "share") * (flows + 1)
 
     def unequal(self, cca: str, buffer_bdp: float, flows: int) -> Values:
-        """How far the share is from the equal one."""
+        """The ratio or its inverse, whichever is larger."""
         ratio = np.maximum(self.ratio(cca, buffer_bdp, flows), 1e-3)
         return np.maximum(ratio, 1 / ratio)
 
@@ -76,7 +84,7 @@ class Link:
         buffers: Iterable[float] | None = None,
         flows: Iterable[int] | None = None,
     ) -> dict[str, Values]:
-        """Values by cell."""
+        """Values by cell. The default is all buffers and all numbers of ROCCET flows."""
         return {
             f"{buffer:g} BDP x {n}": values(buffer, n)
             for buffer in (self.settings.buffers_bdp if buffers is None else buffers)
@@ -202,7 +210,7 @@ OF_THE_OTHERS = frozenset({"VIII-11"})
 
 
 def judge_share(settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
-    """A row for each statement of section VIII and link."""
+    """A row for each statement of section VIII and each link that it is about."""
     rows = []
     scenarios = named_scenarios(settings.share.scenarios)
     first = Link(next(iter(scenarios)), settings.share, results)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What the statements are judged by, whole: as rows of JSON data, and as tables of docs/roccet.md.
+"""The complete figures behind the statements, as rows of JSON data and as the tables of docs/roccet.md.
 
-halved     smoothed RTT (a run's median, ms) and goodput (Mbit/s) before and after the change, by link, buffer and
-           scheme: means over the seeds, with the half width of their 95 % interval as `..._interval`
-recorded   quartiles of the goodput over the runs (Mbit/s) and of the pooled smoothed RTTs (ms), by kind and scheme
-share      the one flow's share over its equal share, by link, buffer, number of ROCCET flows and that flow's
-           algorithm; 1: equal
+    halved     smoothed RTT (a run's median, ms) and goodput (Mbit/s) before and after the change, by link, buffer and
+               scheme
+    recorded   quartiles by kind and scheme: of the goodput over the runs (Mbit/s), and of the pooled smoothed RTTs (ms)
+    share      the one flow's share over its equal share, by link, buffer, number of ROCCET flows and that flow's
+               algorithm; 1: equal
+
+The figures of `halved` and `share` are means over the seeds. The half width of their 95 % interval is in
+`..._interval`.
 """
 
 from __future__ import annotations
@@ -31,12 +34,12 @@ HALVED = ("rtt_before_ms", "rtt_after_ms", "goodput_before_mbps", "goodput_after
 
 
 def tables_of(settings: RoccetSettings, results: Results, *, parts: Sequence[str]) -> dict[str, Rows]:
-    """The rows of each of these parts that has a table."""
+    """The rows of these parts; `frozen` has no table."""
     return {part: rows(settings, results) for part, (rows, _) in TABLES.items() if part in parts}
 
 
 def markdown_of(tables: dict[str, Rows]) -> list[str]:
-    """These rows as tables of Markdown, an empty line between two."""
+    """These rows as Markdown tables, separated by empty lines."""
     return [line for part, rows in tables.items() for line in ["", *TABLES[part][1](rows)]][1:]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What R-TCP 2026 says of itself, beside what R-TCP does in the simulator."""
+"""Compares the statements of R-TCP 2026 on R-TCP itself with the simulator."""
 
 from training.papers.rtcp.campaign import FIGURES_VERSION, KINDS, Kind, Part, Results, parts_of, run_part, summary_of
 from training.papers.rtcp.settings import RtcpSettings, load_settings

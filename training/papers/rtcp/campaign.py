@@ -1,32 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""Runs of R-TCP and of what it stands on: files, detection with and without a limit, a map of buckets, patterns of
-objects, clients with several connections, a limit that is lifted (both in clients.py), files by how the cap is probed,
-files that meet (sharing.py), videos (video.py); and of the unmodified algorithms whose packets another detector judges
-(policing_detector.py), as "baseline", over the scenarios of detection and of patterns.
+"""Runs R-TCP, its base algorithms, and another policer detector, and keeps a row of figures for each run.
+
+    files, detection, patterns   files, downloads with and without a limit, patterns of objects on a connection
+    map                          token buckets over B and R
+    probing                      files, by how often and how high R-TCP probes the cap
+    second, concurrent           several connections of a client (clients.py)
+    lifted, freed, kept          a limit that is raised, that ends or that stays (clients.py)
+    fairness                     two files that share a limit (sharing.py)
+    video                        videos (video.py)
+    baseline                     unmodified algorithms, whose packets the detector of policing_detector.py judges in the
+                                 scenarios of detection and patterns
 
     limited     sender -> policer (R, B) -> access link -> jitter -> receiver
-    unlimited   sender -> a trace's link -> jitter -> (bursts of loss, every other time that all buffers had a
-                turn) -> receiver
+    unlimited   sender -> a trace's link -> jitter -> (bursts of loss, in every other cycle through the buffer sizes) ->
+                receiver
 
-A part is a set of runs that is kept whole; each run gives a row of COLUMNS:
+A part is a set of runs that are stored together. Each run gives a row of COLUMNS:
 
-    retransmission_rate   segments sent again over segments sent
-    goodput_mbps          of a file its size over the time to its last ACK, of a download what arrived
-    complete              1: all that there was to send was acknowledged, as far as it has an end
+    retransmission_rate   retransmitted segments over sent segments
+    goodput_mbps          of a file: its size over the time to its last ACK; of a download: what arrived
+    complete              1: all data of the flows that have an end were acknowledged
     triggered             1: detection began (equation 2)
-    ever_limited, limited 1: taken for limited at any time, and at the end
-    bucket_bytes, rate_mbps   the estimate at the end, in wire bytes as the policer counts; not a number without
-    speed_mbps, regained_s    of a limit that is lifted
-    SHARING_COLUMNS   of files that meet, and of these alone
-    policed, policer_mbps     of a baseline alone: 1: the detector took it for policed, and the rate in wire bytes
-    VIDEO_COLUMNS     of videos, and of these alone
+    ever_limited, limited 1: the client was classified as limited at any time, and at the end
+    bucket_bytes, rate_mbps   the estimate at the end, in wire bytes, which the policer counts; None: no estimate
+    speed_mbps, regained_s    for a limit that is raised (lifted)
+    SHARING_COLUMNS   for fairness only
+    policed, policer_mbps     for baseline only. 1: the detector found a policer; its rate in wire bytes
+    VIDEO_COLUMNS     for video only
 
-The places of `lifted` are the limit of Appendix H ("limit") and a grid of rates and round trips. Of several connections
-one after the other it is the second's row, of several at a time, and of videos, one of all
-together: segments of all of them, and the last that any of them knew of their limiter.
+The places of `lifted` are the limit of Appendix H ("limit") and a grid of rates and RTTs. If connections follow each
+other, the row is that of the second one. Concurrent connections, files that share a limit, and videos have one row for
+all flows: the rate is over all their segments, and the estimate is the latest that any of them had.
 
-A file that did not complete within 4 size / R + 30 s counts with that time. Runs without a limit begin at places of
-the recorded traces that are evenly spread over their time; a trace that ends begins anew.
+A file that is not complete after 4 size / R + 30 s counts with that time. Runs without a limit start at places that are
+spread evenly over the recorded traces. A trace that ends begins anew.
 """
 
 from __future__ import annotations
@@ -61,13 +68,14 @@ Kind = Literal[
 Values = NDArray[np.float64]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-FIGURES_VERSION = 2  # of what a run's row says: parts kept under another one are run again
+FIGURES_VERSION = 2  # version of a row's content; parts stored under another version are run again
 PAIRS: dict[Cca, Cca] = {"cubic": "rtcp_cubic", "bbr": "rtcp_bbr", "bbr3": "rtcp_bbr3"}
-DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # Tables 6 to 9 have these two
-MEETINGS: tuple[tuple[Cca, Cca], ...] = (("bbr", "rtcp_bbr"), ("rtcp_bbr", "bbr"), ("bbr", "bbr"))  # which joins which
+DETECTORS: tuple[Cca, ...] = ("rtcp_bbr", "rtcp_cubic")  # the algorithms of Tables 6 to 9
+# Pairs of a first flow and the flow that joins it.
+MEETINGS: tuple[tuple[Cca, Cca], ...] = (("bbr", "rtcp_bbr"), ("rtcp_bbr", "bbr"), ("bbr", "bbr"))
 BASELINE_COLUMNS = ("policed", "policer_mbps")
-BASELINE_EVERY_S = 0.005  # in it R of the limited operators is one packet or less
-EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # as near to none as the trigger gets
+BASELINE_EVERY_S = 0.005  # at R of the limited operators, at most one packet passes in this time
+EAGER = {"trigger_rounds": 1, "trigger_loss_permille": 10}  # the lowest setting of the trigger
 COLUMNS = (
     "retransmission_rate", "goodput_mbps", "complete", "triggered", "ever_limited", "limited", "bucket_bytes",
     "rate_mbps", "speed_mbps", "regained_s",
@@ -76,7 +84,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Part:
-    """Runs that are kept together: of a kind, at a place, of an algorithm; value is what else tells them apart."""
+    """Runs that are stored together.
+
+    They have the same kind, place and algorithm. value: what else distinguishes the part.
+    """
 
     kind: Kind
     place: str
@@ -85,40 +96,40 @@ class Part:
 
     @property
     def name(self) -> str:
-        """What a journal keeps it under: a-z, 0-9 and dashes."""
+        """The name in the journal: a-z, 0-9 and dashes."""
         return f"{self.kind}-{self.place}-{self.cca}-{self.value}".replace("_", "-").replace(".", "p")
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Columns of the parts that were run; recorded: whether the traces were."""
+    """The columns of the parts that were run. recorded: whether their traces were recorded, not synthetic."""
 
     settings: RtcpSettings
     parts: dict[Part, dict[str, list[float | None]]]
     recorded: bool = False
 
     def column(self, part: Part, name: str) -> Values:
-        """float [runs]; not a number where there is none."""
+        """A column of a part: float [runs]; NaN: the run has no such figure."""
         return np.array([np.nan if value is None else value for value in self.parts[part][name]])
 
     def has(self, kind: Kind) -> bool:
-        """Whether that kind was run."""
+        """Whether a part of that kind was run."""
         return any(part.kind == kind for part in self.parts)
 
 
 def columns_of(kind: Kind) -> tuple[str, ...]:
-    """What a part of that kind holds."""
+    """The columns of a part of that kind."""
     of_kind = {"fairness": sharing.SHARING_COLUMNS, "baseline": BASELINE_COLUMNS, "video": video.VIDEO_COLUMNS}
     return (*COLUMNS, *of_kind.get(kind, ()))
 
 
 def probing_part(place: str, cca: Cca, at: tuple[int, int]) -> Part:
-    """A file whose cap is probed at eta in rounds and gamma in permille."""
+    """The part of a file with probes every eta rounds that exceed the cap by gamma; at: eta, gamma in permille."""
     return Part("probing", place, cca, f"{at[0]}-{at[1]}")
 
 
 def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part]:
-    """What is to be run, in this order."""
+    """The parts of these kinds, in the order in which they run."""
     files = [
         Part("files", place, cca, str(size))
         for place in settings.limited for pair in PAIRS.items() for cca in pair for size in settings.sizes_bytes
@@ -144,7 +155,7 @@ def parts_of(settings: RtcpSettings, kinds: Sequence[Kind] = KINDS) -> list[Part
 
 
 def _baselines(settings: RtcpSettings) -> list[Part]:
-    """Of what R-TCP stands on: the detector watches, and acts on nothing."""
+    """Parts in which the detector observes unmodified algorithms, and does not act on what it finds."""
     plain: tuple[Cca, ...] = tuple(cca for cca, capped in PAIRS.items() if capped in DETECTORS)
     places = [(place, "limited") for place in settings.limited] + [(p, "unlimited") for p in settings.unlimited]
     downloads = [Part("baseline", place, cca, value) for place, value in places for cca in plain]
@@ -175,7 +186,7 @@ def _client_parts(settings: RtcpSettings) -> list[Part]:
 
 
 def scenarios_of(settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = ()) -> list[Scenario]:
-    """A part's runs. recordings: of its place, where that has no limit."""
+    """The scenarios of a part. recordings: of its place, if the place has no limit."""
     if part.kind == "files":
         return [_file(settings, part, seed=seed) for seed in range(settings.seeds)]
     if part.value == "objects" and part.kind in {"patterns", "baseline"}:
@@ -202,13 +213,13 @@ def _client_runs(settings: RtcpSettings, part: Part) -> int:
 def run_part(
     settings: RtcpSettings, part: Part, recordings: Sequence[Recording] = (), *, threads: int | None = None
 ) -> dict[str, list[float | None]]:
-    """columns_of() a part, a value a run, as JSON data."""
+    """Run a part; its columns (`columns_of`) with a value for each run, as JSON data."""
     scenarios = scenarios_of(settings, part, recordings)
     every_s = {"fairness": sharing.EVERY_S, "baseline": BASELINE_EVERY_S}.get(part.kind)
     if every_s is None:
         found = simulate_many(scenarios, threads=threads)
         rows = [_row(settings, part, scenario, qos) for scenario, qos in zip(scenarios, found, strict=True)]
-    else:  # a series is large: it is judged, and forgotten
+    else:  # a series is large, so that only its row is kept
         with ThreadPoolExecutor(threads or default_threads()) as pool:
             rows = list(pool.map(lambda s: _row(settings, part, s, simulate(s, series_every_s=every_s)), scenarios))
     return {name: [row[name] for row in rows] for name in columns_of(part.kind)}
@@ -311,11 +322,14 @@ def _unlimited_download(
     return Scenario(name=part.name, link=link, flows=flows, duration_s=settings.download_s, seed=seed)
 
 
-# --- what came out ---------------------------------------------------------------------------------------------------
+# --- results ---------------------------------------------------------------------------------------------------------
 
 
 def _of_last(scenario: Scenario, qos: QoS) -> tuple[float | None, float | None]:
-    """What the last connection sends again, and its goodput in Mbit/s, of a file from its start; None: none began."""
+    """The last connection's retransmission rate, and its goodput in Mbit/s.
+
+    The goodput of a file counts from the file's start. None: the file did not begin.
+    """
     flow, spec = qos.flows[-1], scenario.flows[-1]
     if spec.size_bytes is None:
         return flow.retransmission_rate, flow.goodput_mbps
@@ -355,9 +369,9 @@ def _baseline(qos: QoS) -> dict[str, float | None]:
 
 
 def summary_of(results: Results) -> list[dict[str, Any]]:
-    """Means of each part, and the half width of their 95 % interval as `..._interval`, as JSON data.
+    """The means of each part, with the half width of their 95 % interval in `..._interval`, as JSON data.
 
-    A run that has no such figure counts in neither; of fewer than five there is no interval.
+    Both leave out the runs without such a figure. Fewer than five values have no interval.
     """
     rows = []
     for part in results.parts:

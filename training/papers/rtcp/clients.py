@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Runs of R-TCP with several connections to a client, and with a limit that is lifted.
+"""Scenarios of R-TCP with several connections to a client, or with a limit that is raised.
 
-second       a file, an idle time, and a file of the same size on a connection of its own; what is looked at is the
-             second one. value: the size, "-apart" behind it where nothing is known of the first connection
-concurrent   connections at a time, each with its objects
-lifted       a download behind a policer whose rate rises. place: "limit", or a rate and a round trip of the grid;
-             value: the random loss, in percent
-freed        a file behind a limit, and after it a file to the same client without one. place: the rate; value: the RTT
-kept         the same where the limit stays; the second file is of the first one's size
+    second       a file, an idle time, and a file of the same size on its own connection. The figures are those of the
+                 second file. value: the size, followed by "-apart" if the second connection knows nothing of the first
+    concurrent   several connections at a time, each with its objects
+    lifted       a download behind a policer whose rate is raised. place: "limit", or a rate and an RTT of the grid;
+                 value: the random loss, in percent
+    freed        a file behind a limit, and then a file to the same client without a limit. place: the rate; value: the
+                 RTT
+    kept         as freed, but the limit stays, and the second file has the size of the first
+
+`place` and `value` are those of a Part (campaign.py).
 """
 
 from __future__ import annotations
@@ -22,14 +25,14 @@ from training.papers.rtcp.settings import Lifted, RtcpSettings
 __all__ = ["APART", "FOR_S", "concurrent", "freed", "kept", "lifted", "regained", "second"]
 
 APART = "-apart"
-AFTER_S = 3.0  # behind the lift: from then on the speed is measured, ...
-FREED_S = 120.0  # for the connection without a limit
-FOR_S = 10.0  # ... up to this
+AFTER_S = 3.0  # the speed is measured from this time after the limit was raised ...
+FREED_S = 120.0  # length of the time without a limit
+FOR_S = 10.0  # ... to this time
 WINDOW_S = 0.5
 
 
 def second(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, seed: int) -> Scenario:
-    """Two connections; the second begins idle_s behind the first one's end."""
+    """Two connections. The second one starts idle_s after the end of the first one."""
     size = int(value.removesuffix(APART))
     place = settings.limited[settings.second.limited]
     flow = FlowSpec(cca=cca, size_bytes=size)
@@ -40,7 +43,7 @@ def second(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, seed
 
 
 def concurrent(settings: RtcpSettings, link: LinkSpec, cca: Cca, name: str, *, seed: int) -> Scenario:
-    """Connections of that name, with time for all of them."""
+    """The connections of that name, with enough time for all of them."""
     connections = settings.concurrent[name]
     flows = tuple(FlowSpec(cca=cca, start_s=flow.start_s, transfers=flow.transfers) for flow in connections.flows)
     objects = [transfer for flow in connections.flows for transfer in flow.transfers]
@@ -52,7 +55,7 @@ def concurrent(settings: RtcpSettings, link: LinkSpec, cca: Cca, name: str, *, s
 
 
 def cell(place: str) -> tuple[float, float] | None:
-    """Rate in Mbit/s and round trip in ms of a place of the grid; None: the limit of Appendix H."""
+    """The rate in Mbit/s and the RTT in ms of a place of the grid; None: the place is the limit of Appendix H."""
     if place == "limit":
         return None
     rate, rtt = place.split("-")
@@ -60,12 +63,12 @@ def cell(place: str) -> tuple[float, float] | None:
 
 
 def watched_s(lift: Lifted, place: str) -> float:
-    """How long a download is watched after its limit was lifted."""
+    """How long a download is observed after its limit was raised."""
     return lift.grid.for_s if cell(place) else FOR_S
 
 
 def lifted(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
-    """A download without end, measured from the lift on."""
+    """A download without end, measured from the time at which its limit is raised."""
     of_grid = cell(place)
     lift = settings.lifted.at(*of_grid) if of_grid else settings.lifted
     link = LinkSpec(
@@ -82,12 +85,12 @@ def lifted(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: in
 
 
 def _limited_bytes(settings: RtcpSettings, rate_mbps: float) -> int:
-    """The size of a file that empties the bucket and is then held at the rate for limited_s."""
+    """The size of a file that empties the bucket and then takes limited_s at the rate."""
     return int(1.2 * settings.freed.bucket_bytes + rate_mbps * 1e6 / 8 * settings.freed.limited_s)
 
 
 def kept(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
-    """Two connections to a client behind a limit that stays; the second begins idle_s after the first one's end."""
+    """Two connections behind a limit that stays. The second one starts idle_s after the end of the first one."""
     free, rate_mbps, idle_s = settings.freed, float(place), settings.second.idle_s
     size_bytes = _limited_bytes(settings, rate_mbps)
     link = LinkSpec(
@@ -104,10 +107,10 @@ def kept(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int)
 
 
 def freed(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int) -> Scenario:
-    """The limit ends between two connections to a client."""
+    """Two connections to a client. The limit ends when the second one starts."""
     free, rate_mbps = settings.freed, float(place)
     first_bytes = _limited_bytes(settings, rate_mbps)
-    free_at_s = 1.3 * first_bytes * 8e-6 / rate_mbps + 1  # the first needs less, even without a bucket
+    free_at_s = 1.3 * first_bytes * 8e-6 / rate_mbps + 1  # the first file takes less time, even with no bucket
     steps = (RateStep(at_s=0, rate_mbps=rate_mbps), RateStep(at_s=free_at_s, rate_mbps=100 * free.access_mbps))
     link = LinkSpec(
         rate_mbps=free.access_mbps,
@@ -122,7 +125,11 @@ def freed(settings: RtcpSettings, cca: Cca, place: str, value: str, *, seed: int
 
 
 def regained(lift: Lifted, qos: QoS) -> dict[str, float | None]:
-    """speed_mbps: throughput from 3 to 10 s behind the lift; regained_s: until half a second has half the new limit."""
+    """The speed after the limit was raised, and the time until half of the new limit is reached.
+
+    speed_mbps: throughput from 3 s after the rise to the end of the run. regained_s: time to the end of the first half
+    second with at least half of the new limit; None: there is none.
+    """
     mbps = qos.windows.delivered_bytes * 8e-6 / WINDOW_S
     fast = np.flatnonzero(mbps >= lift.to_mbps / 2)
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a client's connections together took its limiter for, out of what each of them noted."""
+"""The limit that a client's connections found together, from the estimates that each of them noted."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ WITH_ESTIMATE = frozenset({"limited", "cleared"})
 
 
 def last_estimate(limits: Iterable[LimitEstimate]) -> LimitEstimate | None:
-    """The last that any of them knew; None: nothing yet, or what was found is forgotten or given up as shared."""
+    """The latest estimate of all connections.
+
+    None: there is none yet, or it was dropped. A client drops its estimate when it forgets the limiter, or when its
+    flows pass several limiters.
+    """
     last = _last(limits)
     return last if last is not None and last.kind in WITH_ESTIMATE else None
 
 
 def is_limited(limits: Iterable[LimitEstimate]) -> bool:
-    """Whether the client is taken for limited in the end."""
+    """Whether the client is classified as limited at the end."""
     last = _last(limits)
     return last is not None and last.kind == "limited"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The traces of the operators without a limit: recorded ones, or where there are none made ones of the same kind."""
+"""The traces of the operators without a limit: recorded traces, or else synthetic ones of the same kind."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ MADE_S, MADE_COUNT = 600.0, 8
 
 
 def recordings_for(settings: RtcpSettings, paths: Sequence[Path] = ()) -> tuple[dict[str, list[Recording]], bool]:
-    """Recordings by the names of settings.unlimited, and whether they were recorded.
+    """The recordings of each operator of settings.unlimited, and whether they are recorded.
 
-    paths: files, folders, archives; none: default_traces(), and without these made ones.
+    paths: files, folders, archives. Without paths, default_traces() finds them. If it finds none, the traces are
+    synthetic.
 
     Raises:
-        TraceError: none of the paths' recordings is of an operator's dataset.
+        TraceError: the paths hold no recording of an operator's dataset.
     """
     source = list(paths) or default_traces()
     if source is None:

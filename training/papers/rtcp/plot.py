@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's picture: retransmission rate over file size, a panel an operator; dashed without R-TCP, solid with it.
+"""Draws the retransmission rate over the file size, with a panel for each operator.
 
-A line is a mean over the seeds, its shade the 95 % interval of that mean. A vertical line is the bucket.
+A line is a mean over the seeds, dashed without R-TCP and solid with it. Its shade is the 95 % interval of that mean. A
+vertical line marks the bucket size.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ __all__ = ["draw", "make_figure"]
 
 
 def draw(results: Results, *, path: Path) -> None:
-    """Draw into a .png, .svg or .pdf.
+    """Draw the picture into a .png, .svg or .pdf file.
 
     Raises:
-        EmulationError: another kind of file, or one that cannot be written.
+        EmulationError: the file has another extension, or cannot be written.
     """
     check_path(path)
     save(make_figure(results), path=path)
 
 
 def make_figure(results: Results) -> Figure:
-    """A column for each operator."""
+    """The figure, with a column for each operator."""
     places = list(results.settings.limited)
     figure = Figure(figsize=(1.5 + 3.1 * len(places), 3.6), dpi=130, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
     for axes, place in zip(panels, places, strict=True):
         _panel(axes, results, place=place)
-    panels[0].set_ylim(bottom=0)  # shared, and over what all of them hold
+    panels[0].set_ylim(bottom=0)  # the panels share this axis, so that it covers the data of all
     panels[0].set_ylabel("sent again (%)", color=INK)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(PAIRS), frameon=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""PD, the loss-based policer detector of Flach et al. 2016, over what a sender's trace holds of a flow.
+"""PD, the loss-based policer detector of Flach et al. 2016, applied to a sender's trace of one flow.
 
     t0, t1       when the first and the last lost packet were sent
     rate         packets that passed between t0 and t1, over t1 - t0
@@ -9,15 +9,19 @@
              mean and median of tokens at losses below those at packets that passed, and
              at all but MOST_STRAY_LOST of the losses   |tokens| <= EMPTY_PKTS, and
              at all but MOST_STRAY_PASSED of the others  tokens >= 0, and
-             median round trip at losses <= MOST_QUEUED of the least one
+             median RTT at losses <= MOST_QUEUED times the lowest RTT
 
-A policer drops what finds too few tokens, and nothing else. A full queue does the same, its room being tokens, but is
-as long as it gets then. tokens(t) holds no bucket size: a bucket that runs over, while the sender is idle, is taken for
-one that goes on to fill (R-TCP 2026, section 3.2).
+A policer drops exactly the packets that find too few tokens. A full queue drops packets in the same way, if its free
+space is counted as tokens. The RTT distinguishes the two, because it is high when a queue is full.
 
-Source: Flach et al. 2016, "An Internet-wide analysis of traffic policing", section 3; R-TCP 2026 has its outcome alone.
-DEVIATION: the five bounds are ours, and so is the form in which round trips are held against each other; R-TCP 2026 has
-neither. docs/rtcp.md says how little hangs on them.
+PD does not know the bucket size, so that its tokens(t) has no upper bound. While the sender is idle, a full bucket
+stays full, but tokens(t) continues to rise (R-TCP 2026, section 3.2).
+
+Source: Flach et al. 2016, "An Internet-wide analysis of traffic policing", section 3. R-TCP 2026 gives only PD's
+results.
+
+DEVIATION: the five bounds and the way to compare RTTs are choices of this project, because R-TCP 2026 gives neither.
+docs/rtcp.md says how little depends on them.
 """
 
 from __future__ import annotations
@@ -43,10 +47,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SentPackets:
-    """A flow's packets by when they were sent, in n bins.
+    """A flow's packets in n bins, by the time at which they were sent.
 
-    time_s: float [n] ascending, the bins' ends; passed, lost: int [n]; rtt_ms: float [n], the latest one known by then,
-    0 before the first.
+    time_s: float [n] ascending, the ends of the bins. passed, lost: int [n]. rtt_ms: float [n], the latest RTT known at
+    the end of the bin; 0 before the first one.
     """
 
     time_s: Floats
@@ -56,10 +60,11 @@ class SentPackets:
 
 
 def sent_packets(qos: QoS, *, every_s: float) -> SentPackets:
-    """Of the one flow of a run with series_every_s = every_s.
+    """The packets of a run of one flow with series_every_s = every_s.
 
-    In front of the link nothing holds packets here: they are sent when they enter its queue or are dropped before. What
-    is lost behind it has left the queue, which is first in, first out: it is found where it entered.
+    Nothing holds packets before the link, so that a packet is sent when it enters the link's queue or is dropped before
+    it. A packet that is lost after the link has left its queue. The queue is first in, first out, so that the packet's
+    rank gives the bin in which it entered.
     """
     elements = qos.element_series
     if elements is None or len(qos.flows) != 1:
@@ -82,10 +87,10 @@ def sent_packets(qos: QoS, *, every_s: float) -> SentPackets:
 
 
 def policed_pkts_per_s(sent: SentPackets) -> float | None:
-    """The rate of the policer that the flow is behind; None: of no policer.
+    """The rate of the policer in the flow's path; None: there is no policer.
 
-    Within a bin what passed is before what was lost, as a bucket empties; what passed in the first loss's bin does not
-    count.
+    Within a bin the packets that passed count before the lost ones, as a bucket empties. Packets that passed in the bin
+    of the first loss do not count.
     """
     bins = np.flatnonzero(sent.lost)
     if sent.lost.sum() < LEAST_LOST or bins[-1] == bins[0]:
@@ -97,7 +102,7 @@ def policed_pkts_per_s(sent: SentPackets) -> float | None:
         return None
     pkts_per_s = float(passed.sum() / time_s[-1])
     after = pkts_per_s * time_s - np.cumsum(passed)
-    before = after + passed - np.maximum(passed - 1, 0) / 2  # mean over the bin's packets
+    before = after + passed - np.maximum(passed - 1, 0) / 2  # mean level over the bin's packets
     empty_at_losses = (
         np.average(after, weights=lost) < np.average(before, weights=passed)
         and _median(after, lost) < _median(before, passed)
@@ -110,7 +115,7 @@ def policed_pkts_per_s(sent: SentPackets) -> float | None:
 
 
 def _median(values: Floats, weights: Counts) -> float:
-    """The lower one: of each value as often as its weight."""
+    """The lower median of values, each repeated as often as its weight."""
     order = np.argsort(values)
     total = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(total, (total[-1] + 1) // 2)])

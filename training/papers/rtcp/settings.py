@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What `ccatune report rtcp` runs: operators with and without a limit, files, downloads, patterns, clients; checked."""
+"""The settings of `ccatune report rtcp`, checked.
+
+They describe operators with and without a limit, files, downloads, patterns of objects, and clients.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]+$", max_length=32)]
 
 
 class Limited(Frozen):
-    """An operator with a policer of R and B."""
+    """An operator with a policer of rate R and bucket B."""
 
     rate_mbps: Megabits
     bucket_bytes: Bytes
@@ -38,15 +41,15 @@ class Limited(Frozen):
 
     @property
     def policer(self) -> Policer:
-        """Its element of the path."""
+        """The policer as an element of the path."""
         return Policer(rate_mbps=self.rate_mbps, bucket_bytes=self.bucket_bytes)
 
 
 class Unlimited(Frozen):
-    """An operator without a limit: a link that follows traces.
+    """An operator without a limit. Its link follows traces.
 
-    dataset, recording: what the names of its recorded traces begin with and hold; model: what traces are made from
-    where there are none, a path that counts from the file's folder.
+    dataset: the beginning of the names of its datasets. recording: a part of the names of its recordings. model: the
+    model that makes traces if there are no recordings; the path is relative to the file's folder.
     """
 
     dataset: str
@@ -65,7 +68,7 @@ class Burst(Frozen):
 
 
 class Map(Frozen):
-    """Token buckets over B and R, in front of one path."""
+    """Token buckets over B and R, on the same path."""
 
     rates_mbps: tuple[Megabits, ...] = Field(min_length=1)
     buckets_bytes: tuple[Bytes, ...] = Field(min_length=1)
@@ -81,7 +84,7 @@ class Pattern(Frozen):
 
 
 class Second(Frozen):
-    """Two connections to one client behind a limited operator, one after the other."""
+    """Two consecutive connections to one client behind a limited operator."""
 
     limited: str
     idle_s: float = Field(ge=0, le=3600, description="from the last ACK of the first to the second's start")
@@ -95,14 +98,14 @@ class Connection(Frozen):
 
 
 class Connections(Frozen):
-    """Connections at a time to one client behind a limited operator."""
+    """Concurrent connections to one client behind a limited operator."""
 
     limited: str
     flows: tuple[Connection, ...] = Field(min_length=2)
 
 
 class LiftedGrid(Frozen):
-    """The rates and round trips over which it is shown that a flow regains the new rate."""
+    """The limits and RTTs for which the report shows that a flow regains the new rate."""
 
     rates_mbps: tuple[Megabits, ...] = Field(min_length=1)
     rtts_ms: tuple[Milliseconds, ...] = Field(min_length=1)
@@ -112,7 +115,7 @@ class LiftedGrid(Frozen):
 
 
 class Freed(Frozen):
-    """A connection behind a limit, and after it one to the same client without a limit."""
+    """A connection behind a limit, and then a connection to the same client without a limit."""
 
     rates_mbps: tuple[Megabits, ...] = Field(min_length=1)
     rtts_ms: tuple[Milliseconds, ...] = Field(min_length=1)
@@ -124,7 +127,7 @@ class Freed(Frozen):
 
 
 class Lifted(Frozen):
-    """A policer whose rate is raised while data flow; without and with random loss."""
+    """A policer whose rate is raised during a download; without and with random loss."""
 
     from_mbps: Megabits
     to_mbps: Megabits
@@ -136,19 +139,19 @@ class Lifted(Frozen):
     grid: LiftedGrid
 
     def at(self, rate_mbps: float, rtt_ms: float) -> Lifted:
-        """The same at a place of the grid."""
+        """The same settings at a place of the grid."""
         update = {"from_mbps": rate_mbps, "rtt_ms": rtt_ms, "at_s": self.grid.at_s}
         return self.model_copy(update=update)
 
     @property
     def policer(self) -> SteppedPolicer:
-        """Its element of the path."""
+        """The policer as an element of the path."""
         steps = (RateStep(at_s=0, rate_mbps=self.from_mbps), RateStep(at_s=self.at_s, rate_mbps=self.to_mbps))
         return SteppedPolicer(steps=steps, bucket_bytes=self.bucket_bytes)
 
 
 class Probing(Frozen):
-    """A file behind some of the limited operators, by how often and how high the cap is probed (eta, gamma)."""
+    """A file behind some limited operators, by how often (eta) and how high (gamma) R-TCP probes the cap."""
 
     limited: tuple[str, ...] = Field(min_length=1)
     size_bytes: Size
@@ -158,12 +161,12 @@ class Probing(Frozen):
 
     @property
     def cells(self) -> tuple[tuple[int, int], ...]:
-        """A table's rows: eta in rounds and gamma in permille."""
+        """The rows of a table: eta in rounds, and gamma in permille."""
         return tuple(product(self.every_rounds, self.gains_permille))
 
 
 class Fairness(Frozen):
-    """A file behind a limited operator, and another to the same client that joins it."""
+    """Two files to one client behind a limited operator. The second one starts during the first."""
 
     limited: str
     size_bytes: Size
@@ -171,13 +174,13 @@ class Fairness(Frozen):
 
 
 class Baseline(Frozen):
-    """What another detector is shown."""
+    """The runs that another detector observes."""
 
     runs: int = Field(ge=1, le=1_000_000, description="of each cell; of patterns as many as seeds")
 
 
 class RtcpSettings(Frozen):
-    """All of it; configs/reports/rtcp.yaml says what is the paper's and what ours."""
+    """All settings. configs/reports/rtcp.yaml says which are the paper's, and which this project's."""
 
     seeds: Seeds = Field(description=f"of each file and pattern, at least {LEAST_SEEDS}")
     runs: int = Field(ge=1, le=1_000_000, description="of each cell of detection")
@@ -219,10 +222,10 @@ class RtcpSettings(Frozen):
 
 
 def load_settings(path: Path) -> RtcpSettings:
-    """Read a file of settings; models count from its folder.
+    """Read a file of settings. The paths of models in it are relative to its folder.
 
     Raises:
-        EmulationError: it cannot be read, or does not hold what is expected.
+        EmulationError: the file cannot be read, or has unexpected content.
     """
     settings = read_settings(path, RtcpSettings)
     located = {

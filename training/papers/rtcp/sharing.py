@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Two files to one client behind its limiter, one of which joins the other (R-TCP 2026, Appendix P).
+"""Two files to one client behind its limiter. The second one joins the first (R-TCP 2026, Appendix P).
 
     first flow    |----- alone -----|--- both send ---|
     second flow                     |--- both send ---|----- after -----|
 
-Rates are those behind the limiter, in wire bytes, but for pacing. A part's cca is the first flow's algorithm, its value
-the second's.
+Rates are measured after the limiter, in wire bytes; only the pacing rate is the sender's, in payload bytes. A part's
+cca is the first flow's algorithm, and its value is the second flow's.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["SHARING_COLUMNS", "shared", "sharing"]
 
 SHARING_COLUMNS = ("alone_mbps", "pacing_mbps", "first_mbps", "second_mbps", "after_mbps", "found_s", "both_s")
 EVERY_S = 0.1
-SETTLED_S = 5.0  # of the first flow's time alone: the last of it
-GIVEN_UP_S = 0.5  # behind the first flow's end: what was on its way
+SETTLED_S = 5.0  # the last seconds in which the first flow is alone
+GIVEN_UP_S = 0.5  # after the first flow's end, for packets that were in flight
 
 
 def sharing(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, seed: int) -> Scenario:
-    """The second flow, of the algorithm `value`, begins while the first one's file is under way."""
+    """The second flow uses the algorithm `value`, and starts during the first flow's file."""
     fairness = settings.fairness
     first = FlowSpec(cca=cca, size_bytes=fairness.size_bytes)
     second = FlowSpec(cca=value, size_bytes=fairness.size_bytes, start_s=fairness.joins_s)
@@ -34,11 +34,11 @@ def sharing(settings: RtcpSettings, link: LinkSpec, cca: Cca, value: str, *, see
 
 
 def shared(settings: RtcpSettings, scenario: Scenario, qos: QoS) -> dict[str, float | None]:
-    """SHARING_COLUMNS of a run with a series of EVERY_S; None: there was no such time.
+    """SHARING_COLUMNS of a run with a sample every EVERY_S. None: the phase or event did not happen.
 
-    alone_mbps, pacing_mbps (in payload bytes): of the first flow alone; first_mbps, second_mbps: while both send;
-    after_mbps: of the second behind the first one's end; found_s: from the start of the flow with R-TCP to its
-    classification; both_s: for how long both send.
+    alone_mbps, pacing_mbps (in payload bytes): of the first flow while it is alone. first_mbps, second_mbps: while both
+    send. after_mbps: of the second flow after the end of the first. found_s: time from the start of the flow with R-TCP
+    to its classification as limited. both_s: how long both send.
     """
     joins_s = settings.fairness.joins_s
     ends_s = [scenario.duration_s if flow.complete_s is None else flow.complete_s for flow in qos.flows]

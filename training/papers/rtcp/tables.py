@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The campaign's figures as text: files by operator, the map of buckets that were found, connections of a client, files
-by how the cap is probed."""
+"""Writes the tables of docs/rtcp.md: files, the map of buckets, connections of a client, probing, and videos."""
 
 from __future__ import annotations
 
@@ -17,7 +16,10 @@ __all__ = ["concurrent_table", "files_table", "map_table", "probing_table", "sec
 
 
 def files_table(results: Results) -> list[str]:
-    """Lines of Markdown: mean retransmission rates in percent, plain > R-TCP, a row an operator and base algorithm."""
+    """Lines of Markdown: mean retransmission rates in percent, without R-TCP > with it.
+
+    The table has a row for each operator and base algorithm.
+    """
     settings = results.settings
     first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
     lines = [_row("operator", "algorithm", f"{first} MB", *others), _row(*["---"] * (2 + len(settings.sizes_bytes)))]
@@ -32,7 +34,10 @@ def files_table(results: Results) -> list[str]:
 
 
 def map_table(results: Results) -> list[str]:
-    """Lines of Markdown: the mean error of R in percent, a row an R, a column a B; a dash: not found in every run."""
+    """Lines of Markdown: the mean error of R in percent, with a row for each R and a column for each B.
+
+    A dash means that some runs did not detect the limit.
+    """
     grid = results.settings.map
     first, *others = (f"{bucket / 1000:g}" for bucket in grid.buckets_bytes)
     lines = [_row("R, Mbit/s", f"B {first} kB", *others), _row(*["---"] * (1 + len(grid.buckets_bytes)))]
@@ -43,7 +48,10 @@ def map_table(results: Results) -> list[str]:
 
 
 def second_table(results: Results) -> list[str]:
-    """Lines of Markdown: mean retransmission rates of the second connection in percent: plain > R-TCP > stateful."""
+    """Lines of Markdown: mean retransmission rates of the second connection in percent.
+
+    A cell is: without R-TCP > with it, apart > with the knowledge of the first connection.
+    """
     settings = results.settings
     first, *others = (f"{size / 1e6:g}" for size in settings.sizes_bytes)
     lines = [_row("algorithm", f"{first} MB", *others), _row(*["---"] * (1 + len(settings.sizes_bytes)))]
@@ -58,7 +66,10 @@ def second_table(results: Results) -> list[str]:
 
 
 def concurrent_table(results: Results) -> list[str]:
-    """Lines of Markdown: mean retransmission rates of all connections in percent, plain > R-TCP."""
+    """Lines of Markdown: mean retransmission rates of all connections in percent.
+
+    A cell is: without R-TCP > with it.
+    """
     patterns = list(results.settings.concurrent)
     lines = [_row("algorithm", *patterns), _row(*["---"] * (1 + len(patterns)))]
     for pair in PAIRS.items():
@@ -69,7 +80,7 @@ def concurrent_table(results: Results) -> list[str]:
 
 
 def probing_table(results: Results) -> list[str]:
-    """Lines of Markdown: mean retransmission rates in percent by eta and gamma, and the paper's in brackets."""
+    """Lines of Markdown: mean retransmission rates in percent by eta and gamma, with the paper's in parentheses."""
     halves = [(cca, place) for cca in DETECTORS for place in results.settings.probing.limited]
     lines = [_row("eta", "gamma", *(f"{NAMES[cca]} {place}" for cca, place in halves)),
              _row(*["---"] * (2 + len(halves)))]  # fmt: skip
@@ -84,10 +95,10 @@ def probing_table(results: Results) -> list[str]:
 
 
 def video_table(results: Results) -> list[str]:
-    """Lines of Markdown, a row an ABR, operator and base algorithm, each figure plain > stateful.
+    """Lines of Markdown, with a row for each ABR, operator and base algorithm. A cell is: without R-TCP > with it.
 
-    Retransmission of all sessions, of the first and of the later ones in percent, QoE in Mbit/s, mean bitrate in
-    kbit/s, time to the first chunk and rebuffering of a session in s.
+    The columns are the retransmission rates in percent of all sessions, the first one and the later ones, QoE in
+    Mbit/s, the mean bitrate in kbit/s, and a session's time to the first chunk and rebuffering in s.
     """
     heads = ("ABR", "operator", "algorithm", "all", "first", "later", "QoE", "kbit/s", "start-up", "rebuffering")
     cells = [

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Videos behind the limited operators (R-TCP 2026, section 6.2).
 
-A client watches `sessions` videos, one after the other, each on a persistent connection of its own; the first one
-knows nothing of the limiter, those behind it what has been found by then (SR-TCP). Plain algorithms play the same. By
-seed the chunks' sizes are spread around bitrate x duration, each chunk by one factor for all of its bitrates, so that
-every algorithm and every way to choose bitrates (ABR) meets the same videos.
+A client watches `sessions` videos, one after the other, each on its own persistent connection. With R-TCP the first
+connection knows nothing of the limiter. The later ones start with what the earlier ones found (SR-TCP). Unmodified
+algorithms play the same videos. The seed spreads the sizes of chunks around bitrate x duration, with one factor for all
+bitrates of a chunk. Every algorithm and every ABR (way to choose bitrates) therefore gets the same videos.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VIDEO_COLUMNS = (
 
 
 class VideoSettings(Frozen):
-    """What is watched, and who chooses the bitrates; the video's own abr stands for nothing."""
+    """The videos, and the ABRs that choose their bitrates. The ABR of `video` itself is not used."""
 
     abrs: tuple[Abr, ...] = Field(min_length=1)
     sessions: int = Field(ge=2, le=100)
@@ -49,7 +49,7 @@ class VideoSettings(Frozen):
         """The video with that ABR.
 
         Raises:
-            ValueError: the two do not go together.
+            ValueError: the video does not suit the ABR.
         """
         return VideoSpec.model_validate({**self.video.model_dump(), "abr": abr})
 
@@ -62,7 +62,7 @@ def _spread(video: VideoSpec, spread: float, rng: np.random.Generator) -> VideoS
 
 
 def scenario_of(settings: RtcpSettings, link: LinkSpec, place: str, cca: Cca, abr: str, *, seed: int) -> Scenario:
-    """The sessions of a client, with time for all of them."""
+    """The sessions of a client, with enough time for all of them."""
     plan = settings.video
     rng = np.random.default_rng(seed)
     videos = [_spread(plan.chosen_by(abr), plan.spread, rng) for _ in range(plan.sessions)]
@@ -77,7 +77,10 @@ def scenario_of(settings: RtcpSettings, link: LinkSpec, place: str, cca: Cca, ab
 
 
 def watched(qos: QoS) -> dict[str, float | None]:
-    """VIDEO_COLUMNS of a run; of several sessions a mean, of rebuffering that of their sums."""
+    """VIDEO_COLUMNS of a run. Figures of several sessions are means.
+
+    `rebuffer_s` is the mean of each session's total rebuffering. None: a session lacks the figure.
+    """
     played = [flow for flow in qos.flows if isinstance(flow, VideoFlowQoS)]
     videos = [flow.video for flow in played]
 

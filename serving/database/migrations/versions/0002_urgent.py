@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each move of a channel can be marked as urgent; the moves so far are not.
+"""Deployments get the mark `urgent`. Existing deployments are not urgent.
 
 Revision: 0002
 """
@@ -14,10 +14,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column. SQLite, too, adds it in place, so the table's checks and indexes stay."""
+    """Add the column. SQLite also adds it without copying the table, so the table's checks and indexes stay."""
     op.add_column("deployments", sa.Column("urgent", sa.Boolean(), server_default=sa.false(), nullable=False))
 
 
 def downgrade() -> None:
-    """Drop the column, and with it the marks."""
+    """Drop the column. The marks are lost."""
     op.drop_column("deployments", "urgent")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What R-TCP 2026 states of itself, each as a predicate over the campaign's figures; a file a subject.
+"""Statements of R-TCP 2026 on itself, each as a predicate over the campaign's figures; one file for each subject.
 
-The words are ours, the section is the paper's; `issue` is what was asked of this implementation beyond the paper. A
-bound holds up to the 95 % interval (papers/figures.py). Where the paper gives no figure ("similar", "smaller") a
-bound stands beside the words.
+The words are ours, and the section is the paper's. `issue` marks a requirement of this project that the paper does not
+state. A bound holds up to the 95 % interval (papers/figures.py). Words of the paper without a figure ("similar",
+"smaller") have a bound here, written beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ STATEMENTS = tuple(statement for _, of_kind in _OF_KINDS for statement in of_kin
 
 
 def judge(results: Results) -> list[dict[str, Any]]:
-    """A row for each statement with a figure in what was run, as JSON data; `agrees` where each is as stated."""
+    """A row for each statement that has a figure in these results, as JSON data.
+
+    `agrees`: whether every figure agrees.
+    """
     judged = [statement for kind, of_kind in _OF_KINDS if results.has(kind) for statement in of_kind]
     found = [(statement, statement.figures(results)) for statement in judged]
     return [row_of(statement, figures) for statement, figures in found if figures]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Table 8 and section 3.2: what the detector of Flach et al. 2016 (PD) finds in the unmodified algorithms' packets."""
+"""Statements of Table 8 and section 3.2 on PD, the detector of Flach et al. 2016.
+
+PD judges the packets of the unmodified algorithms.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,14 @@ from training.papers.rtcp.statements.common import NAMES, ByKind, hits
 
 __all__ = ["STATEMENTS"]
 
-LEAST_MISSED = 0.81  # Table 8, the least of its cells
+LEAST_MISSED = 0.81  # the lowest cell of Table 8
 
 
 def downloads(value: str, *, least: float = 0.0, most: float = 1.0, missed: bool) -> Callable[[Results], list[Figure]]:
-    """Shares of the runs that PD takes for policed, or misses; value: limited or unlimited."""
+    """Shares of the runs for which PD finds a policer, or misses it.
+
+    value: the part's value (limited, unlimited, objects).
+    """
 
     def figures(results: Results) -> list[Figure]:
         out = []

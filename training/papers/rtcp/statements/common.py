@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What algorithms are called, and figures that several subjects are judged by.
+"""Names of the algorithms, and figures that statements on several subjects use.
 
-error    |estimate - truth| / truth, of the runs that were found limited (equations 37 and 38)
+The error of an estimate is |estimate - truth| / truth, over the runs that end as limited (equations 37 and 38).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from training.papers.rtcp.campaign import PAIRS, Kind, Part, Results, Values
 
 __all__ = ["BASES", "LEAST_GOODPUT", "MOST_ERROR", "NAMES", "NONE", "ByKind", "errors", "hits", "rate_errors"]
 
-# By what has to be run for them.
+# Statements by the kind of part that they need.
 ByKind = Mapping[Kind, tuple[Statement[Results], ...]]
 NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVALIDATED}", "rtcp_cubic": "R-TCP-CUBIC",
                          "rtcp_bbr": "R-TCP-BBRv1", "rtcp_bbr3": f"R-TCP-BBRv3{UNVALIDATED}"}  # fmt: skip
 BASES: dict[Cca, Cca] = {capped: plain for plain, capped in PAIRS.items()}
 NONE = 0.0005
 LEAST_GOODPUT = 0.95
-MOST_ERROR = 0.05  # of R, on the map and with several objects or connections
+MOST_ERROR = 0.05  # largest error of R, on the map and with several objects or connections
 
 
 def hits(results: Results, part: Part, column: str) -> tuple[int, int]:
-    """In how many of its runs a column is 1."""
+    """The number of a part's runs in which a column is 1, and the number of all its runs."""
     values = results.column(part, column)
     return int(values.sum()), len(values)
 
 
 def errors(results: Results, part: Part, *, truth: tuple[float, float]) -> tuple[Values, Values]:
-    """Of B and of R, of the runs that were found limited."""
+    """The errors of B and of R, over the runs that end as limited; truth: B in bytes, R in Mbit/s."""
     found = results.column(part, "limited") == 1
     bucket = results.column(part, "bucket_bytes")[found]
     mbps = results.column(part, "rate_mbps")[found]
@@ -41,7 +41,10 @@ def errors(results: Results, part: Part, *, truth: tuple[float, float]) -> tuple
 
 
 def rate_errors(of_r: Values) -> list[Figure]:
-    """The mean error of R, of which at most 5 % is asked, and beside it in how many runs it is more, where any."""
+    """The mean error of R, which must be at most 5 %.
+
+    If some runs exceed 5 %, a second figure gives their share.
+    """
     above = int((of_r > MOST_ERROR).sum())
     mean = within("mean error of R", of_r, most=MOST_ERROR)
     return [mean, share("> 5 % in", above, len(of_r))] if above else [mean]

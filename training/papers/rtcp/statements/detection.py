@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Appendices K and L: which clients are found, what is taken for them, and how near the estimates are."""
+"""Statements of appendices K and L: limited clients that are missed, false classifications, and errors of estimates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAP_RATE_MBPS, MAP_BUCKET_BYTES = 6.0, 260_000
 
 
 def detection(results: Results, value: str) -> list[Part]:
-    """Parts of detection of that kind."""
+    """The parts of detection with that value."""
     return [part for part in results.parts if part.kind == "detection" and part.value == value]
 
 
@@ -36,7 +36,7 @@ def missed(results: Results) -> list[Figure]:
 
 
 def falsely(*, moving: bool) -> Callable[[Results], list[Figure]]:
-    """Runs without a limit that end as limited."""
+    """The share of runs without a limit that end as limited."""
 
     def figures(results: Results) -> list[Figure]:
         parts = [p for p in detection(results, "unlimited") if results.settings.unlimited[p.place].moving == moving]
@@ -53,10 +53,11 @@ def triggered(results: Results) -> list[Figure]:
 
 
 def without_guards(results: Results) -> list[Figure]:
-    """Runs that were taken for limited at any time, from the first loss on, less those that end so with guards.
+    """The runs without guards that were ever classified as limited, less those with both guards that end as limited.
 
-    Both shares are of runs over the same links: the interval is that of the difference, run by run, and a difference
-    that it reaches over is not one.
+    The guards are the trigger, which is at its lowest setting without guards, and un-detection. Both shares are over
+    the same links, so that the interval is that of the difference, run by run. The shares differ only if the difference
+    exceeds its interval.
     """
     figures = []
     for part in detection(results, "eager"):
@@ -69,7 +70,7 @@ def without_guards(results: Results) -> list[Figure]:
 
 
 def estimates(bounds: dict[Cca, tuple[float, float]]) -> Callable[[Results], list[Figure]]:
-    """Table 9; bounds: of B and of R behind the first operator."""
+    """Table 9. bounds: the largest errors of B and of R behind the first operator."""
 
     def figures(results: Results) -> list[Figure]:
         out = []

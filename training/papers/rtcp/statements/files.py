@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sections 3.1, 4.1 and 6.1: files, each with a connection and a full bucket of its own.
+"""Statements of sections 3.1, 4.1 and 6.1: files, each with its own connection and a full bucket.
 
-reduction    1 - R-TCP's retransmission rate over the base algorithm's, seed by seed, then over the operators
+The reduction is 1 - R-TCP's retransmission rate over the base algorithm's, seed by seed. Means over the operators are
+seed by seed, too.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from training.papers.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, 
 
 __all__ = ["STATEMENTS", "rate"]
 
-SAME = 0.1  # R-TCP does "similarly" where its reduction is no more
+SAME = 0.1  # largest reduction, or increase, that counts as "similar"
 
 
 def rate(results: Results, place: str, cca: Cca, size_bytes: int) -> Values:
-    """Retransmission rates of a file, one a seed."""
+    """Retransmission rates of a file, one for each seed."""
     return results.column(Part("files", place, cca, str(size_bytes)), "retransmission_rate")
 
 
 def reduction(results: Results, place: str, cca: Cca, size_bytes: int) -> Values:
-    """1 - capped / plain, seed by seed; cca: R-TCP's."""
+    """1 - R-TCP's retransmission rate over the base algorithm's, seed by seed; cca: the variant of R-TCP."""
     return 1 - quotients(rate(results, place, cca, size_bytes), rate(results, place, BASES[cca], size_bytes))
 
 
 def mean_reduction(results: Results, cca: Cca, size_bytes: int) -> Values:
-    """Over the operators, seed by seed."""
+    """The mean reduction over the operators, seed by seed."""
     values: Values = np.mean([reduction(results, place, cca, size_bytes) for place in results.settings.limited], axis=0)
     return values
 
 
 def baseline(cca: Cca, place: str, *, least: float, most: float = 1.0) -> Callable[[Results], list[Figure]]:
-    """The unmodified algorithm's retransmission rate for the largest file; nothing where the operator is not run."""
+    """The unmodified algorithm's retransmission rate for the largest file; no figure if the operator is not run."""
 
     def figures(results: Results) -> list[Figure]:
         if place not in results.settings.limited:
@@ -50,7 +51,10 @@ def baseline(cca: Cca, place: str, *, least: float, most: float = 1.0) -> Callab
 
 
 def reduced_by(cca: Cca, least: float) -> Callable[[Results], list[Figure]]:
-    """The mean over the operators, and beside it each of them, of which nothing is asked."""
+    """The mean reduction over the operators, for the largest file.
+
+    The other figures are the reductions behind each operator, which have no bound.
+    """
 
     def figures(results: Results) -> list[Figure]:
         size = results.settings.sizes_bytes[-1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Appendix H: a limit that is lifted while data flow; and one that ends, or stays, between two connections to a client.
+"""Statements of Appendix H: a limit that is raised during a download, or that ends or stays between two connections.
 
-qualified   a cell of the grid in which at least 9 of 10 runs of the unmodified algorithm regain half of the new rate
-later       the median of R-TCP's times over such a cell less the median of the unmodified algorithm's
+A cell of the grid is qualified if at least 9 of 10 runs of the unmodified algorithm regain half of the new rate. In
+such a cell R-TCP may be later: the median of its times less the median of the unmodified algorithm's is bounded.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from training.papers.rtcp.statements.common import BASES, NAMES, ByKind
 
 __all__ = ["STATEMENTS"]
 
-LEAST_SPEED = 0.8  # of the unmodified version's, behind a lift; "overlap" in Appendix H
+LEAST_SPEED = 0.8  # smallest share of the unmodified algorithm's speed after the rise; "overlap" in Appendix H
 MOST_REGAINED_S = 3.0
-LEAST_QUALIFIED = 0.9  # of the unmodified version's runs
+LEAST_QUALIFIED = 0.9  # smallest share of the unmodified algorithm's runs
 MOST_LATER_S = 10.0
-MOST_NEVER = 0.01  # of R-TCP's runs over all qualified cells
-MOST_FREED = 1.5  # times the unmodified version's, ...
-MOST_FREED_S = 2.0  # ... and this much
-MOST_KEPT = 0.3  # of the unmodified version's retransmissions, of a second connection behind a limit that stays
+MOST_NEVER = 0.01  # largest share of R-TCP's runs in all qualified cells
+MOST_FREED = 1.5  # times the unmodified algorithm's median, ...
+MOST_FREED_S = 2.0  # ... plus this
+MOST_KEPT = 0.3  # largest share of the unmodified algorithm's retransmission rate, if the limit stays
 
 
 def lifted(results: Results, cca: Cca, loss: float, column: str) -> Values:
-    """A column of the downloads whose limit is lifted, one a seed."""
+    """A column of the downloads whose limit is raised, one for each seed."""
     return results.column(Part("lifted", "limit", cca, f"{100 * loss:g}"), column)
 
 
@@ -44,12 +44,12 @@ def lifted_speed(results: Results) -> list[Figure]:
 
 
 def regained_s(results: Results, cca: Cca, loss: float) -> Values:
-    """Seconds, one a seed; a run that does not get there in the time that is looked at counts with all of it."""
+    """Seconds to half of the new limit, one for each seed. A run that does not reach it counts as FOR_S."""
     return np.nan_to_num(lifted(results, cca, loss, "regained_s"), nan=FOR_S)
 
 
 def lifted_in_time(results: Results) -> list[Figure]:
-    """Each form of R-TCP, and beside it the unmodified version, of which nothing is asked."""
+    """The time of each variant of R-TCP, and of its unmodified algorithm, which has no bound."""
     figures = []
     for cca, base in BASES.items():
         for loss in results.settings.lifted.losses:
@@ -60,8 +60,10 @@ def lifted_in_time(results: Results) -> list[Figure]:
 
 
 def grid_cells(results: Results, cca: Cca) -> list[tuple[str, Values, Values]]:
-    """Label, R-TCP's and the unmodified version's seconds to half of the new rate (never: infinite), of each qualified
-    cell; cca: R-TCP's."""
+    """The qualified cells, each with a label and the times of R-TCP and of the unmodified algorithm.
+
+    The times are seconds to half of the new rate; infinite: never. cca: the variant of R-TCP.
+    """
     grid, cells = results.settings.lifted.grid, []
     for loss in results.settings.lifted.losses:
         for rate in grid.rates_mbps:
@@ -77,7 +79,7 @@ def grid_cells(results: Results, cca: Cca) -> list[tuple[str, Values, Values]]:
 
 
 def regained_later(results: Results) -> list[Figure]:
-    """The cell in which R-TCP is latest, of each base, and how many cells qualify."""
+    """For each base algorithm, the cell in which R-TCP is latest, and the number of qualified cells."""
     figures = []
     for cca in BASES:
         cells = grid_cells(results, cca)
@@ -91,13 +93,13 @@ def regained_later(results: Results) -> list[Figure]:
 
 
 def _median(seconds: Values) -> float:
-    """Of seconds that may be infinite: a mean of two such is infinite, not undefined."""
+    """The median of seconds that may be infinite. The mean of two infinite values is infinite, not undefined."""
     ordered = np.sort(seconds)
     return float((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
 
 def never_regained(results: Results) -> list[Figure]:
-    """Of all bases together."""
+    """The share of R-TCP's runs, over all base algorithms together, that never reach half of the new rate."""
     runs = [capped for cca in BASES for _, capped, _ in grid_cells(results, cca)]
     if not runs:
         return []
@@ -107,7 +109,10 @@ def never_regained(results: Results) -> list[Figure]:
 
 
 def freed_in_time(results: Results) -> list[Figure]:
-    """Of each base the runs that take longer, and the cell in which the median takes longest beside the base's."""
+    """For each base algorithm, the share of R-TCP's runs that take too long, and the slowest cell.
+
+    The slowest cell is the one with the largest ratio of R-TCP's median to the base algorithm's.
+    """
     free, figures = results.settings.freed, []
     for cca, base in BASES.items():
         over, worst = 0, (0.0, "")
@@ -125,14 +130,17 @@ def freed_in_time(results: Results) -> list[Figure]:
 
 
 def _freed_s(results: Results, cca: Cca, rate_mbps: float, rtt_ms: float) -> Values:
-    """Seconds that the second connection takes, one a run; one that does not complete: infinite."""
+    """Seconds that the second connection takes, one for each run; infinite: it does not complete."""
     part = Part("freed", f"{rate_mbps:g}", cca, f"{rtt_ms:g}")
     seconds = results.settings.freed.size_bytes * 8e-6 / results.column(part, "goodput_mbps")
     return np.where(results.column(part, "complete") == 1, seconds, np.inf)
 
 
 def kept_limited(results: Results) -> list[Figure]:
-    """Of each base the mean over all cells, the cells beyond the bound, and the one that is farthest beyond it."""
+    """For each base algorithm, R-TCP's retransmission rate over the base algorithm's.
+
+    The figures are the mean over all cells, the number of cells above the bound, and the cell with the largest ratio.
+    """
     free, figures = results.settings.freed, []
     for cca, base in BASES.items():
         ratios = {}

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Appendix J: a file by eta, round trips between two probes of the cap, and gamma, by how much a probe exceeds it.
+"""Statements of Appendix J: a file by eta and gamma.
 
-saved    1 - retransmission rate at the one end of an axis over that at the other, seed by seed, mean over the other
-         axis; gamma: its least over its most, eta: its most over its least
+Eta is the number of RTTs between two probes of the cap. Gamma is how much a probe exceeds the cap.
+
+What an axis saves is 1 - the retransmission rate at one end of the axis over that at the other end. The rates are
+paired by seed, and the saving is a mean over the other axis. For gamma it is the lowest value over the highest one, for
+eta the highest over the lowest.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from training.papers.rtcp.statements.common import LEAST_GOODPUT, NAMES, NONE, B
 
 __all__ = ["PAPER", "STATEMENTS", "cell", "paper_cell"]
 
-# Tables 6 and 7, by eta and gamma in permille: retransmission rate in percent, and goodput in Mbit/s.
+# Tables 6 and 7, by eta and by gamma in permille: retransmission rate in percent, and goodput in Mbit/s.
 ROWS = tuple((eta, gamma) for eta in (15, 20, 25) for gamma in (100, 150, 200, 250))
 PAPER: dict[Cca, dict[str, tuple[tuple[float, float], ...]]] = {
     "rtcp_bbr": {
@@ -37,14 +40,14 @@ PAPER: dict[Cca, dict[str, tuple[tuple[float, float], ...]]] = {
                 (4.66, 0.98), (4.40, 0.98), (4.42, 0.98), (4.44, 0.98), (4.52, 0.98)),
     },
 }  # fmt: skip
-ORDER = 3.0  # of one order of size: from a third to three times
-SAME_GOODPUT = 0.01  # R-TCP-CUBIC's is "insensitive"
+ORDER = 3.0  # figures of similar size differ by at most this factor
+SAME_GOODPUT = 0.01  # R-TCP-CUBIC's goodput is "insensitive" if it differs by no more
 At = tuple[int, int]  # eta in rounds, gamma in permille
 Axis = Literal["eta", "gamma"]
 
 
 def paper_cell(cca: Cca, place: str, at: At) -> tuple[float, float] | None:
-    """Retransmission rate, a share, and goodput in Mbit/s; None where the paper has no such cell."""
+    """The paper's retransmission rate, a share, and goodput in Mbit/s; None: the paper has no such cell."""
     rows = PAPER.get(cca, {}).get(place)
     if rows is None or at not in ROWS:
         return None
@@ -53,24 +56,27 @@ def paper_cell(cca: Cca, place: str, at: At) -> tuple[float, float] | None:
 
 
 def cell(results: Results, place: str, cca: Cca, at: At, *, column: str = "retransmission_rate") -> Values:
-    """One a seed."""
+    """A column of a cell, one value for each seed."""
     return results.column(probing_part(place, cca, at), column)
 
 
 def tables(results: Results) -> Iterator[tuple[Cca, str]]:
-    """Table 6's two halves, then Table 7's, as far as the paper has them."""
+    """The two halves of Table 6, then those of Table 7, as far as the paper has the settings' operators."""
     for cca in DETECTORS:
         yield from ((cca, place) for place in results.settings.probing.limited if place in PAPER[cca])
 
 
 def in_both(results: Results, place: str, cca: Cca) -> list[tuple[At, tuple[float, float]]]:
-    """Cells that were run and are the paper's, with its figures."""
+    """The cells that were run and are in the paper, with the paper's figures."""
     cells = ((at, paper_cell(cca, place, at)) for at in results.settings.probing.cells)
     return [(at, theirs) for at, theirs in cells if theirs is not None]
 
 
 def ends(probing: Probing, axis: Axis) -> list[tuple[At, At]]:
-    """The axis's ends, where less is probed and where more is, at each value of the other axis."""
+    """The two ends of an axis, at each value of the other axis.
+
+    The first end has fewer or lower probes than the second one.
+    """
     etas, gammas = probing.every_rounds, probing.gains_permille
     if axis == "gamma":
         return [((eta, gammas[0]), (eta, gammas[-1])) for eta in etas]
@@ -78,7 +84,7 @@ def ends(probing: Probing, axis: Axis) -> list[tuple[At, At]]:
 
 
 def saved(results: Results, place: str, cca: Cca, *, axis: Axis) -> Values:
-    """By probing less high (gamma) or less often (eta), from the one end of the settings to the other."""
+    """What lower (gamma) or rarer (eta) probes save, from one end of the settings to the other."""
     pairs = ends(results.settings.probing, axis)
     less = [1 - quotients(*(cell(results, place, cca, at) for at in pair)) for pair in pairs]
     values: Values = np.mean(less, axis=0)
@@ -86,14 +92,17 @@ def saved(results: Results, place: str, cca: Cca, *, axis: Axis) -> Values:
 
 
 def paper_saved(probing: Probing, place: str, cca: Cca, *, axis: Axis) -> float | None:
-    """As saved(), of the paper's cells; None where it has not all of them."""
+    """The same figure as `saved`, from the paper's cells; None: the paper lacks some of them."""
     pairs = [(paper_cell(cca, place, less), paper_cell(cca, place, more)) for less, more in ends(probing, axis)]
     found = [1 - less[0] / more[0] for less, more in pairs if less is not None and more is not None]
     return float(np.mean(found)) if len(found) == len(pairs) else None
 
 
 def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[Results], list[Figure]]:
-    """What is saved along an axis: not less than nothing, or, by_order, as much as the paper's up to ORDER."""
+    """Check that less probing along an axis does not increase retransmissions.
+
+    by_order: check instead that it saves a third to three times (ORDER) as much as in the paper.
+    """
 
     def figures(results: Results) -> list[Figure]:
         out = []
@@ -110,7 +119,7 @@ def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[Results], list[Fig
 
 
 def levels(results: Results) -> list[Figure]:
-    """Of each half of a table the cell that is farthest from the paper's."""
+    """For each half of a table, the cell whose retransmission rate differs most from the paper's, as a ratio."""
     out = []
     for cca, place in tables(results):
         cells = [(at, theirs, cell(results, place, cca, at)) for at, (theirs, _) in in_both(results, place, cca)]
@@ -123,7 +132,7 @@ def levels(results: Results) -> list[Figure]:
 
 
 def goodputs(results: Results) -> list[Figure]:
-    """Of each half of a table the cell that is lowest beside the paper's."""
+    """For each half of a table, the cell with the lowest ratio of its goodput to the paper's."""
     out = []
     for cca, place in tables(results):
         over = [
@@ -137,7 +146,7 @@ def goodputs(results: Results) -> list[Figure]:
 
 
 def at_its_expense(results: Results) -> list[Figure]:
-    """R-TCP-BBRv1's goodput with the fewest and lowest probes, over that with the most and highest."""
+    """R-TCP-BBRv1's goodput with the rarest and lowest probes, over that with the most frequent and highest."""
     etas, gammas = results.settings.probing.every_rounds, results.settings.probing.gains_permille
     few, many = (etas[-1], gammas[0]), (etas[0], gammas[-1])
     out = []
@@ -150,7 +159,7 @@ def at_its_expense(results: Results) -> list[Figure]:
 
 
 def insensitive(results: Results) -> list[Figure]:
-    """R-TCP-CUBIC's goodput: the lowest cell's over the highest one's."""
+    """R-TCP-CUBIC's goodput in its lowest cell, over that in its highest cell."""
     out = []
     for place in results.settings.probing.limited:
         cells = [cell(results, place, "rtcp_cubic", at, column="goodput_mbps") for at in results.settings.probing.cells]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Sections 3.2, 5.4 and 6.1 to 6.3: several objects on a connection, several connections to a client."""
+"""Statements of sections 3.2, 5.4 and 6.1 to 6.3 on several objects or connections.
+
+The objects are on one connection, and the connections belong to one client.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ from training.papers.rtcp.statements.common import BASES, LEAST_GOODPUT, NAMES, 
 
 __all__ = ["STATEMENTS", "concurrent_rate", "second"]
 
-LEAST_SECOND = 0.8  # less than the unmodified version, of the best cell
-LEAST_CONCURRENT = 0.4  # likewise, of each pattern
+LEAST_SECOND = 0.8  # smallest reduction from the unmodified algorithm, in the best cell
+LEAST_CONCURRENT = 0.4  # smallest reduction from the unmodified algorithm, in each pattern
 
 
 def patterns(results: Results) -> list[Figure]:
@@ -29,7 +32,10 @@ def concurrent(results: Results) -> list[Figure]:
 
 
 def _found(results: Results, kind: Kind, operators: Mapping[str, str]) -> list[Figure]:
-    """What is found in each part of a kind with R-TCP, and the error of R; operators: their names by place."""
+    """The share of runs that end as limited, and the error of R, for each part of a kind with R-TCP.
+
+    operators: the name of the operator, by place.
+    """
     figures = []
     for part in results.parts:
         if part.kind != kind or part.cca not in BASES:
@@ -45,18 +51,24 @@ def _found(results: Results, kind: Kind, operators: Mapping[str, str]) -> list[F
 
 def second(results: Results, cca: Cca, size_bytes: int, column: str = "retransmission_rate", *,
            apart: bool = False) -> Values:  # fmt: skip
-    """A column of the second connections, one a seed; apart: with nothing known of the first."""
+    """A column of the second connections, one for each seed.
+
+    apart: the second connection knows nothing of the first one.
+    """
     value = f"{size_bytes}{APART}" if apart else str(size_bytes)
     return results.column(Part("second", results.settings.second.limited, cca, value), column)
 
 
 def second_reduction(results: Results, cca: Cca, size_bytes: int) -> Values:
-    """1 - stateful / plain, seed by seed; cca: R-TCP's. Not a number where the plain one resends nothing."""
+    """1 - R-TCP's retransmission rate over the unmodified algorithm's, seed by seed; cca: the variant of R-TCP.
+
+    NaN: the unmodified algorithm retransmits nothing.
+    """
     return 1 - quotients(second(results, cca, size_bytes), second(results, BASES[cca], size_bytes))
 
 
 def second_cells(results: Results) -> list[Figure]:
-    """The best cell, of which something is asked, and all others."""
+    """The best cell, which has a bound, and all other cells, which have none."""
     cells = {
         (cca, size): second_reduction(results, cca, size) for cca in BASES for size in results.settings.sizes_bytes
     }
@@ -88,7 +100,7 @@ def second_goodput(results: Results) -> list[Figure]:
 
 
 def concurrent_rate(results: Results, place: str, cca: Cca) -> Values:
-    """Segments sent again over sent ones, of all connections, one a seed."""
+    """The retransmission rate of all connections together, one for each seed."""
     return results.column(Part("concurrent", place, cca, "objects"), "retransmission_rate")
 
 

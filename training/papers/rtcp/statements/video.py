@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Videos: section 6.2.
+"""Statements of section 6.2 on videos.
 
-reduction   1 - stateful / plain, of segments sent again over sent ones, all sessions together, seed by seed, then over
-            operators and ABRs (ways to choose bitrates)
-QoE         Pensieve's linear one (emulation/video.py), the mean of the sessions; kept: 1 + (stateful - plain) / |the
-            seeds' mean of plain|, of the sums over operators and ABRs
+    reduction   1 - the retransmission rate with stateful R-TCP over that of the unmodified (plain) algorithm, seed by
+                seed, of all sessions together. The mean is over operators and ABRs
+    QoE         Pensieve's linear form (emulation/video.py), as a mean over the sessions
+    kept        1 + (stateful - plain) / |mean of plain over the seeds|, where each QoE is a sum over operators and ABRs
+
+An ABR is a way to choose bitrates.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ CUBIC, BBR, BBR3 = PAIRS.items()  # plain, stateful
 
 
 def _cells(results: Results) -> list[tuple[str, str]]:
-    """Operators and ABRs that were run."""
+    """The pairs of operator and ABR that were run."""
     return list(dict.fromkeys((part.place, part.value) for part in results.parts if part.kind == "video"))
 
 
 def cell(results: Results, place: str, abr: str, cca: Cca, column: str = "retransmission_rate") -> Values:
-    """A column of the clients of an operator and an ABR, one a seed."""
+    """A column of the clients of an operator with an ABR, one for each seed."""
     return results.column(Part("video", place, cca, abr), column)
 
 
@@ -40,7 +42,7 @@ def _reduction(results: Results, place: str, abr: str, pair: tuple[Cca, Cca]) ->
 
 
 def reduced_by(pair: tuple[Cca, Cca], least: float) -> Callable[[Results], list[Figure]]:
-    """The mean over operators and ABRs, and beside it each of them, of which nothing is asked.
+    """The mean reduction over operators and ABRs, which has a bound, and that of each of them, which has none.
 
     pair: plain, stateful.
     """
@@ -56,9 +58,9 @@ def reduced_by(pair: tuple[Cca, Cca], least: float) -> Callable[[Results], list[
 
 
 def kept_qoe(pair: tuple[Cca, Cca], least: float) -> Callable[[Results], list[Figure]]:
-    """QoE kept over everything and behind each operator, over the ABRs; beside it each cell, of which nothing is asked.
+    """The kept QoE over all cells, and over the ABRs behind each operator; both have a bound.
 
-    pair: plain, stateful.
+    The kept QoE of each cell follows without a bound. pair: plain, stateful.
     """
 
     def figures(results: Results) -> list[Figure]:
@@ -76,7 +78,10 @@ def kept_qoe(pair: tuple[Cca, Cca], least: float) -> Callable[[Results], list[Fi
 
 
 def _kept(results: Results, cells: list[tuple[str, str]], pair: tuple[Cca, Cca]) -> Values:
-    """Over these operators and ABRs, seed by seed. Over the mean of the plain ones: a seed's own may be about 0."""
+    """The kept QoE over these operators and ABRs, seed by seed.
+
+    The divisor is the mean of the plain QoE, because the QoE of a single seed may be about 0.
+    """
     plain, capped = (np.sum([cell(results, *at, cca, "qoe") for at in cells], axis=0) for cca in pair)
     mean = abs(plain.mean())
     values: Values = 1 + quotients(capped - plain, np.full_like(plain, mean))
@@ -84,7 +89,10 @@ def _kept(results: Results, cells: list[tuple[str, str]], pair: tuple[Cca, Cca])
 
 
 def row_of(results: Results, place: str, abr: str, pair: tuple[Cca, Cca]) -> list[str]:
-    """Cells of a table: retransmission in percent, then QoE in Mbit/s, each plain > stateful."""
+    """The cells of a table row. Each has the value of the plain algorithm, then that of stateful R-TCP.
+
+    The retransmission rates in percent come first, then QoE in Mbit/s, bitrate, start-up and rebuffering.
+    """
 
     def both(column: str, scale: float, digits: int) -> str:
         means = [scale * cell(results, place, abr, cca, column).mean() for cca in pair]
