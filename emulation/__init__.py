@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Links and what flows meet on them: traces, scenarios, the simulator, QoS."""
+"""Traces of links, scenarios of flows over links, the packet simulator, and the QoS of a run."""
 
 from emulation.errors import EmulationError, TraceError
 from emulation.measures import Measures, Trial, measure

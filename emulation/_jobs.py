@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Scenarios as the engine takes them."""
+"""Converts scenarios into the jobs of the engine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BYTES_PER_S = 125_000  # of one Mbit/s
 
 
 def _opportunities(trace: Trace, made: dict[int, Any]) -> Any:
-    # Once per trace object: jobs of one call share it.
+    # One conversion per trace object. All jobs of a call share it.
     if id(trace) not in made:
         made[id(trace)] = _engine.Opportunities(trace.opportunities_ms, trace.period_ms)
     return made[id(trace)]
@@ -48,14 +48,14 @@ def _table(text: str, cca: str, made: dict[str, Any]) -> Any:
 
 
 class Jobs:
-    """Builds the engine's jobs; traces and tables are taken over once."""
+    """Builds the engine's jobs. Each trace and each table is converted once and then shared."""
 
     def __init__(self) -> None:
         self._traces: dict[int, Any] = {}
         self._tables: dict[str, Any] = {}
 
     def table(self, text: str | None, cca: str) -> Any:
-        """A table of that algorithm; None: none."""
+        """Return the parsed table of an algorithm; None without a text."""
         return None if text is None else _table(text, cca, self._tables)
 
     def flow(self, flow: FlowSpec, clients: dict[str, int]) -> Any:
@@ -93,7 +93,7 @@ class Jobs:
         )
 
     def link(self, link: LinkRate, *, queue: QueuedLink | None = None) -> Any:
-        """A link of the engine; without a queue's fields it is as for ACKs, without bound."""
+        """Return a link of the engine. If `queue` is None, the link's queue is unbounded, as for the uplink of ACKs."""
         codel = None if queue is None else queue.codel
         return _engine.LinkConfig(
             trace=None if link.trace is None else _opportunities(link.trace, self._traces),

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The picture of a run: what the link offered and what the flows made of it, over time.
+"""Draws a run over time. The panels are, from top to bottom:
 
-    throughput        per flow, over the link's capacity as a shade
-    queueing delay    of the packet that left last, with the 95th percentile and the target
+    throughput        of each flow, in front of the link's capacity as a shaded area
+    queueing delay    of the packet that left last, with the 95th percentile and the targets
     RTT, cwnd, pacing rate
-    retransmissions   per flow, in packets a second
-    drops             per element of the path; only where packets were dropped
-    state             each flow's mode, and its level in the ensemble at the turns of its epochs; where the runner
-                      knows them (a real kernel does not tell)
+    retransmissions   of each flow, in packets per second
+    drops             of each element of the path; only if packets were dropped
+    state             the mode of each flow, and its state in the ensemble at the end of each epoch; only if the runner
+                      reports modes, which a real kernel does not
 
-Any runner's QoS is drawn: what it needs is a series with the columns of emulation.qos.SERIES.
-Drawn without pyplot, so that no window system and no global state is touched.
+It draws the QoS of any runner whose series has the columns of emulation.qos.SERIES.
+It does not use pyplot, which may access a window system and has global state.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ __all__ = ["check_path", "draw_run", "make_figure"]
 Values = NDArray[np.float64]
 
 FORMATS = (".png", ".svg", ".pdf")
-# Okabe and Ito 2008: told apart by colour-blind readers too.
+# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 FLOW_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
-# The names of an algorithm's modes, by the number that the engine reports. One that is built on another has its modes.
+# The names of an algorithm's modes, by the number that the engine reports.
+# An R-TCP algorithm has the modes of its base algorithm.
 WINDOW_MODES = ("slow start", "congestion avoidance", "recovery")
 CONTROL_MODES = {
     "gr": ("slow start", "cruise", "drain"),
@@ -52,7 +53,7 @@ CONTROL_MODES = {
 
 
 def modes_of(cca: str) -> tuple[str, ...]:
-    """The modes of an algorithm; none of one that has no names for them."""
+    """Return the names of an algorithm's modes; none if it has no modes."""
     if cca in ALGORITHMS and ALGORITHMS[cca].mode == "window":
         return WINDOW_MODES
     return CONTROL_MODES.get(cca.rpartition("_")[2], ())
@@ -97,7 +98,7 @@ def save(figure: Figure, *, path: Path) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Refuse a picture that could not be written, before a run is spent on it. Raises EmulationError."""
+    """Check before a run that its picture can be written. Raises EmulationError if not."""
     if path.suffix.lower() not in FORMATS:
         raise EmulationError(f"{path}: expected a picture ending in {', '.join(FORMATS)}, got {path.suffix or 'none'}")
     if not path.absolute().parent.is_dir():
@@ -105,9 +106,10 @@ def check_path(path: Path) -> None:
 
 
 def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
-    """Draw a run whose QoS holds a series, into a .png, .svg or .pdf.
+    """Draw a run whose QoS has a series into a .png, .svg or .pdf file.
 
-    Raises EmulationError for another kind of file, one that cannot be written, or a run without samples.
+    Raises:
+        EmulationError: it is another kind of file, the file cannot be written, or the run has no samples.
     """
     check_path(path)
     figure = make_figure(scenario, qos)
@@ -115,7 +117,7 @@ def draw_run(scenario: Scenario, qos: QoS, *, path: Path) -> None:
 
 
 def make_figure(scenario: Scenario, qos: QoS) -> Figure:
-    """The picture, panels from top to bottom as in the module's text; raises EmulationError without samples."""
+    """Return the picture with the panels of the module's docstring. Raises EmulationError if there are no samples."""
     if not len(qos.series.get("time_s", ())):
         raise EmulationError(f"{scenario.name}: expected a run with samples over time, got none; simulate for longer")
     flows = [_FlowSeries(number, spec, qos) for number, spec in enumerate(scenario.flows)]
@@ -145,7 +147,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
 
 
 class _FlowSeries:
-    """The samples of one flow; not a number where the flow was not running or had nothing to show."""
+    """The samples of one flow. `shown` returns nan where the flow was not running or the value is 0."""
 
     def __init__(self, number: int, spec: FlowSpec, qos: QoS) -> None:
         own = qos.series["flow"] == number
@@ -166,7 +168,7 @@ class _FlowSeries:
         return np.where(self.runs & (values > 0), values, np.nan)
 
     def binned(self, key: str) -> tuple[Values, Values]:
-        """Mean of a column over bins of RATE_BIN_S or more, and the time at which each bin ends."""
+        """Return the end times of bins of at least RATE_BIN_S, and the mean of a column in each bin."""
         time_s, values = self.columns["time_s"], self.columns[key]
         every = max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1)
         n_bins = max(len(values) // every, 1)
@@ -187,7 +189,7 @@ def _throughput(axes: Axes, flows: list[_FlowSeries], qos: QoS) -> None:
 
 
 def _delay(axes: Axes, scenario: Scenario, qos: QoS, flow: _FlowSeries) -> list[float]:
-    """Draw the queueing delay; return the targets that were drawn, in ms."""
+    """Draw the queueing delay and the targets of the flows' ensembles. Return these targets in ms."""
     values = flow.columns["queueing_delay_ms"]
     axes.plot(flow.columns["time_s"], values, color=INK, lw=1.1)
     axes.fill_between(flow.columns["time_s"], values, color=INK, alpha=0.10, lw=0)
@@ -202,7 +204,7 @@ def _delay(axes: Axes, scenario: Scenario, qos: QoS, flow: _FlowSeries) -> list[
 
 
 def _target_ms(spec: FlowSpec) -> float:
-    """The queueing delay that the flow's class of its table asks for."""
+    """Return the target of the queueing delay of the flow's class in its table, in ms."""
     line = next(line for line in (spec.ensemble_text or "").splitlines() if line.startswith("classes "))
     return int(line.split()[1 + spec.delay_class].split(":")[1]) / 1000
 
@@ -232,7 +234,10 @@ def _retransmissions(axes: Axes, flows: list[_FlowSeries]) -> None:
 
 
 def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None:
-    """From 0 to the peak, or where that is rare and far above all else, to less; the peak is then told in words."""
+    """Set the axis from 0 to the peak, at least to `least`.
+
+    If the peak is rare and far above the 98th percentile, the axis is shorter and a text states the peak.
+    """
     most, usual = float(values.max()), float(np.percentile(values, 98))
     top = max(most * 1.08 if most < RARE_PEAK * usual else usual * 1.3, least, 1e-3)
     axes.set_ylim(0, top)
@@ -242,7 +247,7 @@ def _limit(axes: Axes, values: Values, *, unit: str, least: float = 0.0) -> None
 
 
 def _drops_of(qos: QoS) -> dict[str, tuple[Values, Values]]:
-    """Times, and packets a second that each element dropped, of those that dropped any."""
+    """Return (times, drops in packets per second) of each element that dropped packets, by its name."""
     if qos.element_series is None:
         return {}
     time_s = qos.element_series.time_s
@@ -254,7 +259,10 @@ def _drops_of(qos: QoS) -> dict[str, tuple[Values, Values]]:
 
 
 def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
-    """Ends of bins of RATE_BIN_S or more, and the rate in each, from counts since the sample before."""
+    """Return the end times of bins of at least RATE_BIN_S, and the rate per s in each bin.
+
+    counts: the numbers of events since the previous sample.
+    """
     every = min(max(round(max(RATE_BIN_S, time_s[-1] / MOST_RATE_BINS) / time_s[0]), 1), len(counts))
     n_bins = len(counts) // every
     rates = counts[: n_bins * every].reshape(n_bins, every).sum(axis=1) / (every * time_s[0])
@@ -262,7 +270,7 @@ def _binned_rate(time_s: Values, counts: Values) -> tuple[Values, Values]:
 
 
 def _drops(axes: Axes, drops: dict[str, tuple[Values, Values]]) -> None:
-    """Bars of the drops, one element's on top of the other's."""
+    """Draw the drops of the elements as stacked bars."""
     below: Values | None = None
     for number, (time_s, rates) in enumerate(drops.values()):
         below = np.zeros_like(rates) if below is None else below
@@ -290,7 +298,7 @@ def _states(axes: Axes, flows: list[_FlowSeries], qos: QoS, duration_s: float) -
 
 
 def _strip(axes: Axes, flow: _FlowSeries, row: int) -> None:
-    """Bars of the modes that a flow was in; a plain one for algorithms without modes."""
+    """Draw the modes of a flow as bars; a plain bar for algorithms without modes."""
     time_s, modes = flow.columns["time_s"], flow.columns["mode"]
     step_s = time_s[0]
     changes = np.flatnonzero(np.diff(modes) != 0) + 1
@@ -321,7 +329,7 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
 
 
 def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
-    """The names of all modes; none where the runner does not tell them."""
+    """Return the names of all modes that occurred; none if the runner does not report modes."""
     return {
         modes_of(flow.spec.cca)[int(mode)]
         for flow in flows

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The base of everything that emulation refuses to do."""
+"""The errors of the package emulation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ __all__ = ["EmulationError", "TraceError"]
 
 
 class EmulationError(CcatuneError):
-    """A scenario, trace or run that cannot be done as it was asked for."""
+    """The base class of this package's errors: a scenario or trace is invalid, or a run failed."""
 
 
 class TraceError(EmulationError):
-    """A trace that cannot be read, cut or made; the text names the file, and the line where there is one."""
+    """A trace cannot be read, cut or made. The message names the file, and the line if there is one."""

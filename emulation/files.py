@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""Scenario files: YAML, with traces and ensembles by path, to a checked Scenario.
+"""Reads scenario files: YAML with paths of traces and ensembles. The result is a validated Scenario.
 
     name: two-flows
     link:
-      trace: ../../traces/a.down    # or rate_mbps: 20, or made; paths count from the file's folder
-      recording: hour01             # where the path holds several: the one with that in its name
-      made: {model: 4g.json, duration_s: 600, seed: 1}    # a made trace, from what `ccatune traces fit` wrote
-      rtt_ms: 100                   # all other fields of LinkSpec as they are named there
-      behind:                       # elements of the path, each named by its kind; an access link and
-        - {kind: policer, rate_mbps: 2.07, bucket_bytes: 733000}    # acks.uplink take traces as the link does
+      trace: ../../traces/a.down    # or rate_mbps: 20, or made; paths are relative to the file's folder
+      recording: hour01             # if the path contains several recordings: a part of the name of one
+      made: {model: 4g.json, duration_s: 600, seed: 1}    # a generated trace; `ccatune traces fit` writes the model
+      rtt_ms: 100                   # all other fields of LinkSpec have the same names
+      behind:                       # elements of the path, each with its kind
+        - {kind: policer, rate_mbps: 2.07, bucket_bytes: 733000}
     flows:
       - cca: gr
-        ensemble: gr.json           # an ensemble file, in place of ensemble_text
-        delay_class: 100ms          # its target, by delay, by percentile and delay (95:100ms) or by index
+        ensemble: gr.json           # an ensemble file, instead of ensemble_text
+        delay_class: 100ms          # its target: the delay, percentile and delay (95:100ms), or the index
     duration_s: 30
 
-The fields are those of emulation/scenario.py and emulation/path.py; docs/scenarios.md shows them all. The command line
-lays its options over such a document, so that there is one way, and one set of checks, from names and paths to a
-scenario.
+The fields are those of emulation/scenario.py and emulation/path.py. docs/scenarios.md shows all of them. Elements of
+kind `access` and `acks.uplink` take traces as the link does.
+
+The options of the command line replace fields of such a document. So all scenarios are built and checked in one place.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ MOST_NAMED_MBPS = 1e9
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which no key stands twice, and 1e6 is a number as it is in JSON."""
+    """A YAML loader that refuses repeated keys, and that reads 1e6 as a number, as JSON does."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # Before merge keys are resolved, which a mapping's own keys may override.
+        # This is done before merge keys are resolved, because a mapping's own keys may override merged ones.
         node = super().compose_mapping_node(anchor)
         seen = set()
         for key, _ in node.value:
@@ -68,22 +69,23 @@ _Loader.add_implicit_resolver(
 
 
 def load_scenario(path: Path) -> Scenario:
-    """Read a scenario file; raises EmulationError as read_document and build_scenario do."""
+    """Read a scenario file. Raises EmulationError as read_document and build_scenario do."""
     return build_scenario(read_document(path), source=str(path), folder=path.parent)
 
 
 def read_document(path: Path, *, what: str = "a scenario", holding: str = "link and flows") -> Document:
-    """The YAML mapping of a file, unchecked but for its being one.
+    """Read the YAML mapping of a file. Its content is not checked.
 
-    what, holding: what messages call it, and what it should hold.
+    what, holding: used in error messages for the kind of the document and for its expected content.
 
-    Raises EmulationError for a file that cannot be read, is no YAML, names a key twice or holds no mapping.
+    Raises:
+        EmulationError: the file cannot be read, is no YAML, has a repeated key, or does not contain a mapping.
     """
     try:
         document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
     except OSError as error:
         raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
-    # PyYAML lets through what its constructors meet: ValueError of 2020-13-45, KeyError of !!bool x, RecursionError.
+    # PyYAML also raises errors of its constructors: ValueError for 2020-13-45, KeyError for !!bool x, RecursionError.
     except Exception as error:
         text = " ".join(str(error).split())
         raise EmulationError(f"{path}: expected {what} as YAML, got other text ({text})") from error
@@ -93,10 +95,10 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
 
 
 def read_settings(path: Path, model: type[Settings]) -> Settings:
-    """A YAML file of a report's settings, checked against their model.
+    """Read a YAML file with the settings of a report, and validate it with their model.
 
     Raises:
-        EmulationError: it cannot be read, or does not hold what is expected.
+        EmulationError: the file cannot be read, or its content is invalid.
     """
     document = read_document(path, what="settings", holding=", ".join(model.model_fields))
     try:
@@ -107,10 +109,13 @@ def read_settings(path: Path, model: type[Settings]) -> Settings:
 
 
 def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario:
-    """Check a document and read what it points to.
+    """Build a scenario from a document. This validates the document and reads its traces and ensembles.
 
-    source: what messages call it. folder: where its relative paths start. Raises EmulationError in one line for
-    the first fault: an unknown field, a value out of range, a trace or an ensemble that cannot be read.
+    source: the name of the document in messages. folder: relative paths in the document start here.
+
+    Raises:
+        EmulationError: a field is unknown, a value is out of range, or a trace or an ensemble cannot be read. The
+            message is a line about the first fault.
     """
     fields = dict(document)
     if "link" in fields:
@@ -125,7 +130,7 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
             for number, flow in enumerate(flows)
         )
     try:
-        # Strict: yes is no number, and "20" is none.
+        # Strict validation does not accept yes or "20" as numbers.
         return Scenario.model_validate(_tuples(fields), strict=True)
     except ValidationError as error:
         raise EmulationError(f"{source}: {first_fault(error, known=_fields_at)}") from error
@@ -134,7 +139,7 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
 
 
 def _tuples(value: Any) -> Any:
-    """The same with lists as tuples, which strict validation asks for."""
+    """Return the value with all lists replaced by tuples, because strict validation does not convert lists."""
     if isinstance(value, dict):
         return {key: _tuples(item) for key, item in value.items()}
     return tuple(_tuples(item) for item in value) if isinstance(value, list | tuple) else value
@@ -147,7 +152,7 @@ def _mapping(value: object, what: str) -> Document:
 
 
 def _link(link: Document, *, source: str, folder: Path) -> Document:
-    """The bottleneck with its trace read, and those of the links on the path around it."""
+    """Return the document of the link with all its traces read, including those of access links and the uplink."""
     link = _with_trace(link, what=f"{source}: link", folder=folder)
     for side in ("before", "behind"):
         elements = link.get(side)
@@ -191,7 +196,7 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
 
 
 class _Made(BaseModel):
-    """Which model a trace is made from, how long, and by which seed; link: one of the model's (None: by the seed)."""
+    """How a trace is generated: its model, duration and seed. link: a link of the model; None: the seed chooses."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -213,17 +218,17 @@ def _made_trace(fields: Document, *, source: str, folder: Path) -> Trace:
 
 
 def _name_of(link: Document) -> str:
-    """What a scenario without a name is called: its link's trace or rate."""
+    """Return the name of a scenario that has none: that of its trace, or its rate."""
     trace, rate_mbps = link.get("trace"), link.get("rate_mbps")
     if isinstance(trace, Trace):
         return trace.name
-    # What is beyond all rates is refused below, and may be too much for a float.
+    # Larger numbers are refused by the validation that follows. They may exceed the range of a float.
     is_rate = isinstance(rate_mbps, int | float) and abs(rate_mbps) < MOST_NAMED_MBPS
     return f"{rate_mbps:g} Mbit/s" if is_rate else "scenario"
 
 
 def _located(path: object, folder: Path, what: str) -> Path:
-    """Where a path leads: text of a file counts from that file's folder, a Path is one already."""
+    """Return a path. A string from a file is relative to the file's folder, a Path is returned unchanged."""
     if isinstance(path, str) and path:
         return folder / path
     if isinstance(path, Path):
@@ -232,7 +237,7 @@ def _located(path: object, folder: Path, what: str) -> Path:
 
 
 def _one_recording(recordings: list[Recording], name: object, path: Path) -> Recording:
-    """The recording of that name, or the only one whose name holds it (None: the only one)."""
+    """Return the recording of that name, or else the only one whose name contains it (None: the only one)."""
     wanted = "" if name is None else str(name)
     chosen = [recording for recording in recordings if recording.name == wanted]
     chosen = chosen or [recording for recording in recordings if wanted in recording.name]
@@ -262,7 +267,7 @@ def _flow(flow: Document, *, source: str, folder: Path) -> Document:
 
 
 def _class_index(ensemble: Ensemble, wanted: object, source: str) -> int:
-    """The index of a class given as "100ms", "95:100ms" or its index."""
+    """Return the index of a class that is given as "100ms", "95:100ms" or by its index."""
     by_delay = [f"{c.queueing_delay_us / 1000:g}ms" for c in ensemble.classes]
     by_both = [f"{c.percentile}:{delay}" for c, delay in zip(ensemble.classes, by_delay, strict=True)]
     text = str(wanted)
@@ -273,9 +278,9 @@ def _class_index(ensemble: Ensemble, wanted: object, source: str) -> int:
 
 
 def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[str]] | None = None) -> str:
-    """One line for the first of pydantic's errors: where, what was expected, what came.
+    """Return a line about the first of pydantic's errors: the field, the expected value and the actual value.
 
-    known: the names that may stand at the place of an unknown one (None: the line names none).
+    known: returns the names that are allowed at the place of an unknown one. None: the line lists no names.
     """
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
@@ -296,7 +301,7 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
 
 
 def _fields_at(location: Location) -> list[str]:
-    """The names that may stand where an unknown one stood."""
+    """Return the field names that are allowed at this location of a scenario."""
     match location:
         case ("link", *inner) if inner:
             return _fields_of_link(inner)

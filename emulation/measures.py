@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Runs reduced to what training and judging are about: every scenario with every trial.
+"""Runs every scenario with every trial, and returns the measures that training and evaluation need.
 
-A trial says what all flows of a scenario run: an algorithm with its parameters, or one that follows a table. The
-scenario keeps the path, the transfers and the random numbers, so that trials differ by nothing else.
+A trial sets the algorithm of all flows of a scenario, with its parameters or with a table that it follows. The path,
+the transfers and the random numbers are those of the scenario, so that trials differ in nothing else.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ __all__ = ["Measures", "Trial", "measure"]
 
 @dataclass(frozen=True)
 class Trial:
-    """What all flows of a scenario run: `params` override the algorithm's defaults by name.
+    """The algorithm of all flows of a scenario.
 
-    ensemble_text: the table that its flows follow, as /proc takes it; None: none.
+    params: values that replace the algorithm's defaults, by name. ensemble_text: the table that the flows follow, in
+    the format of /proc; None: no table.
     """
 
     cca: str
@@ -34,7 +35,7 @@ class Trial:
     ensemble_text: str | None = None
 
     def on(self, scenario: Scenario) -> Scenario:
-        """The scenario with flows that run this."""
+        """Return the scenario with all flows changed to this trial."""
         update = {"cca": self.cca, "params": dict(self.params), "ensemble_text": self.ensemble_text}
         flows = tuple(flow.model_copy(update=update) for flow in scenario.flows)
         return scenario.model_copy(update={"flows": flows})
@@ -42,19 +43,25 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Measures:
-    """Columns of the runs of n scenarios with m trials, each [n, m], over the measured time.
+    """Columns of the runs of n scenarios with m trials, each [n, m].
+
+    The transfers' columns (busy_s, offered_bytes, complete) and R-TCP's (detecting, limited) are for the whole run, the
+    others for the measured time.
 
     duration_s: the measured time, float64.
-    capacity_bytes: what the bottleneck could carry, and delivered_bytes: what it carried, retransmissions with it; on
-        the wire, uint64.
-    goodput_bytes: payload that was new and in order at the receivers, uint64.
-    packets: over the bottleneck; sent_pkts, retransmitted_pkts: of all flows; uint64.
-    busy_s: the time in which flows with an end had data, summed over them (to the end of the run where a transfer is
-        not complete), float64; offered_bytes: payload of their transfers that have begun, uint64.
-    complete: all flows with an end were acknowledged whole, bool.
-    detecting, limited: R-TCP looked for a limiter, and takes the client for limited at the end of the run, bool.
-    delay_counts: packets by queueing delay, and srtt_counts: RTT samples by the smoothed RTT after them; uint32
-        [n, m, bins] in the bins of compact_edges_us().
+    capacity_bytes: wire bytes that the bottleneck could carry, uint64.
+    delivered_bytes: wire bytes that the bottleneck carried, including retransmissions, uint64.
+    goodput_bytes: payload that arrived new and in order at the receivers, uint64.
+    packets: packets that the bottleneck carried, uint64.
+    sent_pkts, retransmitted_pkts: packets of all flows, uint64.
+    busy_s: time in which flows with an end had data, summed over these flows, float64. An incomplete transfer counts
+        until the end of the run.
+    offered_bytes: payload of the transfers of these flows that have begun, uint64.
+    complete: whether all data of the flows with an end was acknowledged, bool.
+    detecting: whether R-TCP has looked for a rate limiter, bool.
+    limited: whether R-TCP regards the client as rate-limited at the end of the run, bool.
+    delay_counts: packets by queueing delay, uint32 [n, m, bins] in the bins of compact_edges_us().
+    srtt_counts: RTT samples by the smoothed RTT after each sample, uint32 [n, m, bins] in the same bins.
     """
 
     duration_s: NDArray[np.float64]
@@ -80,12 +87,12 @@ def measure(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Measures:
-    """Run each scenario with each trial on threads (None: all processors).
+    """Run each scenario with each trial.
 
-    progress: called about ten times a second with the number of runs done.
+    threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
 
     Raises:
-        EmulationError: no scenarios, no trials, or a trial that its algorithm or the engine does not take.
+        EmulationError: no scenarios, no trials, or a trial that the algorithm or the engine does not accept.
     """
     if not scenarios or not trials:
         raise EmulationError(f"measure: expected scenarios and trials, got {len(scenarios)} and {len(trials)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What options of many commands are checked by: numbers that are finite, files that can be written."""
+"""Checks for the options of many commands: finite numbers, and files that can be written."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["FiniteRange", "check_output"]
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers without nan, which click's own takes for one that is in it, and without infinity."""
+    """A range of finite numbers. click.FloatRange accepts nan and, without bounds, infinity."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number; fails as a usage error."""
+        """Return the number. An invalid one is a usage error."""
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"expected a finite number, got {value}", param, ctx)
@@ -27,12 +27,13 @@ class FiniteRange(click.FloatRange):
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that could not be written, before the work whose result it is to hold.
+    """Check that a file can be written, before the work whose result it will contain.
 
-    By making the file that kmod.ensemble.write_atomically begins with: what root may do is told by nothing less.
+    It makes a temporary file in the same folder, as kmod.ensemble.write_atomically does. The permissions alone do not
+    show what root may write.
 
     Raises:
-        EmulationError: a folder or a device is there, or no file can be made beside it.
+        EmulationError: the path is a folder or a device, or no file can be made in its folder.
     """
     try:
         if path.exists() and not path.is_file():

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What stands on the way of packets and ACKs: links, token buckets, loss, jitter. Frozen and checked.
+"""The elements of the path of packets and ACKs: links, token buckets, loss, jitter.
 
-    access            a link of its own rate and queue
-    policer, shaper   a token bucket: drops what does not conform, or queues it
-    stepped_policer   a policer whose rate changes at times
-    loss              each packet with the same probability
-    gilbert_elliott   loss by the state of a channel, in bursts
-    jitter, reorder   packets held for a time
-    clock             packets held until a clock ticks, then let go together
+The models are immutable and validated. The kinds are:
 
-Sizes count whole packets as they go over the wire: 1500 bytes with their headers, 52 bytes for an ACK.
-docs/scenarios.md shows each with an example.
+    access            a link with its own rate and queue
+    policer, shaper   a token bucket that drops (policer) or queues (shaper) packets that do not conform
+    stepped_policer   a policer whose rate changes at given times
+    loss              loss of each packet with the same probability
+    gilbert_elliott   loss in bursts, depending on the state of a channel
+    jitter, reorder   packets are held for a time
+    clock             packets are held until a clock ticks, and are then released together
+
+Sizes are those of whole packets on the wire: 1500 bytes for a data packet with its headers, 52 bytes for an ACK.
+docs/scenarios.md has an example of each kind.
 """
 
 from __future__ import annotations
@@ -45,13 +47,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Frozen(BaseModel):
-    """What every part of a scenario is: immutable, without unknown fields, without numbers that are none."""
+    """The base of all parts of a scenario: immutable, without unknown fields, with finite numbers only."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
 
 class RateStep(Frozen):
-    """A rate from a time on; 0 is an outage."""
+    """A rate that begins at a time; 0 is an outage."""
 
     at_s: float = Field(ge=0, le=86400, description="from the start of the run")
     rate_mbps: float = Field(ge=0, le=1e5)
@@ -64,14 +66,14 @@ def _check_times(steps: tuple[RateStep, ...]) -> None:
 
 
 class Codel(Frozen):
-    """Controlled delay, RFC 8289: drops from the front of a queue while what it holds has waited too long."""
+    """Controlled delay, RFC 8289: drops packets from the front of a queue if packets have waited too long."""
 
     target_ms: float = Field(5.0, gt=0, le=60_000, description="a wait that is taken for good")
     interval_ms: float = Field(100.0, gt=0, le=60_000, description="how long waits must exceed it; about a round trip")
 
 
 class LinkRate(Frozen):
-    """How fast a link serves: by a trace, at a constant rate, or at one that changes in steps."""
+    """The service rate of a link: given by a trace, constant, or changing in steps."""
 
     trace: Trace | None = Field(None, description="delivery opportunities; repeats with its period")
     rate_mbps: RateMbps | None = Field(None, description="constant rate, instead of a trace")
@@ -92,7 +94,7 @@ class LinkRate(Frozen):
 
 
 class QueuedLink(LinkRate):
-    """A link behind a queue that drops what finds it full, and what CoDel would drop."""
+    """A link with a queue. A full queue drops arriving packets. CoDel, if it is set, drops packets as well."""
 
     buffer_pkts: int | None = Field(1000, ge=1, lt=2**32, description="most packets in the queue; None: any number")
     buffer_bytes: int | None = Field(None, ge=1500, lt=2**40, description="most bytes in the queue; None: any number")
@@ -100,13 +102,16 @@ class QueuedLink(LinkRate):
 
 
 class AccessLink(QueuedLink):
-    """A link of its own rate and queue in front of the bottleneck or behind it."""
+    """A link with its own rate and queue, before or behind the bottleneck."""
 
     kind: Literal["access"] = "access"
 
 
 class Policer(Frozen):
-    """A token bucket, full at first, that drops what does not conform: at most bucket + rate x time passes."""
+    """A token bucket, full at first, that drops packets that do not conform.
+
+    During any time t at most bucket_bytes + rate x t passes.
+    """
 
     kind: Literal["policer"] = "policer"
     rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
@@ -115,7 +120,10 @@ class Policer(Frozen):
 
 
 class SteppedPolicer(Frozen):
-    """A policer whose rate changes at times, as where a quota is used up or begins anew; its tokens stay."""
+    """A policer whose rate changes at given times, for example when a quota is used up or renewed.
+
+    A change of the rate does not change the tokens in the bucket.
+    """
 
     kind: Literal["stepped_policer"] = "stepped_policer"
     steps: tuple[RateStep, ...] = Field(min_length=1, description="R by time; the last one stays")
@@ -131,7 +139,7 @@ class SteppedPolicer(Frozen):
 
 
 class Shaper(Frozen):
-    """A token bucket, full at first, that queues what does not conform and drops what finds that queue full."""
+    """A token bucket, full at first, that queues packets that do not conform. A full queue drops arriving packets."""
 
     kind: Literal["shaper"] = "shaper"
     rate_mbps: RateMbps = Field(description="R: at which the bucket fills")
@@ -148,7 +156,10 @@ class RandomLoss(Frozen):
 
 
 class GilbertElliott(Frozen):
-    """A channel that is good or bad, and may change before each packet. Begins good. Gilbert 1960, Elliott 1963."""
+    """A channel with a good and a bad state, which may change before each packet. Gilbert 1960, Elliott 1963.
+
+    The channel is good at first.
+    """
 
     kind: Literal["gilbert_elliott"] = "gilbert_elliott"
     to_bad: float = Field(gt=0, le=1, description="probability to turn bad, a packet")
@@ -158,17 +169,17 @@ class GilbertElliott(Frozen):
 
     @property
     def mean_loss(self) -> float:
-        """Share of all packets that is lost in the long run."""
+        """The share of all packets that is lost in the long run."""
         return (self.to_good * self.loss_good + self.to_bad * self.loss_bad) / (self.to_bad + self.to_good)
 
     @property
     def mean_bad_pkts(self) -> float:
-        """Packets in a bad spell, on average."""
+        """The mean number of packets during a stay in the bad state."""
         return 1 / self.to_good
 
 
 class Jitter(Frozen):
-    """Holds each packet for a time drawn evenly from 0 to max_ms."""
+    """Holds each packet for a time that is uniformly distributed from 0 to max_ms."""
 
     kind: Literal["jitter"] = "jitter"
     max_ms: float = Field(gt=0, le=60_000, description="the longest time")
@@ -178,7 +189,7 @@ class Jitter(Frozen):
 
 
 class Clock(Frozen):
-    """Holds packets until a clock ticks, and then lets all of them go: a program that sleeps between forwarding."""
+    """Holds packets until a clock ticks, and then releases all of them, as a program does that sleeps in between."""
 
     kind: Literal["clock"] = "clock"
     least_ms: float = Field(gt=0, le=60_000, description="the shortest time between two ticks")
@@ -192,7 +203,7 @@ class Clock(Frozen):
 
 
 class Reorder(Frozen):
-    """Holds a share of the packets for a fixed time, so that those behind overtake them."""
+    """Holds a share of the packets for a fixed time, so that later packets overtake them."""
 
     kind: Literal["reorder"] = "reorder"
     share: float = Field(gt=0, le=1, description="share of the packets that is held")
@@ -210,7 +221,7 @@ ELEMENTS: dict[str, type[Frozen]] = {
 
 
 class AckPath(Frozen):
-    """What ACKs meet on their way back, in front of the propagation delay. None is lost: the uplink's queue is long."""
+    """The elements that ACKs pass before the propagation delay. The uplink's queue is unbounded, so no ACK is lost."""
 
     interval_ms: float | None = Field(
         None, gt=0, le=60_000, description="ACKs leave in bursts, at the multiples of this; None: each at once"

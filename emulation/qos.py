@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""What a run gave. The same metrics, whatever ran it.
+"""The result of a run (QoS). The metrics are the same for every runner.
 
-Throughput counts wire bytes over the bottleneck, goodput what arrived new and in
-order. Queueing delay is a packet's, at the bottleneck, from its arrival there to
-its departure, so without propagation. Percentiles come from histograms that can
-be added up (`Delays`): never too low, too high by at most the width of a bin.
+Throughput counts wire bytes over the bottleneck. Goodput counts payload that
+arrived new and in order. The queueing delay of a packet is the time from its
+arrival at the bottleneck to its departure, without propagation. Percentiles are
+computed from histograms that can be added (`Delays`). They are never too low, and
+too high by at most the width of a bin.
 
-Every packet sent is received, dropped by one element of the path, or inside one:
-each of `QoS.elements` counts entered = passed + dropped + inside, the first is
-entered by all that is sent, and what one passed enters the next.
+In the simulator, every sent packet is received, dropped by an element of the
+path, or inside an element. For each of `QoS.elements`, entered = passed + dropped
++ inside. All sent packets enter the first element, and all packets that an
+element passed enter the next one.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ __all__ = [
 
 PERCENTILES = (50, 95, 99)
 
-# What any runner's series holds: what stood at time_s, or (rates, retransmissions) happened since the point before.
-# The simulator adds `mode`, the number of its algorithm's state, and `smoothed_rtt_ms` (RFC 6298).
+# The columns that the series of every runner has.
+# Rates and retransmissions are for the time since the previous point, other columns are values at time_s.
+# The simulator also has `mode`, the number of the algorithm's mode, and `smoothed_rtt_ms` (RFC 6298).
 SERIES = (
     "time_s",
     "flow",
@@ -64,7 +67,7 @@ class Delays:
         return int(self.counts.sum())
 
     def percentile_ms(self, percentile: float) -> float:
-        """The smallest edge that holds this percentile (0 to 100); 0 without samples."""
+        """Return the upper edge, in ms, of the bin with this percentile (0 to 100); 0 without samples."""
         cumulated = np.cumsum(self.counts, dtype=np.int64)
         if not len(cumulated) or cumulated[-1] == 0:
             return 0.0
@@ -72,7 +75,7 @@ class Delays:
         return float(self.edges_us[min(index, len(self.edges_us) - 1)]) / 1000
 
     def share_within(self, delay_us: float) -> float:
-        """Share of samples in bins that end at or below delay_us; 1 without samples."""
+        """Return the share of samples in bins that end at or below delay_us; 1 without samples."""
         bins = int(np.searchsorted(self.edges_us, delay_us, side="right"))
         return float(self.counts[:bins].sum()) / self.total if self.total else 1.0
 
@@ -80,13 +83,13 @@ class Delays:
         return Delays(self.edges_us, self.counts.astype(np.int64) + other.counts)
 
     def summary_ms(self) -> dict[str, float]:
-        """p50, p95 and p99."""
+        """Return the percentiles p50, p95 and p99, in ms."""
         return {f"p{p}": self.percentile_ms(p) for p in PERCENTILES}
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """Accounting by windows of time, n of them; delays are counts uint32 [n, n_bins]."""
+    """Results for each of n windows of time. delay_counts is uint32 [n, n_bins], the other columns have shape [n]."""
 
     start_ms: NDArray[np.int64]
     capacity_bytes: NDArray[np.uint64]
@@ -96,16 +99,21 @@ class Windows:
     edges_us: NDArray[np.float64]
 
     def delays(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp] = slice(None)) -> Delays:
-        """The delays of these windows together."""
+        """Return the sum of the delay distributions of the chosen windows."""
         return Delays(self.edges_us, self.delay_counts[chosen].sum(axis=0, dtype=np.int64))
 
 
 @dataclass(frozen=True)
 class LimitEstimate:
-    """What R-TCP takes a flow's rate limiter for, from at_ms on: B, and R in payload bytes a second.
+    """R-TCP's estimate of the rate limiter of a flow, from at_ms on: B in bytes, R in payload bytes per second.
 
-    kind: limited, or cleared (it was none, or is no more; detection is over), or unknown (detection has begun: there is
-    no B and R yet). Estimates that moved by more than a 256th follow each other.
+    kind:
+        unknown    detection has begun, there are no B and R yet
+        limited    a limiter was found
+        cleared    there is no limiter, or none any more; detection is over
+        split      the client's flows pass several limiters; nothing is shared
+
+    An estimate that changes by more than 1/256 is reported as a new one.
     """
 
     at_ms: float
@@ -116,7 +124,7 @@ class LimitEstimate:
 
 @dataclass(frozen=True)
 class EpochTurn:
-    """The end of a flow's epoch: what it had measured, and the state of the next (None: no table)."""
+    """The end of a flow's epoch: the rate that it measured, and the state of the next epoch (None: no table)."""
 
     at_ms: float
     measured_bytes_per_s: int
@@ -127,7 +135,7 @@ class EpochTurn:
 
 @dataclass(frozen=True)
 class TransferQoS:
-    """One data object: when its data were handed to the connection, and when all of it was acknowledged."""
+    """A data object: when its data were passed to the connection, and when all of it was acknowledged."""
 
     size_bytes: int
     start_s: float
@@ -135,16 +143,16 @@ class TransferQoS:
 
     @property
     def duration_s(self) -> float | None:
-        """From its start to its completion; None: the run ended before."""
+        """The time from its start to its completion; None if the run ended before."""
         return None if self.complete_s is None else self.complete_s - self.start_s
 
     @property
     def goodput_mbps(self) -> float | None:
-        """Its size over its duration; None: not complete."""
+        """Its size over its duration; None if it is not complete."""
         return None if not self.duration_s else self.size_bytes * 8e-6 / self.duration_s
 
     def summary(self) -> dict[str, object]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         return {
             "size_bytes": self.size_bytes,
             "start_s": self.start_s,
@@ -155,10 +163,10 @@ class TransferQoS:
 
 @dataclass(frozen=True, eq=False)
 class ElementQoS:
-    """What happened at one element of the path; packets of the whole run, delays of the measured time.
+    """The result of one element of the path: packets of the whole run, delays of the measured time.
 
-    dropped: by a full queue, a bucket, loss, or CoDel (codel_dropped of them). delay: how long it held what passed,
-    without samples for elements that hold nothing.
+    dropped: packets dropped by a full queue, a token bucket, random loss or CoDel. codel_dropped: those that CoDel
+    dropped. delay: how long the element held the packets that passed. Elements that hold no packets have no samples.
     """
 
     name: str
@@ -170,16 +178,16 @@ class ElementQoS:
     delay: Delays
 
     def summary(self) -> dict[str, object]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         counts = {name: getattr(self, name) for name in ("entered", "passed", "dropped", "codel_dropped", "inside")}
         return {"name": self.name, **counts, "delay_ms": self.delay.summary_ms()}
 
 
 @dataclass(frozen=True, eq=False)
 class ElementSeries:
-    """Samples of the elements, in the order of QoS.elements (m of them), n samples.
+    """Series of n samples for the m elements of QoS.elements, in their order.
 
-    dropped: uint64 [n, m], since the sample before; inside: uint64 [n, m].
+    dropped: packets dropped since the previous sample, uint64 [n, m]. inside: packets inside, uint64 [n, m].
     """
 
     time_s: NDArray[np.float64]
@@ -189,11 +197,13 @@ class ElementSeries:
 
 @dataclass(frozen=True, eq=False)
 class FlowQoS:
-    """One flow's part, in the measured time; turns, transfers, limits and completion are of the whole run.
+    """The result of one flow in the measured time. turns, transfers, limits and complete_s are for the whole run.
 
-    undone: episodes of losses (a recovery, or timeouts in a row) that proved spurious. complete_s: when all that it had
-    to send was acknowledged. transfers: those that have begun; none where the application has no end. limits: when
-    R-TCP began to look for a rate limiter, and what it found.
+    undone: loss episodes (a recovery, or consecutive timeouts) that proved spurious and were undone.
+    complete_s: when all its data was acknowledged; None if it was not.
+    turns: the ends of its epochs.
+    transfers: the transfers that have begun; none if the application has no end.
+    limits: when R-TCP began to look for a rate limiter, and its estimates.
     """
 
     throughput_mbps: float
@@ -208,7 +218,7 @@ class FlowQoS:
     limits: tuple[LimitEstimate, ...] = ()
 
     def summary(self) -> dict[str, object]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         return {
             "throughput_mbps": self.throughput_mbps,
             "goodput_mbps": self.goodput_mbps,
@@ -240,16 +250,22 @@ class FlowQoS:
 
 @dataclass(frozen=True, eq=False)
 class QoS:
-    """A run's result; see the module's text for what counts.
+    """The result of a run. The module's docstring defines the metrics.
 
-    Of the whole run, warm-up included, are the packets sent, simulated_packets (that left
-    the bottleneck), dropped (by its queue), queued (in it, at the end) and lost_at_random
-    (by the link's own loss): without elements in front of the bottleneck
-    sent = simulated + dropped + queued. elements holds a row for each element of the path
-    in the order in which packets meet them, the bottleneck ("link") among them; acks is what
-    ACKs met on their way back, None for plain propagation.
+    These packet counts are for the whole run, including the warm-up. Without elements before the
+    bottleneck, sent = simulated_packets + dropped + queued.
 
-    series: columns of points over time, by the names of SERIES; a point a flow for each moment, in their order.
+        sent                 packets that the senders sent
+        simulated_packets    packets that left the bottleneck
+        dropped              packets that its queue dropped
+        queued               packets in its queue at the end
+        lost_at_random       packets lost by the link's own random loss
+
+    The other metrics are for the measured time.
+
+    elements: a row for each element of the path, including the bottleneck ("link"), in the order in which packets
+    meet them. acks: the element that the ACKs pass on their way back; None if that is only propagation delay.
+    series: columns of points over time, by the names of SERIES. Each time has a point for each flow, in their order.
     """
 
     scenario: str
@@ -275,16 +291,16 @@ class QoS:
 
     @property
     def fairness(self) -> float:
-        """Jain's index over the flows' throughput, 1/n to 1."""
+        """Jain's index of the flows' throughputs, from 1/n to 1."""
         return jain_index([flow.throughput_mbps for flow in self.flows])
 
     @property
     def bandwidth_shares(self) -> list[float]:
-        """Each flow's part of all throughput; they add up to 1."""
+        """The share of each flow in the total throughput. The shares add up to 1."""
         return bandwidth_shares([flow.throughput_mbps for flow in self.flows])
 
     def summary(self) -> dict[str, object]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         rtt = self.flows[0].rtt
         for flow in self.flows[1:]:
             rtt = rtt + flow.rtt
@@ -309,12 +325,12 @@ class QoS:
 
 
 def jain_index(shares: list[float]) -> float:
-    """(sum x)^2 / (n sum x^2), Jain, Chiu, Hawe 1984; 1 when nobody got anything."""
+    """Return Jain's fairness index (sum x)^2 / (n sum x^2), Jain, Chiu, Hawe 1984; 1 if all shares are 0."""
     squares = sum(x * x for x in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 1.0
 
 
 def bandwidth_shares(rates: list[float]) -> list[float]:
-    """Each one's part of their sum; equal parts when nobody got anything."""
+    """Return the share of each rate in their sum; equal shares if all rates are 0."""
     total = sum(rates)
     return [rate / total if total else 1 / len(rates) for rate in rates]

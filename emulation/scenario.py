@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What a run is given: link, flows, times. Frozen and checked; equal scenarios give equal runs.
+"""The input of a run: a link, flows and times. The models are immutable and validated. Equal scenarios give equal runs.
 
-link   the bottleneck and the path around it (elements: emulation/path.py)
-flow   an algorithm with its parameters, or an ensemble that it follows, and what its application sends
+link   the bottleneck and the other elements of the path (emulation/path.py)
+flow   an algorithm with its parameters, or with an ensemble that it follows, and the data that its application sends
 
     sender -> before -> [queue | link] -> (loss) -> behind -> receiver -> acks -> propagation -> sender
 """
@@ -22,18 +22,18 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["FlowSpec", "LinkSpec", "ReceiverSpec", "Scenario", "Transfer"]
 
-# The algorithms of kmod/core/params.def, and a window that never changes.
+# The algorithms of kmod/core/params.def, and `fixed`, a window that never changes.
 if TYPE_CHECKING:
     Cca = str
 else:
     Cca = Literal[(*ALGORITHMS, "fixed")]
 MSS_BYTES = 1448
-WIRE = 1500 / MSS_BYTES  # a policer counts whole packets, an estimate what they carry
+WIRE = 1500 / MSS_BYTES  # a policer's rate counts whole packets, R-TCP's estimate counts their payload
 NO_END_PKTS = 2**32 - 1
 NO_WINDOW_PKTS = 2**30
 MOST_TRANSFERS = 1_000_000
 FIXED_PARAMS = ("cwnd_pkts", "pacing_bytes_per_s")
-# The flows of these follow a table, in the engine as in the kernel.
+# The algorithms whose flows can follow an ensemble, in the engine and in the kernel.
 WITH_ENSEMBLE = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.axes)
 
 
@@ -48,7 +48,7 @@ class LinkSpec(QueuedLink):
 
 
 class Transfer(Frozen):
-    """Data objects on one connection: `count` times a size and the idle gap behind it."""
+    """Data objects on one connection: `count` objects of one size, each followed by an idle gap."""
 
     size_bytes: int = Field(ge=1, le=MSS_BYTES * (NO_END_PKTS - 1))
     gap_s: float = Field(0.0, ge=0, le=86400, description="from when it is acknowledged to when the next one begins")
@@ -56,15 +56,15 @@ class Transfer(Frozen):
 
     @property
     def size_pkts(self) -> int:
-        """The segments of one."""
+        """The number of segments of one object."""
         return -(-self.size_bytes // MSS_BYTES)
 
 
 class ReceiverSpec(Frozen):
-    """The receiving end: when it acknowledges, and the window that it offers. The defaults are Linux's.
+    """The receiving end: when it sends ACKs, and the window that it offers. The defaults are those of Linux.
 
-    Without a window nothing but the congestion window bounds what is under way; with `autotune` the window begins at
-    64 KiB and grows as Linux's does, to `window_bytes`.
+    Without a receive window only the congestion window limits the data in flight. With `autotune` the window begins at
+    64 KiB and grows up to `window_bytes` as Linux' window does.
     """
 
     window_bytes: int | None = Field(
@@ -79,14 +79,14 @@ class ReceiverSpec(Frozen):
 
     @property
     def window_pkts(self) -> int:
-        """The window's bound in segments."""
+        """The maximum of the window in segments."""
         return NO_WINDOW_PKTS if self.window_bytes is None else self.window_bytes // MSS_BYTES
 
 
 class FlowSpec(Frozen):
-    """A connection and what it sends: without end, a file of size_bytes, transfers one after the other, or a video.
+    """A connection and its data: data without end, a file of size_bytes, consecutive transfers, or a video.
 
-    `params` overrides defaults by name; `fixed` is a window that never changes, for tests.
+    params: values that replace the algorithm's defaults, by name. cca: `fixed` is a constant window for tests.
     """
 
     cca: Cca = "gr"
@@ -133,7 +133,7 @@ class FlowSpec(Frozen):
 
     @model_serializer(mode="wrap")
     def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Without a video a flow's data are those that they were before there were any: runs are kept by them.
+        # The keys of kept runs are computed from this. They must not change for flows without a video.
         fields: dict[str, Any] = handler(self)
         if self.video is None:
             fields.pop("video", None)
@@ -141,15 +141,15 @@ class FlowSpec(Frozen):
 
     @property
     def has_end(self) -> bool:
-        """Whether all that the application will ever send is bounded."""
+        """Whether the application sends a limited amount of data."""
         return self.video is not None or bool(self.plan)
 
     @property
     def plan(self) -> tuple[Transfer, ...]:
-        """What the application sends, as transfers; none where it has no end.
+        """The application's data as transfers; none if it has no end.
 
         Raises:
-            EmulationError: it plays a video, whose chunks are chosen while it runs.
+            EmulationError: the flow plays a video, whose chunks are chosen during the run.
         """
         if self.video is not None:
             raise EmulationError("video: expected size_bytes or transfers, which real links take; the simulator alone "
@@ -159,15 +159,15 @@ class FlowSpec(Frozen):
         return (Transfer(size_bytes=self.size_bytes),)
 
     def transfer_sizes(self) -> Iterator[int]:
-        """The bytes of each transfer, in order."""
+        """Yield the bytes of each transfer, in order."""
         for transfer in self.plan:
             yield from repeat(transfer.size_bytes, transfer.count)
 
     def values(self) -> list[int]:
-        """All parameters in the engine's order.
+        """Return all parameters of the algorithm in the engine's order.
 
         Raises:
-            ValueError: an unknown name, a value out of range, or a fixed window without its size.
+            ValueError: a name is unknown, a value is out of range, or `fixed` has no window size.
         """
         if self.cca == "fixed":
             unknown = set(self.params) - set(FIXED_PARAMS)
@@ -189,7 +189,10 @@ class FlowSpec(Frozen):
 
 
 class Scenario(Frozen):
-    """Flows over a link for a time. Measured from warmup_s on, in windows of window_s (None: one)."""
+    """Flows over a link for a time.
+
+    The measured time begins at warmup_s. window_s: the length of the windows of the result; None: a single window.
+    """
 
     name: str = "scenario"
     link: LinkSpec

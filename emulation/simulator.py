@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The packet-level simulator: scenarios in, QoS out, on as many threads as there are.
+"""The packet-level simulator. It runs scenarios on several threads and returns their QoS.
 
 Equal scenarios give equal results, on any number of threads and any machine.
-Runs happen in C++ without the GIL; Ctrl-C stops them within a moment.
+Runs execute in C++ without the GIL. Ctrl-C stops them within a moment.
 """
 
 from __future__ import annotations
@@ -50,13 +50,16 @@ _NO_STATE = 2**32 - 1
 
 
 def default_threads() -> int:
-    """As many as this process may use processors."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 @cache
 def compact_edges_us() -> NDArray[np.float64]:
-    """Upper edges of the delay bins of windows and grids: 0.1 ms up to 6.4 ms, then at most 3.1 % wide."""
+    """Return the upper edges of the delay bins of windows and of `measure`, in us.
+
+    The bins are 0.1 ms wide up to 6.4 ms, and then at most 3.1 % wide.
+    """
     return _engine.compact_edges_us()
 
 
@@ -71,14 +74,15 @@ def _rtt_edges_us() -> NDArray[np.float64]:
 
 
 def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
-    """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
+    """Run one scenario.
 
-    audit: check at every event that packets, ACKs, marks and times add up (emulation/cpp/simulation/audit.hpp says
-    how), and at an end at which nothing is left to happen that all is acknowledged; the result is the same.
+    series_every_s: the interval of the points in `QoS.series`; None: no series.
+    audit: check at every event that packets, ACKs, marks and times are consistent (emulation/cpp/simulation/audit.hpp).
+    If no event is left at the end of the run, also check that all data is acknowledged. The result is the same.
 
     Raises:
-        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take, or,
-            audited, what does not add up.
+        EmulationError: the engine does not have an algorithm, the core does not accept an ensemble text, or the audit
+            found an inconsistency.
     """
     job = Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
     try:
@@ -90,12 +94,12 @@ def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: 
 def simulate_many(
     scenarios: Sequence[Scenario], *, threads: int | None = None, progress: Progress | None = None
 ) -> list[QoS]:
-    """Run scenarios on threads (None: all processors); results in their order.
+    """Run scenarios in parallel and return the results in their order.
 
-    progress: called about ten times a second with the number of runs done.
+    threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
 
     Raises:
-        EmulationError: an algorithm that the engine does not have, an ensemble text that the core does not take.
+        EmulationError: the engine does not have an algorithm, or the core does not accept an ensemble text.
     """
     jobs = Jobs()
     results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)
@@ -104,7 +108,7 @@ def simulate_many(
 
 def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
     times = zip(flow["transfer_start_s"].tolist(), flow["transfer_complete_s"].tolist(), strict=True)
-    # Those that have begun; the plan may hold more.
+    # The engine returns only the transfers that have begun. The plan may contain more.
     pairs = zip(times, _sizes(spec, flow), strict=False)
     return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
 
@@ -131,7 +135,7 @@ def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
 
 
 def element_names(scenario: Scenario) -> list[str]:
-    """Kinds in the order of the engine's rows, numbered where a kind comes twice."""
+    """Return the names of the path's elements in the engine's order: the kind, with a number if a kind is repeated."""
     link = scenario.link
     kinds = [element.kind for element in link.before] + ["link"] + ["loss"] * (link.loss > 0)
     kinds += [element.kind for element in link.behind]

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Digests of sources by their tokens, so that comments and formatting do not change what a result is known by.
+"""Computes digests of sources from their tokens, so that comments and formatting do not change the keys of results.
 
-    C, C++    comments go, continued lines are joined (between tokens and in literals), white space between two tokens
-              becomes one space; each directive of the preprocessor stays a line. Tokens are those of C++20's
-              translation phase 3 (identifiers, numbers, literals, operators by longest match); each one counts.
-    Python    the syntax tree without positions and without statements that are a string alone (docstrings)
-    Kbuild    lines without comments and without white space at their ends
+    C, C++    Comments are removed and continued lines joined (between tokens and in literals). White space between
+              tokens becomes one space, and each preprocessor directive is a line. Tokens are those of C++20's
+              translation phase 3 (identifiers, numbers, literals, operators by longest match).
+    Python    The syntax tree without positions and without statements that consist of a string (docstrings).
+    Kbuild    Lines without comments, with white space reduced to single spaces.
 
-Limits: macros are not expanded, so that another definition counts wherever it is used or not, and white space inside
-the argument of a macro that makes a string of it (#argument) does not count. Fields of the syntax tree that are empty
-are left out, because newer versions of Python have more of them.
+Limits: Macros are not expanded, so a changed definition changes the digest even if the macro is not used. White space
+in a macro argument that is turned into a string (#argument) does not count. Empty fields of the syntax tree are left
+out, because newer versions of Python have more of them.
 
-CMakeLists.txt runs this file as a program, with the standard library alone, to compile the digest of the engine's
-sources into the engine (`emulation._engine.SOURCES_DIGEST`). The digest is therefore that of the sources that the
-engine was built from, also in an installation without sources or compiler.
+CMakeLists.txt runs this file as a program to compile the digest of the engine's sources into the engine
+(`emulation._engine.SOURCES_DIGEST`). The program uses only the standard library. The digest is therefore that of the
+sources from which the engine was built, also in an installation without sources or compiler.
 
-    python -I emulation/source_tokens.py ROOT HEADER    write HEADER, unless it is as it should be already
+    python -I emulation/source_tokens.py ROOT HEADER    writes HEADER unless it is up to date
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pathlib import Path
 
 __all__ = ["c_tokens", "digest_of_texts", "engine_sources", "engine_sources_digest", "python_tokens", "tokens_of"]
 
-# What the engine is compiled from, below the root.
+# The files that the engine is compiled from: folders below the repository's root, and patterns.
 _ENGINE = (("kmod/core", ("*.h", "*.def")), ("emulation/cpp", ("*/*.hpp", "*/*.cpp")))
 C_SUFFIXES = frozenset({".c", ".h", ".def", ".cpp", ".hpp"})
 
@@ -58,12 +58,12 @@ _MACRO_WITH_ARGUMENTS = re.compile(r"\w+\(")
 
 
 def c_tokens(text: str) -> str:
-    """The tokens of a C or C++ source, one space apart; directives are lines."""
+    """Return the tokens of a C or C++ source, separated by spaces. Each directive is a line of its own."""
     return "\n".join(" ".join(line) for line in _c_lines(text))
 
 
 def _c_lines(text: str) -> Iterator[list[str]]:
-    """Tokens line by line: a directive is a line, and so is all that stands between two of them."""
+    """Yield the tokens line by line. A line is a directive, or all tokens between two directives."""
     line: list[str] = []
     is_directive, at_line_start, at = False, True, 0
     while at < len(text):
@@ -87,7 +87,7 @@ def _c_lines(text: str) -> Iterator[list[str]]:
             if header is not None:
                 word, at = header[0], header.end()
         elif is_directive and line[1:] == ["define"] and _MACRO_WITH_ARGUMENTS.match(text, found.start()):
-            # A macro with arguments, which one whose text begins with a bracket is not.
+            # This is a macro with arguments. The bracket belongs to its name, because no space precedes it.
             word, at = f"{word}(", at + 1
         line.append(word if found["raw"] else _CONTINUED.sub("", word))
         at_line_start = False
@@ -96,16 +96,19 @@ def _c_lines(text: str) -> Iterator[list[str]]:
 
 
 def python_tokens(text: str) -> str:
-    """The syntax tree of a Python source as JSON, without what does nothing.
+    """Return the syntax tree of a Python source as JSON, without docstrings and other strings without effect.
 
     Raises:
-        SyntaxError: it is no Python.
+        SyntaxError: the text is not valid Python.
     """
     return json.dumps(_tree(ast.parse(text)))
 
 
 def _tree(node: object) -> object:
-    """Lists and texts; empty fields, the context of names, and statements that are a string alone are left out."""
+    """Convert a syntax tree to lists and strings.
+
+    Empty fields, the context of names, the kind of constants, and statements that consist of a string are left out.
+    """
     if isinstance(node, ast.AST):
         fields = [[name, _tree(value)] for name, value in ast.iter_fields(node) if name not in {"ctx", "kind"}]
         return [type(node).__name__, *[field for field in fields if field[1] not in (None, [])]]
@@ -124,7 +127,7 @@ def _make_tokens(text: str) -> str:
 
 
 def tokens_of(name: str, text: str) -> str:
-    """What counts of a source, by the kind of file that its name tells."""
+    """Return the tokens of a source. The suffix of its name decides how they are found."""
     suffix = Path(name).suffix
     if suffix in C_SUFFIXES:
         return c_tokens(text)
@@ -132,18 +135,18 @@ def tokens_of(name: str, text: str) -> str:
 
 
 def digest_of_texts(texts: Mapping[str, str]) -> str:
-    """sha256 (hex) over the tokens of sources, by their names."""
+    """Return the sha256 (hex) of the names and tokens of sources. texts: source by name."""
     tokens = {name: tokens_of(name, text) for name, text in texts.items()}
     return hashlib.sha256(json.dumps(tokens, sort_keys=True).encode()).hexdigest()
 
 
 def engine_sources(root: Path) -> list[Path]:
-    """The files below the repository's root that the engine is compiled from."""
+    """Return the files below the repository's root that the engine is compiled from."""
     return sorted(path for folder, patterns in _ENGINE for each in patterns for path in (root / folder).glob(each))
 
 
 def engine_sources_digest(root: Path) -> str:
-    """sha256 (hex) over the tokens of what the engine is compiled from."""
+    """Return the sha256 (hex) of the engine's sources."""
     return digest_of_texts(
         {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in engine_sources(root)}
     )

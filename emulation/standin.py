@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A stand-in for /proc/net/ccatune, for machines without the kernel module.
+"""A stand-in for /proc/net/ccatune, for machines without the kernel modules.
 
-The same files with the same rules (parser, formatter and admission are the
-core's), kept in a folder instead of a kernel: `<root>/<cca>.json`, replaced as a
-whole, so that a reader or a crash finds the state before or after a write and
-nothing between. What it cannot have is flows: nothing on this machine follows
-its tables, and `status` says that it is a stand-in.
+It has the same files and the same rules: parser, formatter and admission are
+those of the core. The state of an algorithm is the file `<root>/<cca>.json`. It is
+replaced atomically, so that a reader, or a restart after a crash, finds the state
+before or after a write. The stand-in has no flows: nothing on this machine follows
+its tables. The file `status` says that it is a stand-in.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["StandInTree"]
 
 MODULE = "stand-in 0.1.0"
 MAX_VALUES_BYTES = 4096
-# Stands for any text behind the end of a table.
+# Represents any text after the end of a table.
 _BEHIND_THE_END = "behind the end"
 
 
@@ -43,10 +43,10 @@ class _State:
 
 
 class StandInTree:
-    """The tree's files of every algorithm with parameters. Errors are OSError with the kernel's errno.
+    """The files of every algorithm. Refused reads and writes raise OSError with the kernel's errno.
 
     Raises:
-        EmulationError: a state file that this class did not write.
+        EmulationError: a state file was not written by this class.
     """
 
     def __init__(self, root: Path) -> None:
@@ -59,7 +59,7 @@ class StandInTree:
                     self._save(cca, replace(state, instance=secrets.token_hex(8)))
 
     def read(self, cca: str, file: str) -> str:
-        """The whole text of a file."""
+        """Return the text of a file."""
         self._check(cca, file)
         state = self._load(cca)
         if file == "ensemble":
@@ -69,7 +69,7 @@ class StandInTree:
         return _status_text(cca, state) if file == "status" else ""
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write a whole text, as in one open file."""
+        """Write a text as a program does that opens the file, writes the text, and closes the file."""
         self._check(cca, file)
         if file not in ("ensemble", "parameters"):
             raise _refused(errno.EACCES, f"{cca}/{file} is read-only")
@@ -118,8 +118,8 @@ def _refused(number: int, message: str) -> OSError:
 
 
 def _parts(cca: str, text: str) -> list[str]:
-    """A table or `clear`, and what follows it in the same open file, which the kernel then refuses."""
-    # One byte over the limit is enough for the parser to refuse the text.
+    """Split a text into the table (or `clear`) and the text after its end, which the kernel refuses separately."""
+    # The parser refuses a text that exceeds the limit by a byte, so the rest need not be passed to it.
     end = _engine.text_end(text[: MAX_TEXT_BYTES + 1], cca)
     return [text[:end], _BEHIND_THE_END] if 0 < end < len(text) else [text]
 
@@ -132,7 +132,7 @@ def _take_table(cca: str, state: _State, text: str) -> _State:
     if text is _BEHIND_THE_END:
         raise _refused(errno.EINVAL, f"{cca}/ensemble: text behind the end")
     number, line, complete = _engine.judge_text(text[: MAX_TEXT_BYTES + 1], cca)
-    if number and not complete:  # closed without `end`: discarded and counted, as the kernel does
+    if number and not complete:  # as in the kernel, a table without `end` is discarded and counted, without an error
         return replace(state, rejected_writes=state.rejected_writes + 1)
     if number:
         raise _refused(number, f"{cca}/ensemble: refused in line {line}")

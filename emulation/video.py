@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Chunked video: what a flow plays, who chooses its bitrates, and what the viewer got.
+"""Chunked video: the video that a flow plays, the algorithm that chooses its bitrates, and the resulting QoE.
 
-    fixed        the first bitrate, always
-    bola         from the buffer (Spiteri, Urgaonkar, Sitaraman 2016; emulation/cpp/video/bola.cpp)
-    mpc          from buffer and predicted throughput (Yin et al. 2015; emulation/cpp/video/mpc.cpp)
-    robust-mpc   the same with the prediction's lower bound
+The algorithms choose the bitrate of a chunk:
 
-QoE is Pensieve's linear form (Mao, Netravali, Alizadeh 2017), here the mean over N chunks, in Mbit/s:
+    fixed        always the first bitrate
+    bola         by the buffer (Spiteri, Urgaonkar, Sitaraman 2016; emulation/cpp/video/bola.cpp)
+    mpc          by the buffer and the predicted throughput (Yin et al. 2015; emulation/cpp/video/mpc.cpp)
+    robust-mpc   as mpc, with a lower bound of the prediction
+
+The QoE is Pensieve's linear form (Mao, Netravali, Alizadeh 2017), here as the mean over N chunks, in Mbit/s:
 
     QoE = (sum R_n - mu sum T_n - lambda sum |R_n+1 - R_n|) / N
 
-R_n is a chunk's bitrate in Mbit/s, T_n its rebuffering in s, mu 4.3 and lambda 1. The start-up, up to the first
-chunk's arrival, is told apart and counts nothing.
+R_n is a chunk's bitrate in Mbit/s and T_n its rebuffering time in s. By default mu is 4.3 and lambda is 1.
+The start-up, which ends when the first chunk has arrived, is reported separately and does not count as rebuffering.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ Kbps = Annotated[int, Field(ge=1, le=10_000_000)]
 Bytes = Annotated[int, Field(ge=1, lt=2**32)]
 MOST_BYTES = 2**32 - 1
 MOST_SIZES = 1_000_000
-MOST_PLANNED = 8  # bitrates; MPC looks at all ways to choose five chunks
+MOST_PLANNED = 8  # bitrates; MPC tries all combinations of bitrates for five chunks
 
 
 class VideoSpec(Frozen):
-    """A video on one connection: a page, if there is one, then chunk by chunk, each at the bitrate that is chosen.
+    """A video on one connection. First a page is fetched, if there is one, and then each chunk at its chosen bitrate.
 
-    A chunk is asked for when the one before has come and the buffer has room for all of it; bola may wait longer.
+    A chunk is requested when the previous one has arrived and the buffer has room for it. bola may wait longer.
     """
 
     abr: Abr = Field("bola", description="what chooses the bitrates")
@@ -79,28 +81,30 @@ class VideoSpec(Frozen):
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes chunk by chunk, of each its bitrates in order."""
+        """The sizes in bytes, chunk by chunk, and for each chunk in the order of the bitrates."""
         if self.sizes_bytes:
             return [size for row in self.sizes_bytes for size in row]
         return [max(1, round(kbps * 125 * self.chunk_s)) for kbps in self.bitrates_kbps] * self.chunks
 
     @property
     def most_bytes(self) -> int:
-        """All chunks, each at its largest."""
+        """The bytes of all chunks if each has its largest size."""
         n, sizes = len(self.bitrates_kbps), self.sizes
         return sum(max(sizes[at : at + n]) for at in range(0, len(sizes), n))
 
     @property
     def first(self) -> int:
-        """The number of the first chunk's bitrate."""
+        """The index of the first chunk's bitrate."""
         return 0 if self.first_kbps is None else self.bitrates_kbps.index(self.first_kbps)
 
 
 @dataclass(frozen=True)
 class ChunkQoS:
-    """A chunk: rebuffer_s is how long the picture stood before it came, buffer_s what was there to play then.
+    """The result of a chunk.
 
-    start_s: when its request arrived; complete_s: None where the run ended before, and then the last two are 0.
+    start_s: when its request arrived at the sender. complete_s: when it was complete; None if the run ended before.
+    rebuffer_s: how long the playback stopped before the chunk arrived; 0 if it is not complete.
+    buffer_s: the playing time in the buffer after its arrival, including the chunk; 0 if it is not complete.
     """
 
     bitrate_kbps: int
@@ -112,14 +116,17 @@ class ChunkQoS:
 
     @property
     def download_s(self) -> float | None:
-        """From its request to its last byte; None: not complete."""
+        """The time from its request to its last byte; None if it is not complete."""
         return None if self.complete_s is None else self.complete_s - self.start_s
 
 
 @dataclass(frozen=True)
 class VideoQoS:
-    """What the viewer got; figures are of the chunks that came, an interruption that the run ended in is not among
-    them. chunks: those that were asked for; start_s: the session's, its page included."""
+    """The result of a video session. Its figures are for the chunks that are complete.
+
+    An interruption that lasts until the end of the run does not count. chunks: the chunks that were requested.
+    start_s: the start of the session, which begins with the page if there is one.
+    """
 
     chunks: tuple[ChunkQoS, ...]
     start_s: float
@@ -128,39 +135,39 @@ class VideoQoS:
 
     @property
     def played(self) -> list[ChunkQoS]:
-        """The chunks that came."""
+        """The chunks that are complete."""
         return [chunk for chunk in self.chunks if chunk.complete_s is not None]
 
     @property
     def startup_s(self) -> float | None:
-        """From the session's start to the first chunk's arrival; None: it did not come."""
+        """The time from the session's start to the arrival of the first chunk; None if that is not complete."""
         first = self.chunks[0].complete_s if self.chunks else None
         return None if first is None else first - self.start_s
 
     @property
     def rebuffer_s(self) -> float:
-        """How long the picture stood, the start-up not counted."""
+        """The total time of interruptions, without the start-up."""
         return sum(chunk.rebuffer_s for chunk in self.played)
 
     @property
     def interruptions(self) -> int:
-        """How often it did."""
+        """The number of interruptions."""
         return sum(chunk.rebuffer_s > 0 for chunk in self.played)
 
     @property
     def mean_kbps(self) -> float | None:
-        """Mean bitrate; None: no chunk came."""
+        """The mean bitrate; None if no chunk is complete."""
         rates = [chunk.bitrate_kbps for chunk in self.played]
         return sum(rates) / len(rates) if rates else None
 
     @property
     def switches(self) -> int:
-        """How often the bitrate changed."""
+        """The number of changes of the bitrate."""
         return sum(before.bitrate_kbps != after.bitrate_kbps for before, after in pairwise(self.played))
 
     @property
     def qoe(self) -> float | None:
-        """Pensieve's linear QoE, Mbit/s, the mean of the chunks that came; None: none did."""
+        """Pensieve's linear QoE in Mbit/s, the mean over the complete chunks; None if there are none."""
         played = self.played
         if not played:
             return None
@@ -170,7 +177,7 @@ class VideoQoS:
         return (sum(mbps) - stood - self.switch_penalty * changes) / len(played)
 
     def summary(self) -> dict[str, object]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         return {
             "qoe": self.qoe,
             "startup_s": self.startup_s,
@@ -194,10 +201,10 @@ class VideoQoS:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VideoFlowQoS(FlowQoS):
-    """A flow that played a video; its transfers are the page, if there is one, and the chunks."""
+    """The result of a flow that played a video. Its transfers are the page, if there is one, and the chunks."""
 
     video: VideoQoS
 
     def summary(self) -> dict[str, Any]:
-        """The figures as JSON data."""
+        """Return the figures as JSON data."""
         return {**super().summary(), "video": self.video.summary()}

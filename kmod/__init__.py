@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The kernel side: algorithms (core/), and the contract that the rest sees (abi, ensemble)."""
+"""The kernel side: the algorithms (core/), and their interface for Python code (abi, ensemble)."""

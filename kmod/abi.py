@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The algorithms and their parameters, as `core/params.def` states them.
+"""The algorithms and their parameters, as defined in `core/params.def`.
 
-The file is the one place where names, units, ranges and defaults stand; C
+That file is the only definition of names, units, ranges and defaults. C
 includes it, and this module reads it line by line.
 """
 
@@ -28,7 +28,7 @@ _ENTRY = re.compile(r"^CCA_(ALGORITHM|AXIS|PARAM)\((.*), \"(.*)\"\)$")
 
 @dataclass(frozen=True)
 class ParamSpec:
-    """One parameter: integers within [minimum, maximum] of the unit named."""
+    """One parameter: an integer in [minimum, maximum], in the given unit."""
 
     name: str
     unit: str
@@ -41,7 +41,7 @@ class ParamSpec:
 
 @dataclass(frozen=True)
 class AxisSpec:
-    """A quantity that a network state of the algorithm is read on."""
+    """A measured quantity, which is an axis of the algorithm's network states."""
 
     name: str
     meaning: str
@@ -49,7 +49,7 @@ class AxisSpec:
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A congestion-control algorithm of the core, with what ensembles may hold for it."""
+    """A congestion-control algorithm of the core, with the axes and parameters of its ensembles."""
 
     name: str
     mode: str
@@ -58,10 +58,10 @@ class Algorithm:
     params: tuple[ParamSpec, ...]
 
     def param(self, name: str) -> ParamSpec:
-        """The parameter of that name.
+        """Return the parameter with this name.
 
         Raises:
-            AbiError: the algorithm has none of that name.
+            AbiError: the algorithm has no such parameter.
         """
         for spec in self.params:
             if spec.name == name:
@@ -71,15 +71,15 @@ class Algorithm:
 
     @property
     def tuned(self) -> tuple[ParamSpec, ...]:
-        """The parameters that searches set and ensembles carry."""
+        """The parameters that searches set and ensembles contain."""
         return tuple(spec for spec in self.params if spec.tuned)
 
 
 def parse_params(text: str) -> dict[str, Algorithm]:
-    """Read the text of params.def into algorithms by name.
+    """Parse the text of params.def. Returns the algorithms by name.
 
     Raises:
-        AbiError: an entry is malformed, with its line number.
+        AbiError: an entry is malformed; the message has its line number.
     """
     found: dict[str, Algorithm] = {}
     for number, line in enumerate(text.splitlines(), start=1):

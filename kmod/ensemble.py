@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Parameter ensembles: the file that is published, and the text that /proc takes.
+"""Parameter ensembles: the published file, and the text that is written to /proc.
 
-An ensemble holds a parameter set for every network state of one algorithm.
-Its JSON form travels (files, registry, agent) under a digest over all of its
-content; its text form is what a kernel is given, with a header that says which
-deployment it belongs to. Only the core parses that text (core/ensemble.h).
+An ensemble contains a parameter set for every network state of one algorithm.
+Files, registry and agent use its JSON form, with a digest over all of its content.
+A kernel receives its text form, whose header says to which deployment it belongs.
+Only the core parses that text (core/ensemble_text.h).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class EnsembleError(AbiError):
-    """An ensemble or a deployment that does not hold what it should."""
+    """An ensemble or a deployment is invalid."""
 
 
 def _require(holds: bool, expected: str, came: object) -> None:  # noqa: FBT001 - reads as a sentence
@@ -65,7 +65,7 @@ def _is_int(value: object, low: int, high: int) -> bool:
 
 @dataclass(frozen=True)
 class DelayClass:
-    """A target: this percentile (1 to 99) of the queueing delay at or below it (us)."""
+    """A target: this percentile (1 to 99) of the queueing delay is at most queueing_delay_us."""
 
     percentile: int
     queueing_delay_us: int
@@ -84,7 +84,7 @@ class Axis:
     """Levels of one measured quantity.
 
     linear: level = min(value // step, count - 1) (PQSA eq. 2).
-    log: octaves from `step` up, each in `per_octave` equal parts; below `step` level 0.
+    log: octaves start at `step`, and each has `per_octave` equal parts. Level 0 below `step`.
     """
 
     name: str
@@ -117,14 +117,14 @@ class Axis:
         return min(octave * self.per_octave + min(part, self.per_octave - 1), self.count - 1)
 
     def text(self) -> str:
-        """The axis as it stands in the header's line."""
+        """The axis as the header of the text form writes it."""
         extra = f" {self.per_octave}" if self.scale == "log" else ""
         return f"{self.name} {self.scale} {self.step} {self.count}{extra}"
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Which move of which channel a table belongs to.
+    """A table's registry, channel and serial, and how flows take the table.
 
     hold_back_permille: share of flows (0 to 1000) that do not use the ensemble.
     urgent: each running flow takes the table at its next ACK or transmission. Otherwise it
@@ -155,15 +155,15 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Ensemble:
-    """A parameter set for every state of one algorithm, and where it came from.
+    """A parameter set for every state of one algorithm, and its provenance.
 
     rows: one tuple of values (in the order of `columns`) for each state and
     class; index ((level0 * count1) + level1) * n_classes + class. Without classes there is
     one row for each state, and epsilon_pct is None.
-    provenance: JSON data; part of the content, so of the digest.
+    provenance: JSON data. It is part of the content, so the digest covers it.
 
     Raises:
-        EnsembleError: a structure or a value that the core would not take.
+        EnsembleError: the core would reject the structure or a value.
     """
 
     cca: str
@@ -187,7 +187,7 @@ class Ensemble:
 
     @property
     def n_states(self) -> int:
-        """Number of network states, classes apart."""
+        """Number of network states, without regard to classes."""
         states = 1
         for axis in self.axes:
             states *= axis.count
@@ -195,11 +195,11 @@ class Ensemble:
 
     @property
     def state_rows(self) -> int:
-        """Rows of a state: one for each class, or a single one without classes."""
+        """Number of rows of a state: one for each class, or 1 without classes."""
         return max(len(self.classes), 1)
 
     def row(self, level: int | tuple[int, ...], delay_class: int) -> dict[str, int]:
-        """The parameter set, by name, of a state (its level on each axis) and a class."""
+        """Return the parameter set, by name, of a state (its level on each axis) and a class."""
         levels = (level,) if isinstance(level, int) else level
         _require(len(levels) == len(self.axes), f"{len(self.axes)} levels", levels)
         _require(0 <= delay_class < self.state_rows, "a class of the ensemble", delay_class)
@@ -210,7 +210,7 @@ class Ensemble:
         return dict(zip(self.columns, self.rows[state * self.state_rows + delay_class], strict=True))
 
     def content(self) -> dict[str, Any]:
-        """All that the digest covers, as JSON data."""
+        """The content that the digest covers, as JSON data."""
         return {
             "schema": SCHEMA,
             "cca": self.cca,
@@ -235,18 +235,18 @@ class Ensemble:
 
     @staticmethod
     def from_json(data: object) -> Ensemble:
-        """Check and take an ensemble from JSON data.
+        """Check JSON data and convert it to an ensemble.
 
         Raises:
-            EnsembleError: schema, structure, range or digest is not right.
+            EnsembleError: schema, structure, range or digest is wrong.
         """
         return _from_json(data)
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all.
+        """Write the file atomically.
 
         Raises:
-            EnsembleError: it cannot be written.
+            EnsembleError: the file cannot be written.
         """
         text = json.dumps(self.to_json(), indent=1, sort_keys=True, ensure_ascii=True)
         try:
@@ -259,7 +259,7 @@ class Ensemble:
         """Read a file.
 
         Raises:
-            EnsembleError: the file is missing, no JSON or no valid ensemble.
+            EnsembleError: the file cannot be read, is not JSON, or is not a valid ensemble.
         """
         try:
             data = json.loads(path.read_bytes())
@@ -383,14 +383,14 @@ def _from_json(data: object) -> Ensemble:
 
 
 def canonical_json(data: object) -> bytes:
-    """The one byte form of JSON data: sorted keys, no spaces, ASCII, no NaN.
+    """Return the canonical bytes of JSON data: sorted keys, no spaces, ASCII, no NaN.
 
     Raises:
-        EnsembleError: the data is not JSON (a NaN, a type or a key that JSON lacks, lists too deep).
+        EnsembleError: the data is not JSON (NaN, a type or key that JSON lacks, lists nested too deeply).
     """
     try:
         text = _dump(data)
-        # Keys that are numbers become text, and may then sort otherwise.
+        # Numeric keys become text, and may then have another order.
         again = _dump(json.loads(text))
     except (TypeError, ValueError, RecursionError) as error:
         raise EnsembleError(f"ensemble: expected JSON data, got {error}") from error
@@ -404,7 +404,7 @@ def _dump(data: object) -> str:
 
 
 def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
-    """The table as /proc/net/ccatune/<cca>/ensemble takes it and gives it back.
+    """Return the text that is written to /proc/net/ccatune/<cca>/ensemble, and read from there.
 
     Raises:
         EnsembleError: the text would exceed 256 KiB.
@@ -433,11 +433,11 @@ def table_text(ensemble: Ensemble, deployment: Deployment) -> str:
 
 
 def without_urgent_mark(text: str) -> str:
-    """A table's text with `serial N` in place of `serial N urgent`; any other text as it is.
+    """Return a table's text with `serial N` in place of `serial N urgent`. Other texts stay unchanged.
 
     Two texts of the same table and deployment are equal without the mark.
     """
-    # The digest follows the serial. No other line can end in the mark and stand before a digest.
+    # Only the serial line can end with the mark and precede the digest line.
     return text.replace(f"{_URGENT}\ndigest ", "\ndigest ", 1)
 
 
@@ -452,8 +452,8 @@ def _row_lines(ensemble: Ensemble) -> list[str]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that a reader, or a crash, finds the old or the new, whole."""
-    # With all that it brings it is half of what reading a table takes to import, and a table is read without it.
+    """Replace a file atomically: a reader sees the old or the new content, even after a crash."""
+    # This import, with its dependencies, doubles the import time of this module. Reading a table does not need it.
     import tempfile
 
     path = Path(path)

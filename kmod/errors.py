@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The errors that a person is told of, without a traceback."""
+"""The errors that the command line reports to the user without a traceback."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ __all__ = ["AbiError", "CcatuneError"]
 
 
 class CcatuneError(Exception):
-    """Parent of each package's one base class; its text says what was expected and what came."""
+    """Parent of the base error class of each package. Its text says what was expected and received."""
 
 
 class AbiError(CcatuneError):
-    """The contract between the core and its users was not kept."""
+    """Data violates the contract between the core and its users."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Builds the debug kernel of `make prove-kernel` from Debian's kernel source package, once, as a line of its own.
+"""Builds the debug kernel of `make prove-kernel` from Debian's kernel source package, as a separate kernel line.
 
-    <cache>/guest/6.12-debug/   boot/, lib/modules/ and usr/src/ as packaging/guest_files.py lays out a line;
-                                `release` names it and is written last, `built-from` is the digest it was built from
+    <cache>/guest/6.12-debug/   boot/, lib/modules/ and usr/src/, with the layout of packaging/guest_files.py;
+                                `release`, written last, has the release, and `built-from` the digest of the inputs
 
-<cache> is $CCATUNE_CACHE, else ~/.cache/ccatune. The source is that of the kernel line 6.12 (its suite), fetched and
-unpacked as guest_files.py does it: nothing is installed, and root is not needed. The configuration is
-packaging/debug-kernel.config on top of `allnoconfig`: what the guest and its tests need and what looks for faults, a
-small part of a distribution's. It is built anew, as far as need be, when the configuration or this file changes, and
-a build that was interrupted goes on where it stopped.
+<cache> is $CCATUNE_CACHE, or else ~/.cache/ccatune. The source package is that of the kernel line 6.12, from its
+suite. It is fetched and unpacked as in guest_files.py: nothing is installed, and root is not needed. The configuration
+is packaging/debug-kernel.config on top of `allnoconfig`. It enables what the guest and its tests need and what finds
+faults, which is a small part of a distribution's configuration. When the configuration or this file changes, the next
+run rebuilds the affected parts. An interrupted build continues where it stopped.
 
 Example: python packaging/debug_kernel.py --jobs 2
 """
@@ -31,7 +31,7 @@ LINE = "6.12"
 NAME = f"{LINE}-debug"
 FRAGMENT = Path(__file__).with_name("debug-kernel.config")
 PACKAGES = Path(__file__).with_name("debian-packages")
-# Sources of drivers and machines that are no part of the guest; their Kconfig files are read all the same.
+# Sources of drivers and machines that the guest does not have. Their Kconfig files are kept, because make reads them.
 LEFT_OUT = (
     *("Documentation/*/*", "arch/[!xK]*.[chS]", "arch/[!xK]*.dts*", "tools/testing/*", "tools/perf/*"),
     *(f"{folder}/*.[ch]" for folder in ("drivers/gpu", "drivers/media", "drivers/staging", "drivers/infiniband")),
@@ -40,12 +40,12 @@ LEFT_OUT = (
 
 
 def digest() -> str:
-    """Of all that the kernel is made of but its source, which is fetched once."""
+    """Return the digest of all inputs of the build except the kernel's source, which is fetched once."""
     return hashlib.sha256(FRAGMENT.read_bytes() + Path(__file__).read_bytes()).hexdigest()
 
 
 def fetch_source(root: Path) -> Path:
-    """The folder of the kernel's source, fetched and unpacked where it is not there."""
+    """Return the folder of the kernel's source. Fetch and unpack the source first if the folder does not exist."""
     source = root / "source"
     if source.exists():
         return source
@@ -65,8 +65,8 @@ def fetch_source(root: Path) -> Path:
 
 
 def make(source: Path, objects: Path, log: Path, *words: str) -> None:
-    """Run the kernel's make, its words to the end of the log. Raises FetchError with the last of them."""
-    # What make hands to its children when this runs below a `make` is not meant for this one.
+    """Run the kernel's make and append its output to the log. Raises FetchError with the last lines of the log."""
+    # If `make` runs this script, these variables are for the children of that make and not for the kernel's make.
     environment = {name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL"}}
     command = ["make", "-C", str(source), f"O={objects}", *words]
     with log.open("a", encoding="utf-8") as output:
@@ -83,7 +83,7 @@ def make(source: Path, objects: Path, log: Path, *words: str) -> None:
 
 
 def lacking_lines(wanted: str, found: str) -> list[str]:
-    """The lines of a fragment that a configuration does not have; what it does not name is not set."""
+    """Return the lines of a fragment that a configuration lacks. An option that it does not name is not set."""
     has = {line for line in found.splitlines() if line.startswith("CONFIG_")}
     named = {line.split("=")[0] for line in has}
     lacking = []
@@ -95,7 +95,7 @@ def lacking_lines(wanted: str, found: str) -> list[str]:
 
 
 def configure(source: Path, objects: Path, log: Path) -> None:
-    """Write the configuration. Raises FetchError where the kernel's own rules overrule the fragment."""
+    """Write the configuration. Raises FetchError if the kernel's Kconfig rules overrule the fragment."""
     make(source, objects, log, "allnoconfig")
     lacking = lacking_lines(FRAGMENT.read_text("utf-8"), (objects / ".config").read_text("utf-8"))
     if lacking:
@@ -103,7 +103,7 @@ def configure(source: Path, objects: Path, log: Path) -> None:
 
 
 def install(source: Path, objects: Path, root: Path, log: Path) -> str:
-    """Lay the line out as emulation/vm expects one; returns its release."""
+    """Install the kernel in the layout that emulation/vm expects of a line. Return its release."""
     release = (objects / "include" / "config" / "kernel.release").read_text(encoding="ascii").strip()
     for folder in ("boot", "lib", "usr"):
         shutil.rmtree(root / folder, ignore_errors=True)
@@ -117,7 +117,7 @@ def install(source: Path, objects: Path, root: Path, log: Path) -> str:
 
 
 def build(root: Path, *, jobs: int) -> str:
-    """Fetch, configure, build and lay out; returns the release."""
+    """Fetch the source, then configure, build and install the kernel. Return its release."""
     log, objects = root / "build.log", root / "objects"
     log.unlink(missing_ok=True)
     source = fetch_source(root)
@@ -128,7 +128,7 @@ def build(root: Path, *, jobs: int) -> str:
 
 
 def main() -> None:
-    """Build it where it is not there, and name its release."""
+    """Build the kernel unless an up-to-date build exists, and print its release."""
     parser = argparse.ArgumentParser(description="Builds the debug kernel. Example: debug_kernel.py --jobs 2")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at once")
     jobs = parser.parse_args().jobs

@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""Fetches what the virtual machine of the tier `vm` boots and links with, into a cache folder.
+"""Fetches the files of the virtual machine of the tier `vm`, kernels and Mahimahi, into a cache folder.
 
-    <cache>/guest/<line>/      kernel image, modules and headers of one kernel line, unpacked; `release` names it
-    <cache>/guest/<debian>-root/ a Debian release's own file system below `files`, in which modules of its kernels are
-                               built: those of a release that is not the machine's
-    <cache>/guest/mahimahi/    Mahimahi and the two libraries that it was linked with, unpacked
+    <cache>/guest/<line>/        kernel image, modules and headers of one kernel line, unpacked; `release` names it
+    <cache>/guest/<debian>-root/ the file system of a Debian release other than the machine's, below `files`; modules
+                                 for the kernels of that release are built in it
+    <cache>/guest/mahimahi/      Mahimahi and the two libraries that it was linked with, unpacked
 
-The lines and the release of each that is tested stand in emulation/vm/kernel-lines.json. A tested release that is no
-longer in the archive is replaced by the next one of its line, with a message; a newer one in the archive is a warning.
+emulation/vm/kernel-lines.json lists the lines and the tested release of each. If a tested release is no longer in the
+archive, the next one of its line replaces it, with a message. If the archive has a newer one, there is a warning.
 
-`<cache>` is $CCATUNE_CACHE, else ~/.cache/ccatune. Nothing is installed and no setting of the machine's package
-manager is changed: apt gets lists and a source list of its own in the cache, made from the machine's sources by
-replacing the suite's name (kernel lines are backports, Mahimahi was last packaged in Debian 11), and
-what it downloads is unpacked with `dpkg -x`. mmdebstrap makes the file system, for anyone but root in a user
-namespace. Root is not needed. What is there already is left alone; two
-processes may run this at once.
+`<cache>` is $CCATUNE_CACHE, or else ~/.cache/ccatune. Nothing is installed, and no setting of the machine's package
+manager changes: apt uses a source list and package lists in the cache. The source list is derived from the machine's
+by replacing the name of the suite, because kernel lines are backports and Mahimahi was last packaged in Debian 11. The
+downloads are unpacked with `dpkg -x`. mmdebstrap makes the file system, in a user namespace unless root runs it. Root
+is not needed. Existing parts are kept. Two processes may run this at the same time.
 
-A machine without apt, or one whose sources have no such suites, is told what could not be had; the exit status
-is 0 all the same, because only the tiers `vm` and `mahimahi` need it.
+If the machine has no apt, or its sources lack a suite, a message says which files are missing. The exit status is 0
+nevertheless, because only the tiers `vm` and `mahimahi` need the files.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A kernel line: the release that is tested, the suite it comes from, and which tests run on it."""
+    """A kernel line: its tested release, the suite that provides it, and the tests that run on it."""
 
     release: str
     suite: str
@@ -54,7 +53,7 @@ LINES_FILE = Path(__file__).resolve().parents[1] / "emulation" / "vm" / "kernel-
 LINES = {name: Line(**fields) for name, fields in json.loads(LINES_FILE.read_text(encoding="utf-8")).items()}
 MAHIMAHI_SUITE = "bullseye"
 MAHIMAHI_PACKAGES = ("mahimahi", "libprotobuf23", "libssl1.1")
-# What modules are built with; the headers of a kernel name the compiler that built it.
+# The packages that build modules. The headers of a kernel name the compiler that built the kernel.
 BUILD_PACKAGES = ("make", "gcc-14", "libelf1t64", "pahole", "kmod")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 ATTEMPTS = 3
@@ -62,17 +61,20 @@ PAUSE_S = 3.0
 
 
 class FetchError(Exception):
-    """What could not be had, and why."""
+    """Files could not be fetched or built; the message says which, and why."""
 
 
 def cache_root() -> Path:
-    """The folder that everything is kept in."""
+    """Return the folder that contains all parts of the cache."""
     named = os.environ.get("CCATUNE_CACHE")
     return (Path(named) if named else Path.home() / ".cache" / "ccatune") / "guest"
 
 
 def run(*arguments: str | Path, cwd: Path | None = None) -> str:
-    """Run a command; return what it printed, or raise FetchError with the last line of its complaint."""
+    """Run a command and return its standard output.
+
+    Raises FetchError with the last line of standard error if the command fails.
+    """
     try:
         done = subprocess.run(
             [str(argument) for argument in arguments],
@@ -92,7 +94,7 @@ def run(*arguments: str | Path, cwd: Path | None = None) -> str:
 
 
 def codename() -> str:
-    """The name of the machine's Debian release."""
+    """Return the name of the machine's Debian release. Raises FetchError on another system."""
     text = Path("/etc/os-release").read_text(encoding="utf-8")
     found = re.search(r"^VERSION_CODENAME=\"?([a-z]+)", text, re.MULTILINE)
     if not found or not re.search(r"^ID=debian$", text, re.MULTILINE):
@@ -101,7 +103,7 @@ def codename() -> str:
 
 
 class Apt:
-    """apt with a source list and package lists of its own, for one Debian release (by default the machine's)."""
+    """apt with a separate source list and separate package lists, for one Debian release (by default the machine's)."""
 
     def __init__(self, root: Path, *, debian: str = "") -> None:
         self.root = root
@@ -152,14 +154,14 @@ class Apt:
         return sorted(set(lines))
 
     def depends(self, package: str, pattern: str) -> list[str]:
-        """The packages that `package` (or package/suite) depends on, of those that the pattern matches whole."""
+        """Return the dependencies of `package` (or package/suite) whose whole name matches the pattern."""
         shown = run("apt-cache", *self.options, "show", "--no-all-versions", package)
         found = re.search(r"^Depends: (.*)$", shown, re.MULTILINE)
         names = [re.split(r"[ (|:]", part.strip())[0] for part in (found.group(1) if found else "").split(",")]
         return [name for name in names if re.fullmatch(pattern, name)]
 
     def releases(self, line: str) -> list[str]:
-        """The releases of a kernel line that have image and headers in the archive, the oldest first."""
+        """Return the releases of a kernel line that have image and headers in the archive, the oldest first."""
         names = set(run("apt-cache", *self.options, "pkgnames", "linux-").split())
         regex = re.compile(rf"linux-image-({re.escape(line)}\.[0-9.]+(?:-[0-9.]+|\+deb[0-9.]+)-amd64)")
         found = [match[1] for match in map(regex.fullmatch, names) if match]
@@ -177,17 +179,20 @@ class Apt:
 
 
 def numbers_of(release: str) -> list[int]:
-    """The numbers in a release's name, by which releases are ordered."""
+    """Return the numbers in a release's name. Releases are sorted by them."""
     return [int(number) for number in re.findall(r"[0-9]+", release)]
 
 
 def say(text: str) -> None:
-    """Print a line of the set-up."""
+    """Print a message of the set-up to standard error."""
     sys.stderr.write(f"setup: {text}\n")
 
 
 def chosen_release(line: str, tested: str, releases: list[str]) -> str:
-    """Of the archive's releases of a line: the tested one, else the next one, else the last before it."""
+    """Choose a release of a line: the tested one, or else the next one, or else the last one before it.
+
+    releases: those in the archive, the oldest first. Raises FetchError if there are none.
+    """
     if not releases:
         raise FetchError(f"expected a release of Linux {line} in the archive, found none; change {LINES_FILE.name}")
     later = [release for release in releases if numbers_of(release) > numbers_of(tested)]
@@ -201,7 +206,7 @@ def chosen_release(line: str, tested: str, releases: list[str]) -> str:
 
 
 def patiently(do: Callable[[], str]) -> None:
-    """Do it, and again after a failure, a few times: mirrors have bad moments."""
+    """Call `do` up to ATTEMPTS times, until it succeeds, because mirrors fail at times. The last error is raised."""
     for attempt in range(1, ATTEMPTS):
         try:
             do()
@@ -213,7 +218,7 @@ def patiently(do: Callable[[], str]) -> None:
 
 
 def lay_out(root: Path, release: str) -> None:
-    """Give a line's files the places that they have in every line; Debian 13 has modules and kernel in /usr/lib."""
+    """Give the files of a line the same places as in all lines. Debian 13 has modules and kernel in /usr/lib."""
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")
     image = root / "boot" / f"vmlinuz-{release}"
@@ -223,9 +228,9 @@ def lay_out(root: Path, release: str) -> None:
 
 
 def make_headers_movable(root: Path, release: str, *, shown: Path) -> None:
-    """Let the headers be used where they were unpacked: Debian's files name them by their installed path.
+    """Change the paths in the headers, which are those of an installed package, to where they are unpacked.
 
-    shown: the folder `root` as the build sees it.
+    shown: the path of `root` in the file system in which modules are built.
     """
     headers = root / "usr" / "src" / f"linux-headers-{release}"
     for name in ("Makefile", ".kernelvariables"):
@@ -241,7 +246,7 @@ def make_headers_movable(root: Path, release: str, *, shown: Path) -> None:
 
 
 def fetch_line(apt: Apt, line: str, root: Path) -> None:
-    """Image, modules and headers of one kernel line; the file `release` is written last, when all is there."""
+    """Fetch image, modules and headers of one kernel line. The file `release` is written last, so it marks the end."""
     tested = LINES[line].release
     release = chosen_release(line, tested, apt.releases(line))
     image, headers = f"linux-image-{release}", f"linux-headers-{release}"
@@ -258,17 +263,17 @@ def fetch_line(apt: Apt, line: str, root: Path) -> None:
 
 
 def root_name(debian: str) -> str:
-    """The folder of the file system that modules of a Debian release's kernels are built in."""
+    """Return the folder name of the file system in which modules for a Debian release's kernels are built."""
     return f"{debian}-root"
 
 
 def foreign_releases() -> list[str]:
-    """The Debian releases of the lines that are not the machine's: their tools do not run here."""
+    """Return the Debian releases of the lines except the machine's own. Their tools do not run on this machine."""
     return sorted({line.debian for line in LINES.values()} - {codename()})
 
 
 def make_root(apt: Apt, root: Path) -> None:
-    """A small file system of a Debian release with what modules are built with; made anew where it was interrupted."""
+    """Make a small file system of a Debian release with the packages that build modules. Existing files are deleted."""
     shutil.rmtree(root, ignore_errors=True)
     root.mkdir(parents=True)
     words = [
@@ -276,7 +281,7 @@ def make_root(apt: Apt, root: Path) -> None:
         "--variant=essential",
         f"--mode={'root' if os.geteuid() == 0 else 'unshare'}",
         f"--include={','.join(BUILD_PACKAGES)}",
-        # Where emulation/vm/modules.py shows it the cache and the folder that it builds in.
+        # emulation/vm/modules.py mounts the cache and the folder of the build here.
         '--customize-hook=mkdir "$1/guest" "$1/work"',
     ]
     run("mmdebstrap", *words, apt.debian, root / "files", apt.root / "sources.list")
@@ -284,14 +289,14 @@ def make_root(apt: Apt, root: Path) -> None:
 
 
 def fetch_mahimahi(apt: Apt, root: Path) -> None:
-    """Mahimahi as Debian 11 built it."""
+    """Fetch Mahimahi as packaged in Debian 11."""
     shutil.rmtree(root, ignore_errors=True)
     apt.unpack(list(MAHIMAHI_PACKAGES), root)
     (root / "release").write_text(MAHIMAHI_SUITE + "\n", encoding="utf-8")
 
 
 def is_current(root: Path, line: str) -> bool:
-    """Whether the cache holds the line's tested release, or another one that was fetched in its place."""
+    """Whether the cache has the line's tested release, or another one that was fetched in its place."""
     held = [
         file.read_text(encoding="utf-8").strip()
         for file in (root / line / "release", root / line / "tested")
@@ -301,21 +306,21 @@ def is_current(root: Path, line: str) -> bool:
 
 
 def lacking(root: Path) -> list[str]:
-    """What the cache does not hold yet."""
+    """Return the names of the parts that the cache lacks."""
     absent = [line for line in LINES if not is_current(root, line)]
     others = ["mahimahi", *map(root_name, foreign_releases())]
     return absent + [name for name in others if not (root / name / "release").exists()]
 
 
 def debian_of(name: str) -> str:
-    """The Debian release whose archive a part of the cache comes from; Mahimahi's list is with the machine's own."""
+    """Return the Debian release whose source list provides a part of the cache. For Mahimahi it is the machine's."""
     if name in LINES:
         return LINES[name].debian
     return codename() if name == "mahimahi" else name.removesuffix("-root")
 
 
 def fetch(apt: Apt, name: str, root: Path) -> None:
-    """Fetch a part of the cache."""
+    """Fetch the part `name` of the cache into `root`."""
     if name in LINES:
         fetch_line(apt, name, root)
     elif name == "mahimahi":
@@ -325,7 +330,7 @@ def fetch(apt: Apt, name: str, root: Path) -> None:
 
 
 def fetch_all(root: Path) -> list[str]:
-    """Fetch what is lacking; return what could not be had, in words."""
+    """Fetch the missing parts of the cache. Return a message for each part or Debian release that failed."""
     problems = []
     names = lacking(root)
     apts = {}
@@ -347,7 +352,7 @@ def fetch_all(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Fetch what is lacking and say what could not be had."""
+    """Fetch the missing parts of the cache and print what failed."""
     root = cache_root()
     try:
         if not lacking(root):

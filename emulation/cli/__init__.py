@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Commands of emulation: simulate, bench, and those that are imported when they are asked for."""
+"""The commands of the package emulation. simulate and bench are imported at once, the others on first use."""
 
 from importlib import import_module
 
@@ -10,7 +10,7 @@ from emulation.cli.simulate_command import simulate
 
 __all__ = ["bench", "simulate"]
 
-# Without these the other commands start sooner.
+# Commands that are imported on first use, so that the other commands start faster.
 _LATER = {
     "traces": "emulation.traces.cli",
     "emulate": "emulation.cli.emulate_command",
@@ -19,7 +19,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> click.Command:
-    """A command of _LATER."""
+    """Import a command of _LATER."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     command = getattr(import_module(_LATER[name]), name)

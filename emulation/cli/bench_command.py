@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune bench`: how fast the simulator is, on the link that others are measured on.
+"""`ccatune bench`: measures how fast the simulator is. The parts are:
 
-    link      20 Mbit/s trace (opportunities spread evenly in ms), RTT 100 ms, 1000-packet buffer; one GR flow
-    speed     packets delivered per second of wall time, one thread
-    scaling   the same jobs on one thread and on two, by short turns, so that a processor that becomes
-              slower or faster meanwhile does so for both: the ratio of the times
-    base      packets per second of one cubic flow and of one bbr flow, the link a constant 20 Mbit/s
-    flows     processor time a packet with 10, 100 and 1,000 GR flows in one simulation, each with the same load:
-              a share of 2 Mbit/s of the link and 100 packets of its buffer, starts spread over a second
-    core      ns an ACK of each algorithm's core alone, and of the log that BBRv3 has beside it in the kernel
-    rtcp      ns an ACK of the cores that R-TCP stands on, with it and without, while it is idle (no trigger yet),
-              estimating, and holding a flow within a limit that it has found; and the bytes that it needs for a
-              connection beside their state. What the two are told is the same, and what flows under R-TCP were told in
-              the simulator, behind the policers of R-TCP's Table 1 (idle: without): 36 flows a phase. They take turns,
-              flow by flow, and what is added is the median of the differences
+    speed     packets delivered per second of wall time on one thread: one GR flow over a trace of 20 Mbit/s with evenly
+              spread opportunities, RTT 100 ms, buffer 1000 packets
+    scaling   the time of the same jobs on one thread / their time on two threads. Short runs on one and on two threads
+              alternate, so that a change of the processor's speed affects both
+    base      packets per second of one CUBIC flow and of one BBRv1 flow on a link of constant 20 Mbit/s
+    flows     processor time per packet with 10, 100 and 1,000 GR flows in one simulation. The link has 2 Mbit/s and
+              100 packets of buffer per flow, and the flows start within a second
+    core      ns per ACK of each algorithm's core alone, and of the log that BBRv3 needs besides it in the kernel
 
-Speed and scaling are told by processor time too: on a busy machine that says what an idle one would measure.
-Only wall time counts for the targets: 4 million packets per second (2 million for cubic and bbr), two threads at
-least 1.8 times one; R-TCP adds at most 30 ns while it is idle, 150 ns while it estimates, and 250 bytes. Medians of
-`repeats` runs.
+Speed, base and scaling are also measured by processor time, which approximates the result of an idle machine on a busy
+one. The figures are medians of `repeats` runs. The targets are for wall time:
 
-Linear in the number of flows means that a packet costs the same however many there are. It cannot quite: ten flows'
-state lies in the first-level cache, that of a hundred in the second, that of a thousand in the third or in memory, and
-the heap of timers is six steps deep instead of two or three. What is judged is that there is no more to it: at 1,000
-flows a packet takes at most 4 times what it takes at 10, so a hundred times the flows take at most 400 times as long
-(MOST_FLOWS_RATIO). A search over all flows at each event would make that 10,000.
+    speed 4 million packets per second, base 2 million each, scaling at least 1.8
+
+The flows have a target for processor time: a packet takes at most 4 times as long with 1,000 flows as with 10
+(MOST_FLOWS_RATIO). The ratio would be 1 if the cost were exactly linear in the number of flows. In practice the state
+of ten flows fits into the first-level cache, that of a hundred into the second level, and that of a thousand into the
+third level or memory. Also, the heap of timers is six levels deep instead of two or three. A search over all flows at
+each event would make the ratio about 100.
 """
 
 from __future__ import annotations
@@ -68,52 +63,52 @@ BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
 JOBS = 32
 ACKS = 2_000_000
-# The original authors' simulator, measured on a machine like the ones that this runs on.
+# The speed of the original authors' simulator, measured on a machine of the kind that runs this benchmark.
 AUTHORS_PKTS_PER_S = 0.1e6
 
 
 def even_trace(rate_mbps: float = 20.0, *, period_s: int = 60) -> Trace:
-    """A trace of that rate with its opportunities spread as evenly as milliseconds allow."""
+    """Return a trace of this rate. Its opportunities are spread as evenly as whole ms allow."""
     count = round(rate_mbps * 1e6 * period_s / (1500 * 8))
     times_ms = (np.arange(count, dtype=np.int64) * period_s * 1000 // count).astype(np.uint32)
     return Trace(f"{rate_mbps:g} Mbit/s", times_ms, period_s * 1000)
 
 
 def gr_scenario(duration_s: float) -> Scenario:
-    """One GR flow on the link of the module's text."""
+    """Return the scenario of the part `speed`: one GR flow."""
     return Scenario(name="bench", link=LinkSpec(trace=even_trace()), duration_s=duration_s)
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Seconds that some work took: on the clock, and of the processors together."""
+    """The time that some work took: wall time, and processor time summed over all threads."""
 
     wall_s: float
     cpu_s: float
 
 
 def spent_on(work: Callable[[], object]) -> Spent:
-    """Do it and say what it took."""
+    """Do the work and return the time that it took."""
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     work()
     return Spent(time.perf_counter() - wall_s, time.process_time() - cpu_s)
 
 
 def spent_on_run(scenario: Scenario) -> tuple[Spent, int]:
-    """Run it on one thread: what it took, and the packets that it delivered."""
+    """Run a scenario on one thread. Return the time that it took, and the number of packets that it delivered."""
     done: list[QoS] = []
     spent = spent_on(lambda: done.append(simulate(scenario)))
     return spent, done[0].simulated_packets
 
 
 def measure_speed(duration_s: float) -> Figures:
-    """Delivered packets per second, in one run of that simulated length on one thread."""
+    """Return the delivered packets per second of a run of `duration_s` simulated seconds on one thread."""
     spent, packets = spent_on_run(gr_scenario(duration_s))
     return {"pkts_per_s": packets / spent.wall_s, "pkts_per_cpu_s": packets / spent.cpu_s}
 
 
 def measure_base(duration_s: float) -> Figures:
-    """Delivered packets per second of a bulk flow under each base algorithm."""
+    """Return the delivered packets per second of a bulk flow with each base algorithm."""
     link = LinkSpec(rate_mbps=20.0)
     figures: Figures = {}
     for cca in BASE_CCAS:
@@ -124,14 +119,14 @@ def measure_base(duration_s: float) -> Figures:
 
 
 def flows_scenario(count: int, duration_s: float) -> Scenario:
-    """That many GR flows with 2 Mbit/s each, long enough that their beginnings count for little."""
+    """Return a scenario of `count` GR flows with 2 Mbit/s each, which is long compared with their start-up."""
     link = LinkSpec(rate_mbps=2.0 * count, buffer_pkts=100 * count)
     flows = tuple(FlowSpec(start_s=i / count) for i in range(count))
     return Scenario(name="bench", link=link, flows=flows, duration_s=max(3.0, duration_s / 120, duration_s / count))
 
 
 def measure_flows(duration_s: float) -> Figures:
-    """Processor time a delivered packet by the number of flows, and how much more it is at 1,000 than at 10."""
+    """Return the processor time per delivered packet for each number of flows, and the ratio of 1,000 to 10 flows."""
     ns = {}
     for count in FLOW_COUNTS:
         spent, packets = spent_on_run(flows_scenario(count, duration_s))
@@ -143,7 +138,7 @@ def measure_flows(duration_s: float) -> Figures:
 
 
 def measure_scaling(duration_s: float) -> Figures:
-    """Time of the same jobs on one thread by their time on two."""
+    """Return the time of the same jobs on one thread / their time on two threads."""
     jobs = [gr_scenario(duration_s / 64)] * JOBS
     turns = [[spent_on(partial(simulate_many, jobs, threads=threads)) for threads in (1, 2)] for _ in range(TURNS)]
     wall_s = [sum(turn[i].wall_s for turn in turns) for i in (0, 1)]
@@ -152,7 +147,7 @@ def measure_scaling(duration_s: float) -> Figures:
 
 
 def measure_core() -> Figures:
-    """Nanoseconds an ACK in the core alone."""
+    """Return the ns per ACK of each algorithm's core alone."""
     return {
         "gr_ns_per_ack": _engine.gr_ns_per_ack(ACKS),
         "reno_ns_per_ack": _engine.reno_ns_per_ack(ACKS),
@@ -164,7 +159,7 @@ def measure_core() -> Figures:
 
 
 def describe_machine() -> dict[str, str]:
-    """Version, processor, what may be used of it, Python and system."""
+    """Return ccatune's version, the processor, the number of usable processors, the load, Python and the system."""
     try:
         own = version("ccatune")
     except PackageNotFoundError:
@@ -184,7 +179,7 @@ def describe_machine() -> dict[str, str]:
     }
 
 
-# By name: what measures it, in runs of that simulated length.
+# The function that measures each part, by the part's name. Its argument is the simulated duration of a run in s.
 PARTS: dict[str, Callable[[float], Figures]] = {
     "speed": measure_speed,
     "base": measure_base,
@@ -195,7 +190,10 @@ PARTS: dict[str, Callable[[float], Figures]] = {
 
 
 def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
-    """All runs of all figures of these parts, in turn, so that a busy moment does not hit one alone."""
+    """Measure the parts `repeats` times and return all values of each figure.
+
+    The parts alternate, so that a short load on the machine does not affect only one of them.
+    """
     asked = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
     runs: defaultdict[str, list[float]] = defaultdict(list)
     console = Console(stderr=True)
@@ -208,7 +206,7 @@ def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: boo
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure as it is printed: times `scale`, with the least or the most that it is asked for."""
+    """How a figure is printed: its label, the factor `scale`, and its target (at least `least` or at most `most`)."""
 
     label: str
     part: str
@@ -217,19 +215,19 @@ class Figure:
     most: float | None = None
 
     def falls_short(self, value: float) -> bool:
-        """Whether it is not what was asked for."""
+        """Whether a value misses the target."""
         return (self.least is not None and value < self.least) or (self.most is not None and value > self.most)
 
     @property
     def target(self) -> str:
-        """In words; "" without one."""
+        """The target as text; "" without one."""
         if self.least is not None:
             return f">= {self.least * self.scale:g}"
         return "" if self.most is None else f"<= {self.most * self.scale:g}"
 
 
 def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
-    """The figures of these parts by name, in the order in which they are printed."""
+    """Return the figures of these parts by name, in the order in which they are printed."""
     million = partial(Figure, scale=1e-6)
     figures = {
         "pkts_per_s": million("million packets/s, one thread: GR", "speed", least=TARGET_PKTS_PER_S),
@@ -274,7 +272,7 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
     runs = measure(parts, repeats=repeats, duration_s=duration_s, quiet=as_json)
     medians = {name: statistics.median(values) for name, values in runs.items()}
     figures = figures_of(parts)
-    # Without a second processor there is no figure, which is short of any target.
+    # Without a second processor scaling has no value. It then counts as 0, which misses the target.
     missed = [name for name, one in figures.items() if one.falls_short(medians.get(name, 0.0))]
     if as_json:
         result: dict[str, Any] = {
@@ -291,7 +289,7 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
 
 
 def is_busy(machine: dict[str, str]) -> bool:
-    """Whether others kept the processors from us: our own runs load two at most."""
+    """Whether other programs use the processors. The benchmark itself keeps at most two of them busy."""
     return float(machine["load_average"]) > int(machine["usable_cpus"]) + 0.5
 
 

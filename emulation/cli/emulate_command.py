@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune emulate`: scenarios over real links and real TCP, told and drawn as the simulator's are."""
+"""`ccatune emulate`: runs scenarios over Mahimahi with a kernel's TCP, and reports them as `ccatune simulate` does."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def emulate(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Run scenarios over Mahimahi's links with the kernel's own TCP, as many side by side as the processors carry.
+    """Run scenarios over Mahimahi's links with the kernel's own TCP, as many in parallel as the processors can carry.
 
     \b
     Example:
@@ -89,7 +89,7 @@ def emulate(
         if out is not None:
             out.write_text(text + "\n", encoding="utf-8")
     finally:
-        # A disk that is full does not lose what took minutes.
+        # The figures are also printed if the file cannot be written, because the runs took minutes.
         if as_json:
             click.echo(text)
         else:
@@ -115,7 +115,7 @@ def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
 
 def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_s: float | None) -> list[QoS]:
     options: dict[str, Any] = {"series_every_s": every_s}
-    # The other runner's modules are not imported for this one's sake.
+    # Only the modules of the chosen runner are imported.
     if runner == "vm":
         from emulation.vm.runner import emulate_many as in_guest
 
@@ -128,13 +128,13 @@ def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(runner, total=len(scenarios))
-        # A guest goes by a clock of its own.
+        # A guest has its own clock, so sleeping processors do not disturb it.
         with nullcontext() if runner == "vm" else kept_awake():
             return emulate_many(scenarios, progress=lambda done: progress.update(task, completed=done), **options)
 
 
 def figures_of(qos: QoS) -> dict[str, float]:
-    """The figures that runs are compared by."""
+    """Return the figures by which runs are compared."""
     return {
         "throughput_mbps": qos.throughput_mbps,
         "utilization": qos.utilization,
@@ -145,7 +145,7 @@ def figures_of(qos: QoS) -> dict[str, float]:
 
 
 def spread_of(results: Sequence[QoS]) -> dict[str, dict[str, float]]:
-    """Median, least and most of each figure over runs of one scenario."""
+    """Return the median, the minimum and the maximum of each figure over the runs of one scenario."""
     rows = [figures_of(qos) for qos in results]
     return {
         name: {
@@ -158,7 +158,7 @@ def spread_of(results: Sequence[QoS]) -> dict[str, dict[str, float]]:
 
 
 def _document(scenario: Scenario, results: Sequence[QoS], runner: str) -> dict[str, object]:
-    """One run: its summary. Several: the spread, and the summaries in their order."""
+    """Return the JSON data of a scenario: the summary of a single run, or the spread and all summaries of several."""
     if len(results) == 1:
         return {"runner": runner, **results[0].summary()}
     summaries = [qos.summary() for qos in results]

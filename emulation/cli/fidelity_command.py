@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune fidelity`: the simulator against real kernels, scenario by scenario (docs/fidelity.md)."""
+"""`ccatune fidelity`: compares the simulator with real kernels in many scenarios (docs/fidelity.md)."""
 
 from __future__ import annotations
 
@@ -98,9 +98,10 @@ def fidelity(
 ) -> None:
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
-    Runs are kept: broken off, it goes on where it stopped, and what has not changed is not run again. A record carries
-    real runs to other machines and later versions. The report says which of them another kernel or other sources than
-    those here made, and which runs of the plan the file lacks.
+    Finished runs are kept. An interrupted command therefore continues where it stopped, and a run is repeated only if
+    something that it depends on has changed. A record makes real runs available on other machines and to later
+    versions. The report says which recorded runs were made by another kernel or by other sources, and which runs of the
+    plan the record lacks.
 
     \b
     Example:
@@ -154,7 +155,7 @@ def fidelity(
 def _check_recorded(
     recorded: Path | None, *, short: bool, run_missing_runs: bool, redo_disturbed: bool, kept: bool
 ) -> None:
-    """Options that say nothing together, or contradict each other."""
+    """Refuse options that contradict each other, or that have no effect together. Raises click.UsageError."""
     if recorded is not None and short:
         raise click.UsageError("--recorded: expected the plan's own durations, which --short cuts; leave one out")
     if recorded is not None and redo_disturbed and not run_missing_runs:
@@ -174,7 +175,7 @@ def _make_folder(work: Path) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Told]:
-    """Bars on a terminal, one for each side that runs; nothing elsewhere."""
+    """Yield a function that shows progress bars on a terminal, one for each of its names. It shows none elsewhere."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

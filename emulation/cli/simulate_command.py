@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune simulate`: one scenario, its figures and its picture."""
+"""`ccatune simulate`: runs one scenario in the simulator, prints its figures, and draws it if required."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Document = dict[str, Any]
 SERIES_POINTS = 900
 SERIES_LEAST_S = 0.02
 MOST_SHARES = 4
-# Of which a scenario's link takes one; an option for it replaces what the file has.
+# The fields of which a link has exactly one. An option for one of them replaces the one in the file.
 RATES = frozenset({"trace", "rate_mbps", "steps", "made"})
 OF_A_TRACE = frozenset({"recording", "start_ms"})
 _BUFFER = re.compile(r"(\d{1,18})(pkts|bytes)")
@@ -58,7 +58,8 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d{1,18})")
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Run one scenario in the simulator: from a file, from options, or from a file with options over it.
+    """Run one scenario in the simulator. It comes from a file, from options, or from a file with options that replace
+    its fields.
 
     \b
     Example:
@@ -67,7 +68,7 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
       ccatune simulate configs/scenarios/two-flows.yaml --ensemble gr.json --delay-class 100ms
     """
     if plot is not None:
-        # matplotlib takes longer to import than most runs take.
+        # Importing matplotlib takes longer than most runs, so it is imported only for pictures.
         from emulation._plot import check_path
 
         check_path(plot)
@@ -93,12 +94,17 @@ def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
 
 
 def series_every_s(scenario: Scenario) -> float:
-    """Seconds between the points of a picture."""
+    """Return the time between the points of a picture, in s."""
     return max(scenario.duration_s / SERIES_POINTS, SERIES_LEAST_S)
 
 
 def lay_over(document: Document, options: Document, *, source: str) -> None:
-    """Put the options that were given in the place of what a scenario's document says."""
+    """Replace the fields of a scenario's document by the given options.
+
+    Raises:
+        EmulationError: `link` or `flows` of the document has the wrong type.
+        click.UsageError: an option is invalid, or there is no link.
+    """
     for key in ("duration_s", "warmup_s", "seed"):
         if options[key] is not None:
             document[key] = options[key]
@@ -118,14 +124,17 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
 
 
 def _replaced_by(options: Document) -> frozenset[str]:
-    """The fields of a file's link that --trace or --rate-mbps takes the place of."""
+    """Return the fields of a file's link that --trace or --rate-mbps replaces."""
     if options["trace"] is not None:
         return RATES
     return RATES | OF_A_TRACE if options["rate_mbps"] is not None else frozenset()
 
 
 def _with_params(own: object, given: dict[str, int]) -> object:
-    """A flow's parameters with those given over them; what is no mapping stays, for the scenario's check to refuse."""
+    """Return a flow's parameters with those of the options added or replaced.
+
+    A value that is not a mapping is returned unchanged, and the scenario's validation refuses it.
+    """
     return {**own, **given} if isinstance(own, dict) else own or given
 
 
@@ -164,7 +173,7 @@ def _params(texts: tuple[str, ...]) -> dict[str, int]:
 
 
 def as_written() -> Console:
-    """A console on which a name in brackets is no style, and one in colons no picture."""
+    """Return a console that prints [names] and :names: as they are, instead of as styles and emoji."""
     return Console(markup=False, emoji=False)
 
 
@@ -209,7 +218,7 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
 
 
 def print_elements(qos: QoS) -> None:
-    """Print a line for each element of the path in the order in which packets meet them, and one for ACKs."""
+    """Print a line for each element of the path, in the order in which packets meet them, and one for the ACK path."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("element", "entered", "dropped", "share", "inside", "held p50/95/99 ms"):
         table.add_column(heading, justify="left" if heading == "element" else "right", no_wrap=True)
@@ -227,7 +236,7 @@ def print_elements(qos: QoS) -> None:
 
 
 def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -> str:
-    """How many of a flow's transfers were complete, and how long these took."""
+    """Return a line with the number of a flow's complete transfers, and how long they took."""
     took_s = sorted(t.duration_s for t in flow.transfers if t.duration_s is not None)
     text = f"flow {number}:".ljust(16) + f"{len(took_s)} of {sum(t.count for t in plan)} transfers complete"
     if not took_s:
@@ -238,7 +247,7 @@ def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -
 
 
 def describe_video(number: int, spec: FlowSpec, video: VideoQoS) -> str:
-    """What a flow's viewer got, in two lines: how much of the video, and its QoE with what that is made of."""
+    """Return two lines about a flow's video: the chunks that arrived, and the QoE with its components."""
     played, of = video.played, 0 if spec.video is None else spec.video.chunks
     abr = "" if spec.video is None else f" by {spec.video.abr}"
     text = f"flow {number}:".ljust(16) + f"{len(played)} of {of} chunks{abr}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How far the simulator is from real kernels: the same scenarios on both sides, and the error of each figure."""
+"""Runs the same scenarios in the simulator and on real kernels, and computes the simulator's error in each figure."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A program that notes how late timers are: it sleeps until every second whole ms, as a shell of Mahimahi does.
+"""A program that measures how late timers are. It wakes up every 2 ms, much as a Mahimahi shell does every ms.
 
-Every LINE_NS it prints a line: time.monotonic(), how many timers were due, and how many of them were answered more than
-LATE_NS late. Timers that came due while it was kept from running count as well: a pause of 100 ms is some fifty late
-ones, as it would be for a shell, and not one. Ends when nobody reads.
+Every LINE_NS it prints a line with time.monotonic(), the number of timers that were due, and the number of these that
+were more than LATE_NS late. Timers that came due while the program could not run count as well: a pause of 100 ms
+counts as about fifty late timers, not as one. The program ends when its output is closed.
 """
 
 import contextlib
@@ -13,12 +13,12 @@ import time
 
 EVERY_NS = 2_000_000
 LATE_NS = 1_000_000
-# What a run is told less than its own time by, at most: short beside what taking it down takes.
+# Interval between lines. Ending a run takes longer, so all timers of a run are reported before its result is read.
 LINE_NS = 200_000_000
 
 
 def answered(due_ns: int, now_ns: int) -> tuple[int, int]:
-    """(timers, late ones) that an awakening at now_ns answers, of which the first was due at due_ns."""
+    """Return the numbers of due and of late timers for a wake-up at now_ns, if the first timer was due at due_ns."""
     timers = (now_ns - due_ns) // EVERY_NS + 1
     return timers, max(0, -((due_ns + LATE_NS - now_ns) // EVERY_NS))
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Pictures of a campaign.
+"""Draws pictures of a campaign.
 
-    errors     a row a scenario, a mark an algorithm, a column a metric: the error of the medians, over the band that
-               the target allows; a bar through the mark is as long as the kernel's own runs differ
-    overlay    one case over time: every real and every simulated run, on the same axes
+    errors     a row for each scenario, a column for each metric, a mark for each algorithm. A mark shows the error of
+               the medians over the band that the target allows. A bar shows the range of the kernel's own runs
+    overlay    one case over time: all real and all simulated runs, on the same axes
 
-Drawn without pyplot, so that no window system and no global state is touched.
+It does not use pyplot, which may access a window system and has global state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kmod.abi import ALGORITHMS
 
 __all__ = ["draw_errors", "draw_overlay", "errors_figure", "overlay_figure"]
 
-# Okabe and Ito 2008: told apart by colour-blind readers too.
+# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 PALETTE = ("#CC79A7", "#009E73", "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#999999")
 COLOURS = dict(zip(ALGORITHMS, PALETTE, strict=False))
 OTHER = "#000000"
@@ -39,7 +39,7 @@ REAL, SIMULATED = "#0072B2", "#D55E00"
 BAND, FAINT, INK = "#DDEBDD", "#8A939E", "#333A44"
 ROW_IN = 0.4
 UNITS = {"throughput": "%", "queueing_delay": "ms", "retransmissions": "points"}
-# Errors up to here are drawn to scale, greater ones by their logarithm.
+# Errors up to these limits are drawn on a linear scale, larger ones on a logarithmic one.
 LINEAR = {"throughput": 10.0, "queueing_delay": 10.0, "retransmissions": 2.0}
 PANELS = (
     ("rate_mbps", "throughput\n(Mbit/s)"),
@@ -51,15 +51,15 @@ PANELS = (
 
 
 def draw_errors(comparisons: Sequence[Comparison], *, path: Path) -> None:
-    """Draw all cases; raises EmulationError for a file that cannot be written."""
+    """Draw the errors of all cases. Raises EmulationError if the file cannot be written."""
     save(errors_figure(comparisons), path=path)
 
 
 def draw_overlay(outcome: Outcome, *, path: Path) -> None:
-    """Draw a case.
+    """Draw the runs of a case over time.
 
     Raises:
-        EmulationError: the file cannot be written; all its real runs are recorded ones, which have no series.
+        EmulationError: the file cannot be written, or all real runs are recorded ones, which have no series.
     """
     if outcome.real and not any(run.series for run in outcome.real):
         raise EmulationError(f"{path}: expected runs with their series, got recorded ones; run {outcome.case.key} anew")
@@ -73,7 +73,7 @@ def _blank(width_in: float, height_in: float) -> Figure:
 
 
 def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
-    """The picture of the errors; at least one case."""
+    """Return the picture of the errors of at least one case."""
     names = list(dict.fromkeys(comparison.key.rpartition("/")[0] for comparison in comparisons))
     algorithms = list(dict.fromkeys(comparison.key.rpartition("/")[2] for comparison in comparisons))
     figure = _blank(13, 1.6 + ROW_IN * len(names))
@@ -99,7 +99,10 @@ def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def _scale(error: Error) -> float:
-    """Throughput is drawn in per cent of the real one: 5 % are as far at 1 Mbit/s as they are at 50."""
+    """Return the factor from an error to its axis.
+
+    Throughput errors are drawn in per cent of the kernel's throughput, so that links of all rates share an axis.
+    """
     if error.metric.name != "throughput":
         return 1.0
     return 100 / error.real.median if error.real.median else 0.0
@@ -110,7 +113,7 @@ def _band(error: Error) -> float:
 
 
 def _mark(axes: Axes, error: Error, row: float, height: float, cca: str) -> None:
-    """The band of one case's target, the spread of its real runs around their median, and its error."""
+    """Draw the band of a case's target, the range of its real runs around their median, and its error."""
     band, real, scale = _band(error), error.real, _scale(error)
     axes.barh(row, 2 * band, left=-band, height=height, color=BAND, lw=0)
     bounds = [(real.least - real.median) * scale, (real.most - real.median) * scale]
@@ -144,7 +147,7 @@ def _bare(axes: Axes) -> None:
 
 
 def overlay_figure(outcome: Outcome) -> Figure:
-    """The picture of one case's runs over time."""
+    """Return the picture of the runs of one case over time."""
     figure = _blank(11, 2.0 * len(PANELS) + 1)
     panels = figure.subplots(len(PANELS), 1, sharex=True, squeeze=False)[:, 0]
     sides = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Work that waits for other processes, some of it side by side."""
+"""Runs work that waits for other processes in parallel threads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ R = TypeVar("R")
 
 
 def side_by_side(work: Callable[[T], R], items: Sequence[T], *, most: int) -> Iterator[R]:
-    """The result of each item as soon as it is there, at most `most` at a time.
+    """Yield the result of each item as soon as it exists. At most `most` items are worked on at a time.
 
-    An exception of `work` is raised here. Behind it, or where the caller stops (Ctrl-C too), no further item begins.
-    The threads do not keep the process from ending, and processes that die with the thread that started them end then.
+    An exception of `work` is raised here. After an exception, or if the caller stops early (also by Ctrl-C), no further
+    item is started. The threads are daemons, so they do not keep the process alive. Child processes with a parent-death
+    signal are killed when the process ends.
     """
     stopped = threading.Event()
     waiting: SimpleQueue[T] = SimpleQueue()

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Runs what a campaign lacks, keeps each run as soon as it is over, and says what could not be run.
+"""Makes the missing runs of a campaign, keeps each run as soon as it is over, and reports what could not be run.
 
-    simulated      all at once, on all processors, on the path that Mahimahi gives (emulation/fidelity/path.py); the
-                   seeds differ by the jitter of its clock
-    mahimahi       as many side by side as the processors carry, or one by one (`alone`: runs that start together
-                   disturb each other's first round trips, in which HyStart looks for 4 ms)
-    vm             batches of VM_BATCH runs, one boot each, a boot on each processor: a guest by its own clock does not
-                   feel the others
+    simulated      Runs use all processors and the path of Mahimahi (emulation/fidelity/path.py). The seeds vary the
+                   clocks of this path and the random loss.
+    mahimahi       As many runs are made in parallel as the processors can carry, or one at a time (`alone`). Runs that
+                   start together delay each other's first round trips. HyStart takes 4 ms of delay for a queue.
+    vm             A boot makes a batch of up to VM_BATCH runs. There is one boot at a time on each processor. The
+                   guests do not disturb each other, because each has its own clock.
 
-A run that fails is run again once, by itself, when the others are over; it is not kept, so that the next campaign
-tries it, too. What a runner refuses (a field that it cannot translate, an algorithm that it does not have) is found out
-before any run, and is no failure of the campaign.
+A failed run is repeated once, alone, after the others of its batch. If it fails again it is not kept, so the next
+campaign repeats it. A runner refuses a scenario with a field that it cannot translate or an algorithm that it does not
+have. This is detected before any run, and is not a failure of the campaign.
 
-While runs are on this machine's kernel its processors are kept awake (emulation/processors.py), and how late timers are
-is noted in each result: Mahimahi's shells that do not wake up in their ms deliver late (emulation/fidelity/machine.py).
+During runs on this machine's kernel the processors are kept awake (emulation/processors.py). Each result records how
+late timers were, because Mahimahi's shells deliver late if they wake up late (emulation/fidelity/machine.py).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from emulation.vm import runner as guest
 
 __all__ = ["Campaign", "Outcome", "Progress", "run_missing"]
 
-# Called with what runs, how many runs of it are over, and how many there are.
+# Called with the runner's name (or "simulator"), its number of finished runs, and its number of runs.
 Progress = Callable[[str, int, int], None]
 Each = Callable[[int, QoS | EmulationError], None]
 RunEach = Callable[[Sequence[Scenario], Each], None]
@@ -61,11 +61,11 @@ VM_BATCH = 6
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is asked for: cases, how many real and how many simulated runs of each, and where results are kept.
+    """What a campaign requires: the cases, the numbers of real and simulated runs of each, and the store of results.
 
-    alone: no two runs at a time on this machine's kernel. redo_disturbed: kept runs that were disturbed are run anew,
-    each replaced when its successor is over. starts_real_runs: those that are missing are run; otherwise what there is
-    is judged, and no runner has to be here.
+    alone: runs on this machine's kernel are made one at a time. redo_disturbed: disturbed runs on this machine's
+    kernel are repeated, and each is replaced when its repetition is over. starts_real_runs: whether missing real runs
+    are made. Otherwise only the existing runs are evaluated, and no runner has to be installed.
     """
 
     cases: tuple[Case, ...]
@@ -79,10 +79,12 @@ class Campaign:
 
 @dataclass
 class Outcome:
-    """What there is of a case. refused: why its runner cannot run what is missing; failed: what runs that failed said.
+    """The runs of a case.
 
-    asked: real runs that there should be. earlier: how many of them other versions than those here made, by what these
-    versions are.
+    asked: the number of real runs that the campaign requires.
+    refused: why the missing runs cannot be made; "" if they can.
+    failed: the messages of failed runs.
+    earlier: the number of runs that other versions of the code made, by a description of these versions.
     """
 
     case: Case
@@ -95,17 +97,17 @@ class Outcome:
 
     @property
     def missing(self) -> int:
-        """Real runs that there are too few; none of a case that cannot be run."""
+        """The number of missing real runs; 0 for a case that cannot be run."""
         return 0 if self.refused else max(self.asked - len(self.real), 0)
 
 
 def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = False) -> list[Outcome]:
-    """Run what is not kept yet (only_kept: nothing); what there is of each case, in their order.
+    """Make the runs that are not kept yet, and return the outcome of each case in their order.
 
-    A KeyboardInterrupt leaves all runs kept that were over.
+    only_kept: make no run. After a KeyboardInterrupt all finished runs are kept.
 
     Raises:
-        EmulationError: the simulator cannot run a scenario, a kept result is broken.
+        EmulationError: the simulator cannot run a scenario, or a kept result is broken.
     """
     outcomes = {
         case.key: Outcome(case, asked=campaign.runs * case.times, refused=case.lacks) for case in campaign.cases
@@ -136,12 +138,12 @@ def run_missing(campaign: Campaign, *, progress: Progress, only_kept: bool = Fal
 
 def _is_missing(campaign: Campaign, task: Task) -> bool:
     result = campaign.store.load(task)
-    redo = campaign.redo_disturbed and task.case.runner == "mahimahi"  # a guest goes by its own clock
+    redo = campaign.redo_disturbed and task.case.runner == "mahimahi"  # guests have their own clocks
     return result is None or (redo and is_disturbed(result.machine))
 
 
 def refusal(case: Case) -> str:
-    """Why the case's runner cannot run it; "" where it can."""
+    """Return why the case's runner cannot run it; "" if it can."""
     assert case.scenario is not None  # noqa: S101 (who has no scenario lacks something, which is asked first)
     try:
         to_job(case.scenario, _runner_of(case.runner))
@@ -160,7 +162,7 @@ def _runner_of(name: str) -> Runner:
 
 
 def _simulate(tasks: Sequence[Task], *, store: Store, progress: Progress) -> None:
-    """Run and keep them, some at a time."""
+    """Run these tasks in the simulator, in batches, and keep the results."""
     step = 16 * default_threads()
     for at in range(0, len(tasks), step):
         progress("simulator", at, len(tasks))
@@ -176,12 +178,12 @@ def _simulate(tasks: Sequence[Task], *, store: Store, progress: Progress) -> Non
 
 
 def _simulated(scenario: Scenario) -> QoS:
-    """With its series, which simulate_many does not give."""
+    """Run a scenario with its series. simulate_many returns no series."""
     return simulate(scenario, series_every_s=SERIES_EVERY_S)
 
 
 def _run_on_host(tasks: Sequence[Task], *, campaign: Campaign, progress: Progress) -> list[tuple[Task, str]]:
-    """Run them on this machine's kernel; those that failed."""
+    """Run these tasks on this machine's kernel. Return those that failed, each with its message."""
 
     def run_each(scenarios: Sequence[Scenario], each: Each) -> None:
         processors = 0 if campaign.alone else None
@@ -199,7 +201,7 @@ def _run_on_host(tasks: Sequence[Task], *, campaign: Campaign, progress: Progres
 
 
 def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progress) -> list[tuple[Task, str]]:
-    """Run them in guests, a boot for each batch and one on each processor; those that failed."""
+    """Run these tasks in guests, one boot per batch. Return those that failed, each with its message."""
     batches = [tasks[at : at + VM_BATCH] for at in range(0, len(tasks), VM_BATCH)]
     over, counting = 0, threading.Lock()
 
@@ -225,9 +227,9 @@ def _run_in_guest(tasks: Sequence[Task], *, campaign: Campaign, progress: Progre
 def _run(
     tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None], machine: Watch
 ) -> list[tuple[Task, str]]:
-    """Run and keep them, and those that have no result once more by themselves; those that failed twice.
+    """Run these tasks and keep the results. Repeat each failed one alone, and return those that failed twice.
 
-    told: called with how many more are over.
+    told: called with the number of runs that are over since its last call.
     """
     if not tasks:
         return []
@@ -242,7 +244,7 @@ def _run(
 def _run_once(
     tasks: Sequence[Task], *, store: Store, run_each: RunEach, told: Callable[[int], None], machine: Watch
 ) -> list[tuple[Task, str]]:
-    """Run and keep them; those without a result, and why."""
+    """Run these tasks once and keep the results. Return those without a result, each with the reason."""
     lacking = dict.fromkeys(range(len(tasks)), "")
 
     def each(number: int, found: QoS | EmulationError) -> None:

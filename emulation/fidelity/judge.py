@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""The error of each figure of a case, and whether a campaign meets its targets.
+"""Computes the error of each figure of a case, and whether a campaign meets its targets.
 
-    error        median of the simulated runs - median of the real runs, in the metric's unit and as a share of the
-                 latter
+    error        median of the simulated runs - median of the real runs, in the metric's unit, and as a share of the
+                 median of the real runs
     within       |error| is at most the target's share of the real figure, or its units: whichever allows more
-    never        the same with the line that no case may be beyond, for sure: by more than twice the standard error of
-                 the difference of the medians, which is what chance makes of them. The kernel's own spread is the
-                 floor of what can be told; more runs lower it
-    reduction    1 - retransmission rate / that of the algorithm it stands on (the plan's `reductions`), run by run and
-                 seed by seed; the sides agree where the kernel's median lies among the simulator's seeds
-    spread       greatest - least of a side's runs; a case that is outside by no more than the kernel's own spread
-                 is said to be so, and counts as outside all the same
+    beyond       |error| exceeds the limit that no case may exceed by more than chance explains. Chance explains twice
+                 the standard error of the difference of the medians. More runs lower this error
+    reduction    1 - retransmission rate / retransmission rate of the base algorithm (the plan's `reductions`), for
+                 each run and each seed. The sides agree if the kernel's median lies within the range of the
+                 simulator's seeds
+    spread       maximum - minimum of a side's runs. An error that is at most the kernel's spread is reported as such,
+                 but it still counts as outside if it exceeds the target
 
-The kernel's runs differ among each other, and those of an algorithm that single packets decide differ in the simulator
-too: so medians are compared, and both spreads stand beside them.
+Repeated runs of a case differ in the kernel, and also in the simulator where single packets decide the outcome.
+Therefore medians are compared, and the spreads of both sides are reported with them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure that is compared. unit: of its errors; scale: from the figure to that unit."""
+    """A figure that is compared. unit: the unit of its errors. scale: the factor from the figure to that unit."""
 
     name: MetricName
     title: str
@@ -66,7 +66,7 @@ METRICS = (
 
 @dataclass(frozen=True)
 class Middle:
-    """Runs of one side: their median, least and most; standard_error: of the median."""
+    """The median, the minimum and the maximum of the runs of one side, and the standard error of the median."""
 
     median: float
     least: float
@@ -75,21 +75,24 @@ class Middle:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Middle:
-        """Of at least one run."""
+        """Compute these statistics from the figures of at least one run."""
         return cls(statistics.median(values), min(values), max(values), _standard_error(values))
 
     def scaled(self, by: float) -> Middle:
-        """In another unit. by: above 0."""
+        """Convert it to another unit. by: a factor above 0."""
         return Middle(self.median * by, self.least * by, self.most * by, self.standard_error * by)
 
     @property
     def spread(self) -> float:
-        """How far the runs are from each other."""
+        """The difference between the maximum and the minimum of the runs."""
         return self.most - self.least
 
 
 def _standard_error(values: Sequence[float]) -> float:
-    """Of their median: sqrt(pi / 2) sigma / sqrt(n) with sigma from the quartiles, which outliers do not move."""
+    """Return the standard error of the median: sqrt(pi / 2) sigma / sqrt(n); 0 for a single run.
+
+    sigma is derived from the quartiles, because outliers do not affect them.
+    """
     if len(values) < 2:
         return 0.0
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
@@ -99,7 +102,7 @@ def _standard_error(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Error:
-    """One metric of one case."""
+    """The difference between the simulator and the kernel in one metric of one case."""
 
     metric: Metric
     real: Middle
@@ -108,52 +111,56 @@ class Error:
 
     @property
     def error(self) -> float:
-        """In the metric's unit; above 0 where the simulator says more."""
+        """The error in the metric's unit; above 0 if the simulator's median is larger."""
         return self.simulated.median - self.real.median
 
     @property
     def share(self) -> float:
-        """Of the real figure; infinite where that is 0 and the simulator's is not."""
+        """The error as a share of the real figure; infinite if that is 0 and the simulator's is not."""
         if self.real.median:
             return self.error / self.real.median
         return float("inf") if self.error else 0.0
 
     @property
     def chance(self) -> float:
-        """What chance makes of the error: twice its standard error."""
+        """The part of the error that chance explains: twice its standard error."""
         return 2 * math.hypot(self.real.standard_error, self.simulated.standard_error)
 
     def _is_at_most(self, share: float, units: float, *, more: float = 0.0) -> bool:
-        # A billionth more, for errors that stand on the line.
+        # The tolerance of a billionth accepts errors that equal the limit apart from rounding.
         return abs(self.error) <= max(share * abs(self.real.median), units) * (1 + 1e-9) + more + 1e-12
 
     @property
     def is_within(self) -> bool:
-        """Near enough."""
+        """Whether the error is within the target."""
         return self._is_at_most(self.target.within, self.target.within_units)
 
     @property
     def is_perhaps_beyond(self) -> bool:
-        """Farther than any case may be, which chance may have made so."""
+        """Whether the error exceeds the limit that no case may exceed, possibly by chance only."""
         line = self.target.never_beyond
         return line is not None and not self._is_at_most(line, self.target.never_beyond_units)
 
     @property
     def is_beyond(self) -> bool:
-        """Farther than any case may be, for sure."""
+        """Whether the error exceeds the limit that no case may exceed by more than chance explains."""
         line = self.target.never_beyond
         return line is not None and not self._is_at_most(line, self.target.never_beyond_units, more=self.chance)
 
     @property
     def is_of_the_spread(self) -> bool:
-        """Outside by no more than the kernel's own runs differ."""
+        """Whether the error is at most the spread of the kernel's runs."""
         return abs(self.error) <= self.real.spread
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A case with runs on both sides. disturbed: real runs during which timers were late; asked: real runs
-    that there should be."""
+    """A case with runs on both sides.
+
+    asked: the number of real runs that the campaign requires.
+    runs, seeds: the numbers of real and simulated runs that exist.
+    disturbed: the number of real runs on this machine's kernel during which timers were late.
+    """
 
     key: str
     runner: str
@@ -166,25 +173,25 @@ class Comparison:
 
     @property
     def outside(self) -> tuple[Error, ...]:
-        """The metrics that are not within."""
+        """The errors that are not within their target."""
         return tuple(error for error in self.errors if not error.is_within)
 
     @property
     def unexplained(self) -> tuple[Error, ...]:
-        """The metrics that are outside, and nobody has said why."""
+        """The errors that are outside their target and that the plan does not explain."""
         explained = () if self.explanation is None else self.explanation.metrics
         return tuple(error for error in self.outside if error.metric.name not in explained)
 
     @property
     def needless(self) -> tuple[MetricName, ...]:
-        """The metrics that are explained, and yet within: the reason is gone, or was none."""
+        """The metrics that the plan explains although their error is within the target."""
         explained = () if self.explanation is None else self.explanation.metrics
         return tuple(name for name in explained if name not in {error.metric.name for error in self.outside})
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """How much less than `base` an algorithm resends in a scenario, as a share: 1 is nothing any more."""
+    """How much less an algorithm retransmits than `base` in a scenario, as a share: 1 means no retransmission."""
 
     name: str
     cca: Cca
@@ -194,13 +201,13 @@ class Reduction:
 
     @property
     def agrees(self) -> bool:
-        """Whether the kernel's median lies among the simulator's seeds."""
+        """Whether the kernel's median lies within the range of the simulator's seeds."""
         return self.simulated.least <= self.real.median <= self.simulated.most
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A line that a campaign is held to, and what came. holds: whether it does."""
+    """A condition that a campaign has to meet, the result, and whether the condition holds."""
 
     line: str
     found: str
@@ -208,7 +215,7 @@ class Verdict:
 
 
 def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
-    """Those cases that have runs on both sides."""
+    """Compare the two sides of each case that has runs on both."""
     found = []
     for outcome in outcomes:
         if not outcome.real or not outcome.simulated:
@@ -218,7 +225,7 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
             real = Middle.of([metric.of(run.figures) for run in outcome.real])
             simulated = Middle.of([metric.of(run.figures) for run in outcome.simulated])
             errors.append(Error(metric, real, simulated, getattr(plan.targets, metric.name)))
-        # A guest goes by a clock of its own, whatever its machine does.
+        # A guest has its own clock, so the load of the machine does not disturb its runs.
         by_this_clock = [run for run in outcome.real if outcome.case.runner != "vm"]
         found.append(
             Comparison(
@@ -236,7 +243,10 @@ def compare(plan: Plan, outcomes: Iterable[Outcome]) -> list[Comparison]:
 
 
 def reductions_of(plan: Plan, outcomes: Iterable[Outcome]) -> list[Reduction]:
-    """Those of the scenarios in which both algorithms have runs on both sides and the base resends at all."""
+    """Return the reductions of the plan, in all scenarios in which both algorithms have runs on both sides.
+
+    A scenario is left out if the base algorithm retransmits nothing.
+    """
     by_case = {(outcome.case.name, outcome.case.cca): outcome for outcome in outcomes}
     found = []
     for (name, cca), outcome in by_case.items():
@@ -250,15 +260,16 @@ def reductions_of(plan: Plan, outcomes: Iterable[Outcome]) -> list[Reduction]:
 
 
 def _less(runs: Sequence[RunResult], base: Sequence[RunResult]) -> list[float]:
-    """Run by run, as many as both have; none against a run that resends nothing."""
+    """Return the reduction of each pair of runs, without the pairs whose base run retransmits nothing."""
     rates, of = ([run.figures.retransmission_rate for run in side] for side in (runs, base))
     return [1 - rate / base_rate for rate, base_rate in zip(rates, of, strict=False) if base_rate]
 
 
 def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> list[Verdict]:
-    """The plan's targets, that each case outside is explained, and that none lacks runs; nothing without cases.
+    """Check the conditions of a campaign; no verdicts if there are no comparisons.
 
-    A case that its runner refuses lacks none.
+    The conditions are the targets of the plan, agreement on each reduction, an explanation of each case outside a
+    target, and the required number of real runs of each case. A case that its runner refuses requires no runs.
     """
     if not comparisons:
         return []

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What else the machine did while a real run ran, and whether that disturbed it.
+"""Observes the machine during a real run, and decides whether the run was disturbed.
 
-Mahimahi's shells forward packets when a timer of 1 ms wakes them up. A run is disturbed where more than LATE_MOST of
-such timers, here of 2 ms, were more than 1 ms late: measured by one of our own (_late.py), which goes first as the
-shells do. Timers that came due in a pause of the whole machine are late ones. How busy the processors were says little:
-on a virtual machine idle ones were later than busy ones (emulation/processors.py).
+Mahimahi's shells forward packets when a timer of 1 ms wakes them up. The program _late.py measures how late such timers
+are: it sets timers of 2 ms and has real-time priority, as the shells do. A run is disturbed if more than LATE_MOST of
+its timers are more than 1 ms late. Timers that come due while the whole machine pauses count as late.
+
+The load of the processors is a poor indicator: on a virtual machine idle processors were later than busy ones
+(emulation/processors.py).
 """
 
 from __future__ import annotations
@@ -22,15 +24,20 @@ from pydantic import BaseModel, ConfigDict, Field
 __all__ = ["LATE_MOST", "Machine", "Watch", "is_disturbed"]
 
 LATE_MOST = 0.01
-# Between the end of what a scenario asks for and a look at the machine: the shells end, and their log is read.
+# Upper bound on the time from the end of a scenario to the observation of the machine.
+# During this time the shells end and their log is read.
 _AFTER_S = 5.0
 _PROGRAM = Path(__file__).with_name("_late.py")
-# Fields of the line `cpu` in /proc/stat: idle, and waiting for a disk.
+# Fields of the line `cpu` in /proc/stat: idle and iowait.
 _IDLE_FIELDS = (3, 4)
 
 
 class Machine(BaseModel):
-    """idle_share: of its processors' time. late_share: of timers, more than 1 ms late; None: not looked at."""
+    """The state of the machine during a run.
+
+    idle_share: the share of the processors' time in which they were idle. load: the load average over a minute.
+    late_share: the share of timers that were more than 1 ms late; None: not measured.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,22 +47,22 @@ class Machine(BaseModel):
 
 
 def is_disturbed(machine: Machine | None) -> bool:
-    """Whether Mahimahi's shells woke up late in the run during which this was seen."""
+    """Whether timers, and thus Mahimahi's shells, woke up late during the run."""
     return machine is not None and machine.late_share is not None and machine.late_share > LATE_MOST
 
 
 def _times() -> tuple[int, int]:
-    """(idle, all) ticks of the processors so far."""
+    """Return the numbers of idle ticks and of all ticks of the processors since boot."""
     fields = [int(word) for word in Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]]
     return sum(fields[at] for at in _IDLE_FIELDS), sum(fields)
 
 
 class Watch:
-    """Looks at the machine while it is entered. timers: also at how late they are."""
+    """Observes the machine while its context is active. timers: also measure how late timers are."""
 
     def __init__(self, *, timers: bool = False) -> None:
         self._looks = [(time.monotonic(), *_times())]
-        # When a line came, the timers that it tells of, and how many of them were late.
+        # The lines of the program: time of the line in s, timers due, late timers.
         self._told: list[tuple[float, int, int]] = []
         self._timers = timers
         self._program: subprocess.Popen[str] | None = None
@@ -83,11 +90,18 @@ class Watch:
                 self._told.append((float(at_s), int(count), int(late)))
 
     def during_a_run(self, duration_s: float) -> Machine:
-        """Of so many seconds that is over by now, its results read: since somewhat before it began."""
+        """Return the state during a run of `duration_s` whose results have just been read.
+
+        The interval is longer than the run by _AFTER_S, because the end of the run lies some seconds in the past.
+        """
         return self.during_the_last(duration_s + _AFTER_S)
 
     def during_the_last(self, duration_s: float) -> Machine:
-        """Since the last look before so many seconds ago, or since the first."""
+        """Return the state during the last `duration_s` seconds.
+
+        idle_share covers a longer time: since the latest observation that is at least `duration_s` old, or since the
+        first one. load is the present load.
+        """
         now_s, (idle, ticks) = time.monotonic(), _times()
         before = [look for look in self._looks if look[0] <= now_s - duration_s]
         _, idle_then, ticks_then = before[-1] if before else self._looks[0]

@@ -1,32 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""The path that Mahimahi really gives a scenario, for the simulator: so that what is compared is the sender.
+"""Gives a scenario the path that Mahimahi really provides, so that a comparison with the simulator is about the sender.
 
-    link     a constant rate is served at whole ms, several packets at once or none: the very opportunities that
-             mm-link gets (emulation/mahimahi/translate.py)
-    opening  connections open before the scenario begins, over a link that serves a packet in every ms, so that RTTmin
-             is less than any packet's RTT, at 1 Mbit/s by 12 ms: an opportunity at 1 ms, for which a handshake waits.
-             For algorithms that take RTTmin from it (OPENING); CUBIC's is that of packets, and of the first one then
-    hops     shells that a packet and its ACK pass, the link's own exit, its uplink and mm-delay: each forwards when it
-             wakes up, by a timer of whole ms that is late, so that ACKs come in bursts
-    RTT      EXTRA_RTT_MS more than rtt_ms; with the hops an idle path has 1 to 5 ms more, on average 3
+    link     A constant rate is served at whole ms, several packets at once or none. These are exactly the opportunities
+             that mm-link gets (emulation/mahimahi/translate.py).
+    opening  Mahimahi's connections open before the scenario begins, while the link serves a packet in every ms. The RTT
+             of their handshake is therefore smaller than that of any data packet, at 1 Mbit/s by 12 ms. An additional
+             opportunity at 1 ms gives the simulated handshake such an RTT. Only algorithms in OPENING get it, because
+             they take RTTmin from the handshake. CUBIC takes RTTmin from data packets, and its first data packet would
+             use the additional opportunity.
+    hops     A packet and its ACK pass shells: the exit of mm-link, its uplink, and mm-delay. Each forwards packets when
+             it wakes up. Its timer has whole ms and fires late, so that ACKs arrive in bursts.
+    RTT      It is EXTRA_RTT_MS longer than rtt_ms. With the hops, the RTT of an idle path is 1 to 5 ms longer than
+             rtt_ms, on average 3 ms.
 
-Why it matters: BBR's bandwidth is the greatest of ten round trips' samples, and ACKs that come up to a ms nearer to
-each other than the link sent the packets make it too great. At 20 Mbit/s, 50 ms and a buffer of one bandwidth-delay
-product the 95th percentile of the queueing delay under BBR was 48 ms in the kernel; in the simulator 28 ms on an even
-link with a jitter of 1 ms, 42 with one of these hops instead, 48 with it and the link's whole ms. And the ACK train of
-HyStart must have no gap above 2 ms: the kernel's CUBIC, whose counters tell, seldom finds one here, where an even path
-always has one.
+These details matter for two algorithms. BBR's bandwidth is the largest sample of ten round trips. It becomes too large
+if ACKs arrive closer together, by up to 1 ms, than the link sent the packets. The 95th percentile of BBR's queueing
+delay at 20 Mbit/s, 50 ms and a buffer of one bandwidth-delay product was:
 
-Measured by what ACKs do at the sender, 50 Mbit/s and four runs side by side on two processors: 63 bursts in 100 ms, 12
-of them more than 2 ms behind the one before; three clocks of 1.05 to 1.7 ms give 63 and 10.
+    48 ms    kernel
+    28 ms    simulator, evenly spaced opportunities, jitter of 1 ms
+    42 ms    simulator, evenly spaced opportunities, one of these hops instead of the jitter
+    48 ms    simulator, opportunities at whole ms, one of these hops
 
-In the guest, by its own clock, no shell is late, but in slow start, when its one processor has many packets to carry
-(that is left out here; docs/rtcp-kernel.md). So a packet goes through all of them in one ms, and so does its ACK: a
-hop each way, with the jitter of a clock of whole ms (emulation/mahimahi/clock.py). With one hop alone round trips
-were 0.2 to 1 ms shorter than the guest's, and what is sent again behind a policer met its tokens at the same phase in
-round after round.
+CUBIC's HyStart looks for an ACK train without a gap above 2 ms. The kernel's counters show that it seldom finds one
+over Mahimahi. On an even path it always finds one.
 
-Limits: how late a shell wakes up depends on what else the machine does.
+The hops were fitted to the arrival of ACKs at the sender, at 50 Mbit/s with four parallel runs on two processors.
+There were 63 bursts in 100 ms, of which 12 came more than 2 ms after the previous one. Three clocks of 1.05 to 1.7 ms
+give 63 and 10.
+
+The guest has its own clock. By this clock shells are late only in slow start, when its single processor carries many
+packets. That delay is not imitated (docs/rtcp-kernel.md). Otherwise a packet passes all shells within 1 ms, and so does
+its ACK. Hence there are two hops, one for each direction, with the jitter of a clock of whole ms
+(emulation/mahimahi/clock.py). Both are placed behind the link. With only one hop, round trips were 0.2 to 1 ms shorter
+than in the guest. Also, retransmissions then met the tokens of a policer at the same phase in each round.
+
+Limits: how late a shell wakes up depends on the other load of the machine.
 """
 
 from __future__ import annotations
@@ -51,12 +60,12 @@ HOPS: dict[str, tuple[PathElement, ...]] = {
 }
 OPENING = {name for name, algorithm in ALGORITHMS.items() if algorithm.mode == "control"}
 EXTRA_RTT_MS = 1.0
-# Longer than the run, so that the trace never starts anew in it.
+# The trace is longer than the run by this time, so that it does not repeat during the run.
 _BEYOND_MS = 5000
 
 
 def path_of_mahimahi(scenario: Scenario, *, runner: Literal["mahimahi", "vm"]) -> Scenario:
-    """The same over the path of this runner."""
+    """Return the scenario with the path that this runner provides."""
     link = scenario.link
     changed: dict[str, object] = {"rtt_ms": link.rtt_ms + EXTRA_RTT_MS}
     if link.rate_mbps is not None:

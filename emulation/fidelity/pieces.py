@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of recorded traces that a campaign names, read once: an archive of hours takes long to unpack.
+"""Cuts pieces out of recorded traces and keeps them, because archives with hours of recordings take long to unpack.
 
-A piece is kept in the campaign's folder under the digest of what it was asked for by, and of size and time of the file
-that holds its dataset, so that another recording of the same name is read anew.
+A kept piece is a file in the campaign's folder. Its name contains a digest of the piece's fields and duration, and of
+the name, size and modification time of the files of its dataset. Changed recordings are therefore read again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Piece", "Pieces"]
 
 
 class Piece(BaseModel):
-    """A piece of a recording. recording: part of its name, enough to tell it from the dataset's others."""
+    """A piece of a recording. recording: a part of its name that no other recording of the dataset has in its name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -33,7 +33,10 @@ class Piece(BaseModel):
 
 
 class Pieces:
-    """Finds pieces below `source` (None: there are no recorded traces), and keeps them in `folder`."""
+    """Finds pieces in the recordings below `source`, and keeps them in `folder`.
+
+    source: None if there are no recorded traces. progress: called with the name of a dataset before it is read.
+    """
 
     def __init__(self, source: Path | None, *, folder: Path, progress: Callable[[str], None] | None = None) -> None:
         self._source = source
@@ -42,11 +45,11 @@ class Pieces:
         self._read: dict[str, tuple[Recording, ...]] = {}
 
     def find(self, piece: Piece, *, duration_s: float) -> tuple[Trace | None, str]:
-        """The piece as a trace that starts at 0; None, and why, where there is none of its dataset here.
+        """Return the piece as a trace that starts at 0, and ""; None and the reason if its dataset is not available.
 
         Raises:
-            TraceError: a dataset without that recording, a piece that reaches beyond its end, a bad file, or no
-                folder to keep pieces in.
+            TraceError: the dataset does not have exactly one such recording, the piece exceeds the recording, a file
+                is invalid, or the folder for pieces cannot be created.
         """
         if self._source is None or not self._source.exists():
             where = "none in $CCATUNE_TRACES" if self._source is None else f"nothing at {self._source}"
@@ -59,7 +62,7 @@ class Pieces:
         kept = self._folder / f"{piece.dataset}-{digest[:16]}.json"
         if kept.exists():
             return _trace(name, json.loads(kept.read_bytes())), ""
-        # Before the archive is unpacked, which takes long.
+        # A missing folder is reported before the archive is unpacked, which takes long.
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -71,7 +74,7 @@ class Pieces:
         return _trace(name, found), ""
 
     def _stamps(self, dataset: str) -> list[tuple[str, int, int]]:
-        """(name, size, time) of the archive of a dataset, or of its files."""
+        """Return (name, size in bytes, modification time in ns) of each archive and file of a dataset."""
         assert self._source is not None  # noqa: S101 (find has looked)
         root = self._source if self._source.is_dir() else self._source.parent
         paths = [*root.rglob(f"{dataset}.tar.xz"), *root.rglob(f"{dataset}/**/*.*")]

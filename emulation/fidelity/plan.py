@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a fidelity campaign compares: scenarios and algorithms from YAML (configs/fidelity.yaml), to cases.
+"""Reads the plan of a fidelity campaign (configs/fidelity.yaml) and derives its cases.
 
     scenarios:
       - name: 20mbps-rtt50-bdp1
@@ -8,12 +8,13 @@
         link: {recorded: {dataset: pqsa-4g-validation, recording: hour07/09564, start_s: 840}, rtt_ms: 50}
         flow: {transfers: [{size_bytes: 900000, gap_s: 3, count: 99}]}
 
-A case is a scenario with one algorithm, on the runner that the algorithm is compared on. A scenario's link is that of a
-scenario file (emulation/files.py) and two words more:
+A case is a scenario with one algorithm, on the runner on which the plan compares that algorithm. A scenario's link has
+the fields of a scenario file's link (emulation/files.py), and two more:
 
-    buffer_bdp    the buffer in bandwidth-delay products: round(it x mean rate x rtt_ms / 1500 bytes) packets, 2 or more
-    recorded      a piece of a recording that lies in no file of the repository: dataset, part of the recording's name,
-                  where the piece begins; as long as the run and PIECE_MARGIN_S more
+    buffer_bdp    the buffer in bandwidth-delay products:
+                  max(2, round(buffer_bdp x mean rate x rtt_ms / 1500 bytes)) packets
+    recorded      a piece of a recording that is not in the repository: the dataset, a part of the recording's name, and
+                  where the piece begins. The piece is longer than the run by PIECE_MARGIN_S
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ class _Frozen(BaseModel):
 
 
 class Target(_Frozen):
-    """How near is near enough: by a share of the kernel's figure or by so many of its units, whichever is more."""
+    """The tolerated error of a metric.
+
+    The tolerance is a share of the kernel's figure or a number of the metric's units, whichever allows more.
+    """
 
     within: float = Field(0.0, ge=0, description="share of the real figure")
     within_units: float = Field(0.0, ge=0, description="in the metric's unit")
@@ -66,7 +70,7 @@ class Target(_Frozen):
 
 
 class Targets(_Frozen):
-    """One for each metric."""
+    """The target of each metric."""
 
     throughput: Target
     queueing_delay: Target
@@ -74,7 +78,7 @@ class Targets(_Frozen):
 
 
 class Explanation(_Frozen):
-    """Why a case is outside with these figures: by which mechanism, and which side is at fault."""
+    """Why these metrics of a case are outside their targets: the side at fault and the mechanism."""
 
     metrics: tuple[MetricName, ...] = Field(min_length=1, description="what it explains; other figures it does not")
     at_fault: Literal["simulator", "emulation", "kernel's spread"]
@@ -82,7 +86,7 @@ class Explanation(_Frozen):
 
 
 class ScenarioPlan(_Frozen):
-    """A scenario for all the algorithms; algorithms: only these (None: all of the plan)."""
+    """A scenario of the plan. algorithms: those that it is run with; None: all algorithms of the plan."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     link: dict[str, Any]
@@ -93,14 +97,17 @@ class ScenarioPlan(_Frozen):
 
 
 class Guest(_Frozen):
-    """What cases in the guest have instead of their scenario's `duration_s` and `times`: its clock is slow."""
+    """Limits of the cases in the guest, whose clock is slow.
+
+    longest_s bounds the scenario's `duration_s`. times replaces the scenario's `times`.
+    """
 
     longest_s: float = Field(gt=0, le=600, description="no case lasts longer")
     times: int = Field(1, ge=1, le=100, description="so many times the plan's runs and seeds")
 
 
 class Short(_Frozen):
-    """The version for every test: some of the cases, fewer runs, less time."""
+    """The short version of the campaign (`--short`): a few cases, fewer runs, shorter scenarios."""
 
     cases: tuple[str, ...] = Field(min_length=1, description="SCENARIO/ALGORITHM")
     runs: int = Field(ge=1)
@@ -108,7 +115,7 @@ class Short(_Frozen):
 
 
 class Plan(_Frozen):
-    """A campaign; see configs/fidelity.yaml."""
+    """The plan of a campaign. configs/fidelity.yaml is an example."""
 
     runs: int = Field(3, ge=1, le=100, description="real runs of each case")
     seeds: int = Field(9, ge=1, le=1000, description="simulated runs of each case")
@@ -151,7 +158,7 @@ class Plan(_Frozen):
         return self
 
     def algorithms_of(self, scenario: ScenarioPlan) -> dict[Cca, RunnerName]:
-        """The algorithms of a scenario, and the runner of each."""
+        """Return the algorithms of a scenario, and the runner of each."""
         return {
             cca: runner
             for runner, algorithms in self.algorithms.items()
@@ -162,9 +169,10 @@ class Plan(_Frozen):
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario with an algorithm. scenario: None where it cannot be had here, and lacks says why.
+    """A scenario with an algorithm.
 
-    times: of the runs and of the seeds that other cases have.
+    scenario: None if its recording is not available here; `lacks` then gives the reason. times: the factor for the
+    numbers of runs and seeds.
     """
 
     key: str
@@ -180,7 +188,7 @@ def load_plan(path: Path) -> Plan:
     """Read a plan.
 
     Raises:
-        EmulationError: no such file, no YAML, or the first field that is not as it should be.
+        EmulationError: the file cannot be read, is no YAML, or has an invalid field. The message names the first one.
     """
     try:
         return Plan.model_validate(read_document(path, what="a plan", holding="scenarios and algorithms"))
@@ -189,7 +197,11 @@ def load_plan(path: Path) -> Plan:
 
 
 def _is_meant(key: str, pattern: str, keys: Collection[str]) -> bool:
-    """By its key, by a part of it where no case has that key, or by a pattern with * and ?."""
+    """Whether a pattern selects a case.
+
+    A pattern that is the key of a case selects only that case. Any other pattern selects the keys that contain it, or
+    that match it with * and ?.
+    """
     return key == pattern if pattern in keys else pattern in key or fnmatchcase(key, pattern)
 
 
@@ -202,13 +214,14 @@ def cases_of(
     runners: Sequence[str] = (),
     short: bool = False,
 ) -> list[Case]:
-    """The cases of a plan, in its order.
+    """Return the cases of a plan, in its order.
 
-    source: the plan's file, which paths in it count from. patterns: only cases that one of these means. runners: only
-    those of these runners. short: only those of the short version, each with as many runs as that has.
+    source: the plan's file; its relative paths start at the file's folder. patterns: only cases that one of these
+    selects. runners: only cases on these runners. short: only the cases of the short version, with its duration and
+    with `times` of 1 unless the plan's `guest` sets it.
 
     Raises:
-        EmulationError: a scenario that is none.
+        EmulationError: a scenario is invalid.
     """
     found = []
     keys = {f"{scenario.name}/{cca}" for scenario in plan.scenarios for cca in plan.algorithms_of(scenario)}
@@ -252,7 +265,7 @@ def _case(plan: ScenarioPlan, cca: Cca, runner: RunnerName, *, source: Path, pie
 
 
 def _with_buffer(scenario: Scenario, bdp: object, *, source: str) -> Scenario:
-    """The scenario with a buffer of so many bandwidth-delay products."""
+    """Return the scenario with a buffer of `bdp` bandwidth-delay products."""
     if not isinstance(bdp, int | float) or isinstance(bdp, bool) or not 0 < bdp <= 1000:
         raise EmulationError(f"{source}: link.buffer_bdp: expected a number above 0 and at most 1000, got {bdp!r}")
     link = scenario.link

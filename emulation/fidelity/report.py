@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a campaign found, for people and as JSON."""
+"""Reports the results of a campaign, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ def document_of(
     reductions: Sequence[Reduction],
     verdicts: Sequence[Verdict],
 ) -> dict[str, Any]:
-    """All of it as JSON data; shares of errors are None where the kernel's figure is 0."""
+    """Return the report as JSON data.
+
+    An error's share is None if the kernel's figure is 0 and the simulator's is not.
+    """
     return {
         "cases": [_case_document(comparison) for comparison in comparisons],
         "reductions": [
@@ -88,9 +91,10 @@ def print_report(
     *,
     hint: str = "",
 ) -> None:
-    """Print a row a case, what is outside and why, reductions, what could not be run, and last the targets.
+    """Print the report.
 
-    hint: what to do about missing runs.
+    It has a row for each case, the cases outside a target with their explanations, the cases that could not be run, the
+    reductions, the missing runs, and at last the verdicts. hint: text that says how to make the missing runs.
     """
     if comparisons:
         _print_table(comparisons)
@@ -123,12 +127,12 @@ def print_report(
 
 
 def _earlier(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Real runs of other versions than those here, by what these versions are."""
+    """Return the numbers of real runs that other versions of the code made, by a description of these versions."""
     return dict(sum((outcome.earlier for outcome in outcomes), Counter[str]()))
 
 
 def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
-    """How many real runs there are too few, and of which cases."""
+    """Print how many real runs are missing, and of which cases."""
     short = [outcome for outcome in outcomes if outcome.missing]
     if short:
         runs, asked = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
@@ -181,7 +185,7 @@ def _told(error: Error) -> str:
 
 
 def _print_outside(comparisons: Sequence[Comparison]) -> None:
-    """Each case outside, and why; an explanation of several cases stands with the first."""
+    """Print each case outside a target and its explanation. A repeated explanation refers to the first such case."""
     told_at: dict[str, str] = {}
     for comparison in comparisons:
         if not comparison.outside:
@@ -201,7 +205,7 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:
-    """How late timers were while its own kernel was looked at."""
+    """Print how late timers were during the runs on this machine's kernel."""
     seen = [run.machine for o in outcomes if o.case.runner != "vm" for run in o.real if run.machine is not None]
     if not seen:
         return

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""What a run of a campaign gave, and where it is kept: one file a run, named by all that the run depends on.
+"""The results of a campaign's runs, and the store that keeps them.
 
-A record is one file with the undisturbed real runs of a campaign, a line each, without their series: it carries what
-took hours on a kernel to other machines and to later versions. A recorded run is found by what it is a run of: its case
-and its number, and its scenario and whether it ran alone where its line says so. Its key only says whether the versions
-that made it are those here; the line names these versions.
+Each run is kept in one file. The file's name contains a digest, the key, of everything that the run depends on:
 
-    key of a real run         scenario, kernel release, the runner's sources (its programs in the namespace included),
-                              Mahimahi's programs, what keeps processors awake; in the guest instead the sources of
-                              the modules of its algorithms, and those headers of kmod/core that they include, less
-                              what params.def says of other algorithms; the run's number; whether it ran alone
-    key of a simulated run    scenario, the engine's sources, emulation/simulator.py, the path that Mahimahi gives, the
-                              seed
+    any run                         the scenario, emulation/qos.py (which computes the figures)
+    simulated run                   the engine's sources, emulation/simulator.py, the sources that build the path of
+                                    Mahimahi, the seed
+    real run                        the kernel release, Mahimahi's programs, the runner's sources including its programs
+                                    in the namespace, the run's number, whether it ran alone
+    real run on this machine        also emulation/processors.py, which keeps the processors awake
+    real run in the guest           also the sources of its algorithms' kernel modules (see module_sources)
 
-Sources count by their tokens (emulation/source_tokens.py): a comment or the formatting moves no key.
+Only the tokens of sources count (emulation/source_tokens.py), so comments and formatting do not change a key.
+The scenario's name does not count. Its trace counts by the times in it, its flows by the values of their parameters.
 
-The figures are counted by emulation/qos.py, which all keys hold. The scenario counts by its content, not by its name:
-its trace by the times in it, its flows by their values.
+A record is one file with the undisturbed real runs of a campaign, one per line, without their series.
+It makes runs that took hours on a kernel available on other machines and to later versions of the code.
+A recorded run is looked up by its case and number. If its line states the scenario, and whether the run was alone,
+these must match, too. The key of a recorded run only shows whether it was made by the present versions.
+The line also names the versions that made it.
 
-    throughput    of the link; where something behind the link drops packets (a policer) the goodput, because what the
-                  link carried is then not what arrived. Mbit/s
-    delay         95th percentile of the queueing delay, ms
-    resent        segments sent again / segments sent
+The figures:
+
+    throughput             throughput of the link, in Mbit/s; the goodput if a policer or shaper follows the link,
+                           because it drops packets that the link has carried
+    queueing delay         95th percentile, in ms
+    retransmission rate    retransmitted segments / sent segments
 """
 
 from __future__ import annotations
@@ -67,18 +71,18 @@ __all__ = [
 
 Side = Literal["real", "simulated"]
 
-# Another figure, or another way to count one, is another format.
+# Increase this number when a figure is added or computed differently.
 FORMAT = 1
-# Fields that came to scenarios since runs are kept, as they are where nothing is said.
+# Scenario fields that were added after the first runs were kept, each with its default.
 LATER = (("client_keep_s", 600.0), ("after", None))
 SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
-_INCLUDE = re.compile(r'^# include "([^"]+)"$', re.MULTILINE)  # of c_tokens
+_INCLUDE = re.compile(r'^# include "([^"]+)"$', re.MULTILINE)  # applies to the output of c_tokens
 _ENTRY = re.compile(rb"CCA_(?:ALGORITHM|AXIS|PARAM)\((\w+),")
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/qos.py", "emulation/mahimahi", "emulation/processors.py"),
-    # And of kmod what the modules are made of (module_sources).
+    # The sources of the kernel modules are added by _versions (see module_sources).
     "vm": ("emulation/qos.py", "emulation/mahimahi", "emulation/vm"),
     "simulated": (
         "emulation/qos.py",
@@ -91,7 +95,7 @@ _SOURCES: dict[str, tuple[str, ...]] = {
 
 
 class Figures(BaseModel):
-    """The figures of a run; see the module's text for the first three."""
+    """The figures of a run. The module's docstring defines the first three."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -105,10 +109,10 @@ class Figures(BaseModel):
 
 
 class Origin(BaseModel):
-    """Which run of its case a real run is, and what made it.
+    """Identifies a real run within its case, and names the versions that made it.
 
-    Lines of records that were written before these fields were kept have none of them: their number is their place
-    among the lines of their case, the rest is unknown.
+    Older records contain no origins. The number of such a run is its position among the lines of its case, and the
+    other fields are unknown.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,7 +124,7 @@ class Origin(BaseModel):
 
 
 class RunResult(BaseModel):
-    """A run. machine, origin: of real runs."""
+    """The result of a run. Only real runs have `machine` and `origin`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -132,7 +136,7 @@ class RunResult(BaseModel):
 
 
 class RecordedRun(BaseModel):
-    """A line of a record."""
+    """One line of a record."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -145,9 +149,10 @@ class RecordedRun(BaseModel):
 
 @dataclass(frozen=True)
 class Task:
-    """A run to be had. number: of a real run, or the seed of a simulated one; digest: of what it depends on.
+    """A run that a campaign requires.
 
-    origin: of the run that is made for it here.
+    number: the number of a real run, or the seed of a simulated one. digest: the key of the run (see the module's
+    docstring). origin: the origin that the run gets if it is made here.
     """
 
     case: Case
@@ -158,25 +163,25 @@ class Task:
 
     @property
     def scenario(self) -> Scenario:
-        """That of the case, which has one."""
+        """The scenario of the case. Every case of a task has one."""
         assert self.case.scenario is not None  # noqa: S101 (tasks_of makes no task without)
         return self.case.scenario
 
     @property
     def file_name(self) -> str:
-        """Readable, and another for whatever the run depends on."""
+        """A readable file name that ends in the first digits of the run's key."""
         name = self.case.key.replace("/", "-")
         return f"{name}-{self.side}-{self.number}-{self.digest[:16]}.json"
 
 
 def throughput_of(scenario: Scenario, qos: QoS) -> float:
-    """What arrived, in Mbit/s; see the module's text."""
+    """The throughput figure in Mbit/s, as the module's docstring defines it."""
     drops_behind = any(element.kind in {"policer", "shaper"} for element in scenario.link.behind)
     return qos.goodput_mbps if drops_behind else qos.throughput_mbps
 
 
 def figures_of(scenario: Scenario, qos: QoS) -> Figures:
-    """The figures of a run."""
+    """Return the figures of a run of this scenario."""
     return Figures(
         throughput_mbps=throughput_of(scenario, qos),
         queueing_delay_p95_ms=qos.queueing_delay.percentile_ms(95),
@@ -189,7 +194,7 @@ def figures_of(scenario: Scenario, qos: QoS) -> Figures:
 
 
 def series_of(qos: QoS) -> dict[str, list[float]]:
-    """The first flow over time, with as many digits as a picture shows."""
+    """Return the series of the first flow, rounded to three decimals, which suffice for a picture."""
     if not qos.series:
         return {}
     own = qos.series["flow"] == 0
@@ -203,7 +208,7 @@ def _plain(value: object) -> object:
 
 
 def _without_later(value: object) -> object:
-    # What scenarios can say since runs are kept: where it is not said, they keep their names.
+    # Leaves out the fields of LATER that are at their default, so that the keys of older runs stay valid.
     if isinstance(value, dict):
         return {name: _without_later(part) for name, part in value.items() if (name, part) not in LATER}
     return [_without_later(part) for part in value] if isinstance(value, list | tuple) else value
@@ -219,7 +224,7 @@ def _scenario_text(scenario: Scenario) -> str:
 
 @cache
 def _files_digest(*names: str) -> str:
-    """Of the Python sources below these names, by their tokens."""
+    """Return the digest of the tokens of these Python files, and of all Python files in these folders."""
     root, texts = EMULATION.parent, {}
     for name in names:
         path = root / name
@@ -229,11 +234,11 @@ def _files_digest(*names: str) -> str:
 
 
 def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
-    """What the modules of these algorithms are made of: the text of each file, by its name from `root`.
+    """Return the sources of the kernel modules of these algorithms, by their path relative to `root`.
 
-    A file kmod/linux/tcp_NAME.c is the module of NAME alone, the others belong to all; of headers those count that they
-    include, with the module of such a header's name (tcp_rtcp.h). Of Kbuild the list of modules is left out, and of
-    params.def what it says of other algorithms.
+    A file kmod/linux/tcp_NAME.c belongs to the module NAME only. Other C files there belong to all modules.
+    The headers that these files include are added. Where such a header (tcp_rtcp.h) has a C file of the same name, that
+    file is added, too. The list of modules in Kbuild and the entries of other algorithms in params.def are left out.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
     own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
@@ -258,7 +263,7 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
 
 
 def _is_of_others(line: bytes, algorithms: Sequence[str]) -> bool:
-    """Whether a line of params.def is an entry of none of these."""
+    """Whether a line of params.def is an entry of an algorithm that is not among these."""
     entry = _ENTRY.match(line)
     return entry is not None and entry[1].decode() not in algorithms
 
@@ -270,7 +275,7 @@ def _modules_digest(*algorithms: str) -> str:
 
 @cache
 def _shells_digest(runner: str) -> str:
-    """Of Mahimahi's shells by content; "" without them, where no run comes about."""
+    """Return the digest of the contents of Mahimahi's shells; "" if they are missing, so that no run is possible."""
     try:
         shells = [mahimahi_root() / "usr" / "bin" / name for name in SHELLS] if runner == "vm" else shell_paths()
     except GuestError:
@@ -280,7 +285,10 @@ def _shells_digest(runner: str) -> str:
 
 @cache
 def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """What a side's runs depend on besides their scenario, and its version. algorithms: its flows', in the guest."""
+    """Return (name, version) of each thing that the runs of a side depend on, besides their scenario.
+
+    algorithms: those of the scenario's flows. They matter only in the guest, which loads their modules.
+    """
     if side == "simulated":
         return (
             ("runner", runner),
@@ -292,7 +300,7 @@ def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tup
         try:
             versions["kernel"] = kernel_line(FULL_LINE).release
         except GuestError:
-            versions["kernel"] = ""  # then no run comes about
+            versions["kernel"] = ""  # without a guest no run is possible
         versions["modules"] = _modules_digest(*algorithms)
     versions["mahimahi"] = _shells_digest(runner)
     versions["runner's sources"] = _files_digest(*_SOURCES[runner])
@@ -300,11 +308,13 @@ def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tup
 
 
 def tasks_of(cases: Sequence[Case], *, side: Side, count: int, alone: bool = False) -> list[Task]:
-    """The runs of all cases that have a scenario: the first of each, then the second of each ... so that a break
-    leaves some of all.
+    """Return the runs of all cases that have a scenario.
 
-    count: of a case; one that asks for `times` as many has them. alone: real runs on this machine's kernel are taken
-    one at a time, and are others than those that are not.
+    The first run of each case comes first, then the second of each, and so on. An interrupted campaign thus has some
+    runs of every case.
+
+    count: the runs of each case, to be multiplied by the case's `times`. alone: real runs on this machine's kernel are
+    made one at a time. Such runs have other keys than runs that were not alone.
     """
     tasks = []
     for number in range(count * max((case.times for case in cases), default=1)):
@@ -329,12 +339,12 @@ def _task(case: Case, scenario: Scenario, *, side: Side, number: int, is_alone: 
 
 
 class Record:
-    """The file of recorded real runs, by what they are runs of."""
+    """The recorded real runs of a file. They are looked up by case, scenario, `alone` and number."""
 
     def __init__(self, path: Path, lines: Sequence[RecordedRun]) -> None:
         self.path = path
         self._runs: dict[tuple[str, str | None, bool | None, int], RunResult] = {}
-        # Lines that say their number have it; the others have those that are left, in their order.
+        # Lines with an origin keep their number. The other lines then get the free numbers in their order.
         for line in sorted(lines, key=lambda line: line.origin is None):
             origin = line.origin or Origin(number=0)
             number = origin.number
@@ -345,10 +355,10 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record:
-        """All of its runs.
+        """Read all runs of a file.
 
         Raises:
-            EmulationError: it cannot be read, or a line is no run.
+            EmulationError: the file cannot be read, or a line is not a recorded run.
         """
         runs = []
         try:
@@ -364,7 +374,10 @@ class Record:
         return cls(path, runs)
 
     def get(self, task: Task) -> RunResult | None:
-        """The run of this case, number and scenario, whatever made it; a line without a scenario is of any."""
+        """Return the recorded run of the task's case, scenario, `alone` and number, whichever versions made it.
+
+        A run of an older record, which states no scenario, matches every scenario of its case.
+        """
         if task.side != "real":
             return None
         key, own = task.case.key, task.origin
@@ -374,10 +387,10 @@ class Record:
 
 
 def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
-    """Record the undisturbed ones of these runs, each with the name of its case: the whole file or none of it.
+    """Write the undisturbed runs into a record, atomically. runs: pairs of a case's key and a run.
 
     Raises:
-        EmulationError: it cannot be written.
+        EmulationError: the file cannot be written.
     """
     lines = (
         RecordedRun(case=case, key=run.key, figures=run.figures, machine=run.machine, origin=run.origin)
@@ -391,7 +404,7 @@ def write_record(path: Path, runs: Sequence[tuple[str, RunResult]]) -> None:
 
 
 def versions_that_differ(task: Task, run: RunResult) -> str:
-    """Which versions made a run, as far as they are not those of the run that would be made here; "" where all are."""
+    """Name the versions that made a run and that differ from the present ones; "" if none differs."""
     if run.key == task.digest:
         return ""
     made_with = {} if run.origin is None else run.origin.made_with
@@ -403,22 +416,24 @@ def versions_that_differ(task: Task, run: RunResult) -> str:
 
 
 def _short(version: str) -> str:
-    """Digests by their first twelve digits."""
+    """Shorten a digest to its first twelve digits."""
     return version[:12] if re.fullmatch("[0-9a-f]{64}", version) else version or "unknown"
 
 
 class Store:
-    """The folder of results, which is made when needed. record: its runs count instead of those that are kept."""
+    """The folder of kept runs, which is created when needed. record: its runs take precedence over kept ones."""
 
     def __init__(self, folder: Path, *, record: Record | None = None) -> None:
         self._folder = folder
         self._record = record
 
     def load(self, task: Task) -> RunResult | None:
-        """The run's result: the recorded one, or the one that is kept for exactly what the run depends on here.
+        """Return the result of a run, or None.
+
+        An undisturbed recorded run comes first, then the kept run with the task's key, then a disturbed recorded run.
 
         Raises:
-            EmulationError: its file is not one that a store wrote.
+            EmulationError: the file of the kept run was not written by a store.
         """
         recorded = None if self._record is None else self._record.get(task)
         if recorded is not None and not is_disturbed(recorded.machine):
@@ -433,6 +448,6 @@ class Store:
         return result if result.key == task.digest else recorded
 
     def save(self, task: Task, result: RunResult) -> None:
-        """Keep it: whole or not at all."""
+        """Keep the result of a run. The file is written atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self._folder / task.file_name, result.model_dump_json().encode() + b"\n")

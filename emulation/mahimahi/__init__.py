@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Real links: Mahimahi's shells around real TCP, on this machine's kernel, for the Scenario of the simulator."""
+"""Runs the simulator's scenarios over Mahimahi's emulated links, with the TCP of this machine's kernel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What a run over a real link left, in arrays: mm-link's log, tcp_info of both ends, the counters of policers.
+"""The raw results of a run over Mahimahi as arrays: mm-link's log, tcp_info of both ends, the policers' counters.
 
-Times count from the scenario's beginning: whole ms in the log, s in samples.
+Times count from the scenario's beginning, in whole ms in the log and in s in samples.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ WIRE_BYTES = 1500
 
 
 def find_drops(log: LinkLog, *, most_queued_pkts: int | None) -> tuple[Times, Times]:
-    """(when, how many) packets were dropped: int64 [n] each.
+    """Return (times in ms, numbers of dropped packets), int64 [n] each.
 
-    Debian's mm-link logs no drops. A packet's arrival is its departure less its delay, so what came in a ms beyond
-    what left of it was dropped; among those that came last, as many as the queue holds (None: all) are still in it.
+    Debian's mm-link logs no drops, so they are derived. The arrival time of a packet is its departure less its delay.
+    The packets that arrived in a ms and never left were dropped. Of the packets that arrived last, up to
+    most_queued_pkts (None: all) are still in the queue and were not dropped.
     """
     if log.drops_ms:
         return np.asarray(log.drops_ms, dtype=np.int64), np.asarray(log.dropped_pkts, dtype=np.int64)
@@ -35,7 +36,8 @@ def find_drops(log: LinkLog, *, most_queued_pkts: int | None) -> tuple[Times, Ti
     left_ms = np.asarray(log.departures_ms, dtype=np.int64) - np.asarray(log.delays_ms, dtype=np.int64)
     stayed = came - np.diff(np.searchsorted(np.sort(left_ms), np.append(came_ms, np.iinfo(np.int64).max)))
     tail = int(np.searchsorted(came_ms, left_ms.max())) if len(left_ms) else 0
-    # From the tail's first packet on, the queue fills up before any more is dropped.
+    # The tail begins in the ms of the latest arrival that has left.
+    # The packets that stayed since then fill the queue before any is dropped.
     queued = np.cumsum(stayed[tail:])
     if most_queued_pkts is not None:
         over = np.maximum(queued - most_queued_pkts, 0)
@@ -47,7 +49,7 @@ def find_drops(log: LinkLog, *, most_queued_pkts: int | None) -> tuple[Times, Ti
 
 
 class LinkArrays:
-    """The log in arrays, in ms of the scenario's time; what came before or after it is left out."""
+    """The log as arrays, in ms of the scenario's time. Events before and after the scenario are left out."""
 
     def __init__(self, log: LinkLog, *, lead_ms: int, end_ms: int, most_queued_pkts: int | None = None) -> None:
         def within(times_ms: list[int] | Times, *others: list[int] | Times) -> list[Times]:
@@ -64,7 +66,7 @@ class LinkArrays:
 
 
 def link_arrays(scenario: Scenario, result: dict[str, Any]) -> LinkArrays:
-    """Read the run's log. Raises EmulationError where it is none."""
+    """Read the run's log. Raises EmulationError if it is not a log of mm-link."""
     try:
         log = read_log(result["log"])
     except LogError as error:
@@ -76,13 +78,13 @@ def link_arrays(scenario: Scenario, result: dict[str, Any]) -> LinkArrays:
         log,
         lead_ms=result["lead_ms"],
         end_ms=round(scenario.duration_s * 1000),
-        # One more is on its way out.
+        # One more packet is being transmitted.
         most_queued_pkts=min(limits) + 1 if limits else None,
     )
 
 
 class Samples:
-    """tcp_info of one flow at one end: columns by name, float [n], over time_s."""
+    """Samples of tcp_info of one flow at one end: columns by name, float [n], sampled at time_s."""
 
     def __init__(self, end: dict[str, Any], number: int) -> None:
         rows = np.asarray([row for row in end["rows"] if row[0] == number], dtype=np.float64)
@@ -91,25 +93,25 @@ class Samples:
         self.columns: dict[str, Values] = {name: rows[:, 2 + at] for at, name in enumerate(end["fields"])}
 
     def at(self, name: str, time_s: float | Values) -> Values:
-        """The value of a counter at these times, between samples in proportion; 0 without samples."""
+        """Return the values of a counter at these times, interpolated between samples; 0 without samples."""
         if not len(self.time_s):
             return np.zeros_like(np.asarray(time_s, dtype=np.float64))
         return np.asarray(np.interp(time_s, self.time_s, self.columns[name]), dtype=np.float64)
 
     def last(self, name: str, time_s: Values) -> Values:
-        """The value that was sampled last at these times."""
+        """Return the latest sampled values at these times; 0 without samples."""
         if not len(self.time_s):
             return np.zeros_like(time_s)
         index = np.searchsorted(self.time_s, time_s + 1e-9, side="right") - 1
         return self.columns[name][np.maximum(index, 0)]
 
     def gained(self, name: str, start_s: float, end_s: float) -> float:
-        """How much a counter grew."""
+        """Return how much a counter grew between two times."""
         return float(self.at(name, end_s) - self.at(name, start_s))
 
 
 class PolicerCounts:
-    """What came to the policers and passed them, sampled: packets since the run's beginning."""
+    """Samples of the policers' counters: packets that arrived at and passed each policer since the run's beginning."""
 
     def __init__(self, result: dict[str, Any]) -> None:
         self._columns: dict[tuple[str, str], Values] = {}
@@ -120,13 +122,16 @@ class PolicerCounts:
             self._columns |= {(side, name): rows[:, 1 + at] for at, name in enumerate(told["names"])}
 
     def at(self, side: str, element: int, what: str, flow: int, time_s: float | Values) -> Values:
-        """What of a flow came to the policer of that element of the side (`in`) or passed it (`out`) by these times."""
+        """Return a flow's packets that arrived at a policer (what: `in`) or passed it (`out`) by these times.
+
+        side, element: the side of the link, and the policer's index among the elements of that side.
+        """
         column = self._columns[side, f"{what}_{element}_{flow}"]
         return np.asarray(np.interp(time_s, self._time_s[side], column), dtype=np.float64)
 
 
 class RunArrays:
-    """A scenario and what its run left."""
+    """A scenario and the raw results of its run."""
 
     def __init__(self, scenario: Scenario, result: dict[str, Any]) -> None:
         self.scenario = scenario
@@ -137,24 +142,27 @@ class RunArrays:
         self.ends = [(Samples(result["sent"], n), Samples(result["received"], n)) for n in flows]
 
     def arrived_pkts(self, flow: int, time_s: Values) -> Values:
-        """Data segments of a flow that came past the link and its random loss by these times."""
+        """Return a flow's data segments that had passed the link and its random loss by these times."""
         if self.scenario.link.behind:
             return self.policers.at("behind", 0, "in", flow, time_s)
         return self.ends[flow][1].at("segments_in", time_s)
 
     def left_link_pkts(self, flow: int, time_s: Values) -> Values:
-        """Data segments of a flow that left the link by these times, as many as may be expected of those that came."""
+        """Return a flow's data segments that left the link by these times.
+
+        With random loss this is an estimate: the segments that arrived / (1 - loss).
+        """
         return self.arrived_pkts(flow, time_s) / (1 - self.scenario.link.loss)
 
     def at_policer(self, side: str, at: int, time_s: Values) -> tuple[Values, Values, Values]:
-        """The row of a policer, which has nothing inside."""
+        """Return the row of a policer. It never holds packets."""
         flows = range(len(self.scenario.flows))
         came, passed = (sum(self.policers.at(side, at, what, n, time_s) for n in flows) for what in ("in", "out"))
-        # The two are not read in the same instant.
+        # The two counters are not read at the same instant, so the difference may be slightly negative.
         return np.asarray(came), np.maximum(came - passed, 0), np.zeros_like(time_s)
 
     def at_link(self, time_s: Values) -> tuple[Values, Values, Values]:
-        """The row of the link."""
+        """Return the row of the link."""
         link, ms = self.link, time_s * 1000
         came = np.searchsorted(link.arrivals_ms, ms, side="right")
         left = np.searchsorted(link.departures_ms, ms, side="right")
@@ -162,13 +170,13 @@ class RunArrays:
         return came.astype(float), dropped.astype(float), np.maximum(came - left - dropped, 0).astype(float)
 
     def at_random_loss(self, time_s: Values) -> tuple[Values, Values, Values]:
-        """The row of the link's own loss."""
+        """Return the row of the link's random loss."""
         left = np.searchsorted(self.link.departures_ms, time_s * 1000, side="right").astype(float)
         arrived = sum(self.arrived_pkts(number, time_s) for number in range(len(self.scenario.flows)))
         return left, np.maximum(left - arrived, 0), np.zeros_like(time_s)
 
     def elements(self, time_s: Values) -> list[tuple[Values, Values, Values]]:
-        """A row for each element of the path in its order: packets entered, dropped and inside by these times."""
+        """Return a row for each element of the path, in order: packets entered, dropped and inside at these times."""
         link = self.scenario.link
         before = [self.at_policer("before", number, time_s) for number in range(len(link.before))]
         behind = [self.at_policer("behind", number, time_s) for number in range(len(link.behind))]

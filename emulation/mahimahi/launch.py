@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""How a run gets its namespaces, and loses them: the words that start emulation/mahimahi/namespace/link.py.
+"""The command line that starts a run (emulation/mahimahi/namespace/link.py) in namespaces of its own.
 
-setpriv --pdeathsig KILL      `unshare` is killed when the process that started it ends, by whatever signal
-unshare --kill-child=KILL     and then so is link.py, the first process of its namespace of processes,
-                              with which the kernel ends all others there; with the last of them go the
-                              namespaces of network and mounts, and so every rule, setting and mount
+It also ensures that all processes, rules and mounts of the run vanish when the starting process ends or is killed:
+
+setpriv --pdeathsig KILL      kills `unshare` when the process that started it ends
+unshare --kill-child=KILL     then kills link.py, the first process of its PID namespace. The kernel then kills all
+                              other processes in that namespace. With the last of them the network and mount
+                              namespaces vanish, and with these all rules, settings and mounts
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ LINK = Path(__file__).with_name("namespace") / "link.py"
 
 
 def launch_words() -> list[str]:
-    """The command line of one run, which then reads its job."""
+    """Return the command line of a run, which reads its job from standard input."""
     return [
         *("setpriv", "--pdeathsig", "KILL", "--"),
         *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child=KILL", "--mount-proc", "--"),
-        # The interpreter behind the environment: the program has no use for its packages.
+        # The interpreter outside of the virtual environment. The program needs none of the environment's packages.
         *(str(Path(sys.executable).resolve()), "-I", "-S", str(LINK)),
     ]

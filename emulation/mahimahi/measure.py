@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""From what a run over a real link left to the QoS that the simulator gives too.
+"""Computes the QoS of a run over Mahimahi from its raw results. The simulator returns the same QoS.
 
-    link          from mm-link's log: capacity (opportunities of 1500 bytes), throughput (IP bytes that left), the
-                  queueing delay of each packet (whole ms, its own transmission included), drops
-    flow          throughput = 1500 bytes for each data segment that left the link: what arrived, at the receiver or
-                  at the first policer behind the link, over 1 - loss; goodput = bytes that the receiver's TCP took in
-                  order; retransmission rate = segments resent / segments sent
-    elements      the link's row from its log, the policers' from their counters, that of random loss from what left
-                  the link and arrived; packets on their way from one to the next are in none of them
-    RTT, cwnd     tcp_info of the sender, sampled
+    link          from mm-link's log: capacity (opportunities of 1500 bytes), throughput (IP bytes that left), drops,
+                  and the queueing delay of each packet (whole ms, including its own transmission)
+    flow          throughput = 1500 bytes x data segments that left the link. These are the segments that arrived, at
+                  the receiver or at the first policer behind the link, / (1 - loss)
+                  goodput = bytes that the receiver's TCP received in order
+                  retransmission rate = retransmitted segments / sent segments
+    elements      the link's row from its log, the policers' rows from their counters, the row of random loss from the
+                  segments that left the link and those that arrived. Packets between two elements are in no row
+    RTT, cwnd     samples of the sender's tcp_info
 
-DEVIATION: the kernel tells the smoothed RTT alone, so its distribution is of samples in time and narrower than that of
-the simulator, which counts every ACK's.
-DEVIATION: `undone` (spurious timeouts) is counted by namespace; it is given to a flow that is alone, 0 otherwise.
+DEVIATION: The kernel reports only the smoothed RTT, which is sampled at regular times. Its distribution is therefore
+narrower than that of the simulator, which counts the RTT of every ACK.
+DEVIATION: `undone` (spurious timeouts) is counted per namespace. It is reported for a flow that is alone, otherwise 0.
 
-The measured time is (warmup_s, duration_s]; a sample counts for the moment at which it was taken.
+The measured time is (warmup_s, duration_s]. A sample counts at the time at which it was taken.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _transfers(spec: FlowSpec, times_s: list[list[float | None]]) -> tuple[Trans
 
 
 def _is_sending(sent: Samples, spec: FlowSpec, transfers: tuple[TransferQoS, ...], end_s: float) -> NDArray[np.bool_]:
-    """Which samples were taken while the flow had something under way."""
+    """Return which samples were taken while the flow had data to send or unacknowledged data."""
     stop_s = end_s if spec.stop_s is None else min(spec.stop_s, end_s)
     busy_s = [(transfer.start_s, transfer.complete_s or end_s) for transfer in transfers]
     if not spec.plan:
@@ -91,7 +92,7 @@ def _windows(scenario: Scenario, link: LinkArrays) -> Windows:
     bounds = np.append(starts, end_ms)
     delays = np.zeros((len(starts), len(edges_us)), dtype=np.uint32)
     sums = {"delivered": np.zeros(len(starts), dtype=np.uint64), "packets": np.zeros(len(starts), dtype=np.uint64)}
-    # A window holds what happened after its start, up to and with its end.
+    # A window contains the events after its start, up to and including its end.
     first = np.searchsorted(link.departures_ms, bounds, side="right")
     for number, (begin, end) in enumerate(pairwise(first.tolist())):
         delays[number] = _counted_ms(link.delays_ms[begin:end], edges_us).counts
@@ -107,7 +108,7 @@ def _points_s(scenario: Scenario, every_s: float) -> Values:
 
 
 def _series(run: RunArrays, every_s: float) -> dict[str, Values]:
-    """The points of SERIES in emulation/qos.py: what happened since the point before, or stood at it."""
+    """Return the columns of SERIES in emulation/qos.py."""
     link, ends_s = run.link, _points_s(run.scenario, every_s)
     bounds_s = np.append(0.0, ends_s)
     offered = np.diff(np.searchsorted(link.opportunities_ms, bounds_s * 1000, side="right")) * OPPORTUNITY_BYTES
@@ -129,12 +130,12 @@ def _series(run: RunArrays, every_s: float) -> dict[str, Values]:
                 "retransmitted_pkts": np.diff(sent.at("total_retrans_pkts", bounds_s)),
             }
         )
-    # A point of every flow for each moment, as the simulator has them.
+    # Ordered by time, then by flow, as in the simulator.
     return {name: np.stack([flow[name] for flow in flows], axis=1).ravel() for name in flows[0]}
 
 
 def _pacing_mbps(pacing_bytes_per_s: Values) -> Values:
-    """0 where the kernel says that it does not pace."""
+    """Convert pacing rates to Mbit/s; 0 where the kernel reports that it does not pace."""
     return np.where(pacing_bytes_per_s < 2.0**63, pacing_bytes_per_s, 0.0) * 8e-6
 
 
@@ -152,16 +153,19 @@ def _elements(run: RunArrays, queueing_delay: Delays) -> tuple[ElementQoS, ...]:
 def _element_series(run: RunArrays, every_s: float) -> ElementSeries:
     ends_s = _points_s(run.scenario, every_s)
     _, dropped, inside = (np.round(np.stack(rows, axis=1)) for rows in zip(*run.elements(ends_s), strict=True))
-    # What is lost at random is told as a difference of two counts, which packets on their way make uneven.
+    # The random loss is a difference of two counts. Packets between the counters can make it decrease.
     dropped = np.maximum.accumulate(dropped, axis=0)
     since = np.diff(dropped, axis=0, prepend=0.0)
     return ElementSeries(ends_s, since.astype(np.uint64), inside.astype(np.uint64))
 
 
 def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float | None = None) -> QoS:
-    """The QoS of a run.
+    """Return the QoS of a run.
 
-    result: of emulation/mahimahi/namespace/link.py. Raises EmulationError for a log that is none.
+    result: the output of emulation/mahimahi/namespace/link.py.
+
+    Raises:
+        EmulationError: its log is not a log of mm-link.
     """
     run = RunArrays(scenario, result)
     link, span = run.link, (scenario.warmup_s, scenario.duration_s)

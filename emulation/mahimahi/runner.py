@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Runs scenarios over Mahimahi on this machine's own kernel, as many side by side as its processors carry.
+"""Runs scenarios over Mahimahi on this machine's own kernel, as many in parallel as its processors can carry.
 
     emulate_many(scenarios) -> list[QoS]
 
-A run's share of a processor is estimated (`cores_of`) from its link's rate: _CORES_IDLE for the shells, which wake
-up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured: 0.22 processors at 12 Mbit/s, 0.30 at 50.
-Runs start as long as the sum stays within _USABLE of the processors, so that shells find one free when their ms has
-come; one runs in any case.
+The processors that a run keeps busy are estimated from its link's rate (`cores_of`): _CORES_IDLE for the shells, which
+wake up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured values are 0.22 processors at 12 Mbit/s
+and 0.30 at 50 Mbit/s. Runs start as long as the sum is at most _USABLE of the processors, so that the shells find a
+free processor in time. At least one run is always active.
 
-A job and its result go through pipes and a nameless file, and everything else is in the run's own namespaces: when this
-process ends, by whatever signal, nothing is left (emulation/mahimahi/launch.py).
+The job goes through a pipe and the result through a file without a name. Everything else is in the run's own
+namespaces. Nothing is left when this process ends, by whatever signal (emulation/mahimahi/launch.py).
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 Progress = Callable[[int], None]
-# Called with a run's number and its result, or why it has none, as soon as it is over.
+# Called with a run's number and its result, or the error of a failed run, as soon as the run is over.
 Each = Callable[[int, QoS | EmulationError], None]
 
-# The algorithms of a Scenario by the names of Linux; its bbr is version 1.
+# Linux' names of the scenario's algorithms. Linux' bbr is version 1.
 KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
 SHELLS = ("mm-delay", "mm-link", "mm-loss")
 _PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
@@ -65,7 +65,7 @@ def _installed() -> bool:
 
 
 def shell_paths() -> list[Path]:
-    """Mahimahi's shells that runs take: the machine's own, else those that were fetched.
+    """Return the paths of Mahimahi's shells: those installed on the machine, or else those that `make setup` fetched.
 
     Raises:
         GuestError: there are neither.
@@ -76,7 +76,7 @@ def shell_paths() -> list[Path]:
 
 
 def lacking() -> str:
-    """What this machine lacks to run links of its own, with what to do, as a reason; "" if nothing."""
+    """Return what this machine lacks to run Mahimahi's links and how to get it; "" if nothing."""
     if os.geteuid() != 0:
         return "needs root, for namespaces and Mahimahi's shells; run it with sudo"
     programs = [name for name in _PROGRAMS if shutil.which(name, path=_SYSTEM_PATH) is None]
@@ -93,10 +93,10 @@ def lacking() -> str:
 
 
 def host_runner() -> Runner:
-    """What this machine's kernel has.
+    """Return the runner for this machine's kernel, with the algorithms that the kernel has.
 
     Raises:
-        EmulationError: something is lacking; with what to do.
+        EmulationError: something is missing. The message says how to get it.
     """
     lacks = lacking()
     if lacks:
@@ -110,14 +110,14 @@ def host_runner() -> Runner:
 
 
 def cores_of(scenario: Scenario) -> float:
-    """The processors that a run keeps busy, as an estimate."""
+    """Estimate the number of processors that a run keeps busy."""
     link = scenario.link
     rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
     return _CORES_IDLE + _CORES_PER_MBPS * (rate_mbps or 0.0)
 
 
 def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:
-    """How many of these, in their order, may run at the same time: at least one."""
+    """Return how many of the first of these scenarios may run at the same time: at least one."""
     most = _USABLE * processors
     used, count = 0.0, 0
     for scenario in scenarios:
@@ -130,7 +130,7 @@ def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:
 
 @dataclass(eq=False)
 class _Run:
-    """A run that is under way."""
+    """A run that has been started."""
 
     number: int
     scenario: Scenario
@@ -141,11 +141,11 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        """It has ended, or should have."""
+        """Whether the process has ended or its time limit has passed."""
         return self.process.poll() is not None or time.monotonic() > self.ends_at_s
 
     def result(self) -> dict[str, Any]:
-        """What link.py said. Raises EmulationError where that is nothing or an error, or the time is up."""
+        """Return the output of link.py. Raises EmulationError for no output, an error, or a process still running."""
         if self.process.poll() is None:
             raise EmulationError(
                 f"{self.scenario.name}: expected the run over {_GRACE_S:g} s after its time, it was not"
@@ -165,7 +165,7 @@ class _Run:
         return result
 
     def close(self) -> None:
-        """End it, whatever it does, and wait until it has."""
+        """Kill the process if it still runs, wait for its end, and close its files."""
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -175,25 +175,25 @@ class _Run:
 
 
 def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
-    # Without names: a process that is killed leaves no file.
+    # These files have no names, so a process that is killed leaves none behind.
     said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
     process = subprocess.Popen(
         launch_words(),
         stdin=subprocess.PIPE,
         stdout=said,
         stderr=complaints,
-        # Ctrl-C is for this process, which then ends the run.
+        # In its own session the run does not receive Ctrl-C. This process does, and then ends the run.
         start_new_session=True,
         env={"PATH": _SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
     )
     run = _Run(number, scenario, process, said, complaints, time.monotonic() + scenario.duration_s + _GRACE_S)
     try:
         assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
-        # It stays open: the run ends with its other end.
+        # The pipe stays open, because link.py ends when it is closed.
         process.stdin.write(json.dumps(job).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
-        pass  # it ended at once; result() says why
+        pass  # the process has already ended; result() reports why
     except BaseException:
         run.close()
         raise
@@ -207,12 +207,12 @@ def emulate_each(
     series_every_s: float | None = None,
     processors: int | None = None,
 ) -> None:
-    """Run scenarios on real links and tell each result as soon as it is there; a run that fails ends no other.
+    """Run scenarios over Mahimahi and call `each` as soon as a run is over. A failed run does not end the others.
 
-    processors: that may be kept busy (None: all of this process; 0: one run at a time).
+    processors: how many processors the runs may share (None: all that this process may use; 0: one run at a time).
 
     Raises:
-        EmulationError: the machine lacks something, or a scenario asks for what the runner cannot do.
+        EmulationError: the machine lacks something, or a scenario requires something that the runner cannot do.
     """
     runner = host_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
@@ -250,12 +250,12 @@ def emulate_many(
     processors: int | None = None,
     progress: Progress | None = None,
 ) -> list[QoS]:
-    """Run scenarios on real links; results in their order.
+    """Run scenarios over Mahimahi and return the results in their order.
 
-    processors: as for `emulate_each`. progress: called with the number of runs done.
+    processors: as for `emulate_each`. progress: called with the number of finished runs.
 
     Raises:
-        EmulationError: as `emulate_each`, or a run failed, which ends the others.
+        EmulationError: as `emulate_each`, or a run failed. A failed run ends the others.
     """
     results: dict[int, QoS] = {}
 
@@ -271,9 +271,11 @@ def emulate_many(
 
 
 def emulate(scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
-    """Run one scenario; with series_every_s, `QoS.series` holds a point per flow that often.
+    """Run one scenario over Mahimahi.
+
+    series_every_s: the interval of the points in `QoS.series`; None: no series.
 
     Raises:
-        EmulationError: as emulate_many.
+        EmulationError: as `emulate_many`.
     """
     return emulate_many([scenario], series_every_s=series_every_s)[0]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""From a Scenario to the job of emulation/mahimahi/namespace/link.py, and what of a Scenario that cannot be.
+"""Translates a Scenario into a job for emulation/mahimahi/namespace/link.py. Fields without a translation are refused.
 
-    trace or rate     a trace in mm-link's format: a rate's n-th opportunity of 1500 bytes at ceil(n 1500 / rate) ms
-    RTT               mm-delay, half of it each way, in whole ms
-    buffer            mm-link's droptail, in packets or bytes or both; a packet counts 1504 bytes there
-    loss              mm-loss, behind the link; by chance of its own, so that the seed means nothing here
-    flows             by the kernel's congestion control of the same algorithm; transfers and gaps by flows.py
-    policers          nftables, in front of the link or behind it, with buckets of whole packets (policer.py)
+    trace or rate     a trace in mm-link's format. The n-th opportunity of a rate is at ceil(n x 1500 bytes / rate) ms
+    RTT               mm-delay with half of the RTT in each direction, in whole ms
+    buffer            mm-link's droptail queue, in packets, bytes or both. It counts 1504 bytes per packet
+    loss              mm-loss after the link. It has its own random numbers, so the seed has no effect
+    flows             the kernel's congestion control of the same algorithm. flows.py makes the transfers and gaps
+    policers          nftables before or after the link, with buckets of whole packets (policer.py)
 
-What a scenario asks for beyond these fields is refused by name: a field that is not listed in _TAKEN_OF_ has to keep
-its default. So a field that is new in Scenario is refused until it is translated.
+Any other field must have its default value, otherwise the scenario is refused by the name of the field. The fields that
+are translated are listed in _TAKEN_OF_*. A field that is added to Scenario is thus refused until it is translated.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from emulation.traces import OPPORTUNITY_BYTES, Trace
 
 __all__ = ["Runner", "link_opportunities_ms", "to_job"]
 
-# mm-link counts the header of the tun device with every packet.
+# Size of a full packet in mm-link, which includes the header of the tun device.
 LOGGED_BYTES = 1504
-# Mahimahi serves whole packets once a ms; published comparisons trust it to about 500 Mbit/s.
+# Mahimahi serves whole packets once a ms. Published comparisons found it accurate up to about 500 Mbit/s.
 MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
@@ -46,12 +46,14 @@ _TAKEN_OF_FLOW = frozenset(
 
 @dataclass(frozen=True)
 class Runner:
-    """What a runner's kernel has.
+    """The capabilities of a runner.
 
-    name: as on the command line. algorithms: of a Scenario, by the name that the kernel knows them under.
-    tunable: those with parameters that can be set, in /proc/net/ccatune. lead_ms: from the start of a link to the
-    beginning of the scenario, without its round trips. sample_s: least time between two looks at tcp_info.
-    mahimahi: the unpacked folder; "" where it is installed.
+    name: as on the command line.
+    algorithms: the kernel's name of each algorithm of a Scenario that the kernel has.
+    tunable: the algorithms whose parameters can be set in /proc/net/ccatune.
+    lead_ms: time from the start of the link to the beginning of the scenario. to_job adds some round trips to it.
+    sample_s: the shortest interval between samples of tcp_info.
+    mahimahi: the folder of the unpacked Mahimahi; "" if it is installed.
     """
 
     name: str
@@ -62,12 +64,12 @@ class Runner:
     mahimahi: str = ""
 
     def refuse(self, scenario: Scenario, where: str, reason: str) -> EmulationError:
-        """The error that says what this runner cannot do."""
+        """Return the error for a field (`where`) that this runner cannot do, with the reason."""
         return EmulationError(f"{scenario.name}: {where}: the runner {self.name} {reason}")
 
 
 def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[str, object]]:
-    """Fields that are not translated and not at their default."""
+    """Yield the fields that are not in `taken` and do not have their default value."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if name not in taken and value != field.get_default(call_default_factory=True):
@@ -75,10 +77,10 @@ def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[s
 
 
 def check_fields(scenario: Scenario, runner: Runner) -> None:
-    """Refuse what is not translated.
+    """Refuse a scenario with fields that are not translated.
 
     Raises:
-        EmulationError: names field and runner.
+        EmulationError: there is such a field. The message names the field and the runner.
     """
     parts: list[tuple[str, BaseModel, frozenset[str]]] = [("", scenario, _TAKEN_OF_SCENARIO)]
     parts.append(("link.", scenario.link, _TAKEN_OF_LINK))
@@ -91,7 +93,7 @@ def check_fields(scenario: Scenario, runner: Runner) -> None:
 def _constant_ms(rate_mbps: float, end_ms: int) -> NDArray[np.int64]:
     opportunities_per_ms = rate_mbps * 125 / OPPORTUNITY_BYTES
     numbers = np.arange(1, math.floor(end_ms * opportunities_per_ms) + 1, dtype=np.float64)
-    # Less a billionth: a quotient that should be whole may come out above it.
+    # Rounding may make a quotient slightly larger than a whole number. Subtracting a billionth corrects this.
     return np.ceil(numbers / opportunities_per_ms * (1 - 1e-9)).astype(np.int64)
 
 
@@ -102,7 +104,7 @@ def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
 
 
 def link_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64]:
-    """The link's opportunities in (0, end_ms] of the run's time: int64 [n], never decreasing."""
+    """Return the times of the link's opportunities in (0, end_ms] of the run, in ms: int64 [n], non-decreasing."""
     if link.trace is not None:
         return _trace_ms(link.trace, link.start_ms, end_ms)
     assert link.rate_mbps is not None  # noqa: S101 (LinkSpec has one of them)
@@ -110,7 +112,11 @@ def link_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64]:
 
 
 def check_link(scenario: Scenario, runner: Runner) -> int:
-    """The delay of one way, in ms; refuses a link that Mahimahi is no emulator of."""
+    """Return the one-way delay in ms.
+
+    Raises:
+        EmulationError: Mahimahi cannot emulate the link's RTT or rate.
+    """
     link = scenario.link
     delay_ms = link.rtt_ms / 2
     if delay_ms != int(delay_ms) or delay_ms < 1:
@@ -132,7 +138,7 @@ def _flow_job(scenario: Scenario, number: int, runner: Runner) -> dict[str, Any]
             raise runner.refuse(scenario, where + name, f"sets none for {flow.cca}; leave it out, or use the runner vm")
     return {
         "cca": runner.algorithms[flow.cca],
-        # 1 picks the first class; 0, which sockets have by themselves, the default one.
+        # Priority 1 selects the first class. Priority 0 is the default of sockets and selects the default class.
         "priority": flow.delay_class + 1 if flow.ensemble_text is not None else 0,
         "start_s": flow.start_s,
         "stop_s": flow.stop_s,
@@ -141,7 +147,7 @@ def _flow_job(scenario: Scenario, number: int, runner: Runner) -> dict[str, Any]
 
 
 def _buckets(scenario: Scenario, policer: Policer) -> list[list[int]]:
-    """The flows of each bucket."""
+    """Return the numbers of the flows that share each bucket."""
     if policer.per == "flow":
         return [[number] for number in range(len(scenario.flows))]
     of_client: dict[str, list[int]] = {}
@@ -151,7 +157,7 @@ def _buckets(scenario: Scenario, policer: Policer) -> list[list[int]]:
 
 
 def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, Any]]]:
-    """Of each side of the link, with their places in the path there."""
+    """Return the policers before and behind the link, each with its index among the elements of that side."""
     link = scenario.link
     jobs: dict[str, list[dict[str, Any]]] = {}
     for side, elements in (("before", link.before), ("behind", link.behind)):
@@ -171,7 +177,7 @@ def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, An
 
 
 def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
-    """Files of /proc/net/ccatune with what goes into them: the namespace's own parameters and table."""
+    """Return (file, text) for the files in /proc/net/ccatune that set the namespace's parameters and ensembles."""
     writes: list[tuple[str, str]] = []
     for cca in sorted({flow.cca for flow in scenario.flows} & runner.tunable):
         flows = [flow for flow in scenario.flows if flow.cca == cca]
@@ -189,10 +195,10 @@ def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
 
 
 def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
-    """The job.
+    """Return the job of a scenario.
 
     Raises:
-        EmulationError: names the field that the runner cannot do, and the runner.
+        EmulationError: the runner cannot do what a field requires. The message names both.
     """
     check_fields(scenario, runner)
     delay_ms = check_link(scenario, runner)

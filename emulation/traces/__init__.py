@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Traces of links: read, check, cut into epochs and parts, make."""
+"""Traces of links: read and check them, cut them into epochs and parts, and make new ones."""
 
 from emulation.errors import TraceError
 from emulation.traces.epochs import EPOCH_S, Epoch, epochs

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The text of a trace file, as numbers.
+"""Parses the text of a trace file.
 
-A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF
-ends a line; the last one may lack it. Since numbers never decrease, the lines of a file stand in blocks of equal
-width, one block a number of digits: each block is a matrix of characters, read column by column (70 million
-lines a second). What does not fit is read again line by line, to name the bad line or to accept unusual forms
-such as leading zeros.
+A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF ends a
+line; the last one may lack it. Since numbers never decrease, the lines with an equal number of digits form a block.
+Each block is a matrix of characters, which is read column by column (70 million lines per second). A file that does
+not fit this form is read again line by line. This names the bad line, or accepts unusual forms such as leading zeros.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ SHOWN_CHARS = 40
 def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
     """Milliseconds of each opportunity: uint32 [n_lines], n >= 1, the last above 0.
 
-    Raises TraceError, which names the file, the line and what it should have been: an empty file, bytes that
-    are no text, a line that is empty or no whole number, a negative one, one above 2^32 - 1, one below the line
-    before it, and a file of zeros, which has no duration.
+    Raises TraceError, which names the file, the line and the expected content. Errors of a file: it is empty, is not
+    text, or holds only zeros and so has no duration. Errors of a line: it is empty, not a whole number, negative, above
+    2^32 - 1, or below the previous line.
     """
     if not data:
         raise TraceError(f"{name}: expected a line per delivery opportunity, got an empty file")
@@ -49,7 +48,7 @@ def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
 
 
 def _parse_blocks(text: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
-    """Numbers in blocks of equal width; None when any character or line is not as it should be."""
+    """Numbers in blocks of equal width; None if any character or line is not as expected."""
     blocks: list[NDArray[np.uint32]] = []
     start = 0
     for n_digits in range(1, MAX_DIGITS + 1):
@@ -70,7 +69,7 @@ def _parse_blocks(text: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
 
 
 def _block_values(digits: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
-    """Values of characters [n_lines, n_digits]; None unless all are digits of numbers below 2^32."""
+    """Values of characters [n_lines, n_digits]; None unless all are digits and the numbers fit into 32 bits."""
     n_lines, n_digits = digits.shape
     values: NDArray[np.uint32] = np.zeros(n_lines, dtype=np.uint32)
     for column in range(n_digits):
@@ -83,7 +82,7 @@ def _block_values(digits: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
 
 
 def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
-    """Numbers line by line; raises TraceError at the first that is wrong."""
+    """Numbers line by line. Raises TraceError at the first one that is wrong."""
     readable = TEXT.match(data)
     if readable is None or readable.end() < len(data):
         at = 0 if readable is None else readable.end()
@@ -104,13 +103,13 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
 
 
 def _fault(line: bytes, previous_ms: int) -> str:
-    """What a line should have been; "" when it is right."""
+    """What the line should have been; "" if it is right."""
     number = line[1:] if line.startswith(b"-") else line
     if not number.isdigit():
         return "a whole number of milliseconds"
     if number is not line:
         return "a time of at least 0, not a negative one"
-    # int() of a million digits takes minutes: judge the length first.
+    # int() of a million digits takes minutes, so the length is checked first.
     if len(number.lstrip(b"0")) > MAX_DIGITS or int(number) > MAX_TIME_MS:
         return f"at most {MAX_TIME_MS} ms, not too large a number"
     if int(number) < previous_ms:

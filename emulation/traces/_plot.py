@@ -18,7 +18,7 @@ MOST_ROWS = 8
 
 
 def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
-    """A row for each of the first eight recordings; PNG, SVG or PDF by the name. Raises EmulationError."""
+    """Draw one row for each of the first eight recordings; PNG, SVG or PDF by the name. Raises EmulationError."""
     import matplotlib as mpl
 
     mpl.use("Agg")

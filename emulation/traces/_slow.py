@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The slow part of a made link: its rate in blocks of seconds, and how that varies over minutes and hours.
+"""The slow part of a made link: its rate in blocks of seconds, which varies over minutes and hours.
 
     z(t) = sum over octaves k of sqrt(v_k) OU_k(t)    Ornstein-Uhlenbeck processes of time constants 2^k ticks
     Z_b  = mean of z over block b                     a block is a window of ticks
     rate = Q(rank of Z_b among all blocks)            Q: quantile function of the recorded rate, smoothed likewise
 
-The variances v_k >= 0 are fitted to the autocorrelation of the recorded rate's normal scores (a Gaussian copula),
-lag by lag in half octaves. Mapping by rank rather than by the normal distribution makes every made link visit each
-rate for the share of time for which the recording does (Theiler's amplitude adjustment): otherwise links with a
-long memory would differ so much from each other that ten minutes of one say nothing of the recording. What is shorter
-than MIN_SPAN_S is cut out of a link that long, and may then well stay in one rate.
+The variances v_k >= 0 are fitted to the autocorrelation of the recorded rate's normal scores (a Gaussian copula), at
+lags half an octave apart. The rate is mapped by rank and not by the normal distribution. So every made link spends the
+same share of time at each rate as the recording (Theiler's amplitude adjustment). Otherwise links with a long memory
+would differ so much from each other that ten minutes of one would say nothing about the recording. A link shorter than
+MIN_SPAN_S is cut out of one of that length, and may therefore stay at one rate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MIN_SPAN_S = 600
 MAX_OCTAVE = 14
 MAX_LAG_SHARE = 0.25
 SWEEPS = 2000
-# More lines than these, of nine characters each, are a file that is refused where traces are read (_sources.py).
+# A file with this many lines, of nine characters each, is almost as large as _sources.py accepts.
 MOST_OPPORTUNITIES = 100_000_000
 
 
@@ -61,7 +61,7 @@ class SlowRate(BaseModel):
 
 
 def smooth(values: Floats, *, window_ticks: int) -> Floats:
-    """Mean over the window around each value [n]; at the ends over the part of it that is there."""
+    """Mean over a window around each value [n]; at the ends, over the part of the window that exists."""
     total = np.concatenate(([0.0], np.cumsum(values)))
     place = np.arange(len(values))
     first = np.maximum(place - window_ticks // 2, 0)
@@ -70,7 +70,7 @@ def smooth(values: Floats, *, window_ticks: int) -> Floats:
 
 
 def fit_slow(slow: Sequence[Floats], *, tick_ms: int, window_ticks: int) -> SlowRate:
-    """Fit on smoothed rates, one series a recording."""
+    """Fit on smoothed rates, one series per recording."""
     pooled = np.concatenate(slow)
     quantiles = np.quantile(pooled, np.linspace(0, 1, N_QUANTILES))
     scores = _normal_scores(pooled)
@@ -89,15 +89,15 @@ def fit_slow(slow: Sequence[Floats], *, tick_ms: int, window_ticks: int) -> Slow
 
 
 def draw_slow(model: SlowRate, *, n_blocks: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Opportunities in each window of a made link, one window after the other [n_blocks].
+    """Opportunities in each of n_blocks consecutive windows of a made link [n_blocks].
 
-    Raises TraceError for more than MOST_OPPORTUNITIES in all.
+    Raises TraceError for more than MOST_OPPORTUNITIES in total.
     """
     width = model.window_ticks
     n_drawn = max(n_blocks, -(-MIN_SPAN_S * 1000 // (model.tick_ms * width)))
     time_constants = 2.0 ** np.arange(len(model.octave_variances))
     keeps = np.exp(-1 / time_constants)
-    # Smoothing takes from a fast octave more than from a slow one; each is to have its share afterwards.
+    # Smoothing removes more from a fast octave than from a slow one. The scales give each its share back.
     left = np.array([_smoothed_autocovariance(tau, np.array([0]), width)[0] for tau in time_constants])
     scales = np.sqrt(np.array(model.octave_variances) / left)
     state = rng.standard_normal(len(keeps))
@@ -119,7 +119,7 @@ def draw_slow(model: SlowRate, *, n_blocks: int, rng: np.random.Generator) -> ND
 
 
 def _normal_scores(values: Floats) -> Floats:
-    """The normal quantile of each value's rank; equal values share the mean of theirs."""
+    """The normal quantile of each value's rank; equal values share their mean rank."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     upto = np.cumsum(counts)
     at = (upto - counts / 2) / len(values)
@@ -128,7 +128,7 @@ def _normal_scores(values: Floats) -> Floats:
 
 
 def _correlation(series: Sequence[Floats], lag: int) -> float:
-    """Autocorrelation at a lag, around the mean over all series (0), over pairs within one."""
+    """Autocorrelation at a lag, over pairs within one series. The mean over all series must be 0."""
     pairs = [(values[lag:], values[:-lag]) for values in series if len(values) > lag]
     products = sum(float(np.dot(later, earlier)) for later, earlier in pairs)
     variance = float(np.mean(np.concatenate(series) ** 2))
@@ -136,7 +136,7 @@ def _correlation(series: Sequence[Floats], lag: int) -> float:
 
 
 def _smoothed_autocovariance(time_constant: float, lags: NDArray[np.int64], window_ticks: int) -> Floats:
-    """Of an OU process of variance 1, smoothed over the window: its kernel is the triangle of the window's width."""
+    """Of an OU process of variance 1 that is smoothed over the window: by a triangle of one window to each side."""
     shift = np.arange(1 - window_ticks, window_ticks)
     kernel = (window_ticks - np.abs(shift)) / window_ticks**2
     return np.asarray(np.exp(-np.abs(lags[:, None] + shift) / time_constant) @ kernel)
@@ -148,7 +148,7 @@ def _smoothed_autocorrelation(time_constant: float, lags: NDArray[np.int64], win
 
 
 def _non_negative_fit(basis: Floats, target: Floats) -> Floats:
-    """Weights >= 0 of sum 1 that bring basis @ weights [n_lags] near the target, by descent along one at a time."""
+    """Weights >= 0 with sum 1 that bring basis @ weights [n_lags] close to the target, by coordinate descent."""
     sum_to_one = 10.0
     rows = np.vstack([basis, np.full((1, basis.shape[1]), sum_to_one)])
     rest = np.append(target, sum_to_one)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Where the bytes of traces are: files, folders and .tar.xz archives, the latter read in memory.
+"""Finds trace files and their bytes in files, folders and .tar.xz archives, which are read in memory.
 
-A trace file ends in .down, .up or .txt; a folder is searched with all folders in it, and archives found there are
-read too; in either, other files and those whose name starts with a dot are passed over. An archive is streamed:
-nothing is unpacked to disk, links and devices in it are passed over.
+A trace file ends in .down, .up or .txt. A folder is searched with all folders in it, and archives found there are read
+too. In folders and archives, other files and those whose name starts with a dot are ignored. An archive is streamed:
+nothing is unpacked to disk, and links and devices in it are ignored.
 
-The dataset of a file in an archive is the archive's name. Otherwise it is the folder that holds the file, or the one
-above when that is an hour ("hour03").
+The dataset of a file in an archive is the archive's name. For another file it is the name of its folder, or of the
+folder above that if its folder is an hour ("hour03").
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ __all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "TraceFile", "find_files", "is_tr
 
 TRACE_SUFFIXES = (".down", ".up", ".txt")
 ARCHIVE_SUFFIX = ".tar.xz"
-# A file larger than this is no link's trace: a day at 1 Gbit/s has 8 GB of lines, and would not fit into memory.
+# Larger files are refused. A day at 1 Gbit/s has 7 billion lines, which would not fit into memory.
 MAX_FILE_BYTES = 2**30
 HOUR = re.compile(r"hour[-_]?\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class TraceFile:
-    """One trace file. folder: how messages call where it lies; location: that place itself; data: its bytes."""
+    """One trace file. folder: the name of its folder in messages; location: the real place of that; data: its bytes."""
 
     dataset: str
     folder: str
@@ -41,17 +41,17 @@ class TraceFile:
 
     @property
     def name(self) -> str:
-        """What messages call it: dataset, hour if there is one, and file."""
+        """The name of the file in messages: dataset, hour if there is one, and file."""
         return f"{self.folder}/{self.file_name}"
 
 
 def find_files(paths: Sequence[Path], *, wanted: Callable[[str], bool]) -> Iterator[TraceFile]:
-    """Every trace file of files, folders and archives, each once: folders by name, archives as they are laid out.
+    """Every trace file of files, folders and archives, each once: folders sorted by name, archives in their own order.
 
-    wanted: says by its dataset's name whether a file is read.
+    wanted: decides by the name of its dataset whether a file is read.
 
-    Raises TraceError for a path that does not exist, is no trace by its name, or cannot be read, for a file over
-    2^30 bytes, and when there is no trace at all.
+    Raises TraceError for a path that does not exist, does not have the name of a trace, or cannot be read. Also for a
+    file over 2^30 bytes, and if there is no trace at all.
     """
     found: set[Path] = set()
     for path in paths:
@@ -72,7 +72,7 @@ def find_files(paths: Sequence[Path], *, wanted: Callable[[str], bool]) -> Itera
 
 
 def _paths_of(path: Path) -> Iterator[tuple[Path, Path]]:
-    """Trace files and archives at or below a path, each with the folder from which its dataset is told."""
+    """Trace files and archives at or below a path, each with the folder from which its dataset is derived."""
     if path.is_dir():
         for below in sorted(path.rglob("*")):
             if (is_trace(below.name) or _is_archive(below.name)) and below.is_file():
@@ -88,7 +88,7 @@ def _paths_of(path: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def is_trace(file_name: str) -> bool:
-    """Whether a file is a trace by its name."""
+    """Whether a file has the name of a trace."""
     return file_name.endswith(TRACE_SUFFIXES) and not file_name.startswith(".")
 
 
@@ -97,7 +97,7 @@ def _is_archive(file_name: str) -> bool:
 
 
 def _labels(path: Path, *, root: Path) -> tuple[str, str]:
-    """Dataset and folder of a plain file below root, whose own name counts (and its parent's, when it is an hour)."""
+    """Dataset and folder of a plain file below root. Root's own name counts, and its parent's if root is an hour."""
     anchor = root.resolve()
     folders = [name for name in (anchor.parent.name, anchor.name, *path.relative_to(root).parts[:-1]) if name]
     if len(folders) > 1 and HOUR.fullmatch(folders[-1]):

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""One stage of the synthetic generator: from opportunities per parent tick to those in each of its `ratio` ticks.
+"""One stage of the synthetic generator: draws how many opportunities fall in each of the `ratio` ticks of a parent.
 
-A stage is given its parents' counts and draws one tick after the other,
+A stage receives the counts of its parents and draws one tick after the other,
 
     count_t = parent_t  y,      y ~ distribution tree at the features of t
 
     features    parent_t: its count per tick
                 the means of the last 1, 1, 2, 4, 8 and 16 ticks, in octaves back to 32, divided by parent_t
                 ticks since the last opportunity (at most 200): how long an outage has lasted
-                the next parent's count divided by this one's: where the rate is going
+                the next parent's count divided by this one's: whether the rate rises or falls
                 the tick's place in its parent
 
-so that what follows a dip, a burst or an outage is as it was in the recording. Then the ticks of a parent are scaled to
-sum up to it, and rounded with the remainder carried on: a finer stage changes nothing that a coarser one has settled.
+So whatever follows a dip, a burst or an outage is distributed as in the recording. Then the ticks of a parent are
+scaled to the parent's count, and rounded with the remainder carried on. So a finer stage changes nothing that a coarser
+one has drawn.
 
-A long series is drawn in pieces of some hundred ticks side by side, each after a run-in over the ticks before it: only
-at the seams is the past of a tick another draw than what stands before it.
+A long series is drawn in pieces of some hundred ticks, all pieces in parallel. Each piece starts with a run-in over the
+ticks before it. So only at the seams does the past from which a tick is drawn differ from the ticks that stand before
+it.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ Counts = NDArray[np.int64]
 OCTAVES = ((1, 1), (2, 2), (3, 4), (5, 8), (9, 16), (17, 32))
 HISTORY_TICKS = 32
 MAX_SILENCE_TICKS = 200
-# A parent below this carries nothing: one opportunity in a thousand ticks.
+# A parent with a lower count per tick carries nothing: one opportunity in a thousand ticks.
 SILENT = 1e-3
 MAX_SAMPLES = 40_000
 MIN_LEAF = 25
@@ -45,7 +47,7 @@ RUN_IN_TICKS = 100
 
 
 class Stage(BaseModel):
-    """Ticks of tick_ms, `ratio` to a parent, whose count they share."""
+    """Draws ticks of tick_ms. Each group of `ratio` ticks shares the count of one parent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,11 +58,12 @@ class Stage(BaseModel):
 
 
 def is_even(counts: Counts, *, ratio: int) -> bool:
-    """Whether the ticks [n] of most parents share its opportunities evenly.
+    """Whether the opportunities of most parents are spread evenly over their ticks [n].
 
-    Shared evenly, each tick gets the whole part or one more, whose variance is f (1 - f) with f the fraction of the
-    mean. A parent counts as uneven when the variance within it is over twice that (plus a twentieth, since a mean
-    without fraction leaves no variance at all); the link is even when at most a tenth of parents are uneven.
+    In an even parent each tick gets the integer part of the mean or one more. The variance is then f (1 - f), where f
+    is the fraction of the mean. A parent counts as uneven if its variance is over 2 (f (1 - f) + 0.05). The 0.05
+    is there because a mean without fraction has no variance at all. The link is even if at most a tenth of its parents
+    are uneven.
     """
     n_parents = len(counts) // ratio
     ticks = counts[: n_parents * ratio].reshape(n_parents, ratio).astype(np.float64)
@@ -71,7 +74,7 @@ def is_even(counts: Counts, *, ratio: int) -> bool:
 
 
 def fit_stage(series: list[tuple[Counts, Floats]], *, tick_ms: int, ratio: int) -> Stage:
-    """Fit on pairs of counts [n_ticks] and parents per tick [n_ticks], one pair a recording."""
+    """Fit on pairs of counts [n_ticks] and parents per tick [n_ticks], one pair per recording."""
     features, targets = [], []
     for counts, parents in series:
         used = parents > SILENT
@@ -90,7 +93,7 @@ def fit_stage(series: list[tuple[Counts, Floats]], *, tick_ms: int, ratio: int) 
 
 
 def _features_of(counts: Floats, parents: Floats, ratio: int) -> Floats:
-    """Features of every tick at once: [n_ticks, n_features], as `_Drawing.features` has them one by one."""
+    """Features of every tick at once: [n_ticks, n_features]. `_Drawing.features` gives the same, tick by tick."""
     n_ticks = len(counts)
     tick = np.arange(n_ticks)
     total = np.concatenate(([0.0], np.cumsum(counts)))
@@ -107,7 +110,7 @@ def _features_of(counts: Floats, parents: Floats, ratio: int) -> Floats:
 
 
 def draw_stage(stage: Stage, parents: Floats, *, rng: np.random.Generator) -> Counts:
-    """Draw the ticks of a series of parents, per tick, one value a parent [n_parents]: [n_parents * ratio]."""
+    """Draw the ticks of a series of parents. parents: counts per tick [n_parents]. Returns [n_parents * ratio]."""
     n_parents = len(parents)
     piece = max(1, PIECE_TICKS // stage.ratio)
     run_in = max(1, RUN_IN_TICKS // stage.ratio)
@@ -122,10 +125,10 @@ def draw_stage(stage: Stage, parents: Floats, *, rng: np.random.Generator) -> Co
 
 
 class _Drawing:
-    """The pieces of one series while they are drawn: all rows advance by a tick together."""
+    """The pieces of one series while they are drawn, one piece per row. All rows advance by one tick together."""
 
     def __init__(self, stage: Stage, parents: Floats, rng: np.random.Generator) -> None:
-        """parents: [n_pieces, n_parents + 1], per tick; the last column is only looked ahead to."""
+        """parents: counts per tick, [n_pieces, n_parents + 1]; the last column is used only as the next parent."""
         self.stage = stage
         self.parents = parents
         self.rng = rng
@@ -144,7 +147,7 @@ class _Drawing:
             tick = first + phase
             share = stage.tree.draw(self.features(index, phase, scale), self.rng.random(len(parent)))
             count = np.where(parent > SILENT, np.clip(share * scale, 0.0, stage.max_count), 0.0)
-            # Whole opportunities, with the remainder carried on; a silent tick stays silent.
+            # Whole opportunities, with the remainder carried on. A silent tick stays silent.
             whole = np.where(count > 0, np.maximum(np.rint(count + self.carried), 0.0), 0.0)
             self.carried = np.clip(self.carried + count - whole, -1.0, 1.0)
             self.counts[:, tick] = whole
@@ -161,11 +164,11 @@ class _Drawing:
         return np.stack([self.parents[:, index], *means, silence, following, place], axis=1)
 
     def _conserve(self, parent: Floats, ticks: slice) -> None:
-        """Scale ticks to their parent's whole count and round them, carrying the remainder on."""
+        """Scale the ticks to their parent's whole count and round them, with the remainder carried on."""
         ratio = self.stage.ratio
         drawn = self.counts[:, ticks]
         total = drawn.sum(axis=1)
-        # A parent whose ticks all came out silent is shared evenly.
+        # If all ticks of a parent were drawn silent, they share its count evenly.
         shares = np.where(total[:, None] > 0, drawn / np.maximum(total, SILENT)[:, None], 1 / ratio)
         upto = np.rint(np.cumsum(shares, axis=1) * (parent * ratio)[:, None])
         upto[:, -1] = np.rint(parent * ratio)

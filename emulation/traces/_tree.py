@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A regression tree that gives a whole distribution: what a stage of the synthetic generator draws from.
+"""A regression tree with a whole distribution in each leaf, from which a stage of the synthetic generator draws.
 
-A tree cuts the space of its features by "feature <= threshold" and holds, in each leaf, the quantiles of the target
-among the samples that fell there. Each cut is the one that lowers the summed CRPS of the leaves most, where the CRPS of
-a set of n samples about itself is n E|Y - Y'| / 2: it sees a change of spread or shape where squares see a change of
-mean alone. Leaves are cut in the order of what cutting gains, until there are max_leaves.
+A tree cuts the space of its features by "feature <= threshold". Each leaf holds the quantiles of the target among the
+samples that fell there. Each cut is the one that lowers the summed CRPS of the leaves most. The CRPS of a set of n
+samples about itself is n E|Y - Y'| / 2. It reacts to a change of spread or shape, whereas squared errors react only to
+a change of the mean. The leaf whose cut gains most is cut first, until there are max_leaves.
 Source of the score: Gneiting and Raftery, "Strictly proper scoring rules", 2007, eq. 21.
 """
 
@@ -31,7 +31,7 @@ SIGNIFICANT_DIGITS = 3
 
 
 class DistributionTree(BaseModel):
-    """Nodes in arrays; node 0 is the root, children stand behind their parent, so that a walk always ends."""
+    """Nodes in arrays. Node 0 is the root. Children come after their parent, so that a walk always ends."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -70,7 +70,7 @@ class DistributionTree(BaseModel):
 
     @property
     def n_features(self) -> int:
-        """Features that a walk may ask for."""
+        """Number of features that a walk may use."""
         return max(self.feature) + 1
 
     @cached_property
@@ -79,7 +79,7 @@ class DistributionTree(BaseModel):
 
     @cached_property
     def _nodes(self) -> tuple[Ints, Floats, Ints]:
-        """feature [n_nodes], threshold [n_nodes], children [n_nodes, 2]; a leaf is its own child, for ever."""
+        """feature [n_nodes], threshold [n_nodes], children [n_nodes, 2]; a leaf is its own child, so a walk stays."""
         feature = np.array(self.feature)
         itself = np.arange(len(feature))
         children = np.stack([np.array(self.above), np.array(self.below)], axis=1)
@@ -95,7 +95,7 @@ class DistributionTree(BaseModel):
         return max(depth)
 
     def leaves(self, features: Floats) -> Ints:
-        """The leaf that each row of features [n_rows, n_features] falls into: [n_rows]."""
+        """The leaf into which each row of features [n_rows, n_features] falls: [n_rows]."""
         feature, threshold, children = self._nodes
         rows = np.arange(len(features))
         node = np.zeros(len(features), dtype=np.int64)
@@ -105,12 +105,12 @@ class DistributionTree(BaseModel):
         return np.array(self.below)[node]
 
     def draw(self, features: Floats, uniform: Floats) -> Floats:
-        """One value a row [n_rows], by inverting each leaf's distribution at uniform [n_rows], in [0, 1)."""
+        """One value per row [n_rows]: the distribution of its leaf, inverted at uniform [n_rows], in [0, 1)."""
         leaf = self.leaves(features)
         zero = np.array(self.zero_share)[leaf]
         is_zero = uniform < zero
         among_others = np.where(is_zero, 0.0, (uniform - zero) / np.maximum(1 - zero, 1e-12))
-        # Rounding may bring a number just below 1 up to it.
+        # Rounding may turn a number just below 1 into 1.
         place = np.minimum(among_others, 1 - 1e-12) * (self._quantiles.shape[1] - 1)
         left = place.astype(np.int64)
         share = place - left
@@ -123,7 +123,7 @@ def grow_tree(
 ) -> DistributionTree:
     """Grow a tree on features [n_samples, n_features] and target [n_samples].
 
-    min_leaf: fewest samples in a leaf. Raises TraceError without a sample.
+    min_leaf: fewest samples in a leaf. Raises TraceError if there are no samples.
     """
     if not len(target):
         raise TraceError("synthetic model: expected samples to fit on, got none; use a longer recording")
@@ -151,7 +151,7 @@ def grow_tree(
 
 
 def _best_cut(features: Floats, target: Floats, min_leaf: int) -> tuple[float, int, float] | None:
-    """Gain, feature and threshold of the best cut of samples sorted by target; None when none gains."""
+    """Gain, feature and threshold of the best cut of samples sorted by target; None if no cut gains."""
     n_samples = len(target)
     if n_samples < 2 * min_leaf:
         return None
@@ -172,7 +172,7 @@ def _best_cut(features: Floats, target: Floats, min_leaf: int) -> tuple[float, i
 
 
 def _self_crps(ordered: Floats) -> float:
-    """n E|Y - Y'| / 2 of n samples in ascending order: sum of (2 i - n - 1) y_i / n, i from 1."""
+    """n E|Y - Y'| / 2 of n samples in ascending order: the sum of (2 i - n - 1) y_i / n, i from 1."""
     n_samples = len(ordered)
     return float(np.dot(np.arange(1 - n_samples, n_samples, 2), ordered)) / n_samples
 
@@ -193,11 +193,11 @@ def _tree_of(cuts: dict[int, tuple[int, float, int, int]], targets: list[Floats]
 
 
 def _non_zero(values: Floats) -> Floats:
-    """The values but 0; all of them where there is no other."""
+    """The values that are not 0; all values if there are none."""
     others = values[values != 0]
     return others if len(others) else values
 
 
 def _rounded(values: Floats) -> list[float]:
-    """Values at three digits: the file is a third as long, and what it draws from is known no better."""
+    """Values at three digits. This makes the file a third as long, and the values are not known more precisely."""
     return [float(f"{value:.{SIGNIFICANT_DIGITS}g}") for value in values]

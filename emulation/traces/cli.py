@@ -28,7 +28,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
 
 
 def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
-    """The recordings; of bad files that were left out is told on stderr."""
+    """The recordings. Bad files that were left out are reported on stderr."""
     reading = read(list(paths), skip_bad=skip_bad)
     for line in reading.left_out:
         click.echo(line, err=True)
@@ -51,7 +51,7 @@ def traces() -> None:
 @_skip_bad
 @_json
 def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
-    """Read files, folders or archives, and say what is in them; exit 1 where files had to be left out.
+    """Read files, folders or archives, and report what is in them; exit 1 if files had to be left out.
 
     \b
     Example:
@@ -81,7 +81,7 @@ def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
 )
 @_json
 def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json: bool) -> None:
-    """Mean rate, spread, gaps, and the variation at every time scale, from 1 ms to minutes.
+    """Show the mean rate, spread, gaps, and the variation at every time scale, from 1 ms to minutes.
 
     \b
     Example:
@@ -119,7 +119,7 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The model's file.")
 @_json
 def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) -> None:
-    """Fit a generator on recordings: it makes links that vary as these do, and repeats none of them.
+    """Fit a generator on recordings. It makes links that vary as these do, and repeats none of them.
 
     \b
     Example:

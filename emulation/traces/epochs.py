@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Epochs: the pieces of a recording after which a flow looks up its state anew (30 s in PQSA)."""
+"""Epochs: the pieces of a recording. A flow determines its state anew at the end of each one (every 30 s in PQSA)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from emulation.traces.trace import OPPORTUNITY_BYTES, Trace
 __all__ = ["EPOCH_S", "Epoch", "epochs"]
 
 EPOCH_S = 30
-# What is left at a recording's end is an epoch when it is at least half of one: less says little of a state.
+# The tail of a recording is an epoch if it is at least half as long as one. A shorter tail says little about a state.
 MIN_TAIL_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The piece [start_ms, end_ms) of a recording; index counts the recording's epochs from 0, silent ones too."""
+    """The piece [start_ms, end_ms) of a recording. index counts its epochs from 0, including silent ones."""
 
     recording: Recording
     index: int
@@ -37,7 +37,7 @@ class Epoch:
 
     @property
     def capacity_bytes(self) -> int:
-        """What the link could carry meanwhile."""
+        """Bytes that the link could carry during the epoch."""
         return self.recording.trace.capacity_bytes(self.start_ms, self.end_ms)
 
     @property
@@ -54,8 +54,8 @@ class Epoch:
 def epochs(recording: Recording, *, epoch_s: float = EPOCH_S) -> list[Epoch]:
     """Cut a recording into epochs from its start.
 
-    The tail is an epoch when it lasts at least half of epoch_s, and is dropped otherwise. An epoch in which the link
-    is silent throughout (an outage of more than epoch_s) is dropped too: nothing can be measured in it. Raises
+    The tail is an epoch if it lasts at least half of epoch_s, and is dropped otherwise. An epoch in which the link is
+    silent throughout (an outage of more than epoch_s) is dropped too, because nothing can be measured in it. Raises
     TraceError unless epoch_s is at least 1 ms.
     """
     epoch_ms = round(epoch_s * 1000)

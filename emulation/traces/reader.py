@@ -19,7 +19,7 @@ Paths = str | Path | Sequence[str | Path]
 
 @dataclass(frozen=True)
 class Reading:
-    """What was read. skipped: why each bad file was left out, a message a file (empty unless asked for)."""
+    """The result of reading. skipped: a message for each bad file that was left out (empty without skip_bad)."""
 
     recordings: tuple[Recording, ...]
     n_files: int
@@ -27,7 +27,7 @@ class Reading:
 
     @property
     def left_out(self) -> list[str]:
-        """A line for each bad file that was left out, and how many; no line where none was."""
+        """A line for each bad file that was left out, and one with their number; no line if none was."""
         lines = [f"left out: {text}" for text in self.skipped]
         return [*lines, f"{len(lines)} bad files left out"] if lines else []
 
@@ -39,14 +39,14 @@ def read(
     wanted: Callable[[str], bool] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Reading:
-    """Read .down, .up and .txt files, folders of them and .tar.xz archives (in memory), and join what runs on.
+    """Read .down, .up and .txt files, folders of them and .tar.xz archives (in memory), and join consecutive files.
 
-    skip_bad: leave bad files out and count them, instead of raising at the first. wanted: says by its dataset's name
-    whether a file is read. progress: called with each file's name. How files are joined, and what holes, short
-    files and gaps become, is said in recording.py.
+    skip_bad: leave bad files out and list them, instead of raising at the first. wanted: decides by the name of its
+    dataset whether a file is read. progress: called with each file's name. recording.py says how files are joined, and
+    how holes, short files and gaps are treated.
 
-    Raises TraceError as _parse.parse_trace and _sources.find_files do, for a file over 24 h, and when every file was
-    left out.
+    Raises TraceError as _parse.parse_trace, _sources.find_files and recording.join_files do, for a file over 24 h, and
+    if every file was left out.
     """
     files: list[ParsedFile] = []
     skipped: list[str] = []
@@ -65,7 +65,7 @@ def read(
 
 
 def read_recordings(paths: Paths, *, skip_bad: bool = False) -> list[Recording]:
-    """The recordings of `read`, for those who need no count of what was left out."""
+    """The recordings of `read`, for callers that need no list of the files left out."""
     return list(read(paths, skip_bad=skip_bad).recordings)
 
 

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
 """Recordings: traces that follow each other in time, over which one flow can run.
 
-Files that hold one recording in pieces are numbered: "08640.down", "08641.down" ... are joined when they lie in the
-same folder, differ in the number at the end of their stem alone, their numbers run on without a hole, and each but the
-last is a full slot. The rules, in the order in which they apply:
+The files of a recording in pieces are numbered, for example "08640.down", "08641.down". To be joined, they must lie in
+the same folder and differ only in the number at the end of their stem. The numbers must be consecutive, and each file
+but the last must be a full slot. The rules, in the order in which they apply:
 
     length     a file lasts until its last line, rounded up to a whole second: a link of 100 kbit/s may end 0.1 s early
     slot       the commonest length among the files of one folder, prefix and suffix (30 s in the pqsa recordings)
     full       a file of length = slot takes its whole slot: the next file starts exactly one slot after it
-    hole       a missing number, or a file that was left out because it was bad, ends the recording; the file after
-               it starts another one. What the link did meanwhile is unknown, and is not made up.
-    short      a file of another length (20 s in a series of 30) ends the recording: its rest is unknown too
-    gap        silence of at least 1 s within a recording is a real outage and stays, listed in `gaps`
-    folders    a recording never crosses folders: who puts hours into folders of their own gets a recording per hour
-    day        a recording lasts at most 24 h, as a run does (emulation/scenario.py): a series that runs on for longer
-               goes on in another recording; a single file that does is refused where it is read (reader.py)
+    hole       a missing number, or a bad file that was left out, ends the recording; the file after it starts another
+               one. The behaviour of the link in between is unknown, and none is invented.
+    short      a file of another length (20 s in a series of 30) ends the recording: the rest of its slot is unknown
+    gap        silence of at least 1 s within a recording is a real outage; it stays, and `gaps` lists it
+    folders    a recording never crosses folders: hours in folders of their own become one recording per hour
+    day        a recording lasts at most 24 h, as a run does (emulation/scenario.py). A longer series continues in
+               another recording. A single file that is longer is refused when it is read (reader.py)
 
-A file whose stem ends in no number, or whose neighbours are missing, is a recording by itself; its period is then its
+A file whose stem ends in no number, or whose neighbours are missing, is a recording by itself. Its period is then its
 last line, as in Mahimahi.
 """
 
@@ -46,7 +46,7 @@ __all__ = [
     "place_of",
 ]
 
-MAX_RECORDING_MS = 24 * 3600 * 1000  # a whole number of steps of a file's length
+MAX_RECORDING_MS = 24 * 3600 * 1000  # a multiple of LENGTH_STEP_MS
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000
 # At most nine digits: a longer number is a date or a hash, not a place in a series.
@@ -68,7 +68,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Recording:
-    """What one flow can run over. files: the names of its parts in time; gaps: its silences of at least 1 s."""
+    """A trace that one flow can run over. files: its parts in order of time; gaps: its silences of at least 1 s."""
 
     name: str
     dataset: str
@@ -82,7 +82,7 @@ class Recording:
         return self.trace.duration_s
 
     def cut(self, start_ms: int, end_ms: int) -> Recording:
-        """The piece [start_ms, end_ms) as a recording; `files` still names all parts. Raises TraceError."""
+        """The piece [start_ms, end_ms) as a recording; `files` names all parts. Raises TraceError like Trace.slice."""
         trace = self.trace.slice(start_ms, end_ms)
         return Recording(f"{self.name}[{start_ms}:{end_ms}]", self.dataset, trace, find_gaps(trace), self.files)
 
@@ -104,7 +104,7 @@ class ParsedFile:
 
     @property
     def place(self) -> tuple[str, int] | None:
-        """The series that a file belongs to (folder, prefix and suffix) and its number there; None without number."""
+        """The series of the file (folder, prefix and suffix) and its number there; None if it has no number."""
         stem, _, suffix = self.file_name.rpartition(".")
         match = STEM.fullmatch(stem)
         if match is None:
@@ -113,22 +113,22 @@ class ParsedFile:
 
 
 def is_numbered(recording: Recording) -> bool:
-    """Whether a recording is one of the pieces of a numbered series, rather than a file by itself."""
+    """Whether the files of a recording are numbered pieces of a series, rather than a file by itself."""
     stem = recording.files[0].rpartition("/")[2].rpartition(".")[0]
     return STEM.fullmatch(stem) is not None
 
 
 def find_gaps(trace: Trace) -> tuple[Gap, ...]:
-    """Silences of at least 1 s, those before the first and after the last opportunity included."""
+    """Silences of at least 1 s, including those before the first and after the last opportunity."""
     edges = np.concatenate(([0], trace.opportunities_ms.astype(np.int64), [trace.period_ms]))
     silent = np.flatnonzero(np.diff(edges) >= GAP_MS)
     return tuple(Gap(int(edges[index]), int(edges[index + 1])) for index in silent)
 
 
 def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
-    """Recordings of these files by the rules at the top of this module, in the order of their first files.
+    """Join files to recordings by the rules at the top of this module, in the order of their first files.
 
-    files: none over 24 h. Raises TraceError for two files of one series with the same number.
+    files: none over 24 h. Raises TraceError if two files of one series have the same number.
     """
     alone: list[tuple[ParsedFile, ...]] = []
     series: defaultdict[str, dict[int, ParsedFile]] = defaultdict(dict)
@@ -150,7 +150,7 @@ def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
 
 
 def _runs(members: dict[int, ParsedFile]) -> list[tuple[tuple[ParsedFile, ...], int]]:
-    """Cut one series where its numbers leave a hole, a file is not a full slot or a day is over; each with the slot."""
+    """Cut a series where a number is missing, a slot is not full or a day is over; return each run with the slot."""
     counts = Counter(file.length_ms for file in members.values())
     slot_ms = max(counts, key=lambda length_ms: (counts[length_ms], length_ms))
     runs: list[list[ParsedFile]] = []
@@ -181,7 +181,7 @@ def _stem(file: ParsedFile) -> str:
 
 
 def place_of(recordings: Sequence[Recording], *, share: float) -> tuple[Recording, int]:
-    """Where that share (0 to 1) of all their time is: one of the recordings (at least one), and the ms in it."""
+    """The point at a share (0 to 1) of the total time of recordings (at least one): the recording, and the ms in it."""
     ends_s = list(accumulate(recording.duration_s for recording in recordings))
     at_s = share * ends_s[-1]
     index = min(int(np.searchsorted(ends_s, at_s, side="right")), len(recordings) - 1)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""What trains and what judges.
+"""Splits traces into training data and validation data.
 
-    dataset named *-train         trains whole
-    dataset named *-validation    judges whole
-    any other                     the first 60 % of each recording train, the rest judges
+    dataset named *-train         training data only
+    dataset named *-validation    validation data only
+    any other                     the first 60 % of each recording is training data, the rest validation data
 
-The recorded hours of one link lie in archives of their own, because neighbouring files are alike: the mean rates of
-pqsa-4g files that follow each other differ by 3.7 Mbit/s, those of random ones by 10.6.
+The recorded hours of one link are in archives of their own, because neighbouring files are alike. The mean rates of
+consecutive pqsa-4g files differ by 3.7 Mbit/s, those of random files by 10.6.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USE = {"train": "train", "validation": "judge"}
 
 
 def default_traces() -> Path | None:
-    """The folder of recorded traces: $CCATUNE_TRACES, else shared/traces beside the working copy; None without."""
+    """The folder of recorded traces: $CCATUNE_TRACES, else shared/traces beside the repository, else None."""
     named = os.environ.get(TRACES_VARIABLE)
     if named:
         return Path(named)
@@ -49,10 +49,10 @@ def read_split(
     only: Callable[[str], bool] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Reading:
-    """One part, by the rule at the top of this module; without recordings where there is nothing of it.
+    """Read one part, by the rule at the top of this module. The result has no recordings if there are none of the part.
 
-    paths: as in `read`; default_traces() when left out. only: a choice of datasets by name. Raises TraceError when
-    there is no path, and as `read` does.
+    paths: as in `read`; without it, default_traces(). only: selects datasets by name. Raises TraceError if there is no
+    path, and as `read` does.
     """
     source = default_traces() if paths is None else paths
     if source is None:
@@ -70,7 +70,7 @@ def read_split(
 
 
 def require_part(reading: Reading, *, part: Part) -> list[Recording]:
-    """The recordings of a part. Raises TraceError where there is none."""
+    """The recordings of a part. Raises TraceError if there are none."""
     if not reading.recordings:
         other = OTHER[part]
         raise TraceError(

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Make traces of cellular links that vary as recorded ones do, from milliseconds to minutes.
+"""Make traces of cellular links that vary as recorded links do, from milliseconds to minutes.
 
-    slow rate   blocks of 30 ticks, from there to minutes and hours: octaves of a Gaussian process, mapped to the
+    slow rate   blocks of 30 ticks, which vary up to minutes and hours: octaves of a Gaussian process, mapped to the
                 recorded distribution of rates (_slow.py)
-    stages      from blocks to ticks, from ticks to tenths of them ... each drawn given the one before and the past
-                of the series itself (_stage.py)
+    stages      from blocks to ticks, from ticks to tenths of them, and so on; each is drawn from the stage before it
+                and from the past of the series itself (_stage.py)
 
-Everything is fitted (`fit`). A recording that does not vary below one second has ticks of 1 s and one stage, and is
-spread evenly within them: so are the pqsa recordings. Any other has ticks of 100, 10 and 1 ms: so have those of
-mahimahi, which were taken packet by packet. A model holds distributions, not the recording: what is made never repeats
-a stretch of it, but has its rates, steps, dips, bursts, outages and their lengths.
+`fit` fits all of this. A recording that does not vary below one second has ticks of 1 s and one stage. Its
+opportunities are spread evenly within a tick. The pqsa recordings are of this kind. Any other recording has ticks of
+100, 10 and 1 ms. The mahimahi recordings, which were taken packet by packet, are of that kind. A model holds
+distributions, not the recording. So a made trace never repeats a stretch of the recording. It has the recording's
+rates, steps, dips, bursts and outages, and their lengths.
 
-A model has one or more links: files that are pieces of one recording (numbered) are one link together, any other file
-is a link of its own. Limits: a link's two directions are made independently, and a made link has no hour of the day.
+A model has one or more links. The numbered files of a dataset are pieces of one link; any other file is a link of its
+own. Limits: the two directions of a link are made independently, and a made link has no hour of the day.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ __all__ = ["LinkModel", "Source", "TraceModel", "fit", "make", "make_recordings"
 Counts = NDArray[np.int64]
 
 MIN_FIT_S = 60
-# Six hours are 21.6 million ticks of 1 ms, and take 1 GB to make.
+# Six hours are 21.6 million ticks of 1 ms. Making them takes 1 GB of memory.
 MAX_DURATION_S = 6 * 3600
 COARSE_TICK_MS = 1000
 FINE_TICKS_MS = (100, 10, 1)
-# The slow rate is that over this many of the longest ticks. Blocks of 10 and 100 were tried: the shorter lose dips
-# that last longer than a block, the longer leave too few of them in recordings of some minutes.
+# The slow rate is the mean over this many of the longest ticks. Blocks of 10 ticks would lose dips that last longer
+# than a block. Blocks of 100 would be too few in recordings of some minutes.
 BLOCK_TICKS = 30
 
 
 class Source(BaseModel):
-    """What a link was fitted on."""
+    """A recording that the model was fitted on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -60,7 +61,7 @@ class Source(BaseModel):
 
 
 class LinkModel(BaseModel):
-    """One link: its slow rate and its stages, coarse to fine. recorded_s: how much it was fitted on."""
+    """One link: its slow rate and its stages, coarse to fine. recorded_s: total length of its recordings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -71,7 +72,7 @@ class LinkModel(BaseModel):
 
 
 class TraceModel(BaseModel):
-    """What `make` makes traces from; a JSON file."""
+    """The model from which `make` makes traces; stored as a JSON file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -80,7 +81,7 @@ class TraceModel(BaseModel):
     links: tuple[LinkModel, ...] = Field(min_length=1)
 
     def link(self, name: str) -> LinkModel:
-        """The link of that name, or whose name ends in it. Raises TraceError unless there is exactly one."""
+        """The link with that name, or whose name ends in it. Raises TraceError unless there is exactly one."""
         found = [link for link in self.links if link.name == name] or [
             link for link in self.links if link.name.endswith(name)
         ]
@@ -90,13 +91,13 @@ class TraceModel(BaseModel):
         return found[0]
 
     def save(self, path: Path) -> None:
-        """Write the model whole or not at all."""
+        """Write the model completely or not at all."""
         text = json.dumps(self.model_dump(mode="json", by_alias=True), separators=(",", ":"))
         write_atomically(path, f"{text}\n".encode())
 
     @classmethod
     def load(cls, path: Path) -> TraceModel:
-        """Read a model. Raises TraceError for a file that is none."""
+        """Read a model. Raises TraceError if the file is not a model."""
         try:
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
@@ -110,9 +111,9 @@ class TraceModel(BaseModel):
 
 
 def fit(recordings: Sequence[Recording], *, progress: Callable[[str], None] | None = None) -> TraceModel:
-    """Fit a model. progress: called with each link's name before it is fitted.
+    """Fit a model. progress: called with the name of each link before it is fitted.
 
-    Raises TraceError for a link of less than 60 s: it shows too little of itself.
+    Raises TraceError without recordings, and for a link of less than 60 s, which shows too little of its behaviour.
     """
     links: defaultdict[str, list[Recording]] = defaultdict(list)
     for recording in recordings:
@@ -134,9 +135,10 @@ def fit(recordings: Sequence[Recording], *, progress: Callable[[str], None] | No
 def make(model: TraceModel, *, duration_s: float, seed: int, link: str | None = None) -> Trace:
     """Make a trace of duration_s; equal model, duration, seed and link give equal traces.
 
-    link: which one (see TraceModel.link); None draws one by the seed, with the recorded times as weights. Raises
-    TraceError for a duration below 1 ms or over six hours, for more opportunities than a file of traces holds, and when
-    the link is silent all the time.
+    link: its name (see TraceModel.link); None: the seed draws a link, with the recorded times as weights.
+
+    Raises TraceError for a duration below 1 ms or over six hours, and for more opportunities than a trace file can
+    hold. Also if the link is silent all the time.
     """
     if not 0.001 <= duration_s <= MAX_DURATION_S:
         raise TraceError(f"made trace: expected a duration of 0.001 to {MAX_DURATION_S} s, got {duration_s}")
@@ -162,7 +164,7 @@ def make(model: TraceModel, *, duration_s: float, seed: int, link: str | None = 
 def make_recordings(
     model: TraceModel, *, duration_s: float, count: int, seed: int, link: str | None = None
 ) -> list[Recording]:
-    """Make `count` traces with seeds of their own drawn from seed, as recordings of a dataset called "made"."""
+    """Make `count` traces as recordings of a dataset called "made". The seed of each trace is drawn from `seed`."""
     seeds = np.random.SeedSequence(seed).generate_state(count, dtype=np.uint32)
     traces = [make(model, duration_s=duration_s, seed=int(one), link=link) for one in seeds]
     return [Recording(trace.name, "made", trace, find_gaps(trace), (trace.name,)) for trace in traces]
@@ -174,7 +176,7 @@ def _fit_link(name: str, recordings: Sequence[Recording]) -> LinkModel:
         raise TraceError(
             f"{name}: expected at least {MIN_FIT_S} s to fit on, got {recorded_s:.1f}; use more of the link"
         )
-    # Ticks that mostly hold one opportunity or none look even whatever they are: one uneven scale decides for all.
+    # Ticks that mostly hold one opportunity or none look even in any case. So one uneven scale makes the link uneven.
     even = all(_even_at(recordings, *pair) for pair in itertools.pairwise((COARSE_TICK_MS, *FINE_TICKS_MS)))
     ticks_ms = (COARSE_TICK_MS,) if even else FINE_TICKS_MS
     parents_ms = (BLOCK_TICKS * ticks_ms[0], *ticks_ms)
@@ -199,7 +201,7 @@ def _fit_stage(recordings: Sequence[Recording], parent_ms: int, tick_ms: int) ->
 
 
 def _even_at(recordings: Sequence[Recording], parent_ms: int, tick_ms: int) -> bool:
-    """Whether the ticks share what their parents carry evenly, over all recordings."""
+    """Whether the ticks share the opportunities of their parents evenly, over all recordings."""
     ratio = parent_ms // tick_ms
     counts = [ticks[: len(ticks) // ratio * ratio] for ticks in _counts(recordings, tick_ms)]
     return is_even(np.concatenate(counts), ratio=ratio)
@@ -215,7 +217,7 @@ def _draw_link(model: TraceModel, rng: np.random.Generator) -> LinkModel:
 
 
 def _place(counts: Counts, tick_ms: int) -> NDArray[np.uint32]:
-    """Times of the opportunities, evenly within each tick: the i-th of n in a tick comes at (i + 1/2) / n of it."""
+    """Times of the opportunities, evenly spaced within a tick: the i-th of n comes at (i + 1/2) / n of the tick."""
     before = np.cumsum(counts) - counts
     place = np.arange(int(counts.sum())) - np.repeat(before, counts)
     within = (2 * place + 1) * tick_ms // (2 * np.repeat(counts, counts))

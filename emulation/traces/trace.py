@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """A trace: the delivery opportunities of a link over time, in Mahimahi's format.
 
-Each opportunity lets OPPORTUNITY_BYTES leave the queue; one that finds the queue empty is lost. The trace
-starts anew when period_ms have passed, so its n-th opportunity comes at opportunities_ms[n] + k period_ms for
-k = 0, 1, 2 ... (source: mm-link's behaviour, where the last line of a file is its period).
+Each opportunity lets OPPORTUNITY_BYTES leave the queue. An opportunity that finds the queue empty is lost. The trace
+repeats after period_ms. So its n-th opportunity comes at opportunities_ms[n] + k period_ms for k = 0, 1, 2 ...
+Source: mm-link's behaviour, where the last line of a file is its period.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ MAX_PERIOD_MS = 2**32 - 1
 class Trace:
     """The opportunities of one period.
 
-    name: what reports call it. opportunities_ms: uint32 [n_opportunities], n >= 1, never decreasing, ms from
-    the start, at most period_ms; made read-only here. period_ms: 1 to 2^32 - 1.
+    name: its name in reports. opportunities_ms: uint32 [n_opportunities], n >= 1, never decreasing, ms from the start,
+    at most period_ms; made read-only here. period_ms: 1 to 2^32 - 1.
 
-    Two traces are equal when their opportunities and periods are, whatever their names. Raises TraceError.
+    Two traces are equal if their opportunities and periods are, whatever their names. Raises TraceError for values
+    outside these ranges.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Trace:
                 f"{self.name}: expected times that never decrease and end by {self.period_ms} ms, "
                 f"got others (the last is {times_ms[-1]}); sort them, or make the period longer"
             )
-        # A view of our own: what the caller holds stays writable, this is not.
+        # This view is read-only. The caller's own array stays writable.
         own = times_ms.view()
         own.flags.writeable = False
         object.__setattr__(self, "opportunities_ms", own)
@@ -78,14 +79,14 @@ class Trace:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over period and opportunities (little endian, 4 bytes each), in hex; the name does not count."""
+        """SHA-256 over period and opportunities (little endian, 4 bytes each), in hex; the name is not included."""
         content = hashlib.sha256(b"ccatune-trace/1")
         content.update(np.array([self.period_ms], dtype="<u4").tobytes())
         content.update(np.ascontiguousarray(self.opportunities_ms, dtype="<u4").tobytes())
         return content.hexdigest()
 
     def capacity_bytes(self, start_ms: int, end_ms: int) -> int:
-        """Bytes that the link could carry in [start_ms, end_ms), across as many periods as that takes.
+        """Bytes that the link could carry in [start_ms, end_ms), over as many periods as that spans.
 
         Raises TraceError unless 0 <= start_ms <= end_ms.
         """
@@ -96,8 +97,8 @@ class Trace:
     def slice(self, start_ms: int, end_ms: int) -> Trace:
         """The piece [start_ms, end_ms) as a trace of its own, whose time starts at 0 and whose period is its length.
 
-        The opportunities at the very end of the period belong to the piece that ends there, so that cutting
-        out the whole gives the whole. Raises TraceError for a piece outside the trace or without opportunity.
+        The opportunities at the very end of the period belong to the piece that ends there. So the piece from 0 to the
+        period is the whole trace. Raises TraceError for a piece outside the trace or without opportunity.
         """
         if not 0 <= start_ms < end_ms <= self.period_ms:
             raise TraceError(
@@ -113,7 +114,7 @@ class Trace:
     def bin_counts(self, bin_ms: int) -> NDArray[np.int64]:
         """Opportunities in each whole bin of the period: int64 [period_ms // bin_ms]; a partial last bin is left out.
 
-        Opportunities at the very end of the period count in the last bin when that ends there.
+        Opportunities at the very end of the period count in the last bin if that ends there.
         """
         n_bins = self.period_ms // bin_ms
         bins = self.opportunities_ms // np.uint32(bin_ms)
@@ -122,7 +123,7 @@ class Trace:
         return np.bincount(bins[bins < n_bins], minlength=n_bins)
 
     def _count_before(self, time_ms: int) -> int:
-        """Opportunities before time_ms since 0. Those at period_ms come in the millisecond in which the next starts."""
+        """Opportunities in [0, time_ms). Those at period_ms come in the first millisecond of the next period."""
         whole = max(time_ms // self.period_ms - 1, 0)
         count = whole * len(self.opportunities_ms)
         for rest_ms in (time_ms - whole * self.period_ms, time_ms - (whole + 1) * self.period_ms):

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""How much a link's rate varies, time scale by time scale.
+"""How much a link's rate varies at each time scale.
 
-At a time scale tau: the Allan deviation of the rate, relative to its mean,
+The measure at a time scale tau is the Allan deviation of the rate, relative to its mean,
 
     sqrt( mean over pairs of neighbouring windows of tau of (x' - x)^2 / 2 ) / mean(x)
 
-over windows that do not overlap (Allan 1966): a link that is even at this scale
-gives 0, whatever it does at others. Scales double from 1 ms to a quarter of the
-trace.
+over windows that do not overlap (Allan 1966). A link that is even at this scale gives 0, whatever it does at others.
+Scales double from 1 ms to a quarter of the trace.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A virtual machine that boots the kernel lines which the modules are for, on this machine's own files."""
+"""A virtual machine that boots the kernel lines for which the modules are made, on this machine's own files."""
 
 from __future__ import annotations
 

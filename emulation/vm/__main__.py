@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m emulation.vm`: build the modules, boot a kernel line, run something in it.
+"""`python -m emulation.vm`: build the modules, boot a kernel line, run a command in it.
 
 Examples:
     python -m emulation.vm build
@@ -22,7 +22,7 @@ from emulation.vm.modules import build_modules
 
 @click.group()
 def main() -> None:
-    """Kernel modules, built for and run in the kernel lines of the virtual machine."""
+    """Build kernel modules for the kernel lines of the virtual machine, and run commands there."""
 
 
 @main.command()
@@ -30,7 +30,7 @@ def main() -> None:
 @click.option("--sparse", is_flag=True, help="Check with sparse too.")
 @click.option("--anew", is_flag=True, help="From nothing, so that every warning is seen again.")
 def build(*, lines: tuple[str, ...], sparse: bool, anew: bool) -> None:
-    """Build the modules for the kernel lines; exit 1 where a warning was printed."""
+    """Build the modules for the kernel lines; exit 1 if a warning was printed."""
     warnings = 0
     for line in lines or LINES:
         built = build_modules(line, sparse=sparse, anew=anew)
@@ -58,7 +58,7 @@ def run(
     kernel_log: bool,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND as root in the guest and exit with its status. Files it names are found where they are here."""
+    """Run COMMAND as root in the guest and exit with its status. Files have the same paths there as here."""
     words = list(command)
     if with_modules:
         paths = build_modules(line).paths
@@ -74,7 +74,7 @@ def run(
 
 
 def load_order(names: list[str]) -> list[str]:
-    """The module that the others stand on first."""
+    """Sort the names so that the module that the others depend on comes first."""
     return sorted(names, key=lambda name: (name != "ccatune", name))
 
 

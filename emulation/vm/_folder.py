@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Folders that a process shares with a guest, and that go with it.
+"""Folders that a process shares with a guest, and that are removed when the process ends.
 
-The kernel holds the owner's lock on the folder (flock) until the owner ends, by whatever signal; a folder whose lock
-is free is nobody's any more, and the next owner removes it. Neither process numbers, which are used again, nor times
-are looked at.
+The owner holds a lock on the folder (flock). The kernel releases it when the owner ends, by whatever signal. A folder
+whose lock is free has no owner any more, and the next owner removes it. This needs neither process numbers, which are
+reused, nor times.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["owned_folder"]
 
 @contextlib.contextmanager
 def owned_folder(prefix: str) -> Iterator[Path]:
-    """A new folder in the temporary one, removed in the end; those that its killed predecessors left are removed first.
+    """Make a folder below the temporary folder, and remove it at the end. First remove those that killed owners left.
 
     prefix: of its name, and of theirs.
     """
     place = Path(tempfile.gettempdir())
     for folder in place.glob(f"{prefix}*"):
         _remove_if_left(folder)
-    # Has its name only with its lock, so that nobody takes it for one that was left.
+    # The folder gets its name only after its lock, so that nobody takes it for one without an owner.
     made = Path(tempfile.mkdtemp(prefix=f".{prefix}"))
     lock = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -41,7 +41,7 @@ def owned_folder(prefix: str) -> Iterator[Path]:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove it if it is ours and has no owner; what is another user's is left alone."""
+    """Remove the folder if it is this user's and has no owner; leave those of other users."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The first file system of the guest: mounts this machine's own, read-only below a layer in memory.
 
-A distribution's kernel has neither 9p nor overlayfs built in, so an archive with a shell and the few modules
-that lead to them is handed to it. Everything else comes over 9p from the machine's root: the guest sees the
-machine's files, and what it writes is gone with it.
+A distribution's kernel has neither 9p nor overlayfs built in. So it receives an archive with a shell and the few
+modules that it needs for both. Everything else comes over 9p from the machine's root. The guest sees the machine's
+files, and what it writes is lost when it ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from emulation.vm.kernels import GuestError, KernelLine
 
 __all__ = ["SHARE", "build_initramfs"]
 
-# Where the guest finds the folder that it shares with the host.
+# Where the guest mounts the folder that it shares with the host.
 SHARE = "/run/share"
 _MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _INIT = """\
@@ -52,13 +52,13 @@ exec busybox switch_root /root /bin/sh {share}/.guest/start
 
 @dataclass
 class _Archive:
-    """A cpio archive of the kind `newc`, in memory."""
+    """A cpio archive in the format `newc`, in memory."""
 
     chunks: list[bytes] = field(default_factory=list)
     inode: int = 1
 
     def add(self, name: str, mode: int, data: bytes = b"") -> None:
-        """Add a file or folder; numbers in the header are eight hexadecimal digits."""
+        """Add a file or folder. Numbers in the header are eight hexadecimal digits."""
         path = name.encode() + b"\0"
         numbers = (self.inode, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
         header = b"070701" + b"".join(b"%08X" % number for number in numbers)
@@ -77,7 +77,7 @@ def _name(path: str) -> str:
 
 
 def _in_load_order(kernel: KernelLine) -> list[Path]:
-    """The modules and what they depend on, each after what it needs."""
+    """The modules and their dependencies, each after those that it needs."""
     needs: dict[str, list[str]] = {}
     for line in (kernel.modules / "modules.dep").read_text(encoding="ascii").splitlines():
         path, _, rest = line.partition(":")
@@ -90,7 +90,7 @@ def _in_load_order(kernel: KernelLine) -> list[Path]:
             continue
         if name not in by_name:
             raise GuestError(f"kernel {kernel.release}: expected the module {name} in {kernel.modules}, found none")
-        # depmod lists what a module needs from the nearest to the farthest.
+        # depmod lists the dependencies of a module from the nearest to the farthest.
         order += [path for path in (*reversed(needs[by_name[name]]), by_name[name]) if path not in order]
     return [kernel.modules / path for path in order]
 
@@ -100,7 +100,7 @@ def _module_bytes(path: Path) -> bytes:
 
 
 def build_initramfs(kernel: KernelLine, to: Path) -> None:
-    """Write the archive for this kernel."""
+    """Write the archive for this kernel. Raises GuestError if busybox or a module is missing."""
     busybox = shutil.which("busybox")
     if busybox is None:
         raise GuestError("busybox: expected it installed, found none; run `make setup`")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Boots a kernel line on this machine's own files, runs a command in it, and brings back what came of it.
+"""Boots a kernel line on this machine's own files, runs a command in it, and returns the results.
 
     run_in_guest("6.12", ["sh", "script.sh"], timeout_s=60)
 
-The guest sees the machine's root file system; what it writes is gone with it, except below the shared folder,
-which is its working folder (`$CCATUNE_SHARE`). Its network is its loopback. It runs under software emulation, so
-that the result does not depend on what the machine's processor lends to guests.
+The guest sees the machine's root file system. What it writes is lost when it ends, except below the shared folder,
+which is its working folder (`$CCATUNE_SHARE`). Its only network is its loopback. It runs under software emulation, so
+that the result does not depend on the machine's support for virtualisation.
 
-Output goes to files in `.guest` in the shared folder: `stdout`, `stderr`, `kernel.log` (the whole log at the end),
-`console` (what the kernel printed on its serial line, which is all that is left of a kernel that died).
+Output goes to files in `.guest` in the shared folder: `stdout`, `stderr`, `kernel.log` (the whole log at the end) and
+`console`. The latter holds what the kernel printed on its serial line. Nothing else remains of a kernel that died.
 
-QEMU dies with the process that started it, by whatever signal that one ends (PR_SET_PDEATHSIG).
+QEMU dies with the process that started it, whatever signal ends that process (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ sleep 10
 
 @dataclass(frozen=True)
 class GuestResult:
-    """What a run gave. kernel_log: since the command began; files: the shared folder, where it was asked to stay."""
+    """The results of a run. kernel_log: since the command began; files: the shared folder, removed if temporary."""
 
     status: int
     stdout: str
@@ -70,9 +70,9 @@ def _qemu(kernel: KernelLine, folder: Path, *, initramfs: Path, limits: _Limits)
         *(("-icount", "shift=0,sleep=off") if limits.own_clock else ()),
         *("-smp", str(limits.cpus), "-m", f"{limits.memory_mb}M"),
         *("-kernel", str(kernel.image), "-initrd", str(initramfs)),
-        # The clock is this machine's own counter, the same on all processors; without the word the kernel
-        # falls back to one that costs an exit from the guest at every reading. no_timer_check: where this machine
-        # is kept from running while the guest's kernel counts its first ticks, that takes the timer for broken.
+        # The clock is this machine's own counter, the same on all processors. Without tsc=reliable the kernel falls
+        # back to a clock that costs an exit from the guest at every reading. Without no_timer_check the kernel takes
+        # its timer for broken if this machine is too busy to run the guest while the kernel counts the first ticks.
         *("-append", "console=ttyS0 quiet loglevel=5 panic=-1 tsc=reliable no_timer_check rdinit=/init"),
         *("-serial", f"file:{folder}/.guest/console"),
         *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
@@ -95,7 +95,7 @@ def _last_lines(text: str, count: int = 20) -> str:
 
 
 def _dying_words(console: str) -> str:
-    """From the first complaint of the kernel on, else the console's last lines."""
+    """The console from the kernel's first complaint on, or its last lines if there is none."""
     lines = console.splitlines()
     first = next((at for at, line in enumerate(lines) if _COMPLAINT.search(line)), max(0, len(lines) - 20))
     return "\n".join(lines[first : first + 40])
@@ -114,12 +114,12 @@ def run_in_guest(
 ) -> GuestResult:
     """Boot the kernel line and run the command in it, as root, in the shared folder.
 
-    files: the shared folder, made if need be; a temporary one, gone afterwards, without it. own_clock: the guest's
-    time is what it executed, an instruction a nanosecond, and skips what it would idle: how fast or busy this machine
-    is changes nothing in it. It has one processor then.
+    files: the shared folder, which is created if necessary; without it, a temporary folder that is removed afterwards.
+    own_clock: the guest's clock advances by one nanosecond per instruction, and skips idle time. So the speed and the
+    load of this machine change nothing in the guest. The guest then has one processor.
 
     Raises:
-        GuestError: the machine lacks something, the time is up, or the kernel died; with the console's last lines.
+        GuestError: the machine lacks something, the time is up, or the kernel died; with lines of the console.
     """
     kernel = kernel_line(line)
     limits = _Limits(timeout_s=timeout_s, cpus=1 if own_clock else cpus, memory_mb=memory_mb, own_clock=own_clock)
@@ -180,7 +180,7 @@ def _run(kernel: KernelLine, job: _Job, folder: Path) -> GuestResult:
 
 
 def _boot(command: list[str], *, timeout_s: float) -> str:
-    """Run QEMU to its end or to the limit; returns how it ended."""
+    """Run QEMU until it ends or the time is up; return how it ended."""
     try:
         process = subprocess.Popen(
             command,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What programs in the guest stand on: links made of network namespaces, Mahimahi, processes that end with them.
+"""Helpers for programs in the guest: links of network namespaces, Mahimahi, processes that end with their programs.
 
-The standard library alone and few of its modules: under software emulation every import is felt. Everything here
-changes the machine that it runs on, which is why it refuses to run outside of a guest.
+They import few modules, all of the standard library, because every import is slow under software emulation. They change
+the machine that they run on. So programs call require_guest() first, which refuses to run outside a guest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
 
 TRAFFIC = NAMESPACE / "traffic.py"
 SHARE = Path(os.environ.get("CCATUNE_SHARE", "/nonexistent"))
-# Imports nothing that it does not need: a second less for each start.
+# Imports only what the program needs, which saves a second per start.
 PYTHON = (sys.executable, "-I", "-S")
 
 FAR = "10.9.2.2"
@@ -36,7 +36,7 @@ MAHIMAHI = Path("/tmp/mahimahi")  # noqa: S108 - of the guest
 
 
 def require_guest() -> None:
-    """Raise RuntimeError where this is not the guest."""
+    """Raise RuntimeError if this is not the guest."""
     if not SHARE.is_mount():
         raise RuntimeError(
             f"expected to run in the guest, with {SHARE} mounted; start it with `python -m emulation.vm`"
@@ -44,7 +44,7 @@ def require_guest() -> None:
 
 
 def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
-    """Run a command to its end; return what it printed. Raises RuntimeError with its complaint."""
+    """Run a command to its end and return its output. Raises RuntimeError with its error output."""
     done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, check=False)
     if check and done.returncode:
         raise RuntimeError(f"{' '.join(str(a) for a in arguments)}: status {done.returncode}: {done.stderr.strip()}")
@@ -54,7 +54,7 @@ def run(*arguments: str | Path, check: bool = True, quiet: bool = True) -> str:
 
 
 def wait_for(holds: Callable[[], object], *, timeout_s: float, what: str, pause_s: float = 0.02) -> None:
-    """Wait until it holds; raises TimeoutError naming `what` otherwise."""
+    """Wait until `holds` returns true. Raises TimeoutError, which names `what`, after timeout_s."""
     end_s = time.monotonic() + timeout_s
     while not holds():
         if time.monotonic() >= end_s:
@@ -64,19 +64,19 @@ def wait_for(holds: Callable[[], object], *, timeout_s: float, what: str, pause_
 
 @contextlib.contextmanager
 def process(*arguments: str | Path, **how: object) -> Iterator[subprocess.Popen[str]]:
-    """A process in a session of its own, ended with everything it started."""
+    """Run a process in a session of its own; at the end, kill it and everything that it started."""
     started = subprocess.Popen([str(a) for a in arguments], text=True, start_new_session=True, **how)  # type: ignore[call-overload]
     try:
         yield started
     finally:
-        # Its group outlives it where a child does.
+        # The group outlives the process if a child does.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(started.pid, signal.SIGKILL)
         started.wait()
 
 
 def within(namespace: str, *arguments: str | Path) -> tuple[str | Path, ...]:
-    """The command, in a network namespace; "" is the initial one."""
+    """The command that runs `arguments` in a network namespace; "" is the initial one."""
     return ("ip", "netns", "exec", namespace, *arguments) if namespace else arguments
 
 
@@ -86,9 +86,9 @@ def chain(
 ) -> Iterator[None]:
     """A path from `namespace` over a router to FAR in the namespace `far`, and the way back.
 
-    rate: of the router's token bucket towards FAR, as tc writes it (`20mbit`), with a queue of queue_bytes; ""
-    leaves the path unlimited. delay_ms: added on the way back, so that it is the round trip. loss: netem's words,
-    before the bucket. The bottleneck is not at the sender, whose own queues would hold TCP back.
+    rate: of the router's token bucket towards FAR, as tc writes it (`20mbit`), with a queue of queue_bytes; "" leaves
+    the path unlimited. delay_ms: added on the way back, so that it is the round trip. loss: netem's arguments; it
+    applies before the bucket. The bottleneck is not at the sender, because queues there would hold TCP back.
     """
     names = ("router", "far")
     for name in names:
@@ -115,13 +115,13 @@ def chain(
 
 
 def set_delay(delay_ms: float) -> None:
-    """Replace the delay of the way back."""
+    """Replace the delay on the way back."""
     words = ("netem", "delay", f"{delay_ms}ms", "limit", "100000")
     run(*within("far", "tc", "qdisc", "replace", "dev", "ccat3", "root", *words))
 
 
 def shape(*, rate: str, queue_bytes: int, loss: str = "") -> None:
-    """Replace the bottleneck's rate and queue."""
+    """Replace the rate and the queue of the bottleneck, and its random loss if `loss` is given."""
     if loss:
         run(*within("router", "tc", "qdisc", "replace", "dev", "ccat1", "ingress"), check=False)
         run(*within("router", "tc", "qdisc", "replace", "dev", "ccat2", "root", "handle", "1:", "netem", *loss.split()))
@@ -133,7 +133,7 @@ def shape(*, rate: str, queue_bytes: int, loss: str = "") -> None:
 
 @contextlib.contextmanager
 def receiver(*, port: int = 5201, namespace: str = "far", host: str = FAR) -> Iterator[None]:
-    """Something that takes flows at FAR."""
+    """Run the traffic program as a receiver of flows, at FAR by default."""
     command = within(namespace, *PYTHON, TRAFFIC, "receive", "--host", host, "--port", str(port))
     with process(*command, stdout=subprocess.PIPE) as started:
         assert_listening(started)
@@ -141,21 +141,21 @@ def receiver(*, port: int = 5201, namespace: str = "far", host: str = FAR) -> It
 
 
 def assert_listening(started: subprocess.Popen[str]) -> None:
-    """Read the line that says so."""
+    """Read the line that says that the program listens. Raises RuntimeError for any other line."""
     line = started.stdout.readline() if started.stdout else ""
     if "listening" not in line:
         raise RuntimeError(f"expected the traffic program to listen, it said {line!r}")
 
 
 def send(*words: str, namespace: str = "", host: str = FAR, port: int = 5201) -> list[dict[str, object]]:
-    """Run the sender to its end; return its lines."""
+    """Run the sender to its end; return the lines that it printed."""
     command = within(namespace, *PYTHON, TRAFFIC, "send", "--host", host, "--port", str(port), *words)
     return [json.loads(line) for line in run(*command).splitlines()]
 
 
 @contextlib.contextmanager
 def sending(*words: str, namespace: str = "", host: str = FAR, port: int = 5201) -> Iterator[subprocess.Popen[str]]:
-    """The sender, running beside."""
+    """Run the sender in the background."""
     command = within(namespace, *PYTHON, TRAFFIC, "send", "--host", host, "--port", str(port), *words)
     with process(*command, stdout=subprocess.PIPE) as started:
         yield started
@@ -167,7 +167,7 @@ def ends(lines: Sequence[dict[str, object]]) -> list[dict[str, object]]:
 
 
 def install_mahimahi(root: Path) -> None:
-    """Make Mahimahi run in the guest."""
+    """Prepare Mahimahi for use in the guest."""
     run("modprobe", "-a", "tun", "act_police", "cls_matchall", "sch_ingress", "xt_MASQUERADE", "nf_tables")
     MAHIMAHI.mkdir(exist_ok=True)
     shells.prepare(root, folder=MAHIMAHI)
@@ -177,9 +177,9 @@ def install_mahimahi(root: Path) -> None:
 def mahimahi(
     trace: Path, *, delay_ms: int, queue_pkts: int, fetch: Sequence[str], log: Path
 ) -> Iterator[subprocess.Popen[str]]:
-    """`traffic.py fetch` with these words in `mm-delay mm-link`, so that the data comes down the link of `trace`.
+    """Run `traffic.py fetch` with these arguments in `mm-delay mm-link`: its data comes down the link of `trace`.
 
-    delay_ms: one way. log: of the link towards the receiver, whose lines tell each packet's time in its queue.
+    delay_ms: one way. log: of the link towards the receiver; its lines contain each packet's time in the queue.
     """
     log.touch()
     log.chmod(0o666)

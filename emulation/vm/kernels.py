@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The kernel lines that the virtual machine boots, as packaging/guest_files.py left them in the cache."""
+"""The kernel lines that the virtual machine boots, as packaging/guest_files.py stores them in the cache."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _TABLE = json.loads(Path(__file__).with_name("kernel-lines.json").read_text(encoding="utf-8"))
-# All lines that are tested; those on which `make prove` runs every test; the one on which `make test` does.
+# LINES are all lines that are tested. `make prove` runs every test on PROVED_LINES, `make test` on FULL_LINE.
 LINES = tuple(_TABLE)
 PROVED_LINES = tuple(line for line, row in _TABLE.items() if row["tests"] in ("prove", "all"))
 (FULL_LINE,) = (line for line, row in _TABLE.items() if row["tests"] == "all")
@@ -33,20 +33,20 @@ _PROGRAMS = ("qemu-system-x86_64", "busybox", "setpriv")
 
 
 class GuestError(EmulationError):
-    """The virtual machine cannot be started, or did not do what was asked."""
+    """The virtual machine cannot be started, or did not do what it should."""
 
 
 def cache_root() -> Path:
-    """The folder of packaging/guest_files.py: below $CCATUNE_CACHE, else below ~/.cache/ccatune."""
+    """The folder of packaging/guest_files.py: in $CCATUNE_CACHE, or else in ~/.cache/ccatune."""
     named = os.environ.get("CCATUNE_CACHE")
     return (Path(named) if named else Path.home() / ".cache" / "ccatune") / "guest"
 
 
 @dataclass(frozen=True)
 class KernelLine:
-    """One kernel: its line (`6.1`), its release (`uname -r`) and the folder that it was unpacked in.
+    """One kernel: its line (`6.1`), its release (`uname -r`) and the folder into which it was unpacked.
 
-    build_root: the file system of another Debian release in which its modules are built; None: in the machine's own.
+    build_root: the file system of another Debian release in which its modules are built; None: the machine's own.
     """
 
     line: str
@@ -56,7 +56,7 @@ class KernelLine:
 
     @property
     def image(self) -> Path:
-        """What is booted."""
+        """The image that is booted."""
         return self.root / "boot" / f"vmlinuz-{self.release}"
 
     @property
@@ -66,12 +66,12 @@ class KernelLine:
 
     @property
     def headers(self) -> Path:
-        """The folder that modules are built against."""
+        """The folder with the headers for building modules."""
         return self.root / "usr" / "src" / f"linux-headers-{self.release}"
 
 
 def kernel_line(line: str) -> KernelLine:
-    """Return a kernel line of the cache. Raises GuestError where it is not there."""
+    """Return a kernel line of the cache. Raises GuestError if it is not there."""
     root = cache_root() / line
     try:
         release = (root / "release").read_text(encoding="ascii").strip()
@@ -95,7 +95,7 @@ def _debian_of(line: str) -> str:
 
 
 def _own_debian() -> str:
-    """The name of the machine's release; "" if it has none."""
+    """The code name of the machine's Debian release; "" if it has none."""
     try:
         return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
     except OSError:
@@ -103,7 +103,7 @@ def _own_debian() -> str:
 
 
 def mahimahi_root() -> Path:
-    """The folder that Mahimahi was unpacked in. Raises GuestError where it is not there."""
+    """The folder into which Mahimahi was unpacked. Raises GuestError if it is not there."""
     root = cache_root() / "mahimahi"
     if not (root / "release").exists():
         raise GuestError(f"Mahimahi: expected it unpacked in {root}, found none; run `make setup`")
@@ -111,7 +111,7 @@ def mahimahi_root() -> Path:
 
 
 def lacking() -> str:
-    """What this machine lacks for the virtual machine, as a reason; "" if nothing."""
+    """Why this machine cannot run the virtual machine: what is missing; "" if nothing is."""
     programs = [name for name in _PROGRAMS if shutil.which(name) is None]
     if programs:
         return f"not installed: {', '.join(programs)}"

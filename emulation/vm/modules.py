@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Builds kernel modules out of tree, for one kernel line at a time, into build/modules/<release>/.
 
-A module's folder and kmod/core beside it are copied there and built in the copy, because the kernel's build
-writes beside the sources: two lines, or two builds of one, never meet. Files that did not change keep their
-times, so that a second build is short.
+A module's folder and kmod/core are copied there and built in the copy, because the kernel's build writes beside the
+sources. So the builds of two lines do not meet, and a lock keeps two builds of one line apart. Files that did not
+change keep their times, so that a second build is short.
 
-A kernel of another Debian release than the machine's is built for in a file system of that release, which `make setup`
-made: in namespaces of its own (unshare), where the cache is /guest and the folder that is built in is /work.
+The modules for a kernel of another Debian release than the machine's are built in a file system of that release, which
+`make setup` made. That build has namespaces of its own (unshare), in which the cache is /guest and the folder to build
+in is /work.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class BuiltModules:
-    """The `.ko` files by module name, and what the build printed."""
+    """The `.ko` files by module name, and the output of the build."""
 
     kernel: KernelLine
     paths: dict[str, Path]
@@ -37,7 +38,7 @@ class BuiltModules:
 
     @property
     def warnings(self) -> list[str]:
-        """The lines of the build's output that complain."""
+        """The warnings and errors in the output of the build."""
         return [line for line in self.log.splitlines() if "warning:" in line.lower() or "error:" in line.lower()]
 
 
@@ -50,7 +51,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
-    """Make `to` hold the files of `source`; of the rest, remove sources that are gone and keep what was built."""
+    """Make `to` hold the files of `source`. Remove sources that no longer exist there, but keep what was built."""
     to.mkdir(parents=True, exist_ok=True)
     there = {path.name for path in source.iterdir()}
     for path in to.iterdir():
@@ -64,7 +65,7 @@ def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
             shutil.copyfile(path, copy)
 
 
-# Everything that is mounted here is gone with the namespace.
+# These mounts end with the namespace.
 _IN_ROOT = """
 set -e
 root=$1 guest=$2 work=$3
@@ -78,7 +79,7 @@ exec chroot "$root" /usr/bin/env PATH=/usr/bin:/usr/sbin:/bin:/sbin "$@"
 
 
 def _command(kernel: KernelLine, root: Path, folder: Path) -> list[str]:
-    """make with the kernel's headers and the folder that it builds; root: the part of it that it may write to."""
+    """The command that builds `folder` with the kernel's headers. root: the folder above it that becomes /work."""
     headers, jobs = kernel.headers, f"-j{os.cpu_count() or 1}"
     if kernel.build_root is None:
         return ["make", "-C", str(headers), f"M={folder}", jobs]
@@ -95,7 +96,7 @@ def _make(kernel: KernelLine, root: Path, folder: Path, *arguments: str) -> str:
             capture_output=True,
             text=True,
             check=False,
-            # What make hands to its children when this runs below a `make` is not meant for this one.
+            # An outer `make` passes these to its children, but they are not meant for this build.
             env={name: value for name, value in os.environ.items() if name not in {"MAKEFLAGS", "MAKELEVEL", "MFLAGS"}},
         )
     except OSError as error:
@@ -108,11 +109,12 @@ def _make(kernel: KernelLine, root: Path, folder: Path, *arguments: str) -> str:
 def build_modules(line: str, *, source: Path | None = None, sparse: bool = False, anew: bool = False) -> BuiltModules:
     """Build every module of `source` (kmod/linux by default) for a kernel line, with W=1.
 
-    sparse: check with sparse too (C=2), where the headers have what that takes: not those of 7.3.
-    anew: from nothing, so that every warning is seen.
+    sparse: check with sparse too (C=2). Headers of another Debian release, such as those of 7.3, do not support sparse,
+    so it does not check modules for them.
+    anew: build from nothing, so that every warning is printed.
 
     Raises:
-        GuestError: no headers, or the build failed; with what it printed.
+        GuestError: there are no headers, or the build failed; with its output.
     """
     kernel = kernel_line(line)
     folder = source or REPOSITORY / "kmod" / "linux"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Runs scenarios over Mahimahi in the virtual machine, with our kernel modules loaded.
+"""Runs scenarios over Mahimahi in the virtual machine, with the kernel modules of this repository loaded.
 
     emulate_many(scenarios, line="6.12") -> list[QoS]
 
-One boot for all of them, one run after the other. The guest goes by a clock of its own (`own_clock` of run_in_guest):
-what it computes costs its flows the same on any machine, busy or not, and a run may take longer than it lasts. `gr`,
-`roccet`, `rtcp_cubic`, `rtcp_bbr` and `rtcp_bbr3` are our modules, and so is `reno`, which is the very algorithm of the
-simulator; cubic and bbr (version 1) are the kernel's. A run has the network namespace's own parameters, ensemble and
-clients of R-TCP, which are gone with it. The folder of jobs and results goes with this process, or with the next that
-starts (_folder.py).
+One boot serves all scenarios, which run one after the other. The guest has a clock of its own (`own_clock` of
+run_in_guest). So its computations cost its flows the same time on any machine, busy or not, and a run may take longer
+than its duration. `gr`, `roccet`, `rtcp_cubic`, `rtcp_bbr`, `rtcp_bbr3` and `reno` are modules of this repository. The
+module of `reno` is the same algorithm as the simulator's. cubic and bbr (version 1) are the kernel's. Parameters,
+ensemble and clients of R-TCP belong to the network namespace of a run, and are removed with it. This process removes
+the folder of jobs and results; if it is killed, the next one that starts does (_folder.py).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from emulation.vm.modules import build_modules
 __all__ = ["emulate", "emulate_each", "emulate_many", "guest_runner"]
 
 Progress = Callable[[int], None]
-# Called with a run's number and its result, or why it has none, as soon as it is over.
+# Called as soon as a run is over, with its number and its result, or the error if it has none.
 Each = Callable[[int, QoS | EmulationError], None]
 
-_OURS = frozenset(WITH_ENSEMBLE)  # the algorithms of our modules; CUBIC and BBR are the kernel's
+_OURS = frozenset(WITH_ENSEMBLE)  # the algorithms with parameters, from this repository's modules
 KERNEL_NAMES = {**{name: name for name in sorted(_OURS)}, "reno": "ccatune_reno", "cubic": "cubic", "bbr": "bbr"}
 _LEAD_MS = 3000
 _SAMPLE_S = 0.05
 _BOOT_S = 300.0
-# Of this machine's time for a second of the guest's, at the most.
+# Upper bound on this machine's time per second of the guest's time.
 _SLOWER = 20
 _RUN_S = 15.0
 _LOOK_S = 0.5
@@ -52,7 +52,7 @@ _RUNS = Path(__file__).with_name("runs.py")
 
 
 def guest_runner() -> Runner:
-    """What the guest's kernel has. Raises EmulationError where Mahimahi was not fetched."""
+    """What the guest's kernel supports. Raises EmulationError if Mahimahi was not downloaded."""
     return Runner(
         name="vm",
         algorithms=KERNEL_NAMES,
@@ -65,7 +65,7 @@ def guest_runner() -> Runner:
 
 def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: float) -> None:
     modules = build_modules(line).paths
-    # The module that the others stand on comes first.
+    # The module that the others depend on comes first.
     order = sorted(modules, key=lambda name: (name != "ccatune", name))
     told = {"modules": [str(modules[name]) for name in order], "launch": launch_words(), "jobs": jobs}
     (folder / "jobs.json").write_text(json.dumps(told), encoding="utf-8")
@@ -77,7 +77,7 @@ def _run_all(jobs: list[dict[str, Any]], *, line: str, folder: Path, timeout_s: 
 
 
 class _Results:
-    """Tells what lies in a folder of results, each once, while a guest still writes others."""
+    """Reports the results in a folder, each once, while a guest still writes others."""
 
     def __init__(self, folder: Path, scenarios: Sequence[Scenario], each: Each, series_every_s: float | None) -> None:
         self._folder = folder
@@ -89,7 +89,7 @@ class _Results:
 
     @contextmanager
     def told(self) -> Iterator[None]:
-        """Meanwhile, and once more at the end, also where it ends with an exception."""
+        """Report results during the block, and once more at its end, also if it ends with an exception."""
         over = threading.Event()
 
         def watch() -> None:
@@ -126,11 +126,11 @@ class _Results:
 def emulate_each(
     scenarios: Sequence[Scenario], each: Each, *, line: str = FULL_LINE, series_every_s: float | None = None
 ) -> None:
-    """Run scenarios in the guest of a kernel line and tell each result as soon as it is there.
+    """Run scenarios in the guest of a kernel line and report each result as soon as it exists.
 
     Raises:
-        EmulationError: the machine lacks something, a scenario asks for what the runner cannot do, or the guest ended
-            before all runs were over; those that were are told all the same.
+        EmulationError: the machine lacks something, a scenario needs what the runner does not support, or the guest
+            ended before all runs were over; the results of the completed runs are reported nevertheless.
     """
     runner = guest_runner()
     jobs = [to_job(scenario, runner) for scenario in scenarios]
@@ -146,12 +146,12 @@ def emulate_many(
     series_every_s: float | None = None,
     progress: Progress | None = None,
 ) -> list[QoS]:
-    """Run scenarios in the guest of a kernel line; results in their order.
+    """Run scenarios in the guest of a kernel line; return the results in the order of the scenarios.
 
-    progress: called with the number of runs done.
+    progress: called with the number of completed runs.
 
     Raises:
-        EmulationError: as `emulate_each`, or a run failed.
+        EmulationError: as `emulate_each`, or if a run failed.
     """
     results: dict[int, QoS | EmulationError] = {}
 

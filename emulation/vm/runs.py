@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""In the guest: runs the jobs of the shared folder over real links, one after the other; the standard library alone.
+"""Runs in the guest: works through the jobs of the shared folder over real links, one after the other.
 
-`jobs.json` holds {"modules": [.ko...], "launch": [words that start a run], "jobs": [...]}; the result of job n goes to
-`result-n.json` as soon as it is there.
+It uses the standard library alone. `jobs.json` holds {"modules": [.ko...], "launch": [words that start a run], "jobs":
+[...]}. The result of job n is written to `result-n.json` as soon as it exists.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import subprocess
 from pathlib import Path
 
 SHARE = Path(os.environ["CCATUNE_SHARE"])
-# tun and the rest for Mahimahi, nftables' limit for policers.
+# For Mahimahi, for policers (nft_limit) and for BBR (tcp_bbr).
 KERNEL_MODULES = ("tun", "nf_tables", "nft_compat", "nft_limit", "xt_MASQUERADE", "nf_nat", "tcp_bbr")
 
 
 def run(words: list[str], job: object) -> str:
-    """A run's line; what it complained of where it has none."""
+    """Return the line that a run printed, or an error with its error output if it printed none."""
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
         assert started.stdin and started.stdout and started.stderr  # noqa: S101, PT018 - pipes, for the type checker
         started.stdin.write(json.dumps(job).encode() + b"\n")
         started.stdin.flush()
-        # Its standard input stays open until it has said all: it would end with it.
+        # The run would end with its standard input, so the input stays open until the output is complete.
         said = started.stdout.read().decode()
         complaint = started.stderr.read().decode(errors="replace").strip()
     return said or json.dumps({"error": f"expected a result of the run, got status {started.returncode} {complaint}"})

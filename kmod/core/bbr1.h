@@ -4,31 +4,35 @@
  * control", ACM Queue 14-5; draft-cardwell-iccrg-bbr-congestion-control-00;
  * delivery rates by draft-cheng-iccrg-delivery-rate-estimation-00).
  *
- *   bw      largest delivery rate of 10 round trips, or the policer's (bbr1_lt.h)
- *   RTTmin  least RTT; probed for when it is 10 s old
+ *   bw      largest delivery rate of 10 round trips, or a policer's rate (bbr1_lt.h)
+ *   RTTmin  minimum RTT; PROBE_RTT measures it again when it is 10 s old
  *   pacing  = pacing_gain bw 99 %
- *   cwnd    = cwnd_gain bw RTTmin + what ACKs arrive in one go + 3 send quanta
+ *   cwnd    = cwnd_gain bw RTTmin + ACK aggregation + 3 send quanta
  *
  *   STARTUP --pipe full--> DRAIN --in flight <= bw RTTmin--> PROBE_BW
- *   PROBE_RTT: from any, when RTTmin is old; back to PROBE_BW, or to STARTUP
- *              while the pipe was never full
+ *   PROBE_RTT: from any state, when RTTmin is old. It leads back to PROBE_BW, or to
+ *              STARTUP if the pipe was never full.
  *
- *   STARTUP    gains 2/ln 2; full when bw grew by less than 25 % in 3 round trips
- *   DRAIN      pacing gain ln 2 / 2
- *   PROBE_BW   pacing gains 1.25, 0.75, 1, 1, 1, 1, 1, 1 for RTTmin each; the first
- *              lasts until its share is in flight or a packet is lost, the second
- *              no longer than until the queue is gone. Begins anywhere but at 0.75.
+ *   STARTUP    Both gains are 2/ln 2. The pipe is full when bw grew by less than 25 %
+ *              in 3 round trips.
+ *   DRAIN      The pacing gain is ln 2 / 2.
+ *   PROBE_BW   The pacing gains are 1.25, 0.75, 1, 1, 1, 1, 1, 1, for RTTmin each. The
+ *              first continues until 1.25 BDP are in flight or a packet is lost. The
+ *              second ends early if the queue is empty. The cycle starts at a random
+ *              gain, except 0.75.
  *   PROBE_RTT  4 packets in flight, for 200 ms and a round trip
  *
- * Recovery: cwnd follows what is delivered for a round trip (packet conservation),
- * then grows by it; what it was before comes back at the end. Otherwise losses do
- * not slow it down, unless they look like a policer's.
+ * Recovery: for one round trip cwnd follows the delivered packets (packet conservation).
+ * Then it grows by the delivered packets. At the end of the recovery the earlier cwnd is
+ * restored. Losses do not slow BBR down otherwise, unless they look like a policer's.
  *
- * DEVIATION from the draft, with what is published of later versions and known of
- * Linux: pacing 1 % below bw; cwnd grown by ACK aggregation (estimated as in
- * draft-ietf-ccwg-bbr-06, section 5.5.9); RTTmin renewed by a smaller RTT alone,
- * not by an equal one, nor, when old, by that of a lone packet, whose ACK may
- * have been delayed; no ProbeRTT behind silence.
+ * DEVIATION from the draft, as in later published versions and in Linux:
+ *   - The pacing rate is 1 % below bw.
+ *   - ACK aggregation increases cwnd (estimated as in draft-ietf-ccwg-bbr-06, section
+ *     5.5.9).
+ *   - RTTmin is renewed only by a smaller RTT, not by an equal one. If it is old, any RTT
+ *     renews it, except that of a single packet, whose ACK may have been delayed.
+ *   - An idle time is not followed by PROBE_RTT.
  */
 #ifndef CCA_BBR1_H
 #define CCA_BBR1_H
@@ -37,7 +41,7 @@
 
 /* --- the states -------------------------------------------------------------------- */
 
-/* Whether the phase of PROBE_BW's cycle is over. */
+/* Whether the current phase of PROBE_BW's cycle is over. */
 CCA_FN bool bbr1_phase_is_over(const struct bbr1_state *s, const struct bbr1_params *p,
 			       const struct cca_ack *ack)
 {
@@ -139,19 +143,19 @@ CCA_FN void bbr1_update_min_rtt(struct bbr1_state *s, const struct bbr1_params *
 		s->idle_restart = false;
 }
 
-/* --- what it sets ------------------------------------------------------------------- */
+/* --- pacing rate and cwnd ----------------------------------------------------------- */
 
 CCA_FN void bbr1_set_pacing(struct bbr1_state *s, const struct bbr1_params *p, u32 gain_permille)
 {
 	u64 rate = cca_share(bbr1_bandwidth(s), gain_permille);
 
 	rate = cca_share(rate, BBR1_UNIT - cca_min_u32(p->pacing_margin_permille, BBR1_UNIT));
-	/* Until the pipe is full, a small sample says nothing. */
+	/* Until the pipe is full, the rate can only rise: a small sample is no sign of a limit. */
 	if (rate && (s->full || rate > s->pacing_bytes_per_s))
 		s->pacing_bytes_per_s = rate;
 }
 
-/* Before there is a bandwidth: the initial window in a round trip, with Startup's gain. */
+/* The pacing rate before the bandwidth is known: STARTUP's gain x initial window / RTTmin. */
 CCA_FN void bbr1_guess_pacing(struct bbr1_state *s, const struct bbr1_params *p)
 {
 	u32 rtt_us = s->min_rtt_us ? s->min_rtt_us : BBR1_NO_RTT_US;
@@ -189,15 +193,15 @@ CCA_FN void bbr1_set_cwnd(struct bbr1_state *s, const struct bbr1_params *p,
 	s->cwnd_pkts = cca_min_u32(cwnd_pkts, CCA_MAX_PKTS);
 }
 
-/* --- for algorithms on top ------------------------------------------------------------ */
+/* --- for algorithms that use BBR as their base ------------------------------------------ */
 
-/* Pacing stays at or below this, whatever the model says; 0: as the model says. */
+/* Sets an upper bound for the pacing rate; 0 removes it. */
 CCA_FN void bbr1_cap_pacing(struct bbr1_state *s, u64 bytes_per_s)
 {
 	s->pacing_cap_bytes_per_s = bytes_per_s;
 }
 
-/* Switches the policer detector; either way it begins with nothing learnt. */
+/* Switches the policer detector on or off, and resets it in both cases. */
 CCA_FN void bbr1_use_long_term(struct bbr1_state *s, bool on)
 {
 	bbr1_lt_reset(&s->lt);
@@ -206,7 +210,7 @@ CCA_FN void bbr1_use_long_term(struct bbr1_state *s, bool on)
 
 /* --- entry points ----------------------------------------------------------------------- */
 
-/* hash: any number, fixed for the flow; where the cycle of PROBE_BW begins is drawn from it. */
+/* hash: any number. It is the seed for the random start of PROBE_BW's cycle. */
 CCA_FN void bbr1_init(struct bbr1_state *s, const struct bbr1_params *p,
 		      const struct cca_start *start, u32 hash, struct cca_decision *d)
 {
@@ -228,7 +232,7 @@ CCA_FN void bbr1_init(struct bbr1_state *s, const struct bbr1_params *p,
 	bbr1_decide(s, d);
 }
 
-/* What held the rate down is gone: the pipe is taken for not yet full, and STARTUP begins anew. */
+/* A limit on the rate has been lifted. The pipe no longer counts as full, and STARTUP restarts. */
 CCA_FN void bbr1_reopen(struct bbr1_state *s)
 {
 	s->full = false;
@@ -294,7 +298,7 @@ CCA_FN void bbr1_on_event(struct bbr1_state *s, const struct bbr1_params *p,
 {
 	switch (ev->kind) {
 	case CCA_RECOVERY_ENTERED:
-		/* The window of what is in flight and newly delivered follows with the ACK. */
+		/* bbr1_set_cwnd() adds the newly delivered packets at the ACK. */
 		bbr1_save_cwnd(s);
 		s->in_recovery = true;
 		s->conserve = true;

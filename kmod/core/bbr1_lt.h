@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * BBRv1's long-term bandwidth sampler: finds the rate of a token-bucket policer.
+ * BBRv1's long-term bandwidth sampler. It detects the rate of a token-bucket policer.
  *
- * A policer lets a burst through and then drops what exceeds its rate, so that
- * the largest delivery rate is far above what it sustains. The sampler measures
- * over intervals that begin and end at a loss, where the bucket is empty:
+ * A policer passes a burst and then drops the packets that exceed its rate. So the
+ * largest delivery rate is far above the rate that the policer sustains. The sampler
+ * measures over intervals that begin and end at a loss, when the bucket is empty:
  *
- *   interval   4 to 16 round trips, with at least long_term_loss_permille lost of
- *              what was delivered; one that gets too long is thrown away
- *   agreement  the rates of two in a row differ by at most 1/8 or 4 kbit/s: their
- *              mean is paced at, for long_term_rounds round trips of ProbeBW
+ *   interval   4 to 16 round trips. The lost packets are at least
+ *              long_term_loss_permille of the delivered ones. An interval that gets
+ *              longer is discarded.
+ *   agreement  The rates of two intervals in a row differ by at most 1/8 or 4 kbit/s.
+ *              BBR then paces at their mean, for long_term_rounds round trips of
+ *              PROBE_BW.
  *
  *   IDLE --loss--> SAMPLING --two agree--> IN USE --48 rounds--> IDLE
  *     ^               |
@@ -17,8 +19,9 @@
  *
  * Source: Flach et al. 2016, "An Internet-wide analysis of traffic policing", for
  * the policer; Cardwell et al., presentations on BBR at IETF 97 to 99, for the
- * sampler. Limits: a path that loses a fifth for other reasons is taken for a
- * policer, too, and so is one whose losses come without a queue at steady rate.
+ * sampler. Limits: a path that loses a fifth of the packets for other reasons also
+ * counts as a policer. So does a path with a steady rate that drops packets without a
+ * queue.
  */
 #ifndef CCA_BBR1_LT_H
 #define CCA_BBR1_LT_H
@@ -29,7 +32,7 @@
 #define BBR1_LT_MAX_ROUNDS 16u
 #define BBR1_LT_AGREE_SHARE 8u
 #define BBR1_LT_AGREE_BYTES_PER_S 500u	/* 4 kbit/s */
-#define BBR1_LT_MIN_US 1000u		/* a rate over less says nothing */
+#define BBR1_LT_MIN_US 1000u		/* shorter intervals give no usable rate */
 
 struct bbr1_params {
 #define CCA_ONLY CCA_ID_bbr
@@ -39,13 +42,13 @@ struct bbr1_params {
 
 struct bbr1_lt {
 	u64 start_us;
-	u64 bytes_per_s;		/* of the last interval, or in use; 0: none */
+	u64 bytes_per_s;		/* rate of the last interval, or in use; 0: none */
 	u32 start_delivered_pkts;
 	u32 start_lost_pkts;
-	u32 lost_pkts;			/* of the connection, cumulative */
-	u32 rounds;			/* in the interval, or in use */
+	u32 lost_pkts;			/* in the whole connection */
+	u32 rounds;			/* in the interval, or since the rate is in use */
 	bool sampling, in_use;
-	bool off;			/* by another algorithm, that knows better */
+	bool off;			/* another algorithm has switched the sampler off */
 };
 
 CCA_FN void bbr1_lt_start_interval(struct bbr1_lt *lt, u64 now_us, u32 delivered_pkts)
@@ -79,7 +82,7 @@ CCA_FN bool bbr1_lt_agrees(u64 a, u64 b)
 	return apart <= b / BBR1_LT_AGREE_SHARE || apart <= BBR1_LT_AGREE_BYTES_PER_S;
 }
 
-/* An interval has ended. Overflow: the sum of two rates of at most 2^37. */
+/* Ends an interval. Overflow: the sum of two rates of at most 2^37. */
 CCA_FN void bbr1_lt_end_interval(struct bbr1_lt *lt, const struct cca_ack *ack, u64 bytes_per_s)
 {
 	if (lt->bytes_per_s && bbr1_lt_agrees(bytes_per_s, lt->bytes_per_s)) {
@@ -92,7 +95,7 @@ CCA_FN void bbr1_lt_end_interval(struct bbr1_lt *lt, const struct cca_ack *ack, 
 	bbr1_lt_start_interval(lt, ack->now_us, ack->delivered_pkts);
 }
 
-/* Whether what was lost since the interval began is enough. Overflow: 2^32 x 2^10. */
+/* Whether enough packets were lost since the interval began. Overflow: 2^32 x 2^10. */
 CCA_FN bool bbr1_lt_lost_enough(const struct bbr1_lt *lt, const struct bbr1_params *p,
 				u32 delivered_pkts)
 {
@@ -118,7 +121,7 @@ CCA_FN void bbr1_lt_sample(struct bbr1_lt *lt, const struct bbr1_params *p,
 		bbr1_lt_reset(lt);
 		return;
 	}
-	/* It ends at a loss, as it began: the bucket is empty at both. */
+	/* The interval ends at a loss, as it began: the bucket is empty both times. */
 	if (lt->rounds < BBR1_LT_MIN_ROUNDS || !lost || span_us < BBR1_LT_MIN_US ||
 	    !bbr1_lt_lost_enough(lt, p, delivered_pkts))
 		return;
@@ -126,7 +129,10 @@ CCA_FN void bbr1_lt_sample(struct bbr1_lt *lt, const struct bbr1_params *p,
 			     cca_rate_bytes_per_s(delivered_pkts, ack->mss_bytes, span_us));
 }
 
-/* probing: the flow is in ProbeBW. True: the rate has been used long enough, begin anew. */
+/*
+ * probing: the flow is in PROBE_BW. Returns true if the rate has been in use for
+ * long_term_rounds, and is discarded.
+ */
 CCA_FN bool bbr1_lt_on_ack(struct bbr1_lt *lt, const struct bbr1_params *p,
 			   const struct cca_ack *ack, bool round_started, bool probing)
 {
@@ -143,7 +149,7 @@ CCA_FN bool bbr1_lt_on_ack(struct bbr1_lt *lt, const struct bbr1_params *p,
 	return true;
 }
 
-/* A timeout counts as a loss, of what was in flight. */
+/* A timeout counts as the loss of all packets in flight. */
 CCA_FN void bbr1_lt_on_timeout(struct bbr1_lt *lt, u64 now_us, u32 delivered_pkts, u32 lost_pkts)
 {
 	lt->lost_pkts += lost_pkts;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What BBRv1 (bbr1.h, which names the sources) knows of its path: round trips,
- * bandwidth, ACK aggregation, and what follows from them.
+ * BBRv1's model of the path: round trips, bandwidth, ACK aggregation, and the gains and
+ * windows that are derived from them. bbr1.h names the sources.
  *
  *   round trip   ends with the first sample of a packet sent since it began
- *   bw           largest sample of 10 round trips; one that the application, or
- *                ProbeRTT, held back counts only where it is larger still
- *   aggregation  packets ACKed beyond what bw explains, since ACKs last were behind
- *                bw; the most in the last 5 to 10 round trips
+ *   bw           largest sample of 10 round trips. A sample that the application or
+ *                PROBE_RTT limited counts only if it is at least as large as bw.
+ *   aggregation  packets ACKed in excess of bw, since the last time that the ACKs were
+ *                slower than bw; the maximum of the last 5 to 10 round trips
  *
- * bw is in bytes of payload per second (at most 2^37), gains are in permille.
+ * bw is in bytes of payload per second (at most 2^37). Gains are in permille.
  */
 #ifndef CCA_BBR1_MODEL_H
 #define CCA_BBR1_MODEL_H
@@ -22,11 +22,11 @@
 #define BBR1_PHASES 8u
 #define BBR1_FULL_ROUNDS 3u
 #define BBR1_FULL_GROWTH 1250u
-#define BBR1_NO_RTT_US 1000u		/* pace as if by this, before there is one */
+#define BBR1_NO_RTT_US 1000u		/* used for the pacing rate before an RTT is known */
 #define BBR1_AGGREGATION_ROUNDS 5u	/* in each of two halves of the window */
-#define BBR1_AGGREGATION_US 100000u	/* of bandwidth, at most, is added to cwnd */
+#define BBR1_AGGREGATION_US 100000u	/* cwnd grows by at most bw x this time */
 #define BBR1_QUANTUM_BYTES 65536u
-#define BBR1_SLOW_BYTES_PER_S 150000u	/* below, one packet is a quantum: 1.2 Mbit/s */
+#define BBR1_SLOW_BYTES_PER_S 150000u	/* 1.2 Mbit/s; slower flows may send single packets */
 
 enum bbr1_mode {
 	BBR1_STARTUP,
@@ -39,20 +39,20 @@ struct bbr1_state {
 	struct cca_window_max bandwidth;	/* bytes/s by round trips */
 	struct bbr1_lt lt;
 	u64 pacing_bytes_per_s;
-	u64 pacing_cap_bytes_per_s;	/* of another algorithm; 0: none */
-	u64 full_bytes_per_s;		/* that 25 % more is expected of */
+	u64 pacing_cap_bytes_per_s;	/* set by another algorithm; 0: none */
+	u64 full_bytes_per_s;		/* bw that must grow by 25 %, or the pipe is full */
 	u64 min_rtt_at_us;
 	u64 phase_start_us;
-	u64 probe_rtt_end_us;		/* 0: not yet down to 4 packets */
-	u64 train_start_us;		/* ACK aggregation: since when, */
-	u32 train_pkts;			/* how many were ACKed, */
-	u32 extra_pkts[2];		/* and the most beyond what bw explains */
-	u32 extra_rounds;
+	u64 probe_rtt_end_us;		/* 0: more than 4 packets are still in flight */
+	u64 train_start_us;		/* ACK aggregation: start of the train of ACKs */
+	u32 train_pkts;			/* packets ACKed in the train */
+	u32 extra_pkts[2];		/* most packets in excess of bw, in each half */
+	u32 extra_rounds;		/* round trips of both halves */
 	u32 min_rtt_us;			/* 0: unknown */
 	u32 rounds;
 	u32 round_end_pkts;		/* delivered count that ends the round trip */
-	u32 limited_from_pkts;		/* samples of packets sent in between are no measure: */
-	u32 limited_to_pkts;		/* ProbeRTT held them back */
+	u32 limited_from_pkts;		/* PROBE_RTT limits the samples of packets that were ... */
+	u32 limited_to_pkts;		/* ... sent between these two delivered counts */
 	u32 cwnd_pkts, prior_cwnd_pkts, initial_cwnd_pkts;
 	u32 start_delivered_pkts;
 	u32 inflight_pkts;		/* after the last ACK */
@@ -62,13 +62,13 @@ struct bbr1_state {
 	u8 mode;			/* enum bbr1_mode */
 	u8 phase;			/* of PROBE_BW's cycle */
 	u8 full_rounds;
-	bool full;			/* the pipe has been */
-	bool round_started;		/* by this ACK */
+	bool full;			/* the pipe has been full */
+	bool round_started;		/* this ACK starts a round trip */
 	bool probe_rtt_round_done;
 	bool idle_restart;
-	bool in_recovery;		/* or behind a timeout */
-	bool conserve;
-	bool limited;			/* the two counts above hold */
+	bool in_recovery;		/* or after a timeout */
+	bool conserve;			/* packet conservation */
+	bool limited;			/* the two limited_ counts are valid */
 };
 
 /* --- helpers ------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ CCA_FN u64 bbr1_bandwidth(const struct bbr1_state *s)
 	return s->lt.in_use ? s->lt.bytes_per_s : cca_max_of(&s->bandwidth);
 }
 
-/* What the gain's share of bw carries in RTTmin; the initial window before either is known. */
+/* gain x rate x RTTmin; the initial window before an RTT is known. */
 CCA_FN u32 bbr1_bdp_pkts(const struct bbr1_state *s, u64 bytes_per_s, u32 gain_permille)
 {
 	if (!s->min_rtt_us)
@@ -86,7 +86,7 @@ CCA_FN u32 bbr1_bdp_pkts(const struct bbr1_state *s, u64 bytes_per_s, u32 gain_p
 	return cca_pkts_at_rate(cca_share(bytes_per_s, gain_permille), s->min_rtt_us, s->mss_bytes);
 }
 
-/* What Linux sends in one go: a millisecond's worth, at least two packets but for slow flows. */
+/* Linux's send quantum: 1 ms of the pacing rate, at least two packets, or one for slow flows. */
 CCA_FN u32 bbr1_quantum_pkts(const struct bbr1_state *s)
 {
 	u32 least = s->pacing_bytes_per_s < BBR1_SLOW_BYTES_PER_S ? 1 : 2;
@@ -100,7 +100,10 @@ CCA_FN bool bbr1_is_probing_up(const struct bbr1_state *s)
 	return s->mode == BBR1_PROBE_BW && s->phase == 0 && !s->lt.in_use;
 }
 
-/* Room for three quanta; even, so that no ACK is delayed. Overflow: 2^24 + 3 x 2^16 + 3. */
+/*
+ * Adds three quanta, and makes the number even, so that no ACK is delayed. Overflow: 2^25 +
+ * 3 x 2^16 + 3.
+ */
 CCA_FN u32 bbr1_quantized_pkts(const struct bbr1_state *s, u32 pkts)
 {
 	pkts = (pkts + 3 * bbr1_quantum_pkts(s) + 1) & ~1u;
@@ -135,7 +138,7 @@ CCA_FN u32 bbr1_cwnd_gain(const struct bbr1_state *s, const struct bbr1_params *
 	return s->mode == BBR1_PROBE_BW ? p->cwnd_gain_permille : p->startup_gain_permille;
 }
 
-/* The last window that neither recovery nor ProbeRTT had lowered. */
+/* Saves the last window that neither recovery nor PROBE_RTT had reduced. */
 CCA_FN void bbr1_save_cwnd(struct bbr1_state *s)
 {
 	s->prior_cwnd_pkts = s->in_recovery || s->mode == BBR1_PROBE_RTT ?
@@ -162,7 +165,7 @@ CCA_FN void bbr1_decide(const struct bbr1_state *s, struct cca_decision *d)
 
 /* --- the model: round trips, bandwidth, aggregation ------------------------------ */
 
-/* Whether the application, or ProbeRTT, held back what the sample measures. */
+/* Whether the application or PROBE_RTT limited the rate that the sample measures. */
 CCA_FN bool bbr1_is_limited(const struct bbr1_state *s, const struct cca_ack *ack)
 {
 	u32 sent_at_pkts = cca_prior_delivered(ack);
@@ -182,7 +185,7 @@ CCA_FN void bbr1_hold_back_samples(struct bbr1_state *s)
 
 CCA_FN void bbr1_enter_probe_bw(struct bbr1_state *s, u64 now_us)
 {
-	/* Any phase but 1. */
+	/* Any phase except 1. */
 	u32 phase = cca_draw(&s->random) % (BBR1_PHASES - 1);
 
 	s->mode = BBR1_PROBE_BW;
@@ -212,7 +215,7 @@ CCA_FN void bbr1_update_bandwidth(struct bbr1_state *s, const struct bbr1_params
 		cca_max_add(&s->bandwidth, p->bandwidth_rounds, s->rounds, bytes_per_s);
 }
 
-/* ACKs beyond what bw explains, in a train of them that is ahead of bw. */
+/* Counts the ACKed packets in excess of bw. A train of ACKs ends when it is no faster than bw. */
 CCA_FN void bbr1_update_aggregation(struct bbr1_state *s, const struct cca_ack *ack)
 {
 	u32 expected_pkts, extra_pkts;

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * BBR version 3: draft-ietf-ccwg-bbr-06. UNVALIDATED: no kernel that this project
- * runs has version 3, so nothing real was held against it. Model: bbr3_model.h;
- * cycle of ProbeBW: bbr3_probe.h.
+ * runs has version 3, so this code was not compared with a real implementation. The
+ * model is in bbr3_model.h, the cycle of ProbeBW in bbr3_probe.h.
  *
  *   pacing = pacing_gain bw 99 %
  *   cwnd   = cwnd_gain bw RTTmin + extra, within inflight_short and inflight_long
  *
  *   STARTUP --> DRAIN --> DOWN --> CRUISE --> REFILL --> UP --> DOWN ...
- *   PROBE_RTT: from any, every 5 s; back to CRUISE, or to STARTUP
+ *   PROBE_RTT: from any state, every 5 s. It leads back to CRUISE or STARTUP.
  *
  *             pacing  cwnd   until
  *   STARTUP   2.77    2      bw grew by less than 25 % in 3 round trips, or a round
- *                            trip in recovery lost more than 2 %, in 6 ACKs and more
- *   DRAIN     0.5     2      in flight <= bw RTTmin, or 3 round trips
+ *                            trip in recovery lost more than 2 %, in at least 6 ACKs
+ *   DRAIN     0.5     2      in flight <= bw RTTmin, or more than 3 round trips
  *   DOWN      0.9     2      in flight <= bw RTTmin and <= 85 % of inflight_long
- *   CRUISE    1       2      2 to 3 s, or as many round trips as packets in bw
- *                            RTTmin, 63 at most, since the last probe
- *   REFILL    1       2      a round trip; bw_short and inflight_short are forgotten
- *   UP        1.25    2.25   the pipe is full again, or more than 2 % are lost:
- *                            inflight_long = what was in flight at that loss, but at
- *                            least beta (0.7) of bw RTTmin
+ *   CRUISE    1       2      2 to 3 s since DOWN began; or since the last probe as many
+ *                            round trips as packets in bw RTTmin, at most 63
+ *   REFILL    1       2      a round trip; bw_short and inflight_short are reset
+ *   UP        1.25    2.25   the pipe is full again, or more than 2 % are lost. In the
+ *                            second case inflight_long = packets in flight at that loss,
+ *                            but at least beta (0.7) of bw RTTmin.
  *   PROBE_RTT 1       0.5    200 ms and a round trip at half of bw RTTmin
  *
- * The probe behind one with too much loss goes up to inflight_long alone, and is
- * repeated at once where that loses nothing (section 5.3.3.6).
+ * After a probe with too much loss the next one goes up to inflight_long only. If that
+ * one loses no more than 2 %, another probe follows immediately (section 5.3.3.6).
  *
- * Losses count by packet: the host tells each with bbr3_on_loss(), and gives with
- * an ACK tx_inflight_pkts and lost_since_pkts of the packet sampled. Linux keeps
- * neither without a patch: there they come from a log beside the flow (sent_log.h).
+ * Losses are counted per packet. The host reports each with bbr3_on_loss(). With an ACK
+ * it provides tx_inflight_pkts and lost_since_pkts of the sampled packet. Linux does not
+ * store these numbers without a patch, so a log beside the flow provides them
+ * (sent_log.h).
  *
- * DEVIATION: the draft ends Startup at six sequence ranges lost; the contract
- * counts packets, so that it is six ACKs here that show losses.
- * DEVIATION: the draft interpolates within the packet whose loss crosses the
- * threshold, for packets are bursts there; ours are single: the one before counts.
+ * DEVIATION: the draft ends Startup at six lost sequence ranges. The contract in cca.h
+ * counts packets, so here six ACKs must report losses.
+ * DEVIATION: the draft interpolates within the packet whose loss crosses the threshold,
+ * because a packet is a burst there. Here it is a single segment, and the number in
+ * flight before that packet is used.
  */
 #ifndef CCA_BBR3_H
 #define CCA_BBR3_H
@@ -42,7 +44,7 @@
 
 /* --- Startup, Drain, ProbeRTT: sections 5.3.1, 5.3.2, 5.3.4 ------------------------------ */
 
-/* A round trip that began with a loss, and recovery with it, is over. */
+/* Ends STARTUP after too much loss. Decides at the end of a round trip that began with a loss. */
 CCA_FN void bbr3_check_startup_loss(struct bbr3_state *s, const struct bbr3_params *p,
 				    const struct cca_ack *ack)
 {
@@ -151,7 +153,7 @@ CCA_FN void bbr3_check_probe_rtt(struct bbr3_state *s, const struct bbr3_params 
 		s->idle_restart = false;
 }
 
-/* --- what it sets: section 5.6 ------------------------------------------------------------ */
+/* --- pacing rate and cwnd: section 5.6 ---------------------------------------------------- */
 
 CCA_FN u32 bbr3_pacing_gain(const struct bbr3_state *s, const struct bbr3_params *p)
 {
@@ -181,7 +183,7 @@ CCA_FN void bbr3_set_pacing(struct bbr3_state *s, const struct bbr3_params *p, u
 	u64 rate = cca_share(bbr3_bandwidth(s), gain_permille);
 
 	rate = cca_share(rate, BBR3_UNIT - cca_min_u32(p->pacing_margin_permille, BBR3_UNIT));
-	/* Until the pipe is full, a small sample says nothing. */
+	/* Until the pipe is full, the rate can only rise: a small sample is no sign of a limit. */
 	if (rate && (s->full || rate > s->pacing_bytes_per_s))
 		s->pacing_bytes_per_s = rate;
 }
@@ -231,7 +233,7 @@ CCA_FN void bbr3_decide(const struct bbr3_state *s, struct cca_decision *d)
 
 /* --- entry points ---------------------------------------------------------------------------- */
 
-/* hash: any number, fixed for the flow; the time between probes is drawn from it. */
+/* hash: any number. It is the seed for the random time between probes. */
 CCA_FN void bbr3_init(struct bbr3_state *s, const struct bbr3_params *p,
 		      const struct cca_start *start, u32 hash, struct cca_decision *d)
 {
@@ -274,7 +276,7 @@ CCA_FN void bbr3_on_loss(struct bbr3_state *s, const struct bbr3_params *p,
 	bbr3_handle_too_high(s, p, &sample, loss->now_us);
 }
 
-/* What held the rate down is gone: no bound, no full pipe is known, and STARTUP begins anew. */
+/* A limit on the rate has been lifted. The bounds and the full pipe are reset; STARTUP restarts. */
 CCA_FN void bbr3_reopen(struct bbr3_state *s)
 {
 	s->full = false;
@@ -314,7 +316,7 @@ CCA_FN void bbr3_on_ack(struct bbr3_state *s, const struct bbr3_params *p,
 	bbr3_decide(s, d);
 }
 
-/* Section 5.5.11: the losses were none. */
+/* Section 5.5.11: the losses were spurious. */
 CCA_FN void bbr3_on_undo(struct bbr3_state *s)
 {
 	s->in_recovery = false;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What BBRv3 (bbr3.h) knows of its path: draft-ietf-ccwg-bbr-06, section 5.5.
+ * BBRv3's model of the path (bbr3.h): draft-ietf-ccwg-bbr-06, section 5.5.
  *
  *   max_bw     largest delivery rate of this and the last ProbeBW cycle
- *   bw         the lesser of max_bw and bw_short
- *   RTTmin     least RTT of 10 s; probed for every 5 s
- *   bw_short, inflight_short     bounds of this cycle: each round trip with a loss,
- *              while not probing, leaves what it delivered, but at least beta
- *   inflight_long                what may be in flight without too much loss, as
- *              the last probes for bandwidth have shown
- *   extra      packets ACKed beyond what bw explains, largest of 10 round trips
+ *   bw         min(max_bw, bw_short)
+ *   RTTmin     minimum RTT of 10 s; PROBE_RTT measures it every 5 s
+ *   bw_short, inflight_short   bounds of this cycle. After a round trip with a loss
+ *              (except while probing) they are reduced to what it delivered, but not
+ *              below beta of their last value.
+ *   inflight_long              packets in flight without too much loss, as measured by
+ *              the last probes for bandwidth
+ *   extra      packets ACKed in excess of bw, maximum of 10 round trips
  *
- * bw is in bytes of payload per second (at most 2^37), gains are in permille,
- * what is in flight is in packets.
+ * bw is in bytes of payload per second (at most 2^37). Gains are in permille. Amounts in
+ * flight are in packets.
  */
 #ifndef CCA_BBR3_MODEL_H
 #define CCA_BBR3_MODEL_H
@@ -41,13 +42,13 @@ enum bbr3_mode {
 	BBR3_NO_MODE,		/* nothing to undo */
 };
 
-/* What ACKs tell in this part of a probe for bandwidth. */
+/* The part of a probe for bandwidth that the current ACKs are for. */
 enum bbr3_feedback {
 	BBR3_QUIET,
 	BBR3_REFILLING,
-	BBR3_STARTING,		/* not yet of what was sent in UP */
-	BBR3_PROBED,
-	BBR3_STOPPING,		/* the last of what was sent in UP */
+	BBR3_STARTING,		/* UP has begun, but these packets were sent before it */
+	BBR3_PROBED,		/* these packets were sent in UP */
+	BBR3_STOPPING,		/* UP is over; these are the last packets that were sent in it */
 };
 
 struct bbr3_params {
@@ -56,7 +57,7 @@ struct bbr3_params {
 #include "params.def"
 };
 
-/* Too much in flight? About a packet, newly delivered or newly lost. */
+/* A newly delivered or newly lost packet. It shows whether too much was in flight. */
 struct bbr3_sample {
 	u32 tx_inflight_pkts;
 	u32 lost_pkts;
@@ -68,16 +69,16 @@ struct bbr3_state {
 	u64 cycle_bytes_per_s[2];	/* largest of the last cycle and of this one */
 	u64 short_bytes_per_s;
 	u64 latest_bytes_per_s;		/* largest of this round trip */
-	u64 full_bytes_per_s;		/* that 25 % more is expected of */
+	u64 full_bytes_per_s;		/* rate that must grow by 25 %, or the pipe is full */
 	u64 pacing_bytes_per_s;
 	u64 undo_short_bytes_per_s;
 	u64 min_rtt_at_us;
-	u64 probe_rtt_at_us;		/* when probe_min_rtt_us was seen */
-	u64 probe_rtt_end_us;		/* 0: not yet down */
-	u64 train_start_us;		/* ACK aggregation: since when, */
+	u64 probe_rtt_at_us;		/* time of probe_min_rtt_us */
+	u64 probe_rtt_end_us;		/* 0: too many packets are still in flight */
+	u64 train_start_us;		/* ACK aggregation: start of the train of ACKs */
 	u64 cycle_start_us;
 	u64 probe_wait_us;
-	u32 train_pkts;			/* and how many were ACKed */
+	u32 train_pkts;			/* packets ACKed in the train */
 	u32 short_pkts, long_pkts, latest_pkts;
 	u32 undo_short_pkts, undo_long_pkts;
 	u32 min_rtt_us, probe_min_rtt_us;	/* 0: unknown */
@@ -87,8 +88,8 @@ struct bbr3_state {
 	u32 round_end_pkts;		/* delivered counts that end the round trip */
 	u32 loss_round_end_pkts;
 	u32 round_loss_events;		/* ACKs with losses, in this round trip of losses */
-	u32 limited_from_pkts;		/* samples of packets sent in between are no measure: */
-	u32 limited_to_pkts;		/* ProbeRTT held them back */
+	u32 limited_from_pkts;		/* PROBE_RTT limits the samples of packets that were ... */
+	u32 limited_to_pkts;		/* ... sent between these two delivered counts */
 	u32 up_acked_pkts, up_acked_per_pkt;
 	u32 up_rounds;
 	u32 cwnd_pkts, prior_cwnd_pkts, initial_cwnd_pkts;
@@ -99,13 +100,13 @@ struct bbr3_state {
 	u8 mode, undo_mode;		/* enum bbr3_mode */
 	u8 feedback;			/* enum bbr3_feedback */
 	u8 full_rounds;
-	bool full;			/* the pipe has been */
-	bool full_now;			/* and is, in this probe */
+	bool full;			/* the pipe has been full */
+	bool full_now;			/* the pipe is full in the current probe */
 	bool round_started, loss_round_started;
 	bool lost_in_round;
-	bool probing_sample;		/* losses may still be the probe's */
+	bool probing_sample;		/* the current losses may be due to a probe */
 	bool probe_too_high;		/* the last probe ended with too much loss */
-	bool probe_cut_short;		/* it ended early, for fear of that */
+	bool probe_cut_short;		/* the probe ended early, to avoid too much loss */
 	bool probe_rtt_round_done, probe_rtt_due;
 	bool idle_restart;
 	bool in_recovery;
@@ -131,7 +132,7 @@ CCA_FN u32 bbr3_bdp_pkts(const struct bbr3_state *s, u64 bytes_per_s, u32 gain_p
 	return cca_pkts_at_rate(cca_share(bytes_per_s, gain_permille), s->min_rtt_us, s->mss_bytes);
 }
 
-/* What is sent in one go, section 5.6.3: a millisecond's worth, at least two packets. */
+/* The send quantum, section 5.6.3: 1 ms of the pacing rate, at least two packets. */
 CCA_FN u32 bbr3_quantum_pkts(const struct bbr3_state *s)
 {
 	u64 bytes = cca_min_u64(cca_div(s->pacing_bytes_per_s, 1000), BBR3_QUANTUM_BYTES);
@@ -139,7 +140,7 @@ CCA_FN u32 bbr3_quantum_pkts(const struct bbr3_state *s)
 	return cca_max_u32((u32)cca_div(bytes, s->mss_bytes), 2);
 }
 
-/* Overflow: 2^24 + 2, twice. */
+/* Applies the lower bounds of a window. Overflow: 2^25 + 2. */
 CCA_FN u32 bbr3_quantized_pkts(const struct bbr3_state *s, u32 pkts)
 {
 	pkts = cca_max_u32(pkts, 3 * bbr3_quantum_pkts(s));
@@ -182,7 +183,7 @@ CCA_FN bool bbr3_is_in_probe_bw(const struct bbr3_state *s)
 	return s->mode >= BBR3_DOWN && s->mode <= BBR3_UP;
 }
 
-/* The last window that neither recovery nor ProbeRTT had lowered. */
+/* Saves the last window that neither recovery nor PROBE_RTT had reduced. */
 CCA_FN void bbr3_save_cwnd(struct bbr3_state *s)
 {
 	s->prior_cwnd_pkts = s->in_recovery || s->mode == BBR3_PROBE_RTT ?
@@ -221,7 +222,7 @@ CCA_FN void bbr3_reset_congestion(struct bbr3_state *s)
 
 /* --- samples: section 5.5.1 to 5.5.6 ------------------------------------------------ */
 
-/* Whether the application, or ProbeRTT, held back what the sample measures. */
+/* Whether the application or PROBE_RTT limited the rate that the sample measures. */
 CCA_FN bool bbr3_is_limited(const struct bbr3_state *s, const struct cca_ack *ack)
 {
 	u32 sent_at_pkts = cca_prior_delivered(ack);
@@ -275,7 +276,7 @@ CCA_FN void bbr3_update_max_bandwidth(struct bbr3_state *s, const struct cca_ack
 		s->cycle_bytes_per_s[1] = cca_max_u64(s->cycle_bytes_per_s[1], bytes_per_s);
 }
 
-/* A cycle that measured nothing forgets nothing. */
+/* Starts a new cycle. If the old one has no sample, the one before it stays. */
 CCA_FN void bbr3_advance_max_bandwidth(struct bbr3_state *s)
 {
 	if (!s->cycle_bytes_per_s[1])
@@ -343,15 +344,15 @@ CCA_FN void bbr3_note_loss(struct bbr3_state *s, u32 delivered_pkts)
 }
 
 /*
- * What was in flight when losses crossed the threshold, given that they had with
- * this packet: before it, and a share of it that is less than one packet.
+ * The packets in flight when the losses crossed the threshold, which they did with this
+ * packet: all in flight before it. The share of this packet is less than one, and is 0.
  */
 CCA_FN u32 bbr3_inflight_at_loss(const struct bbr3_sample *sample)
 {
 	return cca_min_u32(cca_max_u32(sample->tx_inflight_pkts, 1) - 1, CCA_MAX_PKTS);
 }
 
-/* Once a round trip with losses is over, and unless it was a probe's. */
+/* Reduces the short-term bounds after a round trip with losses, unless the flow is probing. */
 CCA_FN void bbr3_lower_short(struct bbr3_state *s, const struct bbr3_params *p)
 {
 	if (bbr3_is_probing(s) || !s->lost_in_round)

@@ -3,11 +3,12 @@
  * The cycle of BBRv3 (bbr3.h) that probes for bandwidth: draft-ietf-ccwg-bbr-06,
  * section 5.3.3. DOWN --> CRUISE --> REFILL --> UP --> DOWN.
  *
- *   feedback   QUIET, REFILLING, STARTING, PROBED, STOPPING: which part of a probe
- *              the packets ACKed now were sent in. Losses lower inflight_long while
- *              they can be the probe's, from UP to a round trip behind it.
- *   UP         raises inflight_long by 1, 2, 4 ... packets a round trip, spread over
- *              it, while the window is used up to it
+ *   feedback   QUIET, REFILLING, STARTING, PROBED or STOPPING: the part of a probe in
+ *              which the packets that are ACKed now were sent. Losses reduce
+ *              inflight_long while a probe may have caused them, from UP until a round
+ *              trip after it.
+ *   UP         raises inflight_long by 1, 2, 4 ... packets per round trip, spread over
+ *              the round trip, while the sender uses the whole window
  *
  * Overflow: windows are at most 2^24 packets.
  */
@@ -18,7 +19,10 @@
 
 /* --- states of ProbeBW: section 5.3.3 ----------------------------------------------- */
 
-/* At most 2^30 packets more a round trip; ACKs are spread over the window. */
+/*
+ * Doubles the packets by which inflight_long grows per round trip, at most to one per
+ * ACKed packet. The growth is spread evenly over the window. up_rounds stays a valid shift.
+ */
 CCA_FN void bbr3_raise_slope(struct bbr3_state *s)
 {
 	s->up_acked_per_pkt = cca_max_u32(s->cwnd_pkts >> s->up_rounds, 1);
@@ -80,7 +84,7 @@ CCA_FN bool bbr3_is_time_to_go_down(struct bbr3_state *s, const struct cca_ack *
 		return true;
 	}
 	if (ack->cwnd_limited && s->cwnd_pkts >= s->long_pkts) {
-		/* inflight_long holds the bandwidth down: no sign of a full pipe */
+		/* inflight_long limits the bandwidth, so the pipe need not be full. */
 		bbr3_reset_full(s, cca_sampled_rate(ack));
 		return false;
 	}
@@ -91,7 +95,7 @@ CCA_FN void bbr3_handle_too_high(struct bbr3_state *s, const struct bbr3_params 
 				 const struct bbr3_sample *sample, u64 now_us)
 {
 	s->probe_too_high = true;
-	s->probing_sample = false;	/* once a probe */
+	s->probing_sample = false;	/* once per probe */
 	if (!sample->app_limited)
 		s->long_pkts = cca_max_u32(sample->tx_inflight_pkts,
 					   cca_share_pkts(bbr3_target_pkts(s), p->beta_permille));
@@ -107,7 +111,7 @@ CCA_FN void bbr3_raise_long(struct bbr3_state *s, const struct cca_ack *ack)
 
 	if (!ack->cwnd_limited || s->cwnd_pkts < s->long_pkts)
 		return;
-	/* The rest of a division by at most 2^24, and at most 2^24. */
+	/* A remainder below 2^24 plus at most 2^24. */
 	s->up_acked_pkts += cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS);
 	rise_pkts = s->up_acked_pkts / s->up_acked_per_pkt;
 	s->up_acked_pkts %= s->up_acked_per_pkt;
@@ -116,7 +120,7 @@ CCA_FN void bbr3_raise_long(struct bbr3_state *s, const struct cca_ack *ack)
 		bbr3_raise_slope(s);
 }
 
-/* True: a state was chosen. */
+/* Returns true if it has entered a state. */
 CCA_FN bool bbr3_follow_feedback(struct bbr3_state *s, const struct cca_ack *ack)
 {
 	if (!s->round_started)

@@ -2,28 +2,30 @@
 /*
  * The contract between a congestion-control algorithm (CCA) and its host.
  *
- * An algorithm is a set of pure functions: an event goes in, a decision comes
- * out, and nothing is remembered outside the state that the host hands over.
- * The host (kernel module, simulator, replay) fills in the events and obeys
- * the decisions. Two modes, as in Linux:
+ * An algorithm is a set of pure functions. A function receives an event and
+ * returns a decision. It keeps all its data in the state that the host passes in.
+ * The host (kernel module, simulator, replay) fills in the events and applies
+ * the decisions. There are two modes, as in Linux:
  *
- *   window   the host asks:  xx_on_ack()  was told what an ACK delivered and lost
- *                            xx_grow()    the window may grow by these ACKs
- *                            xx_ssthresh() a loss episode starts: new ssthresh
- *                            xx_undo()    it was spurious: the window to return to
- *            and does loss recovery and proportional rate reduction itself;
- *            events are told behind what is asked for them.
- *   control  xx_on_ack() sets cwnd and pacing rate on every ACK; xx_on_event()
- *            does so on everything that is not an ACK; an algorithm that learns
- *            from single losses has xx_on_loss().
+ *   window   The host calls these functions:
+ *              xx_on_ack()    receives what an ACK delivered and lost
+ *              xx_grow()      grows the window by these ACKs
+ *              xx_ssthresh()  returns the new ssthresh when a loss episode starts
+ *              xx_undo()      returns the window to restore if it was spurious
+ *            The host does loss recovery and proportional rate reduction itself.
+ *            It calls xx_on_event() after these functions, for example after
+ *            xx_ssthresh() when recovery starts.
+ *   control  xx_on_ack() sets cwnd and pacing rate on every ACK. xx_on_event()
+ *            sets them on everything that is not an ACK. An algorithm that learns
+ *            from single losses also has xx_on_loss().
  *
- * The common subset of C11 and C++20, also for clang -target bpf: no libc,
- * floating point, allocation, 128-bit arithmetic, signed division, function
- * pointer in a state, or unbounded loop.
+ * The core is written in the common subset of C11 and C++20, and also compiles
+ * with clang -target bpf. It uses no libc, floating point, allocation, 128-bit
+ * arithmetic, signed division, function pointer in a state, or unbounded loop.
  *
- * Clocks are monotonic microseconds in 64 bits, and start where the host
- * likes. A packet is one segment of mss_bytes; the packet counters are the
- * host's own and may wrap at 2^32: only differences are used.
+ * Clocks are monotonic, in microseconds, in 64 bits, with any starting point. A
+ * packet is one segment of mss_bytes. The host counts packets, and its counters
+ * may wrap at 2^32, because only differences are used.
  */
 #ifndef CCA_H
 #define CCA_H
@@ -39,7 +41,7 @@
 #define CCA_ERANGE ERANGE
 #define CCA_ESTALE ESTALE
 #else
-#ifndef __VMLINUX_H__	/* a BPF host's vmlinux.h has them, and bool, in its own way */
+#ifndef __VMLINUX_H__	/* a BPF host's vmlinux.h defines these types and bool itself */
 #include <stdbool.h>
 #include <stdint.h>
 typedef uint8_t u8;
@@ -47,7 +49,7 @@ typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 #endif
-/* The numbers of asm-generic/errno*.h, which the kernel's ABI fixes. */
+/* The numbers in asm-generic/errno*.h, which the kernel's ABI fixes. */
 #define CCA_EPERM 1
 #define CCA_EEXIST 17
 #define CCA_EINVAL 22
@@ -63,20 +65,20 @@ typedef uint64_t u64;
 #define CCA_USEC_PER_SEC 1000000u
 #define CCA_USEC_PER_MSEC 1000u
 
-/* What the arithmetic below is dimensioned for; hosts clamp to these. */
-#define CCA_MAX_PKTS (1u << 24)		/* packets in any window that is counted */
+/* The largest values that the arithmetic below allows. Hosts clamp to them. */
+#define CCA_MAX_PKTS (1u << 24)		/* in any window or count of packets */
 #define CCA_MAX_MSS_BYTES (1u << 16)
-#define CCA_MAX_RTT_US (1u << 26)	/* 67 s; no round trip is longer than the largest RTO */
+#define CCA_MAX_RTT_US (1u << 26)	/* 67 s; RFC 6298 allows 60 s as the largest RTO */
 #define CCA_MAX_RATE_BYTES_PER_S (1ull << 37)	/* 1.1 Tbit/s */
 
 /* One ACK that advanced the connection, cumulatively or selectively. */
 struct cca_ack {
 	u64 now_us;
-	u32 rtt_us;		/* sample of the newest packet delivered; 0: none */
+	u32 rtt_us;		/* RTT sample of the newest packet delivered; 0: none */
 	u32 acked_pkts;		/* newly delivered */
 	u32 lost_pkts;		/* newly marked lost */
 	u32 inflight_pkts;	/* after this ACK */
-	u32 delivered_pkts;	/* of the connection, cumulative */
+	u32 delivered_pkts;	/* in the whole connection */
 	u32 rate_pkts;		/* delivery-rate sample, as in Linux: rate_pkts ... */
 	u32 rate_interval_us;	/* ... were delivered in this time; 0: no sample */
 	u32 cwnd_pkts;		/* the window in force */
@@ -84,13 +86,13 @@ struct cca_ack {
 	u32 tx_inflight_pkts;	/* when the sampled packet was sent, itself included; 0: unknown */
 	u32 lost_since_pkts;	/* marked lost since the sampled packet was sent */
 	u8 app_limited;		/* the sample was taken while the application had no data */
-	u8 cwnd_limited;	/* the window, not pacing or data, held the sender */
+	u8 cwnd_limited;	/* the window limited the sender, not pacing or missing data */
 };
 
-/* One packet newly marked lost; told before the ACK or timeout that showed it. */
+/* One packet newly marked lost. It comes before the ACK or timeout that revealed the loss. */
 struct cca_loss {
 	u64 now_us;
-	u32 delivered_pkts;	/* of the connection, cumulative */
+	u32 delivered_pkts;	/* in the whole connection */
 	u32 tx_inflight_pkts;	/* when it was sent, itself included; 0: unknown */
 	u32 lost_since_pkts;	/* marked lost since it was sent, itself included */
 	u8 app_limited;		/* it was sent while the application had no data */
@@ -99,11 +101,11 @@ struct cca_loss {
 enum cca_event_kind {
 	CCA_RECOVERY_ENTERED,	/* first loss of an episode */
 	CCA_RECOVERY_LEFT,
-	CCA_TIMEOUT,		/* RTO: everything in flight is taken for lost */
+	CCA_TIMEOUT,		/* RTO: everything in flight counts as lost */
 	CCA_UNDO,		/* the episode or timeout proved spurious */
-	CCA_TRANSFER_STARTED,	/* data again, after the application had none */
-	CCA_IDLE_RESTART,	/* sends again after an idle time of at least one RTO */
-	CCA_ECN,		/* control mode: the receiver echoed a mark of ECN */
+	CCA_TRANSFER_STARTED,	/* the application has data again, after it had none */
+	CCA_IDLE_RESTART,	/* the sender restarts after it was idle for at least one RTO */
+	CCA_ECN,		/* control mode: the receiver echoed an ECN mark */
 };
 
 struct cca_event {
@@ -114,16 +116,16 @@ struct cca_event {
 	u32 mss_bytes;
 };
 
-/* What a connection knows when its algorithm is initialised. */
+/* The connection's data when its algorithm is initialised. */
 struct cca_start {
 	u64 now_us;
 	u32 rtt_us;		/* of the handshake; 0: unknown */
 	u32 cwnd_pkts;		/* initial window */
-	u32 delivered_pkts;	/* of the connection so far */
+	u32 delivered_pkts;	/* in the whole connection so far */
 	u32 mss_bytes;
 };
 
-/* Control mode: what the host applies at once. */
+/* Control mode: the host applies these values immediately. */
 struct cca_decision {
 	u64 pacing_bytes_per_s;	/* 0: not paced */
 	u32 cwnd_pkts;
@@ -133,12 +135,12 @@ struct cca_decision {
 struct cca_window {
 	u32 cwnd_pkts;
 	u32 ssthresh_pkts;
-	u32 credit_pkts;	/* ACKed since the window last grew by one */
+	u32 credit_pkts;	/* packets ACKed since the window last grew by one */
 };
 
 CCA_FN u64 cca_div(u64 dividend, u64 divisor)
 {
-	/* A zero divisor yields the dividend: callers guard, this is the net. */
+	/* Callers exclude a zero divisor. If one passes 0 nevertheless, it gets the dividend. */
 	if (!divisor)
 		return dividend;
 #ifdef __KERNEL__
@@ -173,7 +175,7 @@ CCA_FN u32 cca_clamp_u32(u32 value, u32 low, u32 high)
 	return value < low ? low : value > high ? high : value;
 }
 
-/* Sequence order of counters that may wrap: a at or behind b. */
+/* Whether counter a is at or after counter b in sequence order. Both may wrap. */
 CCA_FN bool cca_reached(u32 a, u32 b)
 {
 	return (u32)(a - b) < 1u << 31;
@@ -185,13 +187,13 @@ CCA_FN bool cca_has_rate(const struct cca_ack *ack)
 	return ack->rate_pkts && ack->rate_interval_us;
 }
 
-/* What the connection had delivered when the sampled packet was sent. */
+/* The connection's delivered packets when the sampled packet was sent. */
 CCA_FN u32 cca_prior_delivered(const struct cca_ack *ack)
 {
 	return ack->delivered_pkts - ack->rate_pkts;
 }
 
-/* In flight before this ACK. Overflow: three terms of at most 2^24. */
+/* Packets in flight before this ACK. Overflow: three terms of at most 2^24. */
 CCA_FN u32 cca_prior_inflight(const struct cca_ack *ack)
 {
 	return cca_min_u32(ack->inflight_pkts, CCA_MAX_PKTS) +
@@ -200,8 +202,8 @@ CCA_FN u32 cca_prior_inflight(const struct cca_ack *ack)
 }
 
 /*
- * Numbers that look random and are the same everywhere (Marsaglia 2003,
- * xorshift). A state of 0, which would stay 0, counts as 1.
+ * Pseudo-random numbers that are the same on every host (Marsaglia 2003,
+ * xorshift). A state of 0 would stay 0, so it counts as 1.
  */
 CCA_FN u32 cca_draw(u32 *state)
 {
@@ -214,15 +216,15 @@ CCA_FN u32 cca_draw(u32 *state)
 	return x;
 }
 
-/* Elapsed time; a clock that went back counts as not having moved. */
+/* The elapsed time; 0 if the clock stepped back. */
 CCA_FN u64 cca_elapsed_us(u64 now_us, u64 since_us)
 {
 	return now_us > since_us ? now_us - since_us : 0;
 }
 
 /*
- * pkts in interval_us as bytes per second. Overflow: 2^24 pkts x 2^16 bytes x
- * 2^20 us/s < 2^60. The interval is at least 1 us.
+ * The rate of pkts in interval_us. Overflow: 2^24 pkts x 2^16 bytes x
+ * 10^6 us/s < 2^60. The interval is at least 1 us.
  */
 CCA_FN u64 cca_rate_bytes_per_s(u32 pkts, u32 mss_bytes, u64 interval_us)
 {
@@ -235,7 +237,7 @@ CCA_FN u64 cca_rate_bytes_per_s(u32 pkts, u32 mss_bytes, u64 interval_us)
 
 /*
  * The packets that a rate carries in interval_us (at most 2^26), rounded up.
- * Overflow: 2^37 bytes/s x 2^26 us < 2^63. At least 1 is divided by.
+ * Overflow: 2^37 bytes/s x 2^26 us + 2^36 < 2^64. The divisor is at least 10^6.
  */
 CCA_FN u32 cca_pkts_at_rate(u64 bytes_per_s, u64 interval_us, u32 mss_bytes)
 {
@@ -260,7 +262,7 @@ CCA_FN u32 cca_share_pkts(u32 whole_pkts, u32 permille)
 	return (u32)cca_min_u64(cca_share(whole_pkts, permille), CCA_MAX_PKTS);
 }
 
-/* The delivery rate that the ACK's sample shows; 0 without one. */
+/* The delivery rate of the ACK's sample; 0 without a sample. */
 CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
 {
 	return cca_has_rate(ack) ? cca_rate_bytes_per_s(ack->rate_pkts, ack->mss_bytes,
@@ -268,15 +270,15 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
 }
 
 /*
- * Sliding count of delivered packets, for a bandwidth over a window.
+ * A sliding count of delivered packets, from which the bandwidth over a window
+ * is computed.
  *
- * An ACK is a sample: (arrival, packets delivered so far). The bandwidth over
- * a window of W is taken between the newest ACK and the newest ACK that is at
- * least W older, so that whole intervals between ACKs are counted: packets /
- * time is then free of the bias that a fixed window has when it is opened by
- * one ACK and closed by another, which at 1 Mbit/s and W = 20 ms is a factor
- * of two. Samples closer than W / 32 are merged, so the window is at most W +
- * W / 32 long while ACKs keep coming, and stretches over a gap in them.
+ * Each ACK is a sample: (arrival, packets delivered so far). The bandwidth over
+ * a window W is measured between the newest ACK and the newest ACK that is at
+ * least W older. So it counts whole intervals between ACKs. A window of fixed
+ * length cuts through intervals, which biases the bandwidth: by a factor of two
+ * at 1 Mbit/s and W = 20 ms. Samples closer than W / 32 are merged. The window is
+ * thus at most W + W / 32 long while ACKs arrive, and longer over a gap in them.
  */
 #define CCA_RATE_SAMPLES 64u	/* a power of two, > 2 x 32 */
 #define CCA_RATE_MERGE 32u
@@ -288,7 +290,7 @@ struct cca_rate_window {
 	} sample[CCA_RATE_SAMPLES];
 	u64 newest_us;
 	u32 delivered_pkts;		/* at newest_us */
-	u32 oldest, next;		/* samples [oldest, next), free-running; none: closed */
+	u32 oldest, next;		/* samples [oldest, next), free-running; empty: closed */
 };
 
 CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts)
@@ -301,7 +303,7 @@ CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_
 	w->next = 1;
 }
 
-/* What lies before the next ACK is not to count: that ACK opens the window. */
+/* Excludes the time before the next ACK: that ACK opens the window. */
 CCA_FN void cca_rate_close(struct cca_rate_window *w)
 {
 	w->oldest = w->next;
@@ -314,7 +316,7 @@ CCA_FN bool cca_rate_is_closed(const struct cca_rate_window *w)
 
 CCA_FN u32 cca_rate_age_us(const struct cca_rate_window *w, u32 index)
 {
-	/* Modulo 2^32 us = 71 min; cca_rate_add resets long before. */
+	/* Modulo 2^32 us = 71 min; cca_rate_add() resets the window after 4.5 min of silence. */
 	return (u32)w->newest_us - w->sample[index & (CCA_RATE_SAMPLES - 1)].at_us;
 }
 
@@ -323,7 +325,7 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 {
 	u32 slot;
 
-	/* Closed, a clock that stepped back, or silence of 2^28 us (4.5 min): start over. */
+	/* Restart if closed, if the clock stepped back, or after 2^28 us (4.5 min) without ACK. */
 	if (cca_rate_is_closed(w) || now_us < w->newest_us ||
 	    now_us - w->newest_us > (1u << 28)) {
 		cca_rate_reset(w, now_us, delivered_pkts);
@@ -331,7 +333,7 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 	}
 	w->newest_us = now_us;
 	w->delivered_pkts = delivered_pkts;
-	/* Keep the newest sample that is at least a window old, drop those before. */
+	/* Keep the newest sample that is at least a window old, and drop older ones. */
 	for (slot = 0; slot < CCA_RATE_SAMPLES; slot++) {
 		if (w->next - w->oldest < 2 || cca_rate_age_us(w, w->oldest + 1) < window_us)
 			break;
@@ -344,26 +346,26 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 		return;
 	}
 	if (w->next - w->oldest == CCA_RATE_SAMPLES)
-		w->oldest++;	/* the window has grown since: forget the far end */
+		w->oldest++;	/* full, because window_us has grown: drop the oldest */
 	slot = w->next & (CCA_RATE_SAMPLES - 1);
 	w->sample[slot].at_us = (u32)now_us;
 	w->sample[slot].delivered_pkts = delivered_pkts;
 	w->next++;
 }
 
-/* Time covered: at least the window once that much has been seen. */
+/* The time that the samples cover: at least the window, once that much time has passed. */
 CCA_FN u32 cca_rate_span_us(const struct cca_rate_window *w)
 {
 	return cca_rate_is_closed(w) ? 0 : cca_rate_age_us(w, w->oldest);
 }
 
-/* Delivered in that time; of no meaning while it is 0. */
+/* The packets delivered in that time; meaningless while the time is 0. */
 CCA_FN u32 cca_rate_pkts(const struct cca_rate_window *w)
 {
 	return w->delivered_pkts - w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].delivered_pkts;
 }
 
-/* 0 before two ACKs at different times have been seen. */
+/* The bandwidth; 0 before two ACKs at different times have arrived. */
 CCA_FN u64 cca_rate_of(const struct cca_rate_window *w, u32 mss_bytes)
 {
 	u32 span_us = cca_rate_span_us(w);

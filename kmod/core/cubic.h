@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * CUBIC (RFC 9438) with HyStart (Ha and Rhee 2011, "Taming the elephants: New
- * TCP slow start") or HyStart++ (RFC 9406), as Linux is known to run it.
+ * TCP slow start") or HyStart++ (RFC 9406). It follows Linux, and the deviations below
+ * are from the RFC, except where they name Linux.
  *
- *   W_max     window at the last loss       t     time since growth began again
+ *   W_max     window at the last loss       t     time since growth restarted
  *   K       = cbrt((W_max - cwnd) / C)                         (RFC 9438 fig. 2)
  *   W_cubic(t) = C (t - K)^3 + W_max                           (RFC 9438 fig. 1)
  *   an ACK moves cwnd by (W_cubic(t + RTTmin) - cwnd) / cwnd, at most 1/2 (4.4, 4.5)
@@ -12,39 +13,41 @@
  *   loss:       ssthresh = beta cwnd                           (4.6)
  *               W_max = cwnd, or (1 + beta) / 2 cwnd when that is below the
  *               last W_max: fast convergence                   (4.7)
- *   timeout:    all is forgotten; growth begins at its plateau (4.8)
+ *   timeout:    the state is reset; growth then starts at the plateau, with K = 0 (4.8)
  *
- * HyStart ends slow start, from 16 packets on, at the first of
- *   ACK train   ACKs no more than 2 ms apart since the round trip began now span
- *               half of RTTmin: the pipe is full
- *   delay       the least of the round trip's first 8 RTTs is above RTTmin by an
- *               eighth, but at least 4 ms and at most 16 ms
- * HyStart++ knows the delay alone, against the round trip before, and then grows
- * by a quarter for five round trips, unless the RTT falls again, before it leaves.
+ * HyStart ends slow start, for windows of 16 packets and more, at the first of:
+ *   ACK train   The ACKs since the start of the round trip, with gaps of at most 2 ms,
+ *               span half of RTTmin. The pipe is then full.
+ *   delay       From its 8th RTT sample on, the minimum RTT of the round trip exceeds
+ *               RTTmin by an eighth, but by at least 4 ms and at most 16 ms.
+ * HyStart++ uses only the delay, compared with the previous round trip. It then grows
+ * the window at a quarter of the speed for five round trips, and ends slow start. If
+ * the RTT falls in that time, slow start continues.
  *
- * Once HyStart has ended a slow start it is off, as in Linux, until a timeout: in
- * recovery the host's window is below ssthresh as well, and the queue there is the
- * one that slow start built. Its delay would end what a loss has ended already, and
- * put ssthresh to that small window. HyStart++ is for the first slow start alone
- * (RFC 9406, section 4.3).
+ * After HyStart has ended a slow start it is off until a timeout, as in Linux. In
+ * recovery the host's window is also below ssthresh, and the queue is still the one
+ * that slow start built. HyStart would see that delay and set ssthresh to the small
+ * window of the recovery. HyStart++ applies to the first slow start only (RFC 9406,
+ * section 4.3).
  *
- * The frozen window: the host calls cubic_grow() only when the window held the
- * sender (cca_ack.cwnd_limited). A window that is larger than what the
- * application, the receiver or a queue of the host lets out stays as it is, in
- * slow start and behind it, until a loss. Time t runs on meanwhile, so that it
- * grows by half a packet an ACK when it is used again. Only idle time, with
- * nothing in flight, is taken out of t (RFC 9438 section 5.8 asks for all).
+ * Frozen window: the host calls cubic_grow() only if the window limited the sender
+ * (cca_ack.cwnd_limited). If the application, the receiver or a queue of the host
+ * limits the sender, the window does not change until a loss, in slow start and after
+ * it. Time t continues, so the window grows by half a packet per ACK when it limits the
+ * sender again. Only idle time, with no packets in flight, is excluded from t. RFC 9438
+ * section 5.8 excludes all time in which the window does not limit the sender.
  *
- * DEVIATION: RFC 9438 section 4.3 lets W_est grow as Reno's own once it has
- * reached the window of the last loss; Linux does not, nor do we.
- * DEVIATION: the window aimed at is that of RTTmin from now, where RFC 9438
- * section 4.2 takes the smoothed RTT.
- * DEVIATION: RFC 9438 section 4.9 restores W_max, K and t behind a spurious
- * loss; as in Linux only the window is, and growth begins at its plateau.
- * DEVIATION: the span that an ACK train has to reach is half of RTTmin for every flow. Linux
- * halves it only where the flow is not paced.
- * DEVIATION: without a loss yet, growth is at least a packet in 20 ACKs; and
- * RTTs of an epoch's first second, of a queue still draining, are left out.
+ * DEVIATION: in RFC 9438 section 4.3, W_est grows like Reno itself after it has
+ * reached the window of the last loss. Neither Linux nor this code does that.
+ * DEVIATION: the target is the window that is due RTTmin from now. RFC 9438
+ * section 4.2 uses the smoothed RTT.
+ * DEVIATION: RFC 9438 section 4.9 restores W_max, K and t after a spurious loss. Here,
+ * as in Linux, only the window is restored, and growth restarts at the plateau.
+ * DEVIATION: an ACK train must span half of RTTmin for every flow. Linux halves RTTmin
+ * only if the flow is not paced.
+ * DEVIATION: before the first loss the window grows by at least a packet per 20 ACKs.
+ * RTT samples from an epoch's first second are ignored, because a queue is still
+ * draining.
  */
 #ifndef CCA_CUBIC_H
 #define CCA_CUBIC_H
@@ -53,18 +56,18 @@
 #include "reno.h"
 
 #define CUBIC_MIN_CWND_PKTS 2u
-#define CUBIC_REFRESH_US 31250u		/* an unchanged window is looked at 32 times a second */
-#define CUBIC_LEAST_ACKS 2u		/* a packet: 1.5 cwnd a round trip later, section 4.2 */
-#define CUBIC_MOST_WINDOWS 100u		/* a packet, at or above the target */
-#define CUBIC_FIRST_ACKS 20u		/* a packet, before any loss */
-#define CUBIC_SETTLE_US 1000000u
-#define CUBIC_MAX_US (1u << 30)		/* 18 min: beyond, any target is at its limit */
+#define CUBIC_REFRESH_US 31250u		/* the growth is recomputed at least 32 times a second */
+#define CUBIC_LEAST_ACKS 2u		/* per packet of growth: 1.5 cwnd per RTT, section 4.2 */
+#define CUBIC_MOST_WINDOWS 100u		/* ACKed per packet of growth, at or above the target */
+#define CUBIC_FIRST_ACKS 20u		/* per packet of growth, before any loss */
+#define CUBIC_SETTLE_US 1000000u	/* start of an epoch, whose RTT samples are ignored */
+#define CUBIC_MAX_US (1u << 30)		/* 18 min: any later target is at its limit */
 #define CUBIC_MAX_Q10S (1u << 20)	/* the same in 2^-10 s */
 #define HYSTART_SAMPLES 8u
-#define HYSTART_OFFLOAD_US 1000u	/* by which segmentation offload may stretch a train */
+#define HYSTART_OFFLOAD_US 1000u	/* segmentation offload may lengthen a train by this */
 #define HYSTART_CSS_DIVISOR 4u		/* RFC 9406 CSS_GROWTH_DIVISOR */
 #define HYSTART_CSS_ROUNDS 5u		/* RFC 9406 CSS_ROUNDS */
-#define HYSTART_MOST_ACKED 8u		/* RFC 9406 L, not paced */
+#define HYSTART_MOST_ACKED 8u		/* RFC 9406 L for flows that are not paced */
 
 enum cubic_hystart {
 	CUBIC_NO_HYSTART,
@@ -82,30 +85,30 @@ struct hystart_state {
 	u64 round_start_us;
 	u64 train_us;			/* last ACK of the train */
 	u32 round_end_pkts;		/* delivered count at which the round trip ends */
-	u32 round_min_rtt_us;		/* of its first samples */
-	u32 last_min_rtt_us;		/* of the round trip before; 0: none */
-	u32 css_rtt_us;			/* RFC 9406 cssBaselineMinRtt; 0: not in that phase */
+	u32 round_min_rtt_us;		/* of this round trip */
+	u32 last_min_rtt_us;		/* of the previous round trip; 0: none */
+	u32 css_rtt_us;			/* RFC 9406 cssBaselineMinRtt; 0: not in CSS */
 	u8 css_rounds;			/* at most HYSTART_CSS_ROUNDS */
 	u8 samples;			/* at most HYSTART_SAMPLES */
 	bool started;
 	bool over;			/* it has ended a slow start */
 };
 
-/* At most the 104 bytes that Linux has in a socket for its congestion control (plain.h). */
+/* At most 104 bytes, the space that a Linux socket has for congestion control (plain.h). */
 struct cubic_state {
 	u64 now_us;			/* of the last ACK */
 	u64 epoch_start_us;
 	u64 refreshed_us;
-	u32 w_max_pkts;			/* 0: no loss yet, or forgotten */
-	u32 plateau_pkts;		/* of this epoch */
-	u32 k_q10s;
+	u32 w_max_pkts;			/* 0: no loss yet, or none since a timeout */
+	u32 plateau_pkts;		/* W_cubic(K) of this epoch */
+	u32 k_q10s;			/* K in 2^-10 s */
 	u32 reno_pkts;			/* W_est */
-	u32 reno_credit_pkts;		/* ACKed since it grew */
+	u32 reno_credit_pkts;		/* ACKed since W_est grew */
 	u32 min_rtt_us;			/* 0: unknown */
-	u32 acks_per_pkt;		/* that the window grows by */
-	u32 seen_cwnd_pkts;		/* for which that holds */
-	u32 prior_cwnd_pkts;		/* when the last loss episode began */
-	bool in_epoch;
+	u32 acks_per_pkt;		/* ACKed packets per packet of growth */
+	u32 seen_cwnd_pkts;		/* the window for which acks_per_pkt was computed */
+	u32 prior_cwnd_pkts;		/* cwnd at the start of the last loss episode */
+	bool in_epoch;			/* congestion avoidance has begun since the last loss */
 	struct hystart_state hystart;
 };
 
@@ -125,7 +128,7 @@ CCA_FN u32 cubic_root(u64 x)
 	return (u32)root;
 }
 
-/* K for a rise of that many packets. Overflow: 2^24 x 2^30 / 10 x 1000 < 2^61. */
+/* K in 2^-10 s, where W_max is rise_pkts above cwnd. Overflow: 2^24 x 2^30 / 10 x 1000 < 2^61. */
 CCA_FN u32 cubic_k_q10s(const struct cubic_params *p, u32 rise_pkts)
 {
 	u64 cubed_q30 = (u64)cca_min_u32(rise_pkts, CCA_MAX_PKTS) << 30;
@@ -133,7 +136,7 @@ CCA_FN u32 cubic_k_q10s(const struct cubic_params *p, u32 rise_pkts)
 	return cubic_root(cca_div(cubed_q30, cca_max_u32(p->c_permille, 10)) * 1000);
 }
 
-/* C d^3, at most CCA_MAX_PKTS. Overflow: 2^60 / 2^20 x 10^4 < 2^54. */
+/* C d^3 for a distance d from K, at most CCA_MAX_PKTS. Overflow: 2^60 / 2^20 x 10^4 < 2^54. */
 CCA_FN u32 cubic_rise_pkts(const struct cubic_params *p, u64 distance_q10s)
 {
 	u64 d = cca_min_u64(distance_q10s, CUBIC_MAX_Q10S);
@@ -165,7 +168,7 @@ CCA_FN void cubic_start_epoch(struct cubic_state *s, const struct cubic_params *
 	s->k_q10s = cubic_k_q10s(p, s->plateau_pkts - cwnd_pkts);
 }
 
-/* Reno's window moves with every ACK. Overflow: 2^24 x 1950. */
+/* ACKed packets after which W_est grows by one. Overflow: 2^24 x 1999. */
 CCA_FN u32 cubic_reno_acks(const struct cubic_params *p, u32 cwnd_pkts)
 {
 	u32 beta = cca_clamp_u32(p->beta_permille, 1, 999);
@@ -179,7 +182,7 @@ CCA_FN u32 cubic_no_slower_than_reno(struct cubic_state *s, const struct cubic_p
 {
 	u32 acks = cubic_reno_acks(p, cwnd_pkts);
 
-	/* credit <= 2^25 (cubic_count_acked), so the quotient is as well. */
+	/* credit <= 2^25 (cubic_avoid_congestion()), so the quotient is at most that. */
 	s->reno_pkts = cca_min_u32(s->reno_pkts + s->reno_credit_pkts / acks, CCA_MAX_PKTS);
 	s->reno_credit_pkts %= acks;
 	if (s->reno_pkts <= cwnd_pkts)
@@ -187,7 +190,7 @@ CCA_FN u32 cubic_no_slower_than_reno(struct cubic_state *s, const struct cubic_p
 	return cca_min_u32(acks_per_pkt, cwnd_pkts / (s->reno_pkts - cwnd_pkts));
 }
 
-/* How many ACKed packets the window takes to grow by one. */
+/* Computes the number of ACKed packets after which the window grows by one. */
 CCA_FN void cubic_refresh(struct cubic_state *s, const struct cubic_params *p, u32 cwnd_pkts)
 {
 	u64 t_us = cca_elapsed_us(s->now_us, s->epoch_start_us) + s->min_rtt_us;
@@ -217,12 +220,12 @@ CCA_FN void cubic_avoid_congestion(struct cubic_state *s, const struct cubic_par
 	if (s->seen_cwnd_pkts != cwnd_pkts ||
 	    cca_elapsed_us(s->now_us, s->refreshed_us) > CUBIC_REFRESH_US)
 		cubic_refresh(s, p, cwnd_pkts);
-	/* Earned when a packet took more ACKs: it is one packet now. */
+	/* The credit is from a time when a packet took more ACKs. It now counts as one packet. */
 	if (w->credit_pkts >= s->acks_per_pkt) {
 		w->credit_pkts = 0;
 		cwnd_pkts++;
 	}
-	/* Two terms below 2^31 and of at most 2^24. */
+	/* The credit is below 2^31, the new term at most 2^24. */
 	w->credit_pkts += acked_pkts;
 	w->cwnd_pkts = cca_min_u32(cwnd_pkts + w->credit_pkts / s->acks_per_pkt, CCA_MAX_PKTS);
 	w->credit_pkts %= s->acks_per_pkt;
@@ -276,7 +279,7 @@ CCA_FN bool hystart_train_fills(struct hystart_state *h, const struct cubic_para
 	return cca_elapsed_us(now_us, h->round_start_us) > (min_rtt_us + HYSTART_OFFLOAD_US) / 2;
 }
 
-/* RFC 9406 section 4.2; true: its conservative phase has lasted long enough. */
+/* RFC 9406 section 4.2. Returns true if Conservative Slow Start (CSS) has lasted long enough. */
 CCA_FN bool hystart_plus_ends(struct hystart_state *h, const struct cubic_params *p)
 {
 	if (h->css_rtt_us) {
@@ -292,9 +295,10 @@ CCA_FN bool hystart_plus_ends(struct hystart_state *h, const struct cubic_params
 }
 
 /*
- * Round trips are counted from the first ACK on, below the low window too: begun
- * in the middle of a train, they would all begin there, where the queue of slow
- * start stands already. A train is timed from the first ACK of its round trip.
+ * Follows the round trips from the first ACK on, also while the window is below
+ * hystart_low_window_pkts. If the first round trip began in the middle of a train, all
+ * later ones would as well, and slow start's queue would already exist there. A train
+ * is timed from the first ACK of its round trip.
  */
 CCA_FN void hystart_follow(struct hystart_state *h, const struct cca_ack *ack, u32 rtt_us)
 {
@@ -303,7 +307,7 @@ CCA_FN void hystart_follow(struct hystart_state *h, const struct cca_ack *ack, u
 	hystart_sample(h, rtt_us);
 }
 
-/* Whether it may end this slow start. */
+/* Whether HyStart or HyStart++ may end this slow start. */
 CCA_FN bool cubic_has_hystart(const struct cubic_state *s, const struct cubic_params *p)
 {
 	if (s->hystart.over)
@@ -323,7 +327,7 @@ CCA_FN bool cubic_slow_start_is_over(struct cubic_state *s, const struct cubic_p
 	       hystart_rose(h, p, s->min_rtt_us);
 }
 
-/* What of an ACK counts in slow start. */
+/* The ACKed packets that count in slow start. */
 CCA_FN u32 cubic_slow_start_acked(const struct cubic_state *s, const struct cubic_params *p,
 				  u32 acked_pkts)
 {
@@ -366,7 +370,7 @@ CCA_FN void cubic_init(struct cubic_state *s, const struct cubic_params *p,
 	s->hystart.train_us = start->now_us;
 }
 
-/* The least RTT, and whether slow start has filled the pipe: it then ends at this window. */
+/* Updates the minimum RTT. If slow start has filled the pipe, ends it at the current window. */
 CCA_FN void cubic_on_ack(struct cubic_state *s, const struct cubic_params *p,
 			 const struct cca_ack *ack, struct cca_window *w)
 {
@@ -396,7 +400,7 @@ CCA_FN void cubic_grow(struct cubic_state *s, const struct cubic_params *p,
 		cubic_avoid_congestion(s, p, w, acked_pkts);
 }
 
-/* Overflow: 2^24 x 1950. */
+/* The ssthresh after a loss. Overflow: 2^24 packets x 1000 permille. */
 CCA_FN u32 cubic_ssthresh(struct cubic_state *s, const struct cubic_params *p,
 			  struct cca_window *w)
 {
@@ -421,7 +425,10 @@ CCA_FN void cubic_on_event(struct cubic_state *s, const struct cca_event *ev)
 		cubic_forget(s);
 	if (ev->kind != CCA_TRANSFER_STARTED && ev->kind != CCA_IDLE_RESTART)
 		return;
-	/* Nothing was in flight since the last ACK, one of the epoch: the sum is not beyond now. */
+	/*
+	 * Nothing was in flight since the last ACK, which belongs to this epoch. So the new start
+	 * of the epoch is not after the present.
+	 */
 	if (s->in_epoch)
 		s->epoch_start_us += cca_elapsed_us(ev->now_us, s->now_us);
 	s->now_us = cca_max_u64(ev->now_us, s->now_us);

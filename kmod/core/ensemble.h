@@ -7,12 +7,12 @@
  *   level on a log axis     = octave * per_octave + part, where
  *                             octave = floor(log2(value / step)) and part is
  *                             the value's place among per_octave equal parts
- *                             of that octave; 0 below step
+ *                             of that octave; 0 below step; at most count - 1
  *   row                     = (level0 * count1 + level1) * classes + class,
- *                             where a table without classes counts as one
+ *                             where a table without classes counts as one class
  *
- * The text form stands in ensemble_text.h, the choice of a row over a flow's
- * life in epoch.h.
+ * ensemble_text.h describes the text form. epoch.h selects the row of a flow in each
+ * epoch.
  */
 #ifndef CCA_ENSEMBLE_H
 #define CCA_ENSEMBLE_H
@@ -38,13 +38,13 @@ enum ens_scale {
 
 struct ens_axis {
 	const struct cca_name_spec *spec;
-	u32 step;			/* linear: width of a level; log: the first edge */
+	u32 step;			/* linear: width of a level; log: start of octave 0 */
 	u32 count;			/* levels, 1 to 64 */
 	u32 per_octave;			/* log only, 1 to 64 */
 	enum ens_scale scale;
 };
 
-/* A target: this percentile of the queueing delay at or below it. */
+/* A target: this percentile of the queueing delay is at most queueing_delay_us. */
 struct ens_class {
 	u32 percentile;			/* 1 to 99 */
 	u32 queueing_delay_us;
@@ -55,18 +55,18 @@ struct ens_table {
 	char channel[ENS_MAX_NAME + 1];
 	char digest[ENS_DIGEST_LEN + 1];
 	u64 serial;
-	bool urgent;			/* flows take it at once, not at the end of their epoch */
-	u64 generation;			/* the host's number for it, never given twice */
+	bool urgent;			/* flows use it immediately, not after their epoch */
+	u64 generation;			/* the host's number for the table, never reused */
 	u32 id;				/* CCA_ID_ of the algorithm */
 	u32 epoch_ms;			/* P */
 	u32 estimate_ms;		/* gamma P */
-	u32 epsilon_pct;		/* epsilon; 0: every epoch looks its row up */
+	u32 epsilon_pct;		/* epsilon; 0: every epoch looks up its row */
 	u32 hold_back_permille;
-	u32 n_axes, n_classes, n_columns;	/* classes may be none */
+	u32 n_axes, n_classes, n_columns;	/* n_classes may be 0 */
 	struct ens_axis axis[ENS_MAX_AXES];
 	struct ens_class classes[ENS_MAX_CLASSES];
 	u32 column[CCA_MAX_PARAMS];	/* index of the parameter in params.def */
-	u32 *values;			/* [rows][n_columns], the host's memory */
+	u32 *values;			/* [rows][n_columns], in memory of the host */
 };
 
 CCA_FN u32 ens_states(const struct ens_table *t)
@@ -75,7 +75,7 @@ CCA_FN u32 ens_states(const struct ens_table *t)
 	return t->axis[0].count * (t->n_axes > 1 ? t->axis[1].count : 1);
 }
 
-/* The rows of a state: one for each delay class, or a single one without classes. */
+/* The number of rows of a state: one for each delay class, or 1 without classes. */
 CCA_FN u32 ens_state_rows(const struct ens_table *t)
 {
 	return t->n_classes ? t->n_classes : 1;
@@ -86,7 +86,7 @@ CCA_FN u32 ens_rows(const struct ens_table *t)
 	return ens_states(t) * ens_state_rows(t);
 }
 
-/* Memory for the values, in bytes: at most 2^15 rows of 16 u32. */
+/* The size of the values in bytes: at most 2^15 rows of 16 u32. */
 CCA_FN u32 ens_values_bytes(const struct ens_table *t)
 {
 	return ens_rows(t) * t->n_columns * (u32)sizeof(u32);
@@ -115,7 +115,7 @@ CCA_FN u32 ens_level(const struct ens_axis *a, u64 value)
 	return (u32)cca_min_u64(cca_div(value, a->step), a->count - 1);
 }
 
-/* A state from its level on the first axis and its value on the second, if any. */
+/* The state for a level on the first axis and a value on the second, if there is a second. */
 CCA_FN u32 ens_state(const struct ens_table *t, u32 level, u64 second_value)
 {
 	u32 first = cca_min_u32(level, t->axis[0].count - 1);
@@ -125,7 +125,7 @@ CCA_FN u32 ens_state(const struct ens_table *t, u32 level, u64 second_value)
 	return first * t->axis[1].count + ens_level(&t->axis[1], second_value);
 }
 
-/* A state of another table than this one is cut to the last: no row lies outside. */
+/* The index of a row. A state and class from another table are limited to those of this one. */
 CCA_FN u32 ens_row_index(const struct ens_table *t, u32 state, u32 delay_class)
 {
 	return cca_min_u32(state, ens_states(t) - 1) * ens_state_rows(t) +
@@ -139,7 +139,7 @@ CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
 	return t->values + row * t->n_columns;
 }
 
-/* Writes the set of a state over the parameters that the ensemble covers. */
+/* Overwrites the parameters that the ensemble covers with those of the state. */
 CCA_FN void ens_take_row(const struct ens_table *t, u32 state, u32 delay_class, void *params)
 {
 	const u32 *row = ens_row(t, state, delay_class);
@@ -163,10 +163,13 @@ CCA_FN bool ens_same_text(const char *a, const char *b, u32 size)
 }
 
 /*
- * May this table replace the one in force (NULL: none)? 1: yes. 0: it is the
- * one in force, nothing is to be done. -EEXIST: its serial names other
- * content. -ESTALE: the channel has moved on. Serials of another registry or
- * channel are not comparable; who may write may move between them.
+ * Whether the offered table may replace the one in force (NULL: none).
+ *   1        yes
+ *   0        it is the one in force already
+ *   -EEXIST  the table in force has the same serial, but other content
+ *   -ESTALE  the table in force has a later serial
+ * Serials of different registries or channels are not comparable, so a table of another
+ * registry or channel is always admitted.
  */
 CCA_FN int ens_admit(const struct ens_table *in_force, const struct ens_table *offered)
 {
@@ -182,10 +185,10 @@ CCA_FN int ens_admit(const struct ens_table *in_force, const struct ens_table *o
 		0 : -CCA_EEXIST;
 }
 
-/* Is this flow one of the share that leaves the ensemble alone? hash: any, fixed per flow. */
+/* Whether this flow is held back, so ignores the ensemble. hash: any number, fixed per flow. */
 CCA_FN bool ens_held_back(const struct ens_table *t, u32 hash)
 {
-	/* A multiplicative hash spreads whatever the host has; 2^22 x 1000 < 2^32. */
+	/* A multiplicative hash spreads any numbers that the host uses; 2^22 x 1000 < 2^32. */
 	return (((hash * 2654435761u) >> 10) * (u64)ENS_PERMILLE) >> 22 < t->hold_back_permille;
 }
 

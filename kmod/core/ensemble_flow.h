@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a flow that follows an ensemble has beside its algorithm: its epoch clock,
- * and whether it is held back. Every host drives this, so that the choice of rows
- * is the same everywhere.
+ * The state of a flow that follows an ensemble, in addition to its algorithm's: the
+ * epoch clock, and whether the flow is held back. All hosts use this code, so that all
+ * select the same rows.
  *
- * Until the first slow start is over, without a table, and for flows held back, a
- * flow is on the host's own parameters; the clock runs all the same, so that what
- * held back flows meet can be told by state. Who is held back is asked anew of the
- * table at each turn: the flow's hash stays, so it changes with the share alone.
+ * A flow uses the host's own parameters until its first slow start is over. It also uses
+ * them without a table, or if it is held back. The epoch clock runs for these flows, too.
+ * So the results of held-back flows can be counted by network state. At the end of each
+ * epoch the table decides anew whether the flow is held back. The flow's hash is fixed,
+ * so the answer changes only with the table's hold_back_permille.
  *
- * A flow takes a new table at the end of its epoch. A host whose table is urgent, or was
- * cleared, recalls the rows: each flow then ends its epoch at its next ACK or transmission.
+ * A flow takes a new table at the end of its epoch. If the table is urgent, or was
+ * cleared, the host recalls the rows. Each flow then ends its epoch at its next ACK or
+ * transmission.
  */
 #ifndef CCA_ENSEMBLE_FLOW_H
 #define CCA_ENSEMBLE_FLOW_H
@@ -19,9 +21,9 @@
 
 struct ens_flow {
 	struct ens_clock clock;
-	u32 hash;			/* any, fixed: decides whether the flow is held back */
+	u32 hash;			/* any fixed number; decides who is held back */
 	u8 turn;			/* enum ens_turn of the last ACK */
-	bool held_back;			/* by the table of the last turn */
+	bool held_back;			/* by the table at the last end of an epoch */
 };
 
 CCA_FN void ens_flow_init(struct ens_flow *f, const struct cca_start *start, u8 delay_class,
@@ -39,7 +41,10 @@ CCA_FN void ens_flow_set_class(struct ens_flow *f, u8 delay_class)
 	f->clock.delay_class = delay_class;
 }
 
-/* Behind the algorithm's own; true: the epoch is over, and a turn is due. */
+/*
+ * Call this after the algorithm's own function for an ACK. If it returns true, the epoch is
+ * over, and ens_flow_turn() must follow.
+ */
 CCA_FN bool ens_flow_on_ack(struct ens_flow *f, const struct cca_ack *ack, u32 queueing_delay_us,
 			    bool in_slow_start)
 {
@@ -49,8 +54,8 @@ CCA_FN bool ens_flow_on_ack(struct ens_flow *f, const struct cca_ack *ack, u32 q
 }
 
 /*
- * table: the one in force, NULL for none. values: on its axes. params: the host's present
- * ones; those that the ensemble covers are overwritten.
+ * Ends the epoch. table: the one in force, NULL for none. values: on its axes. params: the
+ * host's current parameters; those that the ensemble covers are overwritten.
  */
 CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
 			  const struct ens_values *values, void *params)
@@ -62,9 +67,9 @@ CCA_FN void ens_flow_turn(struct ens_flow *f, const struct ens_table *table, u64
 }
 
 /*
- * Rows are recalled: must this flow look its row up anew in `table`, NULL for none? Not
- * where it has looked one up in this very table, and not in its first slow start, which is
- * on no row. false: the flow's turn is ENS_WAITED.
+ * The host recalls rows. Returns whether this flow must look up its row again in `table`
+ * (NULL for none). It need not if its row is from this table, or in its first slow start,
+ * which has no row. Sets the flow's turn to ENS_WAITED.
  */
 CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *table)
 {
@@ -78,7 +83,7 @@ CCA_FN bool ens_flow_is_recalled(struct ens_flow *f, const struct ens_table *tab
 	return c->state == ENS_NO_STATE || c->generation != table->generation;
 }
 
-/* The same for an algorithm whose first axis is the throughput measured. */
+/* As ens_flow_turn(), for an algorithm whose first axis is the measured throughput. */
 CCA_FN void ens_flow_throughput_turn(struct ens_flow *f, const struct ens_table *table, u64 now_us,
 				     u64 second_value, void *params)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * An ensemble back into the text it was parsed from (ensemble_text.h), line by
- * line, so that a host can hand it out in pieces (seq_file) without a buffer
- * for the whole.
+ * Formats an ensemble as the text from which it was parsed (ensemble_text.h). It
+ * works line by line, so a host can output the text in pieces (seq_file) without a
+ * buffer for the whole text.
  */
 #ifndef CCA_ENSEMBLE_FORMAT_H
 #define CCA_ENSEMBLE_FORMAT_H
 
 #include "ensemble_text.h"
 
-/* Text that grows up to its size; beyond, nothing more is written. */
+/* A text that grows up to `size` bytes. Further characters are dropped. */
 struct ens_writer {
 	char *at;
 	u32 len;
@@ -146,7 +146,7 @@ CCA_FN void ens_put_header(struct ens_writer *w, const struct ens_table *t, u32 
 	}
 }
 
-/* The lines of the header: without classes there is no `epsilon_pct` and no `classes`. */
+/* The number of header lines. Without classes `epsilon_pct` and `classes` are absent. */
 CCA_FN u32 ens_header_lines(const struct ens_table *t)
 {
 	return t->n_classes ? ENS_AXIS : ENS_AXIS - 2;
@@ -158,8 +158,8 @@ CCA_FN u32 ens_lines(const struct ens_table *t)
 }
 
 /*
- * Writes one line (0 to ens_lines() - 1) with its LF; returns its length, 0
- * beyond the last. size: at least ENS_MAX_LINE; nothing terminates the text.
+ * Writes one line (0 to ens_lines() - 1) with its LF, without a terminating NUL.
+ * Returns its length, or 0 after the last line. size: at least ENS_MAX_LINE.
  */
 CCA_FN u32 ens_format_line(const struct ens_table *t, u32 line, char *text, u32 size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a flow that follows an ensemble puts into a record, whatever its algorithm:
- * with each ACK what its turn read, and behind it what the flow stands on.
+ * The part of a record that a flow with an ensemble fills, for any algorithm. With
+ * each ACK it records the input of the end of an epoch, and the state after it.
  */
 #ifndef CCA_ENSEMBLE_RECORDING_H
 #define CCA_ENSEMBLE_RECORDING_H
@@ -10,8 +10,9 @@
 #include "recording.h"
 
 /*
- * An ACK and what came of it. table and params are read at a turn alone, and
- * named there: the generation of the table (0: none), the parameters' version.
+ * Records an ACK. The flow reads the table and the host's parameters only at the end of an
+ * epoch, so only then they are recorded. table: its generation (0: none). params: their
+ * version.
  */
 CCA_FN void ens_flow_put_ack(struct rec_record *r, const struct ens_flow *f,
 			     const struct cca_ack *ack, u64 table, u32 params)
@@ -24,7 +25,7 @@ CCA_FN void ens_flow_put_ack(struct rec_record *r, const struct ens_flow *f,
 	r->params = params;
 }
 
-/* Rows are recalled, and the flow looked its row up: what the turn read, as of an ACK. */
+/* Records a look-up after a recall of rows. table and params: as of ens_flow_put_ack(). */
 CCA_FN void ens_flow_put_recall(struct rec_record *r, const struct ens_flow *f, u64 table,
 				u32 params)
 {
@@ -33,7 +34,7 @@ CCA_FN void ens_flow_put_recall(struct rec_record *r, const struct ens_flow *f, 
 	r->params = params;
 }
 
-/* set: the parameter set in force, of the algorithm with that id. */
+/* Records the flow's state. set: the parameter set in force. id: CCA_ID_ of the algorithm. */
 CCA_FN void ens_flow_put_outcome(struct rec_record *r, const struct ens_flow *f,
 				 const void *set, u32 id)
 {

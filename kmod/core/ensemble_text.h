@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The text of an ensemble: what /proc/net/ccatune/<cca>/ensemble takes, and
- * gives back byte for byte.
+ * The text of an ensemble. It is written to /proc/net/ccatune/<cca>/ensemble, and
+ * read from there byte for byte.
  *
  *   ccatune-ensemble 1                 version of this format
  *   cca NAME
@@ -13,32 +13,33 @@
  *   estimate_ms N                      1 to epoch_ms
  *   epsilon_pct N                      only with classes
  *   hold_back_permille N
- *   classes PERCENTILE:DELAY_US ...    1 to 8; or no such line: rows without CLASS
+ *   classes PERCENTILE:DELAY_US ...    1 to 8; without this line rows have no CLASS
  *   axis NAME linear STEP COUNT        one or two of these,
  *   axis NAME log STEP COUNT PER_OCTAVE
  *   columns PARAMETER ...
  *   LEVEL [LEVEL] [CLASS] VALUE ...    every row once, in order
  *   end ROWS
  *
- * or the single line "clear". One space between words, decimal numbers without
- * leading zeros, every line ended by LF: one table has one text. `urgent` belongs
- * to the deployment, as the serial does; the digest does not cover it. Anything else
- * is -EINVAL, a number out of range -ERANGE, more than 256 KiB -EFBIG. That is
- * said at `columns` already where the rows that the header announces cannot fit,
- * so that no header makes the host allocate more than its text could fill.
+ * The other valid text is the single line "clear". One space separates words. Numbers are
+ * decimal, without leading zeros. Each line ends with LF. So a table has exactly one text.
+ * `urgent` belongs to the deployment, as the serial does, and the digest does not cover it.
  *
- * The parser takes the text in pieces of any size, keeps one line, and asks
- * for the memory of the values once the header has told how much:
+ * Any other text gives -EINVAL, a number out of range -ERANGE, and a text of more than
+ * 256 KiB -EFBIG. If the rows that the header announces cannot fit, -EFBIG is returned at
+ * `columns`. So no header makes the host allocate more than its text could fill.
+ *
+ * The parser accepts the text in pieces of any size, and stores one line. After the header
+ * it requires memory for the values, whose size is then known:
  *
  *   ens_parser_init(p, table, id)
- *   n = ens_parse(p, text, len)        bytes taken, or an error, which stays
- *   ens_needs_values(p)?               allocate ens_values_bytes(table), then
- *   ens_give_values(p, values)         go on with the rest of the text
+ *   n = ens_parse(p, text, len)        bytes read, or an error, which is permanent
+ *   ens_needs_values(p)?               allocate ens_values_bytes(table)
+ *   ens_give_values(p, values)         then continue with the rest of the text
  *   ens_is_complete(p) / ens_is_clear(p)
  *
- * A table counts only when its text is complete. The parser takes no byte after
- * the last line: what remains is refused when it is passed to the parser again, so
- * that the answer does not depend on how the text was cut into pieces.
+ * A table is valid only when its text is complete. The parser reads no byte after the last
+ * line. It rejects any remaining bytes when they are passed in again. So the result does
+ * not depend on how the text was divided into pieces.
  */
 #ifndef CCA_ENSEMBLE_TEXT_H
 #define CCA_ENSEMBLE_TEXT_H
@@ -47,9 +48,9 @@
 #include "words.h"
 
 #define ENS_MAX_TEXT_BYTES (256u * 1024u)
-#define ENS_MAX_LINE 512u		/* with its LF */
+#define ENS_MAX_LINE 512u		/* bytes, including LF */
 
-enum ens_line {				/* the header's lines, in their order */
+enum ens_line {				/* the header's lines, in their order; then the rest */
 	ENS_VERSION, ENS_CCA, ENS_REGISTRY, ENS_CHANNEL, ENS_SERIAL, ENS_DIGEST,
 	ENS_EPOCH, ENS_ESTIMATE, ENS_EPSILON, ENS_HOLD_BACK, ENS_CLASSES,
 	ENS_AXIS, ENS_AXIS_OR_COLUMNS, ENS_ROW,
@@ -59,7 +60,7 @@ enum ens_line {				/* the header's lines, in their order */
 struct ens_parser {
 	struct ens_table *table;
 	u32 text_bytes;
-	u32 line_no;			/* lines taken, for messages */
+	u32 line_no;			/* lines read, for messages */
 	u32 next_row;
 	u32 line_len;
 	int error;			/* 0, or the first error */
@@ -192,8 +193,8 @@ CCA_FN int ens_take_columns(struct ens_cursor *c, struct ens_table *t)
 }
 
 /*
- * The least that the rows take: each number's digits at its smallest, and the
- * space or LF behind it. 2^15 rows x (3 + 16) numbers x 11 < 2^23.
+ * The minimum size of the rows: the digits of each number's minimum, and the space
+ * or LF after it. 2^15 rows x (3 + 16) numbers x 11 < 2^23.
  */
 CCA_FN u32 ens_least_rows_bytes(const struct ens_table *t)
 {
@@ -205,7 +206,7 @@ CCA_FN u32 ens_least_rows_bytes(const struct ens_table *t)
 	return ens_rows(t) * row_bytes;
 }
 
-/* A row names its own place, so that a text with a row lost is refused. */
+/* A row contains its own place, so that a text with a missing row is rejected. */
 CCA_FN int ens_take_place(struct ens_cursor *c, u32 expected)
 {
 	u32 place = 0;
@@ -300,7 +301,7 @@ CCA_FN int ens_take_u32_line(struct ens_cursor *c, const char *key, u32 low, u32
 	return err ? err : ens_take_u32(c, low, high, value);
 }
 
-/* "key NAME", where the name must be this one. */
+/* Reads "key NAME" with a NAME that must equal `name`. */
 CCA_FN int ens_take_known(struct ens_cursor *c, const char *key, const char *name)
 {
 	if (ens_take_key(c, key) || !name || !cca_word_is(ens_take_word(c), name))
@@ -364,8 +365,8 @@ CCA_FN int ens_take_header(struct ens_table *t, enum ens_line line, struct ens_c
 }
 
 /*
- * The header line that this one is. Only `epsilon_pct` may be missing, and then so is `classes`:
- * the table has none.
+ * The header line at the cursor. Only `epsilon_pct` may be absent. `classes` is then absent as
+ * well, because the table has none.
  */
 CCA_FN enum ens_line ens_line_of(const struct ens_cursor *c, enum ens_line expected)
 {
@@ -376,7 +377,7 @@ CCA_FN enum ens_line ens_line_of(const struct ens_cursor *c, enum ens_line expec
 	return expected;
 }
 
-/* One line without its LF. */
+/* Parses one line, which is passed in without its LF. */
 CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 {
 	enum ens_line line = ens_line_of(c, p->expects);
@@ -385,7 +386,7 @@ CCA_FN int ens_take_line(struct ens_parser *p, struct ens_cursor *c)
 	if (line == ENS_VERSION) {
 		err = ens_take_version(p, c);
 	} else if (line <= ENS_CLASSES) {
-		/* The skipped line of epsilon is followed by the axes. */
+		/* Without the epsilon line the axes follow `hold_back_permille`. */
 		p->expects = line == p->expects ? (enum ens_line)(line + 1) : ENS_AXIS;
 		err = line <= ENS_DIGEST ? ens_take_identity(p->table, line, c) :
 					   ens_take_header(p->table, line, c);
@@ -467,9 +468,9 @@ CCA_FN int ens_parse_char(struct ens_parser *p, char ch)
 }
 
 /*
- * Returns the bytes taken: all, or fewer where the values' memory is needed first
- * or the text has ended. A negative result is an error, which stays: also where the
- * text had ended before.
+ * Returns the number of bytes read. It is less than len if memory for the values is
+ * needed first, or if the text has ended. A negative result is an error and permanent.
+ * Bytes after the end of the text are an error as well.
  */
 CCA_FN int ens_parse(struct ens_parser *p, const char *text, u32 len)
 {

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The epoch clock of a flow: its measurement, and the row that it takes next
- * (PQSA section III-B). The algorithm supplies the values on the axes of the table at
- * the end of each epoch; V_j is one of them. The rule of epsilon is for tables
- * with delay classes, and for algorithms that report queueing delays.
+ * The epoch clock of a flow. It measures the flow's throughput, and selects the row of
+ * the ensemble at the end of each epoch (PQSA section III-B). The algorithm then supplies
+ * the values on the axes of the table; V_j is one of them. The epsilon rule below applies
+ * to tables with delay classes, and to algorithms that report queueing delays.
  *
- *   V_j = bytes acknowledged in the last gamma P of epoch j - 1 / gamma P   (eq. 1, 6)
+ *   V_j = (bytes acknowledged in the last gamma P of epoch j - 1) / gamma P (eq. 1, 6)
  *   L_j = min(V_j / omega, N - 1)                                           (eq. 2)
  *
- *   epoch 0 is the flow's first slow start, but ends after 30 s at the latest;
- *   then, with q_j the class's percentile of queueing delay over epoch j and
- *   Q its target:
- *     q_j > (1 + epsilon) Q    look L_{j+1} up
- *     q_j < (1 - epsilon) Q    the row above: the link was not filled
- *     otherwise                the row stays
+ *   Epoch 0 is the flow's first slow start, but ends after 30 s at the latest. At the
+ *   end of a later epoch j, q_j is the class's percentile of the queueing delay in that
+ *   epoch, and Q is the class's target:
+ *     q_j > (1 + epsilon) Q    look up the row of L_{j+1}
+ *     q_j < (1 - epsilon) Q    take the row above it: the link was not filled
+ *     otherwise                keep the row
  *
- * q_j is not needed as a number: counting the samples at or below the two
- * limits answers both comparisons exactly.
+ * The value of q_j is never computed. The shares of samples at or below the two limits
+ * answer both comparisons exactly.
  *
- * DEVIATION: the paper prints the second condition as (Q - q)/Q < epsilon,
- * which holds nearly always; its text asks for > epsilon, as here.
- * DEVIATION: "the row above" is counted from the level that the flow measured,
- * not from the row in force: the k-th raise in a row goes k levels above it. A
- * flow whose link became slower is then not kept on rows of the faster one; and
- * one that is slow by its own row, and so measures a level below its link's,
- * still climbs out of it, a row an epoch.
- * DEVIATION: epsilon 0 switches the rule off: every epoch looks its level up.
+ * DEVIATION: the paper prints the second condition as (Q - q)/Q < epsilon, which holds
+ * nearly always. Its text says > epsilon, as here.
+ * DEVIATION: "the row above" is counted from the level that the flow measured, not from
+ * the row in force. The k-th raise in a row takes the row k levels above the measured
+ * level. If the link becomes slower, the flow thus leaves the rows of the faster link. A
+ * row may itself make a flow too slow, which then measures a level below that of its link.
+ * Such a flow still climbs by one row per epoch.
+ * DEVIATION: epsilon 0 switches the rule off: every epoch looks up its level.
  *
- * Application-limited time measures the application. It is left out: the
- * estimate starts anew behind it, and the newest whole estimate of the epoch
- * before it counts; an epoch with none keeps its row.
+ * While the application limits the flow, its throughput says nothing about the path. This
+ * time is excluded: the estimate restarts after it. An estimate is complete if it covers
+ * gamma P. If it is not complete at the end of the epoch, the epoch's newest complete one
+ * counts. An epoch without a complete estimate keeps its row.
  */
 #ifndef CCA_EPOCH_H
 #define CCA_EPOCH_H
@@ -41,27 +42,28 @@
 #define ENS_NO_STATE 0xffffffffu
 #define ENS_PERCENT 100u
 
-#define ENS_NO_DELAY 0xffffffffu	/* the ACK shows no queueing delay */
+#define ENS_NO_DELAY 0xffffffffu	/* the algorithm reports no queueing delay */
 
-/* Values on the axes of a table. is_new: measured in the epoch that ends. */
+/* Values on the axes of a table. is_new: they were measured in the epoch that ends. */
 struct ens_values {
 	u64 axis[ENS_MAX_AXES];
 	bool is_new;
 };
 
+/* How the flow's state, which selects its row, changed at the end of the epoch. */
 enum ens_turn {
-	ENS_WAITED,		/* the epoch goes on */
-	ENS_LOOKED_UP,		/* state by the level measured */
-	ENS_RAISED,		/* state above the level measured, by the raises in a row */
-	ENS_KEPT,		/* state of the epoch before */
+	ENS_WAITED,		/* the epoch continues */
+	ENS_LOOKED_UP,		/* the state is that of the measured level */
+	ENS_RAISED,		/* the state is above the measured level, by `raises` levels */
+	ENS_KEPT,		/* the state is that of the previous epoch */
 };
 
 struct ens_clock {
 	struct cca_rate_window acked;	/* over gamma P */
 	u64 epoch_start_us;
-	u64 measured_bytes_per_s;	/* V of the last turn, 0: none yet */
-	u64 whole_bytes_per_s;		/* newest whole estimate of this epoch, 0: none */
-	u64 generation;			/* of the table that gave the state */
+	u64 measured_bytes_per_s;	/* V at the end of the last epoch that had one; 0: none */
+	u64 whole_bytes_per_s;		/* newest complete estimate of this epoch, 0: none */
+	u64 generation;			/* of the table at the last end of an epoch */
 	u32 epoch;			/* 0: slow start */
 	u32 state;			/* ENS_NO_STATE: none looked up yet */
 	u32 epoch_us, estimate_us;	/* P, gamma P: at most 2^32 us */
@@ -69,7 +71,7 @@ struct ens_clock {
 	u32 percentile;
 	u32 samples, within_high, within_low;
 	u32 mss_bytes;
-	u8 raises;		/* in a row, at most ENS_MAX_LEVELS */
+	u8 raises;			/* in a row, at most ENS_MAX_LEVELS */
 	u8 delay_class;
 };
 
@@ -100,7 +102,7 @@ CCA_FN void ens_clock_init(struct ens_clock *c, const struct cca_start *start, u
 	ens_clock_start_epoch(c, start->now_us);
 }
 
-/* Takes the table's times and the class's limits for the epoch that begins. */
+/* Copies the table's times and the class's limits for the epoch that begins. */
 CCA_FN void ens_clock_take(struct ens_clock *c, const struct ens_table *t)
 {
 	const struct ens_class *k;
@@ -127,7 +129,7 @@ CCA_FN bool ens_clock_is_whole(const struct ens_clock *c)
 	return cca_rate_span_us(&c->acked) >= c->estimate_us;
 }
 
-/* queueing_delay_us: of the ACK's RTT sample, or ENS_NO_DELAY. */
+/* queueing_delay_us: that of the ACK's RTT sample, or ENS_NO_DELAY. */
 CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 			     u32 queueing_delay_us)
 {
@@ -146,7 +148,7 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 	c->within_low += queueing_delay_us <= c->low_us;
 }
 
-/* A gap in sending: what comes next is measured for itself, from its first ACK on. */
+/* The flow sends again after a gap. The next estimate begins with the first ACK after the gap. */
 CCA_FN void ens_clock_on_restart(struct ens_clock *c)
 {
 	if (ens_clock_is_whole(c))
@@ -154,7 +156,7 @@ CCA_FN void ens_clock_on_restart(struct ens_clock *c)
 	cca_rate_close(&c->acked);
 }
 
-/* Epoch 0 ends with slow start, or after ENS_DEFAULT_EPOCH_MS; every other after P. */
+/* Epoch 0 ends with slow start, or after ENS_DEFAULT_EPOCH_MS. Later epochs end after P. */
 CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow_start)
 {
 	if (!c->epoch && !in_slow_start)
@@ -163,8 +165,8 @@ CCA_FN bool ens_clock_is_due(const struct ens_clock *c, u64 now_us, bool in_slow
 }
 
 /*
- * Eq. 1: 0 without an estimate. Epoch 0 may be shorter than gamma P: eq. 6 is
- * then taken over the time that there was.
+ * Eq. 1: V, or 0 without an estimate. Epoch 0 may be shorter than gamma P. Eq. 6 then
+ * uses the time since its start.
  */
 CCA_FN u64 ens_clock_measure(const struct ens_clock *c)
 {
@@ -173,13 +175,13 @@ CCA_FN u64 ens_clock_measure(const struct ens_clock *c)
 	return c->whole_bytes_per_s;
 }
 
-/* Samples within limit are a share of at least the percentile: 2^24 x 100 fits. */
+/* Whether the share of samples within a limit reaches the percentile. 2^24 x 100 fits. */
 CCA_FN bool ens_clock_holds(const struct ens_clock *c, u32 within)
 {
 	return within * ENS_PERCENT >= c->samples * c->percentile;
 }
 
-/* The rule of epsilon, for a flow that has a state from this very table. */
+/* The epsilon rule, for a flow whose state is from the same table. */
 CCA_FN enum ens_turn ens_clock_judge(const struct ens_clock *c)
 {
 	if (!c->percentile || !c->samples || !ens_clock_holds(c, c->within_high))
@@ -188,8 +190,8 @@ CCA_FN enum ens_turn ens_clock_judge(const struct ens_clock *c)
 }
 
 /*
- * Measures the throughput of the epoch that ends. Returns the values of an algorithm whose
- * first axis is this throughput; an epoch without an estimate has the last one.
+ * Measures the throughput of the epoch that ends. Returns the axis values for an algorithm
+ * whose first axis is this throughput. Without an estimate the previous one is returned.
  */
 CCA_FN struct ens_values ens_clock_values(struct ens_clock *c, u64 second_value)
 {
@@ -205,8 +207,8 @@ CCA_FN struct ens_values ens_clock_values(struct ens_clock *c, u64 second_value)
 }
 
 /*
- * Ends the epoch and chooses the state of the next. Without a table (NULL) there is no
- * state; the measurement continues.
+ * Ends the epoch and selects the state of the next one. Without a table (NULL) there is no
+ * state, but the measurement continues.
  */
 CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table *t,
 				    u64 now_us, const struct ens_values *values)
@@ -228,7 +230,7 @@ CCA_FN enum ens_turn ens_clock_turn(struct ens_clock *c, const struct ens_table 
 			c->state = ens_state(t, level + c->raises, values->axis[1]);
 	}
 	if (t)
-		ens_clock_take(c, t);	/* its times count for who has no state yet, too */
+		ens_clock_take(c, t);	/* the table's times also apply without a state */
 	else
 		c->state = ENS_NO_STATE;
 	c->epoch++;

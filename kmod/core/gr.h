@@ -2,8 +2,8 @@
 /*
  * GR: the generalised delay-based rate controller of PQSA, section III-A.
  *
- *   B        bandwidth: packets acknowledged in the last W
- *   RTT      measured over the last interval Delta;  RTTmin the least seen
+ *   B        bandwidth: the rate of ACKed packets over the last W
+ *   RTT      mean RTT over the last interval Delta;  RTTmin: the minimum RTT
  *   T        queueing-delay threshold
  *
  * At the end of every interval Delta:
@@ -19,39 +19,40 @@
  *        ^                                | ^                         |
  *        +------------ timeout -----------+ +----- queue emptied -----+
  *
- * What the paper leaves open, and what we chose:
- *   W       counts between ACKs, so that B has no bias (cca.h, cca_rate_window).
- *   RTT     the mean of the samples within the interval: with one sample it is
- *           that sample, with many it does not depend on which came last. An
- *           interval goes on until it has one.
- *   floor   one packet per RTTmin: after an outage ACKs must come back to learn
- *           from, and B, with it the rate, may otherwise fall to nothing.
- *   cwnd    bounds what an outage can pile up: cwnd_gain_pct of what the rate
- *           carries in RTTmin + T, the most that the rule wants in flight, and
- *           two packets for the delayed ACK.
- *   slow    DEVIATION: of HyStart's two rules that of the ACK train is left out, for
+ * The paper leaves these points open. Our choices:
+ *   W       starts and ends at an ACK, so that B has no bias (cca.h, cca_rate_window).
+ *   RTT     is the mean of the samples in the interval, so it does not depend on which
+ *           sample came last. An interval continues until it has a sample.
+ *   floor   The rate is at least one packet per RTTmin. Otherwise B and the rate could
+ *           fall to 0 in an outage, and no ACK would ever return to raise them.
+ *   cwnd    limits the packets that an outage can accumulate. It is cwnd_gain_pct of the
+ *           packets that the rate carries in RTTmin + T, plus two for the delayed ACK.
+ *           The rule itself never needs more than the rate carries in RTTmin + T.
+ *   slow    DEVIATION: of HyStart's two rules GR omits the one for ACK trains, because
  *   start   GR paces, and pacing spreads the train.
- *           DEVIATION: any loss ends slow start once an RTT is known, where the rule
- *           of loss below waits for a share: GR goes on at B, not at half a window.
- *   RTTmin  would stay for ever. One that was not seen again (within 1/16) for
- *           min_rtt_window_ms may belong to a path that is gone: GR sends at
- *           half B for two round trips, and takes the least RTT seen then.
- *   loss    is no signal in the paper. A timeout starts slow start anew. When
- *           loss_hold_permille of a round trip is lost the buffer is shorter
- *           than T/2 and the rule would overrun it for ever: the rate may not
- *           exceed B in the next round trip, also where no RTT sample comes (of
- *           data sent again there is none, and a hole may be lost for seconds).
- *   ECN     a mark asks for what RFC 3168 asks: once per window of data the rate is
- *           at most half of B, until what was in flight at the mark is delivered or
- *           lost. B is then measured anew. Slow start ends. A loss alone may be the
- *           radio's; a mark is a queue's.
- *   app     an application that does not fill the rate makes B too small: B
- *           then lowers the rate only when the delay asks for it. Nor does slow
- *           start grow a window of which less than half was used, as in Linux.
- *   silence before data is sent again is no bandwidth, nor is the round trip
- *           until its first ACK: that ACK opens W and Delta anew.
- *   undo    a timeout that proves spurious is taken back whole, whatever it
- *           interrupted; of several in a row, the one that found most in flight.
+ *           DEVIATION: any loss ends slow start once an RTT is known. (In CRUISE a loss
+ *           counts only from a threshold on, see below.) GR then continues at B, not at
+ *           half a window.
+ *   RTTmin  If no RTT within 1/16 of RTTmin was measured for min_rtt_window_ms, the path
+ *           may have changed. GR then sends at half of B for two round trips, and takes
+ *           the minimum RTT of that time as RTTmin.
+ *   loss    The paper does not react to loss. Here a timeout restarts slow start. If
+ *           loss_hold_permille of a round trip is lost, the buffer is shorter than T/2,
+ *           and the rule alone would overrun it without end. The rate may then not exceed
+ *           B in the next round trip. This holds without an RTT sample, too, because
+ *           retransmissions give none and recovery may last for seconds.
+ *   ECN     GR reacts to a mark as RFC 3168 requires, once per window of data. The rate
+ *           is at most half of B until the packets in flight at the mark are delivered
+ *           or lost. B is then measured anew. A mark ends slow start. A lost packet may
+ *           be due to the radio link, but a mark always comes from a queue.
+ *   app     If the application does not fill the rate, B is too small. B then lowers the
+ *           rate only if the delay exceeds the threshold. As in Linux, slow start does not
+ *           grow a window of which less than half was used.
+ *   silence An idle time does not count in B, nor does the round trip after it. The first
+ *           ACK after the idle time opens W and Delta anew.
+ *   undo    If a timeout proves spurious, GR restores the mode, cwnd and rate from before
+ *           it, in any mode. Of several timeouts in a row it undoes the one with the
+ *           largest cwnd.
  */
 #ifndef CCA_GR_H
 #define CCA_GR_H
@@ -64,7 +65,7 @@
 #define GR_HYSTART_SAMPLES 8u		/* RFC 9406 N_RTT_SAMPLE */
 #define GR_HYSTART_MIN_US 4000u		/* RFC 9406 MIN_RTT_THRESH */
 #define GR_HYSTART_MAX_US 16000u	/* RFC 9406 MAX_RTT_THRESH */
-#define GR_LOSS_MIN_PKTS 3u		/* fewer say nothing about a share */
+#define GR_LOSS_MIN_PKTS 3u		/* with fewer losses their share means nothing */
 
 enum gr_mode {
 	GR_SLOW_START,
@@ -72,7 +73,7 @@ enum gr_mode {
 	GR_DRAIN,
 };
 
-/* W, Delta, T and what is set by hand: a u32 for each line of params.def. */
+/* One u32 for each GR parameter in params.def: W, Delta, T and those that are set by hand. */
 struct gr_params {
 #define CCA_ONLY CCA_ID_gr
 #define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
@@ -82,17 +83,17 @@ struct gr_params {
 struct gr_state {
 	struct cca_rate_window bandwidth;
 	u64 rate_bytes_per_s;		/* at most 2^37 */
-	u64 undo_rate_bytes_per_s;	/* before the timeout */
-	u64 marked_rate_bytes_per_s;	/* ECN: not exceeded in this round trip; 0: no mark */
-	u64 min_rtt_at_us;		/* when RTTmin was last seen */
+	u64 undo_rate_bytes_per_s;	/* rate before the timeout */
+	u64 marked_rate_bytes_per_s;	/* ECN: upper bound in this round trip; 0: no mark */
+	u64 min_rtt_at_us;		/* last time that an RTT was within 1/16 of RTTmin */
 	u64 interval_start_us;
-	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 */
+	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 us */
 	u64 drain_end_us;
 	u32 interval_samples;
 	u32 min_rtt_us;			/* 0: no sample yet */
 	u32 drain_min_rtt_us;
 	u32 cwnd_pkts;
-	u32 undo_cwnd_pkts;		/* 0: no timeout to take back */
+	u32 undo_cwnd_pkts;		/* 0: no timeout to undo */
 	u32 mss_bytes;
 	u32 round_end_pkts;		/* delivered count at which the round trip ends */
 	u32 round_delivered_pkts;
@@ -101,8 +102,8 @@ struct gr_state {
 	u32 round_samples;
 	u8 mode;			/* enum gr_mode */
 	u8 undo_mode;
-	u8 hold;			/* loss: rate at most B in this round trip */
-	u8 marked_round;		/* the round trip behind the mark has begun */
+	u8 hold;			/* loss: the rate is at most B in this round trip */
+	u8 marked_round;		/* the round trip after the mark has begun */
 };
 
 /* --- helpers ------------------------------------------------------------ */
@@ -112,7 +113,7 @@ CCA_FN bool gr_knows_rtt(const struct gr_state *s)
 	return s->min_rtt_us != 0;
 }
 
-/* Queueing delay that an RTT sample shows; 0 without one. */
+/* The queueing delay in an RTT sample (RTT - RTTmin); 0 if it has none. */
 CCA_FN u32 gr_queueing_delay_us(const struct gr_state *s, u32 rtt_us)
 {
 	return rtt_us > s->min_rtt_us && gr_knows_rtt(s) ? rtt_us - s->min_rtt_us : 0;
@@ -120,11 +121,11 @@ CCA_FN u32 gr_queueing_delay_us(const struct gr_state *s, u32 rtt_us)
 
 CCA_FN u64 gr_floor_bytes_per_s(const struct gr_state *s)
 {
-	/* At least a byte a second: 0 would mean not paced. */
+	/* At least 1 byte/s, because a rate of 0 means "not paced". */
 	return cca_max_u64(cca_rate_bytes_per_s(1, s->mss_bytes, cca_max_u32(s->min_rtt_us, 1)), 1);
 }
 
-/* Overflow: pkts <= 2^24 x gain <= 2^10. */
+/* The cwnd for a rate. Overflow: 2^24 packets x a gain of at most 2^10. */
 CCA_FN u32 gr_cwnd_for(const struct gr_state *s, const struct gr_params *p, u64 rate)
 {
 	u64 span_us = (u64)s->min_rtt_us + p->delay_threshold_us;
@@ -141,7 +142,10 @@ CCA_FN u64 gr_scale(u64 bandwidth, u32 target_us, u64 rtt_us)
 		       cca_max_u64(rtt_us, 1));
 }
 
-/* Twice the window in a round trip, as it doubles; 0 (not paced) before an RTT is known. */
+/*
+ * Twice the window per RTTmin, because slow start doubles the window; 0 (not paced)
+ * before an RTT is known.
+ */
 CCA_FN u64 gr_slow_start_rate(const struct gr_state *s)
 {
 	if (!gr_knows_rtt(s))
@@ -198,9 +202,9 @@ CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 }
 
 /*
- * true: the round trip ended, and the next one began. It ends when what was in flight
- * at its start is delivered or lost: behind a limit that passes a tenth of it, waiting
- * for as many deliveries would take ten.
+ * Returns true if the round trip has ended and the next one has begun. It ends when
+ * the packets in flight at its start are delivered or lost. Without counting the losses
+ * it would take ten round trips where a rate limit delivers only a tenth of the packets.
  */
 CCA_FN bool gr_count_round(struct gr_state *s, const struct gr_params *p,
 			   const struct cca_ack *ack)
@@ -228,7 +232,7 @@ CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
 	gr_sample_rtt(s, ack);
 }
 
-/* --- slow start: as in HyStart, left when the delay rises ---------------- */
+/* --- slow start: as in HyStart it ends when the delay rises -------------- */
 
 CCA_FN bool gr_delay_rose(const struct gr_state *s)
 {
@@ -243,14 +247,14 @@ CCA_FN void gr_cruise(struct gr_state *s, const struct gr_params *p, u64 now_us)
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
 
 	s->mode = GR_CRUISE;
-	s->undo_cwnd_pkts = 0;		/* what preceded a timeout is history */
+	s->undo_cwnd_pkts = 0;		/* an undo would restore an outdated state */
 	s->rate_bytes_per_s = bandwidth ? cca_max_u64(bandwidth, gr_floor_bytes_per_s(s)) :
 					  gr_slow_start_rate(s);
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
 	gr_start_interval(s, now_us);
 }
 
-/* At least half of the window was in flight before this ACK. */
+/* Whether at least half of the window was in flight before this ACK. */
 CCA_FN bool gr_window_was_used(const struct gr_state *s, const struct cca_ack *ack)
 {
 	u64 flight_pkts = (u64)ack->inflight_pkts + ack->acked_pkts + ack->lost_pkts;
@@ -272,7 +276,7 @@ CCA_FN void gr_grow_exponentially(struct gr_state *s, const struct gr_params *p,
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
 }
 
-/* --- drain: look for the minimum RTT again ------------------------------- */
+/* --- drain: measure the minimum RTT again -------------------------------- */
 
 CCA_FN bool gr_min_rtt_is_old(const struct gr_state *s, const struct gr_params *p, u64 now_us)
 {
@@ -298,7 +302,7 @@ CCA_FN void gr_end_drain(struct gr_state *s, const struct gr_params *p, u64 now_
 	if (s->drain_min_rtt_us)
 		s->min_rtt_us = s->drain_min_rtt_us;
 	s->min_rtt_at_us = now_us;
-	/* B was halved with the rate: what the pipe carries is twice that. */
+	/* DRAIN had halved the rate, and with it B. The path carries twice that. */
 	s->mode = GR_CRUISE;
 	s->rate_bytes_per_s = cca_min_u64(2 * s->rate_bytes_per_s, CCA_MAX_RATE_BYTES_PER_S);
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
@@ -352,15 +356,16 @@ CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct
 	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited));
 }
 
-/* --- a mark of ECN ---------------------------------------------------------- */
+/* --- ECN marks -------------------------------------------------------------- */
 
 CCA_FN void gr_on_ecn(struct gr_state *s, const struct gr_params *p, u64 now_us)
 {
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
 
-	/* Marks of the same window of data are one. Without an RTT there is no rate to halve. */
+	/* Several marks in the same window of data count as one. */
 	if (s->marked_rate_bytes_per_s)
 		return;
+	/* Without an RTT there is no rate to halve. */
 	if (!gr_knows_rtt(s)) {
 		s->cwnd_pkts = cca_max_u32(s->cwnd_pkts / 2, GR_MIN_CWND_PKTS);
 		return;
@@ -374,7 +379,7 @@ CCA_FN void gr_on_ecn(struct gr_state *s, const struct gr_params *p, u64 now_us)
 	s->marked_round = 0;
 }
 
-/* The mark's round trip begins with the first ACK behind it, which knows what is in flight. */
+/* The mark's round trip begins with the next ACK, which reports the packets in flight. */
 CCA_FN void gr_keep_marked_rate(struct gr_state *s, const struct gr_params *p,
 				const struct cca_ack *ack, bool round_ended)
 {
@@ -452,7 +457,7 @@ CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
 	s->mode = s->undo_mode;
 	s->cwnd_pkts = s->undo_cwnd_pkts;
 	s->undo_cwnd_pkts = 0;
-	/* The round-trip time may have become known, or less, since. */
+	/* Slow start's rate is recomputed: RTTmin may be new, or smaller than before. */
 	s->rate_bytes_per_s = s->mode == GR_SLOW_START ?
 		gr_slow_start_rate(s) : s->undo_rate_bytes_per_s;
 	gr_start_interval(s, ev->now_us);

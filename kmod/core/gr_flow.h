@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A flow under GR that follows an ensemble: the algorithm, what a flow has beside
- * it (ensemble_flow.h), and the parameter set that it is on. The ensemble has one
- * axis, the throughput level (PQSA eq. 1).
+ * A GR flow that follows an ensemble. It consists of the algorithm's state, the epoch
+ * clock (ensemble_flow.h) and the parameter set in force. The ensemble has one axis,
+ * the throughput level (PQSA eq. 1).
  *
- * Epoch 0 is the flow's slow start, which is on the host's own parameters. A later
- * one, behind a timeout, is of the epoch that it falls into.
+ * Epoch 0 is the flow's first slow start, which uses the host's own parameters. A later
+ * slow start, after a timeout, belongs to the epoch in which it happens.
  */
 #ifndef CCA_GR_FLOW_H
 #define CCA_GR_FLOW_H
@@ -29,9 +29,9 @@ CCA_FN void gr_flow_init(struct gr_flow *f, const struct gr_params *defaults,
 }
 
 /*
- * table: the one in force, NULL for none. defaults: the host's parameters now, for a
- * flow whose table was taken away, and for what no ensemble covers. Both are read at
- * the end of an epoch only, or where rows are recalled.
+ * table: the one in force, NULL for none. defaults: the host's current parameters. They
+ * apply to a flow without a table, and to parameters that the ensemble does not cover.
+ * Both are read only at the end of an epoch, or when the host recalls rows.
  */
 CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 			   const struct ens_table *table, const struct cca_ack *ack,
@@ -47,7 +47,10 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 	ens_flow_throughput_turn(&f->ens, table, ack->now_us, 0, &f->params);
 }
 
-/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+/*
+ * The host recalls rows (ensemble_flow.h). It calls this before it passes on an ACK, or
+ * before a transmission.
+ */
 CCA_FN void gr_flow_recall(struct gr_flow *f, const struct gr_params *defaults,
 			   const struct ens_table *table, u64 now_us)
 {

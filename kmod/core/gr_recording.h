@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a flow under GR puts into a record beside its input: the decision, and
- * what the flow stands on behind it.
+ * The part of a record that a GR flow fills after its input: the decision, and the
+ * mode, epoch and parameter set after it.
  */
 #ifndef CCA_GR_RECORDING_H
 #define CCA_GR_RECORDING_H

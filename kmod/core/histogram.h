@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Percentiles of a delay without its samples: a histogram on a log scale.
+ * Percentiles of a delay, without its samples: a histogram on a log scale.
  *
- *   bucket 0              below 256 us
- *   then, for each octave  8 parts of equal width, up to 2^20 us (1 s)
- *   the last bucket        takes what is longer
+ *   bucket 0               delays below 256 us
+ *   8 buckets per octave   parts of equal width, up to 2^20 us (1 s)
+ *   the last bucket        also counts all longer delays
  *
- * A part is at most 1/8 of its lower edge wide, and stands for its middle: a
- * percentile is off by at most 1/16 (6.3 %), or by 128 us in bucket 0.
+ * The width of a part is at most 1/8 of its lower edge, and its middle represents it.
+ * So the error of a percentile is at most 1/16 (6.3 %), or 128 us in bucket 0.
  */
 #ifndef CCA_HISTOGRAM_H
 #define CCA_HISTOGRAM_H
@@ -32,7 +32,10 @@ CCA_FN u32 cca_histogram_bucket(u32 delay_us)
 	return cca_min_u32(1 + bits + part, CCA_HISTOGRAM_BUCKETS - 1);
 }
 
-/* Lowest delay of a bucket; of the one behind the last: where that ends. At most 2^20 us. */
+/*
+ * The lowest delay of a bucket. For CCA_HISTOGRAM_BUCKETS it is the upper end of the last
+ * bucket. At most 2^20 us.
+ */
 CCA_FN u32 cca_histogram_edge_us(u32 bucket)
 {
 	u32 octave, part;
@@ -47,8 +50,7 @@ CCA_FN u32 cca_histogram_edge_us(u32 bucket)
 
 /*
  * The delay that `percentile` per cent of the samples do not exceed; 0 without
- * a sample. counts: CCA_HISTOGRAM_BUCKETS of them, which sum up to less than
- * 2^64 / 100.
+ * a sample. counts: CCA_HISTOGRAM_BUCKETS counts, with a sum below 2^64 / 100.
  */
 CCA_FN u32 cca_histogram_percentile_us(const u64 *counts, u32 percentile)
 {

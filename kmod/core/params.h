@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * params.def as tables that can be searched by name, and access to a parameter
- * struct (a u32 a line of params.def, in that order) by index.
+ * params.def as tables that can be searched by name, and access by index to a
+ * parameter struct. Such a struct has one u32 per parameter of its algorithm, in the
+ * order of params.def.
  */
 #ifndef CCA_PARAMS_H
 #define CCA_PARAMS_H
 
 #include "cca.h"
 
-/* Plain numbers, since params.def compares them in #if. */
+/* These are macros and not an enum, because params.def compares them in #if. */
 #define CCA_ID_gr 1
 #define CCA_ID_reno 2
 #define CCA_ID_cubic 3
@@ -57,7 +58,7 @@ static const struct cca_name_spec cca_algorithms[] = {
 
 #define CCA_COUNT_OF(array) ((u32)(sizeof(array) / sizeof((array)[0])))
 
-/* A word within a text: not terminated. */
+/* A word within a text, without a terminating NUL. */
 struct cca_word {
 	const char *at;
 	u32 len;
@@ -73,7 +74,7 @@ CCA_FN bool cca_word_is(struct cca_word word, const char *name)
 	return !name[word.len];
 }
 
-/* The algorithm's parameter at this index; NULL beyond the last. */
+/* The algorithm's parameter at this index; NULL after the last one. */
 CCA_FN const struct cca_param_spec *cca_param_at(u32 id, u32 index)
 {
 	u32 i;
@@ -110,7 +111,7 @@ CCA_FN const struct cca_name_spec *cca_axis_find(u32 id, struct cca_word word)
 	return (const struct cca_name_spec *)0;
 }
 
-/* NULL for a number that is no CCA_ID_. */
+/* The algorithm's name; NULL for a number that is no CCA_ID_. */
 CCA_FN const char *cca_name_of(u32 id)
 {
 	u32 i;
@@ -121,7 +122,7 @@ CCA_FN const char *cca_name_of(u32 id)
 	return (const char *)0;
 }
 
-/* params is a struct of u32, one a line of params.def. */
+/* params: a parameter struct, with one u32 per parameter. */
 CCA_FN void cca_param_set(void *params, u32 index, u32 value)
 {
 	__builtin_memcpy((char *)params + index * sizeof(u32), &value, sizeof(u32));

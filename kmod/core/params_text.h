@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The text that /proc/net/ccatune/<cca>/parameters takes: lines of `NAME VALUE`,
- * one space between, decimal without leading zeros; the last LF may be missing.
- * An unknown name or a malformed line is -EINVAL, a value out of its range
- * -ERANGE. All lines of a text count, or none.
+ * Parses the text that is written to /proc/net/ccatune/<cca>/parameters. Its lines are
+ * `NAME VALUE`, separated by one space. Values are decimal, without leading zeros. The
+ * last LF may be missing. An unknown name or a malformed line gives -EINVAL, a value out
+ * of its range -ERANGE. The text takes effect as a whole, or not at all.
  */
 #ifndef CCA_PARAMS_TEXT_H
 #define CCA_PARAMS_TEXT_H
 
 #include "words.h"
 
-/* The line at *at without its LF; *at moves behind it. */
+/* The line at *at without its LF. Moves *at to the next line. */
 CCA_FN struct ens_cursor cca_next_line(const char **at, const char *end)
 {
 	struct ens_cursor line = { *at, *at };
@@ -21,7 +21,7 @@ CCA_FN struct ens_cursor cca_next_line(const char **at, const char *end)
 	return line;
 }
 
-/* "NAME VALUE" and nothing else. */
+/* Reads "NAME VALUE", to the end of the line. */
 CCA_FN int cca_take_assignment(struct ens_cursor *line, struct cca_word *name, u64 *value)
 {
 	int err;
@@ -34,8 +34,8 @@ CCA_FN int cca_take_assignment(struct ens_cursor *line, struct cca_word *name, u
 }
 
 /*
- * Sets what the text names in params (a u32 a line of params.def). After an
- * error params holds the lines before it: hand in a copy. line_no: lines taken.
+ * Sets the parameters that the text names in params. After an error params contains the
+ * lines before it, so callers pass in a copy. line_no: the number of lines read.
  */
 CCA_FN int cca_parse_params(void *params, u32 id, const char *text, u32 len, u32 *line_no)
 {

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A recording of what a core was given, and what it decided: a header, then
- * records of one size. A host makes them while it runs; who has the same core
- * gives it the same again (tests/contract/replay) and must get, bit by bit, the
- * same records.
+ * A recording of a core's inputs and decisions: a header, then records of one size. A
+ * host writes it while it runs. A replay passes the same inputs to the same core
+ * (tests/contract/replay), and must get the same records, bit by bit.
  *
- *   PARAMS, TABLE, VALUES   what the host has in force; stands before its use
+ *   PARAMS, TABLE, VALUE    parameters and table in force, before their first use
  *   START                   a flow begins
- *   ACK, EVENT              control mode: what came, the decision, the turn
+ *   ACK, EVENT              control mode: the input, the decision, the end of an epoch
  *   TOLD, GROW, SSTHRESH,   window mode: the window before and after
  *   UNDO
- *   RECALL                  rows are recalled: a turn ahead of its time (ensemble_flow.h)
+ *   RECALL                  the host recalls rows, so an epoch ends early (ensemble_flow.h)
  *
- * A record has the inputs and what the core made of them; words that a kind
- * does not use are 0; its last word is a sum over the others. A recording is
- * whole when no event was lost and every sum is right. Numbers are of the byte
- * order of the host; `magic` tells it.
+ * A record contains the inputs and the core's results. Words that a kind does not use
+ * are 0. The last word is a checksum of the others. A recording is complete if no event
+ * was lost and every checksum is right. Numbers have the host's byte order, which `magic`
+ * shows.
  */
 #ifndef CCA_RECORDING_H
 #define CCA_RECORDING_H
 
 #include "ensemble.h"
 
-#define REC_MAGIC 0x43434152u		/* "RACC" where the lowest byte comes first */
+#define REC_MAGIC 0x43434152u		/* "RACC" on a little-endian host */
 #define REC_VERSION 2u
 #define REC_WORDS 24u
-#define REC_VALUES 20u			/* of a table in one VALUES record */
+#define REC_VALUES 20u			/* of a table in one TABLE or VALUE record */
 #define REC_TABLE_RECORDS 3u		/* before its values: 7 + 2 x 3 + 8 x 2 + 16 words */
 
 enum rec_kind {
@@ -36,7 +35,7 @@ enum rec_kind {
 	REC_START,
 	REC_ACK,
 	REC_EVENT,
-	REC_TOLD,
+	REC_TOLD,		/* an ACK in window mode */
 	REC_GROW,
 	REC_SSTHRESH,
 	REC_UNDO,
@@ -47,11 +46,11 @@ enum rec_kind {
 enum {
 	REC_RTT, REC_ACKED, REC_LOST, REC_INFLIGHT, REC_DELIVERED, REC_RATE_PKTS,
 	REC_RATE_INTERVAL, REC_CWND, REC_MSS, REC_SSTHRESH_IN, REC_CREDIT_IN, REC_HASH,
-	/* what the core made of it */
+	/* results of the core */
 	REC_PACING_LOW, REC_PACING_HIGH, REC_CWND_OUT, REC_SSTHRESH_OUT, REC_CREDIT_OUT,
 	REC_RESULT, REC_STATE, REC_EPOCH, REC_SET_OUT,
 	REC_SUM = REC_WORDS - 1,
-	/* an ACK has no window: its places hold what was known of the packet sampled */
+	/* an ACK has no window: these words then describe the sampled packet */
 	REC_TX_INFLIGHT = REC_SSTHRESH_IN,
 	REC_LOST_SINCE = REC_CREDIT_IN,
 };
@@ -63,22 +62,22 @@ struct rec_header {
 	u32 record_bytes;
 	u32 id;			/* CCA_ID_ */
 	u32 records;
-	u64 lost;		/* events that found no room */
+	u64 lost;		/* events for which the host had no space */
 };
 
 struct rec_record {
 	u8 kind;		/* enum rec_kind */
 	u8 event;		/* enum cca_event_kind */
 	u8 turn;		/* enum ens_turn */
-	u8 mode;		/* of the algorithm, after it */
+	u8 mode;		/* of the algorithm, after the event */
 	u8 delay_class;
 	u8 app_limited;
 	u8 cwnd_limited;
 	u8 held_back;
 	u32 flow;
-	u32 params;		/* version that was read, or is told of */
+	u32 params;		/* version that the flow read, or that this record contains */
 	u64 now_us;
-	u64 table;		/* generation that was read, or is told of; 0: none */
+	u64 table;		/* generation, likewise; 0: none */
 	u32 word[REC_WORDS];
 };
 
@@ -90,7 +89,7 @@ CCA_FN void rec_init(struct rec_record *r, enum rec_kind kind, u32 flow, u64 now
 	r->now_us = now_us;
 }
 
-/* FNV-1a over all words but the sum itself. */
+/* FNV-1a over all words except the checksum itself. */
 CCA_FN u32 rec_sum(const struct rec_record *r)
 {
 	const char *at = (const char *)r;
@@ -209,7 +208,7 @@ CCA_FN void rec_put_window_after(struct rec_record *r, const struct cca_window *
 	r->word[REC_CREDIT_OUT] = w->credit_pkts;
 }
 
-/* A word that differs when a parameter set does: its place in a decision. */
+/* A checksum of a parameter set, which represents the set in a record. */
 CCA_FN u32 rec_set_sum(const void *params, u32 id)
 {
 	u32 i, sum = 2166136261u;
@@ -219,7 +218,7 @@ CCA_FN u32 rec_set_sum(const void *params, u32 id)
 	return sum;
 }
 
-/* --- what the host has in force -------------------------------------------- */
+/* --- parameters and table in force ----------------------------------------- */
 
 CCA_FN void rec_put_params(struct rec_record *r, const void *params, u32 id, u32 version)
 {
@@ -238,7 +237,7 @@ CCA_FN void rec_get_params(const struct rec_record *r, void *params, u32 id)
 		cca_param_set(params, i, r->word[i]);
 }
 
-/* The place of a table's number; NULL beyond the last. What is not in use is not looked at. */
+/* The table's i-th number; NULL after the last one. Unused entries have an index as well. */
 CCA_FN u32 *rec_table_place(struct ens_table *t, u32 i)
 {
 	struct ens_axis *a;
@@ -276,7 +275,7 @@ CCA_FN u32 *rec_table_place(struct ens_table *t, u32 i)
 	return i < CCA_MAX_PARAMS ? &t->column[i] : (u32 *)0;
 }
 
-/* part: 0 to REC_TABLE_RECORDS - 1 are the header, those behind hold the values. */
+/* part: parts 0 to REC_TABLE_RECORDS - 1 contain the header, later parts the values. */
 CCA_FN void rec_put_table(struct rec_record *r, const struct ens_table *t, u32 part)
 {
 	u32 values = ens_rows(t) * t->n_columns;
@@ -304,7 +303,7 @@ CCA_FN u32 rec_table_records(const struct ens_table *t)
 	return REC_TABLE_RECORDS + (ens_rows(t) * t->n_columns + REC_VALUES - 1) / REC_VALUES;
 }
 
-/* What rec_put_table() made of the table's numbers, part by part; values: the host's memory. */
+/* Reads one part of the header that rec_put_table() wrote. */
 CCA_FN void rec_get_table(const struct rec_record *r, struct ens_table *t)
 {
 	u32 *place;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * ROCCET (Prause and Akselrod 2025, "TCP ROCCET: An RTT-Oriented CUBIC Congestion
- * Control Extension for 5G and Beyond Networks"): CUBIC (cubic.h) that also takes
- * round trips that grow, with ACKs that stay away, for congestion. Sections,
- * equations and figures below are the paper's.
+ * Control Extension for 5G and Beyond Networks"). It is CUBIC (cubic.h) with a second
+ * sign of congestion: the RTT grows, and fewer ACKs arrive than the windows suggest.
+ * Sections, equations and figures below are those of the paper.
  *
  *   x_t     = (RTT_curr - RTT_min) / RTT_min                             (eq. 2)
  *   srRTT_t = alpha x_t + (1 - alpha) srRTT_t-1                          (eq. 2)
- *     RTT_curr  smoothed RTT (RFC 6298: 1/8 of each sample); RTT_min least sample
- *   cum_cwnd  sum of the windows of an interval's round trips; recv ACKs: the
- *             segments that were ACKed in it                        (section IV)
+ *     RTT_curr  smoothed RTT (RFC 6298: 1/8 of each sample)
+ *     RTT_min   minimum RTT sample
+ *   cum_cwnd  sum of the windows of an interval's round trips       (section IV)
+ *   recv ACKs segments that were ACKed in the interval              (section IV)
  *
  * Fig. 3, for every ACK:
  *
@@ -26,66 +27,70 @@
  *     cum_cwnd - recv ACKs > 20 % cum_cwnd?            no:  CUBIC congestion control
  *                                                      yes: ROCCET CE
  *
- *   CUBIC CE   as behind a loss: cwnd = ssthresh = beta cwnd, W_max = cwnd, less by
+ *   CE         congestion event
+ *   CUBIC CE   as after a loss: cwnd = ssthresh = beta cwnd, W_max = cwnd or less with
  *              fast convergence (cubic_ssthresh)
- *   ROCCET CE  cwnd = ssthresh = beta cwnd, W_max only raised; then the drain: for
- *              100 ms the window neither grows nor is looked at
- *   loss       in slow start ignored, else a CUBIC CE, asked for by the host
+ *   ROCCET CE  cwnd = ssthresh = beta cwnd, W_max can only rise. Then the drain: for
+ *              100 ms the window does not grow, and ROCCET does not check it.
+ *   loss       ignored in slow start, else a CUBIC CE that the host calls
  *
- * beta is RFC 9438's: the share that is left (eq. 1 means what is taken away).
+ * beta is that of RFC 9438: the share that remains (in eq. 1 it is the share that is
+ * removed).
  *
- * Where text and figure differ:
- *   sign     in LAUNCH the figure asks for ACKs beyond cum_cwnd, in ORBITER for ACKs
- *            short of it; the text speaks of a difference, and of a deviation. By
- *            default ACKs have to fall short, in both (ack_sense 0): a queue that
- *            grows holds ACKs back. Beyond the windows they are only where a window
- *            was cut below a BDP while the queue of the old one drains. The figure's
- *            LAUNCH (1) therefore goes on until the buffer overflows, and either sign
- *            (2) takes what a cut has set right for congestion.
- *   limits   "more than" 100 % and ten segments in the text, "at least" in the
- *            figure, which is the formula. The text alone adds the jitter.
- *   RTT_min  "the measured minimum sRTT", then of "each ACK RTT": of each ACK.
+ * Differences between text and figure:
+ *   sign     In LAUNCH the figure requires more ACKs than cum_cwnd, in ORBITER fewer.
+ *            The text speaks of a difference, and of a deviation. By default both phases
+ *            require fewer ACKs (ack_sense 0), because a growing queue delays ACKs. More
+ *            ACKs than cum_cwnd arrive only after a window was cut below a BDP, while the
+ *            old window's queue drains. LAUNCH as in the figure (ack_sense 1) therefore
+ *            lasts until the buffer overflows. With either sign (ack_sense 2) the ACKs
+ *            after such a cut count as congestion, although it has ended.
+ *   limits   The text says "more than" 100 % and ten segments. The figure says "at least",
+ *            and its formula is used here. Only the text adds the jitter.
+ *   RTT_min  The text says "the measured minimum sRTT", and later "each ACK RTT". Here
+ *            it is the minimum over each ACK's RTT.
  *
- * What the paper leaves open, and what we chose:
- *   rounds   cum_cwnd adds the window at the start of a round trip, once each: with
- *            no queue that is what the round trip's ACKs are for. A round trip is
- *            RTT_min here (round_rtt 0). With the smoothed RTT (1) a sender that is
- *            clocked by its ACKs gets cum_cwnd back however long its queue, and only
- *            a window that is not used would count. Section IX, though, has CEs of
- *            windows that probe, and windows as large as BBR's, two BDP.
- *   5 RTT    of the smoothed RTT, so that a CE shows before the next check.
- *   alpha    1/8 an ACK, from 0 on: no value is given.
- *   jitter   of RTT samples that follow each other, by RFC 3550 section 6.4.1 (1/16):
- *            a queue that grows adds little to it, unlike to RFC 6298's RTTVAR. Its
- *            share of RTT_min is added to ORBITER's bound (section IV).
- *   W_max    is left alone when the initial slow start ends: there was no CE.
- *   initial  is the slow start until it is left; a loss that is ignored, also one that
- *            a timeout found, does not begin another.
- *   recovery the host has the window: nothing is looked at, and the interval begins
- *            anew behind it, as behind silence and a change of phase. Not so where
- *            the loss is ignored: losses may follow each other without end, so the
- *            threshold then stands for the window, and is what an event reduces.
- *   loss in  the drain: a CUBIC CE, like any. What ROCCET took is no loss that an
- *            undo could give back.
- *   options  of section XI: srrtt_bound_pct, ack_tolerance_pct; ignore_loss, in
- *            ORBITER too; min_rtt_age_ms (10 000 there; off by default, as in
- *            section IV) with alpha as the weight. Growth with C, Reno's region and
- *            fast convergence are CUBIC's. HyStart is off (sections III, VI).
+ * The paper leaves these points open. Our choices:
+ *   rounds   cum_cwnd adds the window at the start of each round trip. Without a queue
+ *            the ACKs of the round trip cover exactly that window. A round trip lasts
+ *            RTT_min by default (round_rtt 0). If it lasted the smoothed RTT (1), an
+ *            ACK-clocked sender would receive cum_cwnd ACKs with any queue, and only an
+ *            unused window would make a difference. But in section IX probing windows
+ *            cause CEs, and windows reach those of BBR, two BDP.
+ *   5 RTT    are smoothed RTTs, so that the effect of a CE is visible at the next check.
+ *   alpha    is 1/8 per ACK, and srRTT starts at 0. The paper gives no value.
+ *   jitter   is that of consecutive RTT samples, by RFC 3550 section 6.4.1 (1/16). A
+ *            growing queue adds little to it, but much to RFC 6298's RTTVAR. The jitter
+ *            as a share of RTT_min is added to ORBITER's bound (section IV).
+ *   W_max    does not change when the initial slow start ends, because that is no CE.
+ *   initial  The initial slow start lasts until it ends for the first time. An ignored
+ *            loss does not start another one, even if a timeout detected it.
+ *   recovery In recovery the host controls the window, and ROCCET checks nothing. A new
+ *            interval begins after it, as after an idle time and a change of phase. An
+ *            ignored loss is an exception, because such losses may follow each other
+ *            without end. ROCCET then checks ssthresh in place of the window, and a CE
+ *            reduces ssthresh.
+ *   drain    A loss in the drain is a CUBIC CE, like any other loss. An undo does not
+ *            restore a window that ROCCET reduced, because no loss was the cause.
+ *   options  Section XI has srrtt_bound_pct, ack_tolerance_pct, ignore_loss (here also in
+ *            ORBITER) and min_rtt_age_ms with alpha as the weight. The last is 10 000 ms
+ *            there, and off by default here, as in section IV. Growth with C, Reno's
+ *            region and fast convergence are CUBIC's. HyStart is off (sections III, VI).
  *
- * DEVIATION: an interval ends with the first round trip that ends when its time is
- * over, so that ACKs and windows are of the same whole round trips.
- * DEVIATION: a slow start whose recovery lost more than ack_tolerance_pct of its
- * segments ends as LAUNCH ends it. Behind a buffer shorter than a BDP srRTT does not
- * reach 100 %: slow start would grow into what drops a quarter of it, for ever.
+ * DEVIATION: an interval ends at the end of a round trip, the first one after its time
+ * is over. So its ACKs and windows are counted over the same whole round trips.
+ * DEVIATION: LAUNCH also ends a slow start if its recovery lost more than
+ * ack_tolerance_pct of the segments. With a buffer shorter than a BDP srRTT does not
+ * reach 100 %, and slow start would overrun the buffer without end.
  */
 #ifndef CCA_ROCCET_H
 #define CCA_ROCCET_H
 
 #include "roccet_model.h"
 
-/* --- what follows ----------------------------------------------------------------- */
+/* --- reactions -------------------------------------------------------------------- */
 
-/* The window that a slow start leaves which ends at w. */
+/* The window after a slow start that ends at window w. */
 CCA_FN u32 roccet_left_pkts(struct roccet_state *s, const struct roccet_params *p,
 			    struct cca_window *w)
 {
@@ -105,7 +110,7 @@ CCA_FN u32 roccet_left_pkts(struct roccet_state *s, const struct roccet_params *
 	return cubic_ssthresh(&s->cubic, &cubic, w);
 }
 
-/* Not for a loss: there is nothing that an undo could give back. */
+/* Reduces the window without a loss. A later undo must not restore the old window. */
 CCA_FN void roccet_reduce(struct roccet_state *s, struct cca_window *w, u32 cwnd_pkts)
 {
 	w->cwnd_pkts = cwnd_pkts;
@@ -128,7 +133,7 @@ CCA_FN void roccet_congestion_event(struct roccet_state *s, const struct roccet_
 	s->events++;
 }
 
-/* LAUNCH, at the end of a round trip; true: its interval is over. */
+/* LAUNCH's check at the end of a round trip. Returns true if the interval is over. */
 CCA_FN bool roccet_launch(struct roccet_state *s, const struct roccet_params *p, u64 now_us,
 			  struct cca_window *w)
 {
@@ -140,7 +145,10 @@ CCA_FN bool roccet_launch(struct roccet_state *s, const struct roccet_params *p,
 	return true;
 }
 
-/* ORBITER, likewise. Overflow: 2^48 x 100, and at most 1000 round trips of 2^27 us. */
+/*
+ * ORBITER's check at the end of a round trip. Returns true if the interval is over.
+ * Overflow: 2^48 x 100, and at most 1000 round trips of 2^27 us.
+ */
 CCA_FN bool roccet_orbit(struct roccet_state *s, const struct roccet_params *p, u64 now_us,
 			 struct cca_window *w)
 {
@@ -163,7 +171,7 @@ CCA_FN void roccet_count_episode(struct roccet_state *s, const struct cca_ack *a
 			       cca_min_u32(ack->lost_pkts, CCA_MAX_PKTS);
 }
 
-/* More than a share that chance could have. Overflow: 2^26 x 100. */
+/* Whether the episode lost more than random loss would explain. Overflow: 2^26 x 100. */
 CCA_FN bool roccet_lost_much(const struct roccet_state *s, const struct roccet_params *p)
 {
 	u64 sent_pkts = (u64)s->episode_acked_pkts + s->episode_lost_pkts;
@@ -172,7 +180,10 @@ CCA_FN bool roccet_lost_much(const struct roccet_state *s, const struct roccet_p
 	       (u64)s->episode_lost_pkts * 100 > sent_pkts * p->ack_tolerance_pct;
 }
 
-/* Behind the episode slow start goes on, or ends at the window that the episode began with. */
+/*
+ * After an ignored loss episode: continues slow start, or ends it. In the latter case
+ * ssthresh is computed from the window at the start of the episode.
+ */
 CCA_FN void roccet_settle(struct roccet_state *s, const struct roccet_params *p,
 			  struct cca_window *w)
 {
@@ -189,8 +200,9 @@ CCA_FN void roccet_settle(struct roccet_state *s, const struct roccet_params *p,
 }
 
 /*
- * The host takes the threshold for the window behind its recovery: the window
- * itself, so that it stays. Slow start's own is held for roccet_settle().
+ * Returns the ssthresh for an ignored loss. After its recovery the host sets the window
+ * to ssthresh, so this is the window itself. Slow start's own ssthresh is saved for
+ * roccet_settle().
  */
 CCA_FN u32 roccet_ignore_loss(struct roccet_state *s, const struct cca_window *w)
 {
@@ -239,7 +251,10 @@ CCA_FN void roccet_init(struct roccet_state *s, const struct roccet_params *p,
 	roccet_sample_rtt(s, p, start->now_us, start->rtt_us);
 }
 
-/* w: the window, or what stands for it. */
+/*
+ * Counts an ACK, and checks for congestion at the end of a round trip. w: the window, or
+ * in the recovery from an ignored loss a copy with ssthresh as its cwnd.
+ */
 CCA_FN void roccet_look(struct roccet_state *s, const struct roccet_params *p,
 			const struct cca_ack *ack, struct cca_window *w)
 {
@@ -272,7 +287,7 @@ CCA_FN void roccet_look_in_recovery(struct roccet_state *s, const struct roccet_
 	w->ssthresh_pkts = seen.cwnd_pkts;
 }
 
-/* Fig. 3 down to "CUBIC congestion control", which the host asks for by roccet_grow(). */
+/* Fig. 3 up to the step "CUBIC congestion control", for which the host calls roccet_grow(). */
 CCA_FN void roccet_on_ack(struct roccet_state *s, const struct roccet_params *p,
 			  const struct cca_ack *ack, struct cca_window *w)
 {
@@ -292,7 +307,10 @@ CCA_FN void roccet_on_ack(struct roccet_state *s, const struct roccet_params *p,
 	roccet_look(s, p, ack, w);
 }
 
-/* Not before the next ACK has settled a slow start whose threshold is held. */
+/*
+ * CUBIC's growth. The window does not grow in the drain. After an ignored loss it does not
+ * grow until roccet_on_ack() has called roccet_settle().
+ */
 CCA_FN void roccet_grow(struct roccet_state *s, const struct roccet_params *p,
 			struct cca_window *w, u32 acked_pkts)
 {
@@ -309,7 +327,7 @@ CCA_FN u32 roccet_ssthresh(struct roccet_state *s, const struct roccet_params *p
 {
 	struct cubic_params cubic;
 
-	/* An ignored loss's episode that another follows at once: no ACK came between. */
+	/* A new episode follows an ignored one, and no ACK has called roccet_settle() since. */
 	if (s->held_ssthresh_pkts && roccet_lost_much(s, p)) {
 		s->ignores = false;
 		return roccet_left_pkts(s, p, w);
@@ -327,9 +345,9 @@ CCA_FN u32 roccet_undo(struct roccet_state *s, const struct cca_window *w)
 }
 
 /*
- * Behind each of them ACKs and windows are counted anew, but for recoveries from an
- * ignored loss. A timeout that is ignored forgets nothing, and what it or an undo
- * ends shows no congestion.
+ * After each event the count of ACKs and windows restarts, except for recoveries from an
+ * ignored loss. A timeout whose loss is ignored does not reset CUBIC. After a timeout or
+ * an undo, the losses of the episode no longer count as congestion.
  */
 CCA_FN void roccet_on_event(struct roccet_state *s, const struct cca_event *ev)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A flow under ROCCET that follows an ensemble: the algorithm, what a flow has
- * beside it (ensemble_flow.h), and the parameter set that it is on.
+ * A ROCCET flow that follows an ensemble. It consists of the algorithm's state, the epoch
+ * clock (ensemble_flow.h) and the parameter set in force.
  *
  *   axes    throughput level (PQSA eq. 1), minimum RTT (RTT_min of ROCCET 2025, eq. 2)
- *   delay   an RTT sample above that minimum
+ *   delay   RTT sample - minimum RTT
  *
- * Epoch 0 is the flow's initial slow start. A later one, behind a timeout, is of the
- * epoch that it falls into.
+ * Epoch 0 is the flow's initial slow start. A later slow start, after a timeout, belongs
+ * to the epoch in which it happens.
  */
 #ifndef CCA_ROCCET_FLOW_H
 #define CCA_ROCCET_FLOW_H
@@ -21,7 +21,7 @@ struct roccet_flow {
 	struct roccet_params params;	/* in force */
 };
 
-/* Queueing delay that an RTT sample shows; 0 without one. */
+/* The queueing delay in an RTT sample (RTT - RTT_min); 0 if it has none. */
 CCA_FN u32 roccet_queueing_delay_us(const struct roccet_state *s, u32 rtt_us)
 {
 	return rtt_us > s->min_rtt_us && s->min_rtt_us ? rtt_us - s->min_rtt_us : 0;
@@ -36,8 +36,9 @@ CCA_FN void roccet_flow_init(struct roccet_flow *f, const struct roccet_params *
 }
 
 /*
- * table: the one in force, NULL for none. defaults: the host's parameters now, for what
- * no ensemble covers. Both are read at the end of an epoch only, or where rows are recalled.
+ * table: the one in force, NULL for none. defaults: the host's current parameters. They
+ * apply to a flow without a table, and to parameters that the ensemble does not cover.
+ * Both are read only at the end of an epoch, or when the host recalls rows.
  */
 CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params *defaults,
 			       const struct ens_table *table, const struct cca_ack *ack,
@@ -54,7 +55,10 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 				 &f->params);
 }
 
-/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+/*
+ * The host recalls rows (ensemble_flow.h). It calls this before it passes on an ACK, or
+ * before a transmission.
+ */
 CCA_FN void roccet_flow_recall(struct roccet_flow *f, const struct roccet_params *defaults,
 			       const struct ens_table *table, u64 now_us)
 {

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What ROCCET (roccet.h) knows of a path: srRTT, the jitter, and the segments that
- * were ACKed beside the windows that were to bring them.
+ * ROCCET's measurements of a path (roccet.h): srRTT, the jitter, and the number of ACKed
+ * segments compared with the sum of the windows.
  *
  *   x_t     = (RTT_curr - RTT_min) / RTT_min                             (eq. 2)
  *   srRTT_t = alpha x_t + (1 - alpha) srRTT_t-1                          (eq. 2)
  *
- *   interval  |- round trip -|- round trip -|- ...          one after the other
- *   cum_cwnd = sum over its round trips of the window that each began with
- *   recv ACKs = segments ACKed in the same round trips, however many to an ACK
+ *   interval  |- round trip -|- round trip -|- ...
+ *   cum_cwnd  = sum of the windows at the start of its round trips
+ *   recv ACKs = segments ACKed in these round trips; an ACK may cover several
  *
- * Units: srRTT in 2^-16, 1 being RTT_min again; windows and ACKs in 2^-8 packets.
+ * Units: srRTT in 2^-16 of RTT_min; windows and ACKs in 2^-8 packets.
  */
 #ifndef CCA_ROCCET_MODEL_H
 #define CCA_ROCCET_MODEL_H
 
 #include "cubic.h"
 
-#define ROCCET_MAX_SHARE_Q16 (1ull << 28)	/* 4096 times RTT_min: beyond any bound */
+#define ROCCET_MAX_SHARE_Q16 (1ull << 28)	/* 4096 times RTT_min: above any bound */
 #define ROCCET_MAX_SUM_Q8 (1ull << 48)		/* of windows, and of ACKs: 2^40 packets */
 
+/* Which difference between recv ACKs and cum_cwnd counts as congestion. */
 enum roccet_ack_sense {
-	ROCCET_SHORT,		/* ACKs fall short of cum_cwnd */
-	ROCCET_FIGURE,		/* Fig. 3: in LAUNCH they are beyond it */
-	ROCCET_EITHER,		/* the text: a difference */
+	ROCCET_SHORT,		/* fewer ACKs than cum_cwnd */
+	ROCCET_FIGURE,		/* as in Fig. 3: more ACKs in LAUNCH, fewer in ORBITER */
+	ROCCET_EITHER,		/* as in the text: any difference */
 };
 
 enum roccet_round_rtt {
@@ -32,7 +33,7 @@ enum roccet_round_rtt {
 };
 
 enum roccet_phase {
-	ROCCET_NO_PHASE,	/* nothing is measured: the next ACK begins an interval */
+	ROCCET_NO_PHASE,	/* no interval; the next ACK begins one */
 	ROCCET_LAUNCH,
 	ROCCET_ORBITER,
 };
@@ -50,28 +51,31 @@ struct roccet_state {
 	u64 round_start_us;
 	u64 drain_start_us;
 	u64 windows_q8;			/* cum_cwnd of the interval, 2^-8 packets, at most 2^48 */
-	u64 acked_q8;			/* recv ACKs of its whole round trips, the same */
+	u64 acked_q8;			/* recv ACKs of the interval, in the same unit and range */
 	u32 min_rtt_us;			/* 0: no sample yet */
 	u32 srtt_us_q3;			/* smoothed RTT, 2^-3 us, below 2^30 */
 	u32 last_rtt_us;		/* 0: none */
 	u32 jitter_us_q4;		/* 2^-4 us, below 2^31 */
-	u32 srrtt_q16;			/* 1: RTT_min again; at most 2^28 */
-	u32 round_cwnd_pkts;		/* when the round trip began */
-	u32 held_ssthresh_pkts;		/* that an ignored loss replaced; 0: none */
-	u32 episode_acked_pkts;		/* in the recovery that it began, at most 2^25 */
+	u32 srrtt_q16;			/* 2^16 is RTT_min; at most 2^28 */
+	u32 round_cwnd_pkts;		/* window at the start of the round trip */
+	u32 held_ssthresh_pkts;		/* ssthresh that an ignored loss replaced; 0: none */
+	u32 episode_acked_pkts;		/* in the recovery from that loss, at most 2^25 */
 	u32 episode_lost_pkts;
 	u32 launches;			/* slow starts that LAUNCH has ended */
 	u32 events;			/* ROCCET CEs; both may wrap */
 	u8 phase;			/* enum roccet_phase, of the interval */
 	bool launched;			/* the initial slow start is over */
 	bool in_recovery;
-	bool ignores;			/* the loss of this episode */
-	bool drains;
+	bool ignores;			/* the loss of this episode is ignored */
+	bool drains;			/* the drain after a ROCCET CE */
 };
 
 /* --- helpers ------------------------------------------------------------------ */
 
-/* Two numbers as an EWMA mixes them. Overflow: 2 x 1000 x 2^29; rounded, so that it arrives. */
+/*
+ * One step of an EWMA. It is rounded to nearest, so that it can reach a constant input.
+ * Overflow: 2 x 1000 x 2^29.
+ */
 CCA_FN u32 roccet_mix(u32 weight_permille, u32 newest, u32 before)
 {
 	u32 weight = cca_min_u32(weight_permille, 1000);
@@ -80,7 +84,7 @@ CCA_FN u32 roccet_mix(u32 weight_permille, u32 newest, u32 before)
 	return (u32)cca_div(sum + 500, 1000);
 }
 
-/* CUBIC's parameters among ROCCET's; slow start is LAUNCH's. */
+/* CUBIC's parameters, taken from ROCCET's. HyStart is off, because LAUNCH ends slow start. */
 CCA_FN void roccet_cubic_params(const struct roccet_params *p, struct cubic_params *cubic)
 {
 	cubic->c_permille = p->c_permille;
@@ -94,7 +98,7 @@ CCA_FN void roccet_cubic_params(const struct roccet_params *p, struct cubic_para
 	cubic->hystart_delay_max_us = 0;
 }
 
-/* With the threshold that an ignored loss will give back. */
+/* Whether the flow is in slow start. An ssthresh saved at an ignored loss counts as well. */
 CCA_FN bool roccet_in_slow_start(const struct roccet_state *s, const struct cca_window *w)
 {
 	return w->cwnd_pkts < cca_max_u32(w->ssthresh_pkts, s->held_ssthresh_pkts);
@@ -105,7 +109,7 @@ CCA_FN u32 roccet_srtt_us(const struct roccet_state *s)
 	return s->srtt_us_q3 >> 3;
 }
 
-/* A time as a share of RTT_min, which is known, so not 0. Overflow: 2^35 x 2^8. */
+/* A time as a share of RTT_min. RTT_min is known here, so not 0. Overflow: 2^35 x 2^8. */
 CCA_FN u64 roccet_share_q16(const struct roccet_state *s, u64 time_us_q8)
 {
 	u64 share = cca_div(time_us_q8 << 8, cca_max_u32(s->min_rtt_us, 1));
@@ -125,7 +129,10 @@ CCA_FN void roccet_sample_jitter(struct roccet_state *s, u32 rtt_us)
 	s->last_rtt_us = rtt_us;
 }
 
-/* Section XI: a minimum that has not changed for long moves towards the smoothed RTT. */
+/*
+ * Updates RTT_min. As in section XI, a minimum that has not changed for min_rtt_age_ms moves
+ * towards the smoothed RTT.
+ */
 CCA_FN void roccet_sample_min_rtt(struct roccet_state *s, const struct roccet_params *p,
 				  u64 now_us, u32 rtt_us)
 {
@@ -148,7 +155,7 @@ CCA_FN void roccet_sample_rtt(struct roccet_state *s, const struct roccet_params
 	if (!rtt_us)
 		return;
 	roccet_sample_jitter(s, rtt_us);
-	/* RFC 6298 section 2: 8 x 7/8 srtt + rtt, from the first sample on. */
+	/* RFC 6298 section 2: 8 srtt = 7/8 (8 srtt) + rtt. The first sample sets srtt. */
 	s->srtt_us_q3 = s->srtt_us_q3 ? s->srtt_us_q3 - (s->srtt_us_q3 >> 3) + rtt_us : rtt_us << 3;
 	roccet_sample_min_rtt(s, p, now_us, rtt_us);
 	above_us_q3 = s->srtt_us_q3 > s->min_rtt_us << 3 ? s->srtt_us_q3 - (s->min_rtt_us << 3) : 0;
@@ -156,7 +163,7 @@ CCA_FN void roccet_sample_rtt(struct roccet_state *s, const struct roccet_params
 				  (u32)roccet_share_q16(s, (u64)above_us_q3 << 5), s->srrtt_q16);
 }
 
-/* Both terms are at most 2^28. */
+/* Whether srRTT has reached its bound. Both terms of the bound are at most 2^28. */
 CCA_FN bool roccet_rtt_rose(const struct roccet_state *s, const struct roccet_params *p,
 			    bool with_jitter)
 {
@@ -185,8 +192,9 @@ CCA_FN void roccet_start_interval(struct roccet_state *s, u64 now_us, const stru
 }
 
 /*
- * True: a round trip has ended. One that lasts longer, since its end waits for an
- * ACK, counts as more than one. Overflow: 2^24 x 2^26 x 2^8; sums are kept at 2^48.
+ * Adds an ACK to the interval. Returns true if a round trip has ended. A round trip ends
+ * with an ACK. If that comes late, the window counts for the longer time in proportion.
+ * Overflow: 2^24 x 2^26 x 2^8; sums saturate at 2^48.
  */
 CCA_FN bool roccet_count(struct roccet_state *s, const struct roccet_params *p,
 			 const struct cca_ack *ack, u32 cwnd_pkts)
@@ -204,7 +212,7 @@ CCA_FN bool roccet_count(struct roccet_state *s, const struct roccet_params *p,
 	return true;
 }
 
-/* How far the ACKs are from cum_cwnd, on the side that counts; 0 on the other. */
+/* The difference between recv ACKs and cum_cwnd; 0 if it has the sign that does not count. */
 CCA_FN u64 roccet_difference_q8(const struct roccet_state *s, const struct roccet_params *p)
 {
 	bool is_short = s->windows_q8 > s->acked_q8;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a flow under ROCCET puts into a record beside its input: what it stands on
- * behind it. An ACK's record has the window before and after; the two words of the
- * sampled packet, which no host of window mode knows, are the window's there.
+ * The part of a record that a ROCCET flow fills after its input: the phase, srRTT, epoch
+ * and parameter set after it. An ACK's record has the window before and after the ACK.
+ * Hosts of window mode do not know the two numbers of the sampled packet (tx_inflight_pkts,
+ * lost_since_pkts), so the window uses their words.
  */
 #ifndef CCA_ROCCET_RECORDING_H
 #define CCA_ROCCET_RECORDING_H

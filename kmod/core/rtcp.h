@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP over CUBIC and both versions of BBR: R-TCP 2026, sections 4.4 and 5. What it does is in
- * rtcp_cap.h, what it knows in rtcp_detect.h and rtcp_fit.h; here is where it takes hold.
+ * R-TCP with CUBIC and both versions of BBR as its base algorithm: R-TCP 2026, sections 4.4 and 5.
+ * This file applies the cap of rtcp_cap.h to the base algorithm. rtcp_detect.h and rtcp_fit.h
+ * detect the rate limiter.
  *
- *   rtcp_cubic   CUBIC's window, and the ssthresh that a loss leaves, stay within the cap
- *   rtcp_bbr     BBR's pacing does; its own policer detector (bbr1_lt.h) is reset when
- *   rtcp_bbr3    equation 13 first holds, and off from the first classification on, for good
+ *   rtcp_cubic   The cap limits CUBIC's window, and the ssthresh after a loss.
+ *   rtcp_bbr     The cap limits BBR's pacing rate. BBR's own policer detector (bbr1_lt.h) is reset
+ *                when equation 13 first holds. From the first classification on it is off for good.
+ *   rtcp_bbr3    The cap limits BBR's pacing rate. Version 3 has no policer detector.
  *
- * The base algorithm learns nothing of the cap, but by what its ACKs show. Each takes its
- * events behind R-TCP, and runs at its own defaults unless the host says otherwise.
+ * The base algorithm does not know the cap, but its ACKs reflect it. R-TCP handles each event
+ * before the base algorithm does. The base algorithm uses its own default parameters, unless the
+ * host sets others.
  *
- * The client is the host's: one for each connection, or shared by the flows to it, under the
- * host's lock. It has to outlive its flows, each of which leaves with rtcp_flow_leaves()
- * (rtcp_flows.h). A window that a host has chosen by itself, at the start or behind silence, it
- * takes to rtcp_cubic_bound().
+ * The host owns the client, and holds its lock during a call. There is one client for each
+ * connection, or one that all flows to the same client share. It must exist longer than its flows,
+ * and each flow leaves it with rtcp_flow_leaves() (rtcp_flows.h). If the host itself chooses a
+ * window, at the start or after an idle time, it limits it with rtcp_cubic_bound().
  */
 #ifndef CCA_RTCP_H
 #define CCA_RTCP_H
@@ -105,7 +108,10 @@ struct rtcp_bbr1_state {
 	struct rtcp_flow flow;
 };
 
-/* Section 4.4. Off for the rest of the flow, even if the limit proves to be none. */
+/*
+ * Controls BBR's policer detector (section 4.4). It stays off for the rest of the flow, even if the
+ * limit is cleared.
+ */
 CCA_FN void rtcp_bbr1_police(struct rtcp_bbr1_state *s, const struct rtcp_client *c)
 {
 	if ((c->kind == RTCP_LIMITED || c->kind == RTCP_CLEARED) && !s->base.lt.off)
@@ -127,7 +133,7 @@ CCA_FN void rtcp_bbr1_params_init(struct rtcp_bbr1_params *p)
 	cca_params_init(&p->base, CCA_ID_bbr);
 }
 
-/* hash: as of bbr1_init(). */
+/* hash: the argument of bbr1_init(). */
 CCA_FN void rtcp_bbr1_init(struct rtcp_bbr1_state *s, const struct rtcp_bbr1_params *p,
 			   struct rtcp_client *c, const struct cca_start *start, u32 hash,
 			   struct cca_decision *d)
@@ -185,7 +191,7 @@ CCA_FN void rtcp_bbr3_params_init(struct rtcp_bbr3_params *p)
 	cca_params_init(&p->base, CCA_ID_bbr3);
 }
 
-/* hash: as of bbr3_init(). */
+/* hash: the argument of bbr3_init(). */
 CCA_FN void rtcp_bbr3_init(struct rtcp_bbr3_state *s, const struct rtcp_bbr3_params *p,
 			   struct rtcp_client *c, const struct cca_start *start, u32 hash,
 			   struct cca_decision *d)

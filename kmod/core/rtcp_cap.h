@@ -171,7 +171,10 @@ CCA_FN void rtcp_enter(struct rtcp_flow *f, const struct rtcp_client *c, enum rt
 	f->lifted_units = 0;
 }
 
-/* us: at most 1000 rounds of 67 s, which fits into a stamp. */
+/*
+ * Whether the time us has passed since the phase, or its rounds, started. It is at most 1000 rounds
+ * of 67 s. A stamp can represent that.
+ */
 CCA_FN bool rtcp_has_passed(const struct rtcp_flow *f, const struct rtcp_client *c, u64 us)
 {
 	return rtcp_since_us(c, f->since) >= us;
@@ -246,8 +249,8 @@ CCA_FN void rtcp_probe(struct rtcp_flow *f, const struct rtcp_client *c,
 }
 
 /*
- * Counts a change while the cap is lifted: the bytes of the ACK, minus those that R delivered since
- * the last one. The noise threshold is at least two bytes, because the MSS of an ACK is at least 1.
+ * While the cap is lifted, counts the bytes of an ACK in excess of those that R passes since the
+ * last ACK. The noise threshold is at least two bytes, because the MSS of an ACK is at least 1.
  */
 CCA_FN void rtcp_count_lifted(struct rtcp_flow *f, const struct rtcp_client *c, u64 acked_bytes,
 			      u64 passed_us)
@@ -265,9 +268,9 @@ CCA_FN u64 rtcp_lifted_bytes(const struct rtcp_flow *f, const struct rtcp_client
 }
 
 /*
- * Whether there is another limiter, or none. That is so if at least one and a half times R was
- * delivered for as long as convergence takes, or more than a bucket of three times B explains. A
- * smaller error is that of an estimate that starts again.
+ * Whether there is another limiter, or none. Either the delivery rate was at least 1.5 R for as
+ * long as convergence takes, or the excess requires a bucket of more than three times B. A smaller
+ * difference is within the error of a restarted estimate.
  */
 CCA_FN bool rtcp_is_refuted(const struct rtcp_flow *f, const struct rtcp_client *c,
 			    const struct rtcp_params *p)

@@ -25,8 +25,9 @@
  * touches nothing that clients share.
  *
  * CHOICES. CLEARED ends with the last connection (section 4.4: "for this flow"). SPLIT ends
- * keep_us after it was found if no connection is left. With connections both end at the first ACK
- * that arrives keep_us after they were found, but not before RTCP_KEEP_US (rtcp_entry_renew()).
+ * keep_us after it was found if no connection is left. While connections exist, both end at the
+ * first ACK that arrives keep_us after they were found, and at least RTCP_KEEP_US after that time
+ * (rtcp_entry_renew()).
  * Other knowledge ends when a connection joins and no ACK arrived for that long, even if other
  * connections exist: neither a timeout nor a new connection shows that the client is still there.
  * With keep_us of 0 no connection uses the knowledge of an earlier one; concurrent ones share it.
@@ -250,7 +251,7 @@ CCA_FN bool rtcp_entry_on_ack(const struct rtcp_clients *t, struct rtcp_entry *e
 	return renewed;
 }
 
-/* Discards an entry on request. With connections it is reset in place, else it becomes free. */
+/* Discards an entry on request. With connections it is reset in place. Without, it becomes free. */
 CCA_FN void rtcp_clients_forget(struct rtcp_entry *e)
 {
 	if (e->connections)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP: detects whether a client is behind a rate limiter, and which (R-TCP 2026, sections 4.1
- * to 4.4 and 5.3). rtcp_fit.h holds the estimate itself, rtcp_cap.h the reaction.
+ * R-TCP: detects whether a client is behind a rate limiter, and estimates its rate and bucket
+ * (R-TCP 2026, sections 4.1 to 4.4 and 5.3). rtcp_fit.h has the estimate itself, rtcp_cap.h the
+ * reaction.
  *
  *              l / (d + l) > beta                R / R_h < theta, unchanged for
  *   UNKNOWN ------------------------> estimating --------------------------> LIMITED
@@ -16,17 +17,17 @@
  *   tokens     e = min(e + R dt, B) - acknowledged bytes                        (18 to 20)
  *
  * This state belongs to a client. All its flows report their ACKs to it, as if they were one flow
- * (section 4.4; rtcp_flows.h). It is passed in, and the host holds its lock. A host without a
- * table of clients (rtcp_clients.h) gives each connection one of its own.
+ * (section 4.4; rtcp_flows.h). The host passes the client to each function, and holds its lock. A
+ * host without a table of clients (rtcp_clients.h) gives each connection a client of its own.
  *
  * CHOICES, where the paper is silent:
- *   unchanged     {B, R} is unchanged over a time w if its line C, at present, is where the line
- *                 of w ago has it, to within R w / 8 + 2 packets. That is an eighth of what the
- *                 limiter passes meanwhile: clock resolution and jitter are no change, and a rate
- *                 that differs by more is one. Also, A(t) must follow C, as convergence means: it
- *                 never deviates from R w by more than an eighth of R epsilon rounds + 2 packets,
- *                 and it reaches RTCP_WITNESS_PKTS. An estimate without such a test is unchanged
- *                 by definition, and does not count.
+ *   unchanged     {B, R} is unchanged over a time w if the present line C and the line of w ago
+ *                 agree at the present time, to within R w / 8 + 2 packets. R w / 8 is an eighth
+ *                 of the bytes that the limiter passes in w. Clock resolution and jitter stay
+ *                 below it, and a rate that differs by more is a change. Also, A(t) must follow
+ *                 C: it never deviates from R w by more than an eighth of R epsilon rounds + 2
+ *                 packets, and it reaches RTCP_WITNESS_PKTS. Without this test an estimate could
+ *                 be unchanged only because hardly any packets were delivered.
  *   refused       A client becomes limited only if packets were lost in RTCP_REFUSALS rounds of
  *                 the time for which {B, R} is unchanged. A sender that is slow after a burst of
  *                 loss, or because of its own window, also follows a line, and so does a link of
@@ -42,25 +43,26 @@
  *                 than RTCP_GAP_US (a suspended machine) starts a transfer.
  *   long flows    A transfer ends after 2^39 us (6 days) or 2^42 bytes, and the next one begins.
  *   tokens        are bounded by B at each ACK, not only at the end (20). A lost packet takes
- *                 RTCP_LOSS_WEIGHT packets of tokens: of a few tokens none remain, and of a bucket
- *                 that an idle time has filled, random loss leaves most. After loss beyond beta no
- *                 tokens remain; this is judged from RTCP_HEAVY_PKTS packets on, before the alpha
+ *                 RTCP_LOSS_WEIGHT packets of tokens. So a few tokens are used up, but random loss
+ *                 leaves most of a bucket that an idle time has filled. After loss beyond beta no
+ *                 tokens remain. This is decided from RTCP_HEAVY_PKTS packets on, before the alpha
  *                 rounds end. None remain at the first classification: the bucket was emptied.
  *   change        A classified limiter has changed if more was delivered than {B, R} has tokens
  *                 for, by two packets and 4 ms of R, or if R moved by more than an eighth. The
  *                 excess before a loss is discarded, because the bucket was empty then.
  *   windows       If a client has a flow capped by a window, a change is eight packets and 4 ms of
  *                 R. With a window of two packets a loss is detected only after a delayed ACK and
- *                 a tail-loss probe, about 90 ms late. At operator 3 tokens for seven packets
- *                 arrive meanwhile, and the loss takes them all from e. The excess is also
+ *                 a tail-loss probe, about 90 ms late. At 1.04 Mbit/s tokens for seven packets
+ *                 arrive in that time, and the loss removes all of them from e. The excess is also
  *                 discarded when a probe begins, because no cap is below a pair, which may exceed
- *                 R sRTT round after round. The ACKs of such a flow mark the client; the probe of
- *                 another flow removes the mark until the next of these ACKs.
- *   un-detected   by a sixteenth more than theta R_h. R is approached from below, and an estimate
- *                 that is right at theta R_h would otherwise be cleared by its own last steps.
- *   no trigger    in a later transfer, because the cap prevents losses. B, R and the class then
- *                 stay. If more is delivered, the bucket may be fuller than ever before. That is a
- *                 change, which lifts the cap for as long as it lasts.
+ *                 R sRTT round after round. The ACKs of such a flow mark the client (`windowed`).
+ *                 The probe of another flow removes the mark until the next of these ACKs.
+ *   cleared       A limiter counts as gone if R exceeds theta R_h by a sixteenth. The estimate
+ *                 approaches R from below. If R is just below theta R_h, its last steps would
+ *                 otherwise clear the client.
+ *   no trigger    A later transfer may have no trigger, because the cap prevents losses. B, R and
+ *                 the class then do not change. If more is delivered, the bucket may be fuller
+ *                 than ever before. That is a change, which lifts the cap for as long as it lasts.
  */
 #ifndef CCA_RTCP_DETECT_H
 #define CCA_RTCP_DETECT_H
@@ -73,9 +75,9 @@
 #define RTCP_LOSS_WEIGHT 8u
 #define RTCP_HEAVY_PKTS 10u
 #define RTCP_LEAST_BYTES_PER_S 1000u	/* no cap is lower: 8 kbit/s */
-#define RTCP_TOLERANCE 8u		/* a change is more than this part */
-#define RTCP_WITNESS_PKTS 16u		/* of which the two packets are this part, too */
-#define RTCP_LIFTED_PART 16u		/* above theta R_h by more than this part: no limit */
+#define RTCP_TOLERANCE 8u		/* a difference of more than 1/8 is a change */
+#define RTCP_WITNESS_PKTS 16u		/* 1/8 of these is RTCP_NOISE_PKTS */
+#define RTCP_LIFTED_PART 16u		/* no limit if R is at least 1/16 above theta R_h */
 #define RTCP_NOISE_PKTS 2u
 #define RTCP_WINDOW_NOISE_PKTS 8u
 #define RTCP_REFUSALS 4u		/* rounds with a loss, on the line */
@@ -83,7 +85,7 @@
 enum rtcp_class {
 	RTCP_UNKNOWN,
 	RTCP_LIMITED,
-	RTCP_CLEARED,		/* no limiter, or none any more; not looked for again */
+	RTCP_CLEARED,		/* no limiter, or it is gone; detection is off */
 	RTCP_SPLIT,		/* its flows pass several limiters; nothing is shared */
 };
 
@@ -96,10 +98,10 @@ struct rtcp_client {
 	u64 bucket_bytes;	/* B, and R below: while LIMITED */
 	u64 past_bucket_bytes;	/* of transfers before this one */
 	u64 token_deficit_bytes;		/* tokens missing from a full bucket */
-	u64 anchor_bytes;	/* the line that must not change: B, ... */
-	u64 anchor_acked_bytes;	/* ... A there */
-	u32 anchor_t_q10s;	/* ... and t, in 2^-10 s: 2^31 are 24 days */
-	u32 anchor_bytes_per_s;
+	u64 anchor_bytes;	/* anchor, the line that must not change: its B, ... */
+	u64 anchor_acked_bytes;	/* ... A(t) when it was set, ... */
+	u32 anchor_t_q10s;	/* ... that t, in 2^-10 s (2^31 are 24 days), ... */
+	u32 anchor_bytes_per_s;	/* ... and its R */
 	u32 bytes_per_s;
 	u32 reported_rate_bytes_per_s;	/* R at its last change */
 	u32 trigger_bytes_per_s;	/* R_h of this transfer */
@@ -110,19 +112,19 @@ struct rtcp_client {
 	u32 min_rtt_at_s;	/* of clock_us */
 	u32 inflight_pkts;	/* of all its flows */
 	u16 flows;		/* with data; section 4.4 */
-	u16 sharing;		/* of them, with enough of it: g, equation 22 */
+	u16 sharing;		/* flows with enough data to count in g, equation 22 */
 	u16 theta_permille;	/* fixed at the trigger */
 	u16 mss_bytes;
-	u16 recent_loss_q16;	/* share, while several flows have data */
+	u16 recent_loss_q16;	/* recent share of lost packets, while several flows have data */
 	u16 refused_at;		/* rtcp_refusal_stamp() of the last round that counts */
 	u8 kind;		/* enum rtcp_class */
-	u8 changes;		/* of a classified limiter, ... */
-	u8 heavy_losses;		/* counts losses beyond beta, for flows to compare with */
+	u8 changes;		/* counts changes of a classified limiter. Flows compare this ... */
+	u8 heavy_losses;	/* ... and this count, of losses beyond beta, with their last one */
 	u8 refusals : 4;	/* rounds with a loss since the anchor, at most RTCP_REFUSALS */
 	bool settled : 1;	/* this transfer's estimate is classified */
 	bool losing : 1;	/* alpha rounds since a loss are running */
 	bool reduced : 1;	/* equation 13 has held, once */
-	bool windowed : 1;	/* a flow of it is capped by a window, so its ACKs say */
+	bool windowed : 1;	/* one of its flows is capped by a window */
 };
 
 /* --- clock, rounds, tokens ------------------------------------------------------------ */
@@ -132,7 +134,7 @@ CCA_FN u64 rtcp_transfer_us(const struct rtcp_client *c)
 	return c->clock_us - c->start_us;
 }
 
-/* A moment of clock_us in 32 bits; what they span is below 2^36 us, 19 hours. */
+/* A time of clock_us in 32 bits, in units of 16 us. Differences must be below 2^36 us, 19 hours. */
 CCA_FN u32 rtcp_stamp(const struct rtcp_client *c)
 {
 	return (u32)(c->clock_us >> 4);
@@ -148,7 +150,7 @@ CCA_FN u64 rtcp_round_us(const struct rtcp_client *c)
 	return cca_max_u32(c->min_rtt_us, RTCP_MIN_US);
 }
 
-/* e, in bytes: what the bucket is thought to hold. */
+/* e in bytes: the estimated tokens in the bucket. */
 CCA_FN u64 rtcp_tokens(const struct rtcp_client *c)
 {
 	return rtcp_less(c->bucket_bytes, c->token_deficit_bytes);
@@ -159,7 +161,7 @@ CCA_FN void rtcp_empty(struct rtcp_client *c)
 	c->token_deficit_bytes = cca_max_u64(c->token_deficit_bytes, c->bucket_bytes);
 }
 
-/* What may be above the line without being a change. Below 2^19 + 2^24. */
+/* The noise threshold: so many bytes above the line are no change. Below 2^19 + 2^24. */
 CCA_FN u32 rtcp_noise_bytes(const struct rtcp_client *c)
 {
 	u32 pkts = c->windowed ? RTCP_WINDOW_NOISE_PKTS : RTCP_NOISE_PKTS;
@@ -178,7 +180,7 @@ CCA_FN void rtcp_begin_transfer(struct rtcp_client *c)
 	c->losing = false;
 }
 
-/* Time goes by, and tokens come. False: so much that a transfer has begun. */
+/* Advances the clock and adds tokens. Returns false if a gap in time has begun a transfer. */
 CCA_FN bool rtcp_advance(struct rtcp_client *c, u64 now_us)
 {
 	u64 gap_us = cca_min_u64(cca_elapsed_us(now_us, c->last_us), RTCP_MAX_US);
@@ -196,7 +198,10 @@ CCA_FN bool rtcp_advance(struct rtcp_client *c, u64 now_us)
 	return false;
 }
 
-/* The least RTT; one that was not seen again for long is replaced, as paths change. */
+/*
+ * Updates the minimum RTT. After RTCP_MIN_RTT_WINDOW_US without an RTT that low, any RTT replaces
+ * it, because paths change.
+ */
 CCA_FN void rtcp_note_rtt(struct rtcp_client *c, u32 rtt_us)
 {
 	u32 now_s = (u32)(c->clock_us >> 20);
@@ -214,7 +219,10 @@ CCA_FN void rtcp_note_change(struct rtcp_client *c)
 	c->changes++;
 }
 
-/* Tokens taken: what came through is beyond doubt, what was lost a sign. Below 2^44. */
+/*
+ * Removes tokens: those of the delivered bytes, and RTCP_LOSS_WEIGHT times those of the lost
+ * bytes, because a loss indicates that few tokens are left. Below 2^44.
+ */
 CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 {
 	if (c->kind != RTCP_LIMITED)
@@ -228,14 +236,14 @@ CCA_FN void rtcp_spend(struct rtcp_client *c, u64 bytes, u64 lost_bytes)
 		c->token_deficit_bytes = c->bucket_bytes;
 		rtcp_note_change(c);
 	}
-	/* What was refused behind them: the bucket is empty, and was a little fuller. */
+	/* The loss shows that the bucket is empty. It was fuller than estimated by the excess. */
 	if (lost_bytes)
 		c->token_deficit_bytes = cca_min_u64(c->token_deficit_bytes, c->bucket_bytes);
 }
 
 /*
- * A probe begins, of a flow capped by a window or by pacing. What a cap of pairs let through
- * before it is no sign of a change.
+ * Call this when a probe begins. It discards the excess that a cap of pairs has passed before the
+ * probe, because that is no sign of a change. by_window: a window caps the flow, not pacing.
  */
 CCA_FN void rtcp_forget_excess(struct rtcp_client *c, bool by_window)
 {
@@ -254,7 +262,7 @@ CCA_FN bool rtcp_lost_much(const struct rtcp_client *c, const struct rtcp_params
 	return lost * 1000 > all * p->trigger_loss_permille;
 }
 
-/* True: alpha rounds since a loss are over, with more loss than beta. */
+/* Counts packets. Returns true if alpha rounds since a loss are over, with more loss than beta. */
 CCA_FN bool rtcp_count_losses(struct rtcp_client *c, const struct rtcp_params *p,
 			      u32 acked_pkts, u32 lost_pkts)
 {
@@ -283,7 +291,7 @@ CCA_FN bool rtcp_count_losses(struct rtcp_client *c, const struct rtcp_params *p
 	return much;
 }
 
-/* ACK h: what came so far bounds B, and gives R_h. */
+/* Starts the estimate at ACK h. The bytes acknowledged so far bound B, and give R_h. */
 CCA_FN void rtcp_trigger(struct rtcp_client *c, const struct rtcp_params *p)
 {
 	u64 t_us = rtcp_transfer_us(c);
@@ -317,13 +325,13 @@ CCA_FN void rtcp_anchor(struct rtcp_client *c, u64 q20s)
 	c->refusals = 0;
 }
 
-/* In 2^10 us, of which 16 bits are 67 s. */
+/* A time in units of 2^10 us. 16 bits cover 67 s. */
 CCA_FN u16 rtcp_refusal_stamp(const struct rtcp_client *c)
 {
 	return (u16)(rtcp_stamp(c) >> 6);
 }
 
-/* Losses of one round are one refusal. */
+/* Counts a refusal. All losses in the same round count as one. */
 CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
 {
 	u64 since_us = (u64)(u16)(rtcp_refusal_stamp(c) - c->refused_at) << 10;
@@ -335,7 +343,7 @@ CCA_FN void rtcp_note_refusal(struct rtcp_client *c, u32 lost_pkts)
 	c->refused_at = rtcp_refusal_stamp(c);
 }
 
-/* Behind a cap hardly anything is. */
+/* A limited client passes in any case, because under its cap hardly any packets are lost. */
 CCA_FN bool rtcp_is_refused(const struct rtcp_client *c)
 {
 	return c->refusals >= RTCP_REFUSALS || c->kind == RTCP_LIMITED;
@@ -346,7 +354,10 @@ CCA_FN bool rtcp_is_near(const struct rtcp_client *c, u64 a, u64 b, u64 bytes)
 	return (a > b ? a - b : b - a) <= 2u * c->mss_bytes + bytes / RTCP_TOLERANCE;
 }
 
-/* Whether the line is where the anchor's is, at the present, and A has run along it. Below 2^55. */
+/*
+ * Whether the line and the anchor's line agree at the present time, and A(t) has followed the line
+ * since the anchor. Below 2^55.
+ */
 CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_q20s,
 			      u64 window_q20s)
 {
@@ -361,8 +372,8 @@ CCA_FN bool rtcp_is_unchanged(const struct rtcp_client *c, u64 q20s, u64 passed_
 }
 
 /*
- * True: both conditions have held for epsilon rounds, in which a client that is not yet
- * limited was refused something.
+ * Returns true if both conditions of section 4.3 have held for epsilon rounds. A client that is
+ * not yet limited must also have had RTCP_REFUSALS refusals in that time.
  */
 CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *p, u64 q20s)
 {
@@ -380,7 +391,7 @@ CCA_FN bool rtcp_has_converged(struct rtcp_client *c, const struct rtcp_params *
 	       c->acked_bytes - c->anchor_acked_bytes >= (u64)RTCP_WITNESS_PKTS * c->mss_bytes;
 }
 
-/* R of the limiter in force; the change is told where it is one. */
+/* Sets R of the limiter in force. Counts a change if R has moved by more than an eighth. */
 CCA_FN void rtcp_set_rate(struct rtcp_client *c, u32 bytes_per_s)
 {
 	u32 apart, told = c->reported_rate_bytes_per_s;
@@ -393,7 +404,7 @@ CCA_FN void rtcp_set_rate(struct rtcp_client *c, u32 bytes_per_s)
 	rtcp_note_change(c);
 }
 
-/* B of the limiter in force; the tokens stay what they are. */
+/* Sets B of the limiter in force. The number of tokens stays the same. */
 CCA_FN void rtcp_set_bucket(struct rtcp_client *c, u64 bytes)
 {
 	c->token_deficit_bytes = rtcp_less(c->token_deficit_bytes + bytes, c->bucket_bytes);
@@ -413,14 +424,17 @@ CCA_FN void rtcp_settle(struct rtcp_client *c)
 	rtcp_empty(c);
 }
 
-/* By more than a sixteenth above theta R_h. Overflow: 2^32 x 2^10 x 2^5. */
+/* Whether R is at least a sixteenth above theta R_h. Overflow: 2^32 x 2^10 x 2^5. */
 CCA_FN bool rtcp_is_lifted(const struct rtcp_client *c)
 {
 	return (u64)c->bytes_per_s * 1000 * RTCP_LIFTED_PART >=
 	       (u64)c->before_bytes_per_s * c->theta_permille * (RTCP_LIFTED_PART + 1);
 }
 
-/* Section 4.4: what grows towards the rate before was no limit, or is lifted. */
+/*
+ * Updates {B, R} of the classified limiter. If R grows back towards the rate before the trigger,
+ * there is no limit, or it was lifted (section 4.4).
+ */
 CCA_FN void rtcp_follow(struct rtcp_client *c)
 {
 	if (!c->settled)
@@ -432,8 +446,8 @@ CCA_FN void rtcp_follow(struct rtcp_client *c)
 }
 
 /*
- * More comes through than {B, R} explains, and goes on doing so: the limiter is another one, or
- * gone. Nothing of it is kept, for its R is a mean since the transfer began.
+ * Discards the limiter, because more is delivered than {B, R} explains: it was replaced or
+ * removed. Its R is not kept either, because it is a mean since the transfer began.
  */
 CCA_FN void rtcp_release(struct rtcp_client *c)
 {
@@ -471,7 +485,7 @@ CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *
 		rtcp_begin_transfer(c);
 		goes_on = false;
 	}
-	/* What begins with an ACK does not hold what it is for. 2^24 x 2^16: A stays below 2^43. */
+	/* A transfer that begins now excludes this ACK's bytes. 2^24 x 2^16: A stays below 2^43. */
 	if (goes_on)
 		c->acked_bytes += (u64)acked_pkts * c->mss_bytes;
 	rtcp_spend(c, (u64)acked_pkts * c->mss_bytes, (u64)lost_pkts * c->mss_bytes);
@@ -488,7 +502,7 @@ CCA_FN void rtcp_client_on_ack(struct rtcp_client *c, const struct rtcp_params *
 		rtcp_follow(c);
 }
 
-/* A timeout took these for lost; an undo says that what was lost was not. */
+/* Counts the packets that a timeout has marked as lost. */
 CCA_FN void rtcp_client_on_timeout(struct rtcp_client *c, const struct rtcp_params *p,
 				   u64 now_us, u32 lost_pkts)
 {
@@ -503,7 +517,7 @@ CCA_FN void rtcp_client_on_undo(struct rtcp_client *c)
 	c->losing = false;
 }
 
-/* The application has data again, behind none; no other flow of the client has. */
+/* The application has data again after it had none, and no other flow of the client has data. */
 CCA_FN void rtcp_client_on_transfer(struct rtcp_client *c, u64 now_us)
 {
 	if (c->kind >= RTCP_CLEARED)

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A flow under R-TCP that follows an ensemble: the algorithm, what a flow has beside it
- * (ensemble_flow.h), and the parameter set that it is on.
+ * An R-TCP flow that follows an ensemble. It consists of the algorithm's state, the epoch clock
+ * (ensemble_flow.h) and the parameter set in force.
  *
- *   axes     least round trip of the client (R-TCP 2026, section 4.1); its estimated rate
- *            limit R (section 4.2), 0 while it is not taken for limited
- *   theta    by the round trip; the client fixes it at the trigger (rtcp_detect.h)
- *   eta,     by both: they rule the cap, which there is none of before R is known
+ *   axes     minimum RTT of the client (R-TCP 2026, section 4.1), and its estimated rate limit R
+ *            (section 4.2); R is 0 while the client is not classified as limited
+ *   theta    depends on the RTT; it is fixed at the client's trigger (rtcp_detect.h)
+ *   eta,     depend on both axes; they control the cap, and there is no cap before R is known
  *   gamma
  *
- * A row is looked up, behind an ACK, where the flow stands on the axes anew:
+ * After an ACK the flow looks up its row again in these cases:
  *
- *   the first round trip is known; one is shorter than the last by more than an eighth
- *   a transfer has begun
- *   the client is of another class: limited, or no more, by whichever of its flows
- *   the epoch is over, or rows are recalled (ensemble_flow.h)
+ *   The first RTT is known, or the RTT has decreased by more than an eighth.
+ *   A transfer has begun.
+ *   The client's class has changed. Any of its flows can cause this.
+ *   The epoch is over.
  *
- * Each look-up begins an epoch. R-TCP has no delay target, so the epsilon rule does not
- * apply: a table's delay classes, if it has any, only count in the host's sums. Without a
- * table, and for flows held back, a flow uses the host's own parameters. Those of the base
- * algorithm are its defaults.
+ * It also looks up its row if the host recalls rows (ensemble_flow.h). Each look-up begins an
+ * epoch. R-TCP has no delay target, so the epsilon rule does not apply. Delay classes of a table
+ * only separate the host's statistics. Without a table, or if it is held back, a flow uses the
+ * host's own parameters. The base algorithm uses its defaults.
  *
- * The client is locked by the host, as for the functions of rtcp.h.
+ * The host holds the client's lock, as for the functions of rtcp.h.
  */
 #ifndef CCA_RTCP_ENSEMBLE_H
 #define CCA_RTCP_ENSEMBLE_H
@@ -33,20 +33,20 @@
 
 struct rtcp_ens {
 	struct ens_flow flow;
-	u32 min_rtt_us;		/* of the last look-up; 0: none yet */
-	u8 kind;		/* enum rtcp_class at it */
-	bool starts;		/* a transfer has begun since */
+	u32 min_rtt_us;		/* at the last look-up; 0: none yet */
+	u8 kind;		/* enum rtcp_class at the last look-up */
+	bool starts;		/* a transfer has begun since the last look-up */
 };
 
-/* Queueing delay that an RTT sample shows; 0 without one. */
+/* The queueing delay in an RTT sample (RTT - minimum RTT); 0 if it has none. */
 CCA_FN u32 rtcp_queueing_delay_us(const struct rtcp_client *c, u32 rtt_us)
 {
 	return rtt_us > c->min_rtt_us && c->min_rtt_us ? rtt_us - c->min_rtt_us : 0;
 }
 
 /*
- * Where the client stands on an axis of the table. Who has no axis' name, as a recording's
- * tables, has the two in the order of params.def.
+ * The client's value on an axis of the table. Tables of a recording have no axis names, so their
+ * axes are those of params.def, in that order.
  */
 CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtcp_client *c)
 {
@@ -59,7 +59,7 @@ CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtc
 	return c->kind == RTCP_LIMITED ? c->bytes_per_s : 0;
 }
 
-/* The client's values on the axes of a table; new wherever its round trip is known. */
+/* The client's values on the axes of a table. They are new if its RTT is known. */
 CCA_FN struct ens_values rtcp_ens_values(const struct ens_table *t, const struct rtcp_client *c)
 {
 	struct ens_values values;
@@ -79,7 +79,7 @@ CCA_FN void rtcp_ens_init(struct rtcp_ens *e, const struct cca_start *start, u8 
 	e->starts = false;
 }
 
-/* Whether the client stands elsewhere than at the last look-up, before the epoch is over. */
+/* Whether the client's values have changed enough for a look-up before the epoch is over. */
 CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_client *c)
 {
 	u32 shorter_us = e->min_rtt_us - e->min_rtt_us / RTCP_TOLERANCE;
@@ -89,13 +89,13 @@ CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_clien
 	return !e->min_rtt_us || c->min_rtt_us < shorter_us || e->starts || e->kind != c->kind;
 }
 
-/* Ends the epoch with its measurement, and chooses the row of the next. */
+/* Ends the epoch with its measurement, and selects the row of the next one. */
 CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
 			  const struct ens_table *table, u64 now_us, void *params)
 {
 	struct ens_values values = rtcp_ens_values(table, c);
 
-	(void)ens_clock_values(&e->flow.clock, 0);	/* measures, for the host's sums */
+	(void)ens_clock_values(&e->flow.clock, 0);	/* measures for the host's statistics */
 	ens_flow_turn(&e->flow, table, now_us, &values, params);
 	e->min_rtt_us = c->min_rtt_us;
 	e->kind = c->kind;
@@ -103,8 +103,9 @@ CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
 }
 
 /*
- * Behind the algorithm's own. table: the one in force, NULL for none. defaults: the host's
- * parameters now. Both are read at a turn alone, and params, those in force, written.
+ * Call this after the algorithm's own function for an ACK. table: the one in force, NULL for none.
+ * defaults: the host's current parameters. Both are read only at the end of an epoch, which then
+ * writes params, the flow's parameters in force.
  */
 CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 			    const struct rtcp_params *defaults, const struct ens_table *table,
@@ -118,7 +119,10 @@ CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 	rtcp_ens_turn(e, c, table, ack->now_us, params);
 }
 
-/* Rows are recalled (ensemble_flow.h): ahead of an ACK, or of a transmission. */
+/*
+ * The host recalls rows (ensemble_flow.h). It calls this before it passes on an ACK, or before a
+ * transmission.
+ */
 CCA_FN void rtcp_ens_recall(struct rtcp_ens *e, const struct rtcp_client *c,
 			    const struct rtcp_params *defaults, const struct ens_table *table,
 			    u64 now_us, struct rtcp_params *params)

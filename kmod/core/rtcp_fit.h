@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * R-TCP: the rate limiter that fits what has been acknowledged. Zhu et al. 2026, "R-TCP:
- * A framework to optimize TCP performance over rate-limiting networks", section 4.2 and
- * appendices D to F; equations have the paper's numbers.
+ * R-TCP: estimates the rate limiter that best fits the acknowledged bytes. Zhu et al. 2026,
+ * "R-TCP: A framework to optimize TCP performance over rate-limiting networks", section 4.2
+ * and appendices D to F. Equations have the paper's numbers.
  *
- *   C(B, R, t) = B + R t           what a limiter lets through since t = 0           (3)
- *   A(t) <= C(B, R, t)             what was acknowledged of the transfer             (4)
- *   candidates, omega of them:     b_0 = 0, b_j = B_l + j Omega                     (35)
+ *   C(B, R, t) = B + R t           bytes that a limiter passes since t = 0            (3)
+ *   A(t) <= C(B, R, t)             acknowledged bytes of the transfer                 (4)
+ *   omega candidates for B:        b_0 = 0, b_j = B_l + j Omega                     (35)
  *     B_max = A(t_h), B_l = (1 - theta) A(t_h), Omega = (B_max - B_l) / (omega - 1)
  *                                                                         (6, 34, 36)
  *   r_j = max((A(t_i) - b_j) / t_i, r_j)       at every ACK                         (10)
- *   p_j = (b_j - b_{j-1}) / (r_{j-1} - r_j)    where two candidates meet            (11)
- *   t_i < 2 p_j: b_{j-1} leaves the smaller area between C and A     (5, Theorem 1)
- *   the first j from above for which that fails is the best fit         (Theorem 2)
- *   best fit is the largest: one more by Omega, the smallest goes  (range extension)
+ *   p_j = (b_j - b_{j-1}) / (r_{j-1} - r_j)    time at which the two lines meet     (11)
+ *   If t_i < 2 p_j, the area between C and A is smaller for b_{j-1} than for b_j
+ *                                                                    (5, Theorem 1)
+ *   The best fit is the largest j for which that does not hold         (Theorem 2)
+ *   If the best fit is the largest candidate, a larger one (by Omega) is added, and the
+ *   smallest is dropped                                            (range extension)
  *
- * No history is kept. What comes of it, for a limiter {B, R} that the flow keeps busy, and
- * t >= 2 t_h: b is off by at most Omega, r by at most 2 Omega / t. (With B = b_{j-1} + x
- * Omega: r_{j-1} = R + x Omega / t_h, best while t < t_h (1 + x) / x, where that is below
- * (1 + x) Omega / t; then r_j = R - (1 - x) Omega / t.) Until 2 t_h the best fit is b_0, and a
- * little longer for B < b_1. A range that began too low is left behind by a few candidates
- * each time that t doubles, for r_j holds what the ACK showed with which b_j came in.
+ * No history is stored. If the flow always uses the limiter {B, R} fully, then for t >= 2 t_h
+ * the error of b is at most Omega, and that of r at most 2 Omega / t. Derivation, with
+ * B = b_{j-1} + x Omega: r_{j-1} = R + x Omega / t_h. It is the best fit while
+ * t < t_h (1 + x) / x, and its error is then below (1 + x) Omega / t. After that the best fit
+ * is r_j = R - (1 - x) Omega / t. Until 2 t_h the best fit is b_0, and a little longer for
+ * B < b_1. If the range began too low, it moves up by a few candidates each time that t
+ * doubles, because r_j starts with the ACK at which b_j was added.
  *
- * Bounds: A and b below 2^44 bytes, t below 2^40 us (12 days) and kept as 2^-20 s: below
- * 2^41. Rates saturate at 2^32 - 1 bytes/s, 34 Gbit/s. The least t is RTCP_MIN_US.
+ * Bounds: A and b below 2^44 bytes; t below 2^40 us (12 days), stored in 2^-20 s below 2^41.
+ * Rates saturate at 2^32 - 1 bytes/s, 34 Gbit/s. The smallest t is RTCP_MIN_US.
  *
- * CHOICES: rates are rounded up, as (4) asks. No bucket larger than A(t): the paper gives
- * B_max = A(t_h) > B, and one that was never used up explains nothing. An ACK extends the
- * range at most RTCP_EXTENSIONS times; the next one goes on.
+ * CHOICES: rates are rounded up, so that (4) holds. No bucket is larger than A(t). In the paper
+ * B_max = A(t_h) > B, and a bucket that was never emptied explains nothing. An ACK extends the
+ * range at most RTCP_EXTENSIONS times. The next ACK may extend it further.
  */
 #ifndef CCA_RTCP_FIT_H
 #define CCA_RTCP_FIT_H
@@ -35,14 +38,14 @@
 #include "params.h"
 
 #define RTCP_MAX_CANDIDATES 17u
-#define RTCP_MIN_CANDIDATES 3u		/* fewer cannot lose one and leave a choice */
+#define RTCP_MIN_CANDIDATES 3u		/* a range extension drops one, and two must remain */
 #define RTCP_EXTENSIONS 4u
 #define RTCP_MIN_US 1000u
 #define RTCP_MAX_US (1ull << 40)
 #define RTCP_MAX_BYTES (1ull << 43)
 #define RTCP_MAX_BYTES_PER_S 0xffffffffu
 
-/* A condition that the compiler checks; in C and C++, of any age. */
+/* A condition that the compiler checks, in all versions of C and C++. */
 #define RTCP_ASSERT(name, condition) typedef char rtcp_assert_##name[(condition) ? 1 : -1]
 
 struct rtcp_params {
@@ -51,7 +54,7 @@ struct rtcp_params {
 #include "params.def"
 };
 
-/* The same ones for each base algorithm: cca_params_init() fills any of them in. */
+/* The same parameters for the other base algorithms, so that cca_params_init() works for all. */
 struct rtcp_bbr1_values {
 #define CCA_ONLY CCA_ID_rtcp_bbr
 #define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
@@ -79,12 +82,12 @@ struct rtcp_fit {
 	u32 rate_bytes_per_s[RTCP_MAX_CANDIDATES];	/* r_j */
 	u8 count;		/* 0: detection has not been triggered */
 	u8 best;		/* index of the best fit */
-	bool from_zero;		/* ... but for b_0, which is 0 */
+	bool from_zero;		/* ... except b_0, which is 0 */
 };
 
 /* --- time, bytes and rates --------------------------------------------------------- */
 
-/* In 2^-20 s. Overflow: 2^40 us are below 2^21 s; 10^6 x 2^20 < 2^40. */
+/* Converts to 2^-20 s. Overflow: 2^40 us are below 2^21 s; 10^6 x 2^20 < 2^40. */
 CCA_FN u64 rtcp_q20s(u64 us)
 {
 	u64 span_us = cca_min_u64(us, RTCP_MAX_US);
@@ -94,7 +97,7 @@ CCA_FN u64 rtcp_q20s(u64 us)
 	       cca_div((span_us - whole_s * CCA_USEC_PER_SEC) << 20, CCA_USEC_PER_SEC);
 }
 
-/* What a rate carries, rounded down. Overflow: 2^32 x 2^21, and 2^32 x 2^20. */
+/* The bytes that a rate carries, rounded down. Overflow: 2^32 x 2^21, and 2^32 x 2^20. */
 CCA_FN u64 rtcp_carried(u32 bytes_per_s, u64 q20s)
 {
 	return bytes_per_s * (q20s >> 20) + (bytes_per_s * (q20s & ((1u << 20) - 1)) >> 20);
@@ -105,7 +108,7 @@ CCA_FN u64 rtcp_carried_us(u32 bytes_per_s, u64 us)
 	return rtcp_carried(bytes_per_s, rtcp_q20s(us));
 }
 
-/* The least rate that carries so much: rounded up. Overflow: 2^43 x 2^20 + 2^41 < 2^64. */
+/* The smallest rate that carries these bytes: rounded up. Overflow: 2^43 x 2^20 + 2^41 < 2^64. */
 CCA_FN u32 rtcp_rate(u64 bytes, u64 q20s)
 {
 	u64 span = cca_max_u64(q20s, 1);
@@ -127,7 +130,7 @@ CCA_FN u64 rtcp_bucket(const struct rtcp_fit *f, u32 j)
 	return f->from_zero && !j ? 0 : f->low_bytes + j * f->step_bytes;
 }
 
-/* Equations 6, 34 to 36: the range at the trigger. acked_bytes: A(t_h). */
+/* Sets the range at the trigger: equations 6, 34 to 36. acked_bytes: A(t_h). */
 CCA_FN void rtcp_fit_begin(struct rtcp_fit *f, const struct rtcp_params *p, u64 acked_bytes)
 {
 	u64 most_bytes = cca_min_u64(acked_bytes, RTCP_MAX_BYTES);
@@ -149,7 +152,7 @@ CCA_FN u32 rtcp_least_rate(const struct rtcp_fit *f, u32 j, u64 acked_bytes, u64
 	return rtcp_rate(rtcp_less(acked_bytes, rtcp_bucket(f, j)), q20s);
 }
 
-/* Equation 10, for all of them: a division only where the ACK is above the line. */
+/* Equation 10, for all candidates. It divides only if the ACK is above the candidate's line. */
 CCA_FN void rtcp_fit_raise(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 {
 	u32 j;
@@ -160,8 +163,8 @@ CCA_FN void rtcp_fit_raise(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 }
 
 /*
- * Theorem 1, without its division: t (r_{j-1} - r_j) < 2 (b_j - b_{j-1}). Where the smaller
- * bucket has no larger rate the lines do not meet, and it is the lower one at all times.
+ * Theorem 1, without its division: t (r_{j-1} - r_j) < 2 (b_j - b_{j-1}). If the smaller bucket
+ * has no larger rate, the lines do not meet, and its line is always the lower one.
  */
 CCA_FN bool rtcp_smaller_fits(const struct rtcp_fit *f, u32 j, u64 q20s)
 {
@@ -171,7 +174,7 @@ CCA_FN bool rtcp_smaller_fits(const struct rtcp_fit *f, u32 j, u64 q20s)
 				    2 * (rtcp_bucket(f, j) - rtcp_bucket(f, j - 1));
 }
 
-/* Theorem 2: down from the largest, as long as the smaller one fits better. */
+/* Theorem 2: goes down from the largest candidate while the next smaller one fits better. */
 CCA_FN void rtcp_fit_choose(struct rtcp_fit *f, u64 q20s)
 {
 	u32 j = f->count - 1u;
@@ -181,7 +184,7 @@ CCA_FN void rtcp_fit_choose(struct rtcp_fit *f, u64 q20s)
 	f->best = (u8)j;
 }
 
-/* Section 4.2, range compensation. */
+/* Section 4.2, range compensation: drops the smallest candidate and adds a larger one. */
 CCA_FN void rtcp_fit_extend(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 {
 	u32 last = f->count - 1u, j;
@@ -193,7 +196,7 @@ CCA_FN void rtcp_fit_extend(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 	f->rate_bytes_per_s[last] = rtcp_least_rate(f, last, acked_bytes, q20s);
 }
 
-/* An ACK at t: q20s, in 2^-20 s. Nothing before the trigger. */
+/* Updates the fit with an ACK at time t = q20s (in 2^-20 s). Does nothing before the trigger. */
 CCA_FN void rtcp_fit_on_ack(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 {
 	u32 i;

@@ -15,17 +15,17 @@
  * state that belongs to a transfer starts anew.
  *
  * CONTRADICTION. Several clients can share one address (a carrier's NAT), each with a limiter of
- * its own or none. A limiter that flows share drops packets of all of them alike: while it drops
- * a share p of their packets, n packets of a flow include n p losses. If a flow has no loss
+ * its own or none. A limiter drops packets of all flows that share it alike. While it drops a
+ * share p of their packets, n packets of a flow include n p losses. If a flow has no loss
  * although RTCP_SPARED_PKTS were expected, another limiter serves it, and the client is SPLIT.
  * Its flows are then free, and continue with clients of their own (rtcp_flow_moves()) if the
  * host has some. Later connections get clients of their own from the start.
  *
  * p is an average over the packets of all flows, in which each packet has a weight of 1/8. Earlier
- * losses thus count for at most 8 further packets, and a flow that ends as the bucket runs empty
- * is not taken for spared. A p that results from a single loss does not count: the loss comes
- * from a probe and hits the flow that probes. Losses of timeouts are reported late and do not
- * count either.
+ * losses thus count for at most 8 further packets, and a flow that ends when the bucket becomes
+ * empty does not count as spared. A p that results from a single loss does not count, because a
+ * probe causes such a loss, and only in its own flow. Losses of timeouts are reported late and do
+ * not count either.
  *
  * LIMITS. Two clients behind one address whose limiters both drop packets appear as one client
  * with the sum of the rates. A flow that moves during a transfer has no rate from before the end

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What a flow under R-TCP puts into a record beside its input. A recording holds the flows of
- * a client in the order in which they had its lock, and what else their client became:
+ * The part of a record that an R-TCP flow fills after its input. A recording contains the records
+ * of a client's flows in the order in which they held its lock. It also contains the changes that
+ * other flows made to the client:
  *
- *   CLIENT   parts of a client's state, ahead of the first record that builds on it: where a
- *            flow begins, and behind events of flows that are not recorded
- *   START    with the window, or the decision, that the client's limiter leaves of it
- *   ACK,     with the data that waits (equation 22), which is told ahead of it
+ *   CLIENT   Parts of a client's state. They precede the first record that depends on them: when a
+ *            flow begins, and after events of flows that are not recorded.
+ *   START    Contains the window or the decision after the cap was applied.
+ *   ACK,     Contain the waiting data (equation 22), which the core receives before the ACK.
  *   TOLD
- *   LEAVE    the connection ends, or takes another algorithm
- *   LOSS     of an algorithm that learns from single losses: ahead of what shows them
+ *   LEAVE    The connection ends, or changes its algorithm.
+ *   LOSS     For an algorithm that learns from single losses. It precedes the event that revealed
+ *            the losses.
  *
- * Each has the number of the flow's client, 0 for one of its own, and a sum over the states of
- * client and flow behind it. A flow moves to a client of its own (rtcp_flows.h) behind an ACK
- * that leaves it with one that is split: who replays does so, too.
+ * Each record has the number of the flow's client, or 0 for a client of its own, and a checksum of
+ * the client's and the flow's state after the event. If an ACK finds that the client is split, the
+ * flow then moves to a client of its own (rtcp_flows.h). A replay must do the same.
  */
 #ifndef CCA_RTCP_RECORDING_H
 #define CCA_RTCP_RECORDING_H
@@ -22,22 +24,22 @@
 #include "rtcp_ensemble.h"
 
 enum {
-	RTCP_REC_CLIENT = REC_RECALL + 1,		/* kinds */
+	RTCP_REC_CLIENT = REC_RECALL + 1,		/* kinds of records */
 	RTCP_REC_LEAVE,
 	RTCP_REC_LOSS,
 	RTCP_REC_KINDS,
 };
 
-/* Words. */
+/* Words of a record. */
 enum {
-	RTCP_REC_NUMBER = REC_SET_OUT + 1,	/* the client's */
-	RTCP_REC_STATES,			/* the sum over both states */
-	RTCP_REC_WAITING = REC_HASH,		/* of an ACK, ... */
-	RTCP_REC_START_WAITING = REC_INFLIGHT,	/* ... and of a start */
+	RTCP_REC_NUMBER = REC_SET_OUT + 1,	/* of the client */
+	RTCP_REC_STATES,			/* checksum of both states */
+	RTCP_REC_WAITING = REC_HASH,		/* waiting data at an ACK, ... */
+	RTCP_REC_START_WAITING = REC_INFLIGHT,	/* ... and at a start */
 };
 
 #define RTCP_REC_CLIENT_WORDS (sizeof(struct rtcp_client) / sizeof(u32))
-#define RTCP_REC_PART_WORDS RTCP_REC_NUMBER	/* those before it */
+#define RTCP_REC_PART_WORDS RTCP_REC_NUMBER	/* the words before RTCP_REC_NUMBER */
 #define RTCP_REC_PARTS \
 	((u32)((RTCP_REC_CLIENT_WORDS + RTCP_REC_PART_WORDS - 1) / RTCP_REC_PART_WORDS))
 
@@ -53,7 +55,7 @@ CCA_FN u32 rtcp_word_at(const void *state, u32 i)
 	return word;
 }
 
-/* FNV-1a over the words of both. */
+/* FNV-1a over the words of both states. */
 CCA_FN u32 rtcp_states_sum(const struct rtcp_client *c, const struct rtcp_flow *f)
 {
 	u32 i, sum = 2166136261u;
@@ -96,7 +98,7 @@ CCA_FN void rtcp_get_client(const struct rec_record *r, struct rtcp_client *c)
 	}
 }
 
-/* Behind a start, an ACK, an event or a loss, beside the states. id: of the algorithm. */
+/* Records the result of a start, an ACK, an event or a loss. id: CCA_ID_ of the algorithm. */
 CCA_FN void rtcp_put_outcome(struct rec_record *r, const struct rtcp_ens *e,
 			     const struct rtcp_params *set, const struct rtcp_client *c,
 			     const struct rtcp_flow *f, u32 id)
@@ -114,7 +116,10 @@ CCA_FN void rtcp_cubic_put_outcome(struct rec_record *r, const struct rtcp_cubic
 	rtcp_put_outcome(r, &f->ens, &f->params.rtcp, c, &f->state.flow, CCA_ID_rtcp_cubic);
 }
 
-/* An ACK's record has the window before and after; no host of window mode knows of the packet. */
+/*
+ * Records the window before and after an ACK. They use the words of the sampled packet, which
+ * hosts of window mode do not know.
+ */
 CCA_FN void rtcp_cubic_put_windows(struct rec_record *r, const struct cca_window *before,
 				   const struct cca_window *after)
 {

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What was in flight, and lost, when a packet was sent: for a host that keeps neither with its
- * packets, and whose algorithm asks for it (bbr3.h; draft-ietf-ccwg-bbr-06, section 5.5.10:
- * P.tx_in_flight, P.lost).
+ * A log of the packets in flight and lost when each packet was sent. It is for a host that does
+ * not store these numbers with its packets, but runs an algorithm that needs them (bbr3.h;
+ * draft-ietf-ccwg-bbr-06, section 5.5.10: P.tx_in_flight, P.lost).
  *
- * With a packet every host keeps how many had been delivered when it was sent, for its delivery
- * rates. All that are sent between two ACKs have that count in common. So one note for each ACK
- * tells it of all of them:
+ * For its delivery rates every host stores with a packet how many packets were delivered when it
+ * was sent. This count is the same for all packets sent between two ACKs. So the log needs one
+ * note for each ACK, and finds it by the count:
  *
- *   note (delivered, in flight, lost)   at an ACK, of what was sent since the one before
- *   an ACK's packet, sent at D          the newest note of at most D
- *   a packet that is lost               as the newest one that had arrived before this was known:
- *                                       a path that keeps order sent it right ahead of that one
+ *   note (delivered, in flight, lost)   made at an ACK, for the packets sent since the last ACK
+ *   packet that an ACK samples          It was sent when D were delivered. Its note is the newest
+ *                                       one with at most D delivered.
+ *   lost packet                         Its note is that of the newest packet that had arrived
+ *                                       before the loss was detected. Without reordering the lost
+ *                                       packet was sent just before that one.
  *
- * A note is made where something was sent, and differs from the last one: in what was lost, or
- * by a thirty-second of what is in flight in the two others. So those kept are of the last window
- * or two, however large it is.
+ * A note is made if packets were sent, and if it differs from the last note: in its losses, or
+ * by 1/32 of the packets in flight in one of the two other numbers. So the log covers the last one
+ * or two windows, however large they are.
  *
- * Limits. In flight counts the last packet sent before the next ACK: for an earlier one it is too
- * large by what was sent between two ACKs, and where notes are left out too large or too small by
- * a thirty-second. Where losses come with more ACKs than there are notes, the oldest one stands
- * for what is older. What a timeout took for lost stays lost where it proves to be none.
- * DEVIATION: the losses that are told at a time are told as one. Sent one after the other they
- * had about the same in flight, and the last one lost has the most losses: what any of them
- * would show of too much in flight, it shows.
+ * Limits. The in-flight count is that of the last packet sent before the next ACK. For an earlier
+ * packet it is too large by the packets sent between the two ACKs. Where a note was omitted it is
+ * too large or too small by up to 1/32. If more ACKs report losses than the log has notes, the
+ * oldest note is used for all older packets. Packets that a timeout marked as lost stay lost in
+ * the log even if the timeout was spurious.
+ * DEVIATION: losses that are detected together are reported as one loss. Their packets were sent
+ * one after the other with about the same number in flight, and the last one has the most losses.
+ * So if any of them shows too many packets in flight, the last one shows it.
  *
- * Overflow: windows are at most 2^24 packets; counters wrap at 2^32, and are compared by order.
+ * Overflow: windows are at most 2^24 packets. Counters wrap at 2^32, and are compared by sequence
+ * order.
  */
 #ifndef CCA_SENT_LOG_H
 #define CCA_SENT_LOG_H
@@ -33,21 +37,22 @@
 #include "cca.h"
 
 #define CCA_SENT_NOTES 64u	/* a power of two, twice CCA_SENT_PARTS */
-#define CCA_SENT_PARTS 32u	/* of what is in flight, a note each */
+#define CCA_SENT_PARTS 32u	/* a change of 1/32 of the packets in flight makes a note */
 
+/* For the packets sent between two ACKs. */
 struct cca_sent_note {
-	u32 delivered_pkts;	/* of the connection, when they were sent; so are ... */
-	u32 inflight_pkts;	/* ... with the last of them ... */
-	u32 lost_pkts;		/* ... and before them */
+	u32 delivered_pkts;	/* of the connection, when they were sent */
+	u32 inflight_pkts;	/* after the last of them was sent */
+	u32 lost_pkts;		/* of the connection, before they were sent */
 };
 
 struct cca_sent_log {
 	struct cca_sent_note note[CCA_SENT_NOTES];
 	u32 oldest, next;	/* notes [oldest, next), free-running */
 	u32 sent_pkts;		/* of the connection, up to the last ACK */
-	u32 lost_pkts;		/* of the connection, as far as the algorithm was told */
+	u32 lost_pkts;		/* of the connection, up to the last loss that was reported */
 	u32 sampled_pkts;	/* delivered when the newest packet that has arrived was sent */
-	bool app_limited;	/* that packet was */
+	bool app_limited;	/* the application limited the sender when it sent that packet */
 };
 
 CCA_FN void cca_sent_init(struct cca_sent_log *log, u32 sent_pkts, u32 delivered_pkts,
@@ -75,8 +80,9 @@ CCA_FN bool cca_sent_is_near(const struct cca_sent_note *a, const struct cca_sen
 }
 
 /*
- * With each ACK: what was sent since the one before. sent: packets of the connection so far,
- * those sent again too. about: delivered and lost up to the ACK before, in flight ahead of this.
+ * Notes the packets sent since the last ACK. Call this at each ACK. sent_pkts: packets sent on the
+ * connection so far, with retransmissions. about: packets delivered and lost up to the last ACK,
+ * and packets in flight just before this ACK.
  */
 CCA_FN void cca_sent_note(struct cca_sent_log *log, u32 sent_pkts,
 			  const struct cca_sent_note *about)
@@ -98,14 +104,14 @@ CCA_FN void cca_sent_note(struct cca_sent_log *log, u32 sent_pkts,
 	*cca_sent_at(log, log->next++) = note;
 }
 
-/* The newest note of at most so many delivered, or the oldest there is; NULL without any. */
+/* The newest note with at most delivered_pkts, or else the oldest note; NULL without notes. */
 CCA_FN const struct cca_sent_note *cca_sent_find(struct cca_sent_log *log, u32 delivered_pkts)
 {
 	u32 low = log->oldest, high = log->next, middle;
 
 	if (low == high)
 		return (const struct cca_sent_note *)0;
-	/* The one asked for is in [low, high), or older than low: six halvings of 64. */
+	/* The required note is in [low, high) or before low. 64 notes take six steps. */
 	while (high - low > 1) {
 		middle = low + (high - low) / 2;
 		if (cca_reached(delivered_pkts, cca_sent_at(log, middle)->delivered_pkts))
@@ -117,9 +123,10 @@ CCA_FN const struct cca_sent_note *cca_sent_find(struct cca_sent_log *log, u32 d
 }
 
 /*
- * What ACKs and timers took for lost since this was asked last: with each ACK, ahead of its
- * sample, and ahead of what tells of a timeout or undoes it. false: nothing. delivered, lost: of
- * the connection. A loss is of itself at least, and of those told with it.
+ * Fills in the losses that ACKs and timers have detected since the last call. Returns false if
+ * there are none. Call this at each ACK, before its sample, and before a timeout or an undo is
+ * reported. delivered_pkts and lost_pkts are of the whole connection. lost_since_pkts of the loss
+ * counts at least the packets that this call reports.
  */
 CCA_FN bool cca_sent_loss(struct cca_sent_log *log, u64 now_us, u32 delivered_pkts,
 			  u32 lost_pkts, struct cca_loss *loss)
@@ -139,7 +146,7 @@ CCA_FN bool cca_sent_loss(struct cca_sent_log *log, u64 now_us, u32 delivered_pk
 	return true;
 }
 
-/* The ACK shows a packet to have arrived that was sent when so many were delivered. */
+/* An ACK reports the arrival of a packet that was sent when delivered_pkts were delivered. */
 CCA_FN void cca_sent_sample(struct cca_sent_log *log, u32 delivered_pkts, bool app_limited)
 {
 	if (!cca_reached(delivered_pkts, log->sampled_pkts))
@@ -148,7 +155,10 @@ CCA_FN void cca_sent_sample(struct cca_sent_log *log, u32 delivered_pkts, bool a
 	log->app_limited = app_limited;
 }
 
-/* What was known of the packet that the ACK samples. lost: of the connection, this ACK's too. */
+/*
+ * Fills in tx_inflight_pkts and lost_since_pkts of the packet that the ACK samples. lost_pkts: of
+ * the connection, including the losses of this ACK.
+ */
 CCA_FN void cca_sent_put(struct cca_sent_log *log, u32 lost_pkts, struct cca_ack *ack)
 {
 	const struct cca_sent_note *note = (const struct cca_sent_note *)0;
@@ -160,8 +170,9 @@ CCA_FN void cca_sent_put(struct cca_sent_log *log, u32 lost_pkts, struct cca_ack
 }
 
 /*
- * The host sends again what nothing was wrong with (a path's MTU that shrank): what is not told
- * yet counts for none, for packets in flight either. A timer's losses among it are not told.
+ * The host retransmits packets although none was lost, because the path's MTU has shrunk. Losses
+ * that are not yet reported are then discarded, and lost_since_pkts of the packets in flight does
+ * not count them. Losses that a timer has detected may be among them, and are not reported either.
  */
 CCA_FN void cca_sent_forget(struct cca_sent_log *log, u32 lost_pkts)
 {

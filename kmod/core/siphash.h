@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * SipHash-2-4 of two 64-bit words (Aumasson and Bernstein 2012, "SipHash: a fast short-input
- * PRF"): a hash under a secret key, whose values nobody without the key can predict or steer.
+ * PRF"). It is a hash with a secret key. Without the key nobody can predict or choose its values.
  *
  *   v0..v3 = key ^ constants                                 (section 2.1, initialization)
- *   each word m, and last the message's length << 56:
+ *   for each word m, and then for the message's length << 56:
  *     v3 ^= m;  two rounds;  v0 ^= m                         (compression)
  *   v2 ^= 0xff;  four rounds;  v0 ^ v1 ^ v2 ^ v3             (finalization)
  */
@@ -44,7 +44,7 @@ CCA_FN void cca_sip_compress(u64 v[4], u64 word)
 	v[0] ^= word;
 }
 
-/* The message is the two words, each with its lowest byte first: 16 bytes. */
+/* The message has 16 bytes: the two words, each with its lowest byte first. */
 CCA_FN u64 cca_siphash(const struct cca_siphash_key *key, u64 first, u64 second)
 {
 	u64 v[4] = {

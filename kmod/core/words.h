@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The words and numbers of a line of text: one space between words, decimal
- * numbers without leading zeros, below 2^63. Nothing is copied or terminated.
+ * Reads the words and numbers of a line of text. One space separates words. Numbers
+ * are decimal, without leading zeros, and below 2^63. Words are not copied, and have
+ * no terminating NUL.
  */
 #ifndef CCA_WORDS_H
 #define CCA_WORDS_H
@@ -39,7 +40,7 @@ CCA_FN struct cca_word ens_take_word(struct ens_cursor *c)
 	return word;
 }
 
-/* The word that must stand here, and the space behind it. */
+/* Reads the word `key` and the space after it. */
 CCA_FN int ens_take_key(struct ens_cursor *c, const char *key)
 {
 	if (!cca_word_is(ens_take_word(c), key))
@@ -56,7 +57,7 @@ CCA_FN int ens_take_number(struct ens_cursor *c, u64 low, u64 high, u64 *value)
 	while (!ens_at_end(c) && *c->at >= '0' && *c->at <= '9') {
 		u32 digit = (u32)(*c->at - '0');
 
-		/* Stays below 2^63 + 10: never wraps. */
+		/* The number stays below 2^63, so it never wraps. */
 		if (number > (ENS_MAX_NUMBER - digit) / 10)
 			too_large = true;
 		else
@@ -81,7 +82,7 @@ CCA_FN int ens_take_u32(struct ens_cursor *c, u32 low, u32 high, u32 *value)
 	return err;
 }
 
-/* Digits of a number: at most 10. */
+/* The number of digits of a number, at most 10. */
 CCA_FN u32 ens_digits(u32 number)
 {
 	u32 digits = 1;

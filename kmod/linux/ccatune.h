@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an algorithm module (tcp_gr.ko ...) needs of ccatune.ko, which keeps the
- * tree /proc/net/ccatune, the tables and parameters in force, and the flows.
+ * The interface between ccatune.ko and the algorithm modules (tcp_gr.ko and others). ccatune.ko
+ * keeps the tree /proc/net/ccatune, the tables and parameters in force, and the list of flows.
  *
- *   struct ccatune_algorithm   one a module: what the /proc tree must know of it
- *   struct ccatune_cca         the algorithm in one network namespace
- *   struct ccatune_flow        head of what the algorithm keeps for a socket
+ *   struct ccatune_algorithm   one per module: what the /proc tree needs to know of it
+ *   struct ccatune_cca         an algorithm in one network namespace
+ *   struct ccatune_flow        head of the memory that the algorithm allocates for a socket
  *
- * Lifetimes. A flow holds its ccatune_cca, and sockets hold the algorithm's
- * module, so that a namespace or a module that goes leaves no flow with a bad
- * pointer. Tables and parameters are read under rcu_read_lock() and held no
- * longer. A flow's memory is freed a grace period after its socket has left it.
+ * Lifetimes. A flow holds a reference to its ccatune_cca, and a socket holds one to its
+ * algorithm's module. Therefore no flow has a dangling pointer after a namespace or a module is
+ * gone. Flows read tables and parameters under rcu_read_lock() and keep no pointer to them
+ * afterwards. A flow's memory is freed a grace period after its socket has released it.
  */
 #ifndef CCATUNE_H
 #define CCATUNE_H
@@ -37,10 +37,10 @@ struct ccatune_flow;
 struct ccatune_recording;
 struct seq_file;
 
-/* What `flows` says of a flow beyond what every flow has. */
+/* The values in a line of the file `flows` that only the algorithm can provide. */
 struct ccatune_view {
 	const struct ens_clock *clock;
-	const void *params;		/* in force for this flow */
+	const void *params;		/* the parameters in force for this flow */
 	const char *mode;
 	u64 pacing_bytes_per_s;
 	u32 min_rtt_us;
@@ -48,11 +48,11 @@ struct ccatune_view {
 };
 
 struct ccatune_algorithm {
-	u32 id;				/* CCA_ID_ of the core */
+	u32 id;				/* CCA_ID_... of the core (params.h) */
 	const char *cache_name;
-	unsigned int flow_bytes;	/* with the ccatune_flow at its head */
+	unsigned int flow_bytes;	/* memory of a flow, including ccatune_flow */
 	void (*view)(const struct ccatune_flow *flow, struct ccatune_view *view);
-	/* NULL, or what only this algorithm knows: ` name=value` each */
+	/* Writes fields ` name=value` that only this algorithm has. May be NULL. */
 	void (*show)(struct seq_file *m, const struct ccatune_flow *flow);
 	struct pernet_operations net_ops;
 	unsigned int net_id;
@@ -61,25 +61,27 @@ struct ccatune_algorithm {
 };
 
 enum ccatune_group {
-	CCATUNE_ENSEMBLE,		/* flows on the rows of a table */
-	CCATUNE_HELD_BACK,		/* flows that the same table leaves alone */
+	CCATUNE_ENSEMBLE,		/* flows that use the table's rows */
+	CCATUNE_HELD_BACK,		/* flows that hold_back_permille excludes from the table */
 	CCATUNE_GROUPS,
-	/* The same of the namespaces that follow the table's; in the initial one's tables alone. */
+	/*
+	 * The same two groups, for flows of namespaces that follow the initial namespace's table.
+	 */
 	CCATUNE_FOLLOWERS = CCATUNE_GROUPS,
 	CCATUNE_MOST_GROUPS = 2 * CCATUNE_GROUPS,
 };
 
 /* Sums over the epochs that flows spent on a row. */
 struct ccatune_sums {
-	atomic64_t visits;		/* epochs begun on it */
-	atomic64_t lookups;		/* of these: found by level, not kept nor raised to */
-	atomic64_t epochs;		/* of these: ended, and counted below */
+	atomic64_t visits;		/* epochs that began on the row */
+	atomic64_t lookups;		/* visits that began with a look-up of the row */
+	atomic64_t epochs;		/* visits that have ended; all sums below cover these */
 	atomic64_t time_us;
 	atomic64_t bytes;		/* acknowledged */
-	atomic64_t segments;		/* sent, with the retransmitted ones */
+	atomic64_t segments;		/* sent, including retransmissions */
 	atomic64_t retransmitted;
 	atomic64_t samples;		/* of queueing delay */
-	atomic64_t delay_us;		/* their sum */
+	atomic64_t delay_us;		/* sum of the samples */
 	atomic64_t within;		/* samples at or below the class's target */
 };
 
@@ -89,16 +91,16 @@ struct ccatune_delays {
 
 struct ccatune_table {
 	struct ens_table ens;
-	refcount_t refs;		/* of process context: the one in force, open files */
-	const struct ccatune_cca *owner;	/* whose it is; compared, and never followed */
-	u32 groups;			/* 2, and 4 where others may follow */
+	refcount_t refs;		/* process context: one while in force, one per open file */
+	const struct ccatune_cca *owner;	/* its namespace's; compared, never dereferenced */
+	u32 groups;			/* 2, or 4 if other namespaces may follow the table */
 	struct ccatune_sums *sums;	/* [rows][groups] */
 	struct ccatune_delays *delays;	/* [classes][groups] */
 };
 
 struct ccatune_params {
 	struct rcu_head rcu;
-	u32 version;			/* never given twice */
+	u32 version;			/* unique */
 	u32 value[CCA_MAX_PARAMS];
 };
 
@@ -118,57 +120,60 @@ enum ccatune_class_source {
 };
 
 struct ccatune_cca {
-	/* Read for every ACK, written by hand only. */
-	struct ccatune_table __rcu *table;	/* of this namespace; NULL: none */
+	/*
+	 * Flows read these fields for each ACK. Only writes to files in /proc and the end of the
+	 * namespace change them.
+	 */
+	struct ccatune_table __rcu *table;	/* this namespace's own; NULL: none */
 	struct ccatune_params __rcu *params;	/* never NULL */
 	struct ccatune_recording __rcu *recording;
-	struct ccatune_cca *initial;		/* of the initial namespace; NULL in it */
-	u32 recalls;				/* how often rows were recalled (ensemble_flow.h) */
+	struct ccatune_cca *initial;		/* the initial namespace's; NULL if this is it */
+	u32 recalls;				/* number of recalls (ensemble_flow.h) */
 	u32 setting[CCATUNE_SETTINGS];
-	bool has_params;			/* written in this namespace */
+	bool has_params;			/* the namespace has parameters of its own */
 
 	struct ccatune_algorithm *algorithm ____cacheline_aligned_in_smp;
-	struct net *net;			/* while the /proc files are there */
+	struct net *net;			/* valid while the /proc files exist */
 	struct proc_dir_entry *dir;
-	struct mutex lock;			/* of writers */
-	struct ccatune_table *leaving;		/* with the namespace */
-	struct ccatune_recording *recorded;	/* ended, to be read */
-	u64 instance;				/* random: another one after a reload */
-	u64 generation;				/* changes: of table, parameters, settings */
+	struct mutex lock;			/* serialises writers */
+	struct ccatune_table *leaving;		/* table to free when the namespace ends */
+	struct ccatune_recording *recorded;	/* a recording that has ended and can be read */
+	u64 instance;				/* random; a reload of the module changes it */
+	u64 generation;				/* changes of table, parameters or settings */
 	refcount_t refs;
 	struct rcu_head rcu;
 	atomic64_t rejected_writes;
 
-	struct xarray flows ____cacheline_aligned_in_smp;	/* by number */
+	struct xarray flows ____cacheline_aligned_in_smp;	/* by ccatune_flow.number */
 	atomic_t n_flows;
 	atomic64_t flows_started;
 	atomic64_t allocation_fallbacks;
-	atomic64_t turns[ENS_KEPT + 1];		/* by enum ens_turn */
-	atomic64_t reoptimisations;		/* turns that the rule of epsilon asked for */
+	atomic64_t turns[ENS_KEPT + 1];		/* ends of epochs, by enum ens_turn */
+	atomic64_t reoptimisations;		/* epochs after which a row was chosen anew */
 };
 
 struct ccatune_flow {
 	struct ccatune_cca *cca;
-	struct sock *sk;		/* its memory is a socket's as long as RCU holds the flow */
-	bool ended;			/* sk may be another socket by now */
+	struct sock *sk;		/* type-stable under RCU (SLAB_TYPESAFE_BY_RCU) */
+	bool ended;			/* sk may have been reused for another socket */
 	struct rcu_head rcu;
-	u32 number;			/* its place in the namespace's flows */
-	u32 recalls;			/* of the namespace, when the flow last followed them */
-	u32 hash;			/* random, fixed */
-	u32 start_delivered;		/* tp->delivered when the connection began */
-	u32 recorded_as;		/* number within recordings; 0: not recorded */
+	u32 number;			/* index in the namespace's flows */
+	u32 recalls;			/* ccatune_recalls() when the flow last followed a recall */
+	u32 hash;			/* random, constant for the flow */
+	u32 start_delivered;		/* tp->delivered when the flow began */
+	u32 recorded_as;		/* number in recordings */
 
-	/* The epoch that runs, and the row that it belongs to. */
-	u64 table;			/* generation; 0: none */
+	/* The current epoch and its row. */
+	u64 table;			/* generation of the table that has the row; 0: none */
 	u64 epoch_start_us;
-	u64 epoch_bytes;		/* counters of the socket at its start */
+	u64 epoch_bytes;		/* this and the next two: socket counters at its start */
 	u32 epoch_segments;
 	u32 epoch_retransmitted;
 	u32 row;
 	u32 target_us;
 	u8 delay_class;
-	u8 group;			/* enum ccatune_group, of a follower + CCATUNE_FOLLOWERS */
-	u8 turn;			/* that began it */
+	u8 group;			/* enum ccatune_group; followers: + CCATUNE_FOLLOWERS */
+	u8 turn;			/* enum ens_turn that began the epoch */
 	u32 samples;
 	u32 within;
 	u64 delay_us;
@@ -200,7 +205,10 @@ static inline u32 ccatune_setting(const struct ccatune_cca *cca, enum ccatune_se
 	return READ_ONCE(cca->setting[setting]);
 }
 
-/* Under rcu_read_lock(). A namespace without a table of its own follows the initial one's. */
+/*
+ * The table in force, NULL if there is none. A namespace without a table of its own uses the
+ * initial namespace's, if its settings say so. Call this under rcu_read_lock().
+ */
 static inline struct ccatune_table *ccatune_table(const struct ccatune_cca *cca)
 {
 	struct ccatune_table *t = rcu_dereference(cca->table);
@@ -210,7 +218,10 @@ static inline struct ccatune_table *ccatune_table(const struct ccatune_cca *cca)
 	return t;
 }
 
-/* Under rcu_read_lock(). As with tables: who never wrote any follows. */
+/*
+ * The parameters in force. A namespace without parameters of its own uses the initial
+ * namespace's, as for tables. Call this under rcu_read_lock().
+ */
 static inline const struct ccatune_params *ccatune_params(const struct ccatune_cca *cca)
 {
 	if (!smp_load_acquire(&cca->has_params) && cca->initial &&
@@ -219,16 +230,19 @@ static inline const struct ccatune_params *ccatune_params(const struct ccatune_c
 	return rcu_dereference(cca->params);
 }
 
-/* Rows recalled in this namespace, or in the one whose table it may follow. */
+/* The number of recalls in this namespace and in the initial one, whose table it may use. */
 static inline u32 ccatune_recalls(const struct ccatune_cca *cca)
 {
-	/* Pairs with ccatune_recall(): who sees the count sees the table that it is about. */
+	/* Pairs with ccatune_recall(): a reader of the new count also sees its cause. */
 	u32 recalls = smp_load_acquire(&cca->recalls);
 
 	return cca->initial ? recalls + smp_load_acquire(&cca->initial->recalls) : recalls;
 }
 
-/* Whether rows were recalled since the flow was asked last, and it has to look its row up. */
+/*
+ * Whether rows were recalled since the last call for this flow. If so, the flow must look its row
+ * up again.
+ */
 static inline bool ccatune_is_recalled(struct ccatune_flow *flow)
 {
 	u32 recalls = ccatune_recalls(flow->cca);
@@ -239,7 +253,10 @@ static inline bool ccatune_is_recalled(struct ccatune_flow *flow)
 	return true;
 }
 
-/* The class that a socket asks for: 1 names the first of the table's classes. */
+/*
+ * The delay class that a socket requests: 1 is the first of the table's classes. 0 and numbers
+ * beyond the classes give the default class.
+ */
 static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct sock *sk,
 				     const struct ccatune_table *table)
 {
@@ -251,14 +268,17 @@ static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct
 		number = READ_ONCE(sk->sk_priority);
 	else if (source == CCATUNE_CLASS_OF_MARK)
 		number = READ_ONCE(sk->sk_mark);
-	/* The mask is not 0. */
+	/* The mask is at least 1, so __ffs() is defined. */
 	number = (number & mask) >> __ffs(mask);
 	if (number && number <= (table ? table->ens.n_classes : ENS_MAX_CLASSES))
 		return (u8)(number - 1);
 	return (u8)ccatune_setting(cca, CCATUNE_DEFAULT_CLASS);
 }
 
-/* A sample of queueing delay for the epoch that runs, as its clock counts them. */
+/*
+ * Adds a sample of queueing delay to the current epoch, under the same conditions as
+ * ens_clock_on_ack().
+ */
 static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct cca_ack *ack,
 				       u32 queueing_delay_us)
 {
@@ -274,20 +294,26 @@ static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct c
 
 struct ccatune_recording *ccatune_recording_with(const struct ccatune_flow *flow);
 
-/* Under rcu_read_lock(): the recording that this flow is part of, NULL for none. */
+/* The recording that includes this flow, NULL if there is none. Call this under rcu_read_lock(). */
 static inline struct ccatune_recording *ccatune_recording(const struct ccatune_flow *flow)
 {
 	return rcu_access_pointer(flow->cca->recording) ? ccatune_recording_with(flow) : NULL;
 }
 
-/* Finishes the record and keeps a copy of it. */
+/* Finishes the record and copies it into the recording, if there is room. */
 void ccatune_record(struct ccatune_recording *recording, struct rec_record *record);
-/* Tells of what a flow has read, before it is used, unless the recording knows it. */
+/*
+ * These record the table or the parameters that a flow has read, unless the recording contains
+ * them already. Call them before the record that refers to the table or the parameters.
+ */
 void ccatune_record_table(struct ccatune_recording *recording, const struct ccatune_table *table);
 void ccatune_record_params(struct ccatune_recording *recording,
 			   const struct ccatune_params *params, u32 id);
 
-/* A record of a recall, up to what the flow stands on behind it. */
+/*
+ * Starts the record of a recall. The caller adds the outcome: the row and the parameters that the
+ * flow now uses.
+ */
 static inline void ccatune_begin_recall(struct ccatune_recording *recording, struct rec_record *r,
 					const struct ccatune_flow *flow, const struct ens_flow *ens,
 					const struct ccatune_table *table,
@@ -300,8 +326,8 @@ static inline void ccatune_begin_recall(struct ccatune_recording *recording, str
 }
 
 /*
- * After a flow has followed a recall, under rcu_read_lock(): the sums of its rows, and the
- * recording. set: the parameter set in force.
+ * Updates the sums of the rows and the recording after a flow has followed a recall. Call this
+ * under rcu_read_lock(). set: the flow's parameters after the recall.
  */
 static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct ens_flow *ens,
 					 const void *set, struct ccatune_table *table,

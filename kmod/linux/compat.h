@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Every difference between kernel versions that the modules know of, and no
- * other file asks for a version. The lines that CCATUNE_TESTED names are those
- * that the modules are built and run on (emulation/vm/kernel-lines.json).
+ * All differences between kernel versions that concern the modules. No other file tests the
+ * version. The modules are built and tested on the kernel lines that CCATUNE_TESTED lists
+ * (emulation/vm/kernel-lines.json).
  */
 #ifndef CCATUNE_COMPAT_H
 #define CCATUNE_COMPAT_H
@@ -18,7 +18,7 @@
 #error "ccatune is tested on Linux 6.1, 6.12 and 7.3 alone; boot one of these lines"
 #endif
 
-/* 6.10 hands the ACK's number and flags to cong_control too. */
+/* Since 6.10, cong_control also receives the ACK's sequence number and flags. */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 10, 0)
 #define CCATUNE_CONG_CONTROL(name) \
 	static void name(struct sock *sk, u32 ack_seq, int ack_flag, const struct rate_sample *rs)
@@ -28,9 +28,9 @@
 #endif
 
 /*
- * CCATUNE_TX_START(name) opens the function that is called with sk when a flow
- * that has nothing in flight sends; `.CCATUNE_TX_START_OP = name` registers it.
- * 7.1 has a callback for it. Before, it is one of the events of cwnd_event.
+ * CCATUNE_TX_START(name) is the head of a function with the argument sk. The kernel calls it when
+ * a flow sends while nothing is in flight. `.CCATUNE_TX_START_OP = name` registers it. Since 7.1
+ * the kernel has a callback for this. Before 7.1 it is one of the events of cwnd_event.
  */
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 1, 0)
 #define CCATUNE_TX_START_OP cwnd_event_tx_start

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `ensemble`: the whole table as text, in and out.
+ * The file `ensemble`: the whole table as text, to write and to read.
  *
- * Written: the text is gathered per open file, charged to who writes, and is in
- * force when the write that brought its `end` returns. That write takes no byte
- * behind the end, so that what follows is refused by the next one. After an error
- * the open file stays failed; closed without `end` the text is discarded and counted.
- * Read: the table that was written in this namespace, empty if there is none;
- * all reads of an open file, from its beginning on, show one table.
+ * Writing: each open file collects its text, which is charged to the writer. The table is in
+ * force when the write with the line `end` returns. That write takes no byte after `end`, so the
+ * next write refuses any further text. After an error the open file stays failed. A text without
+ * `end` is discarded and counted when the file is closed.
+ *
+ * Reading: the file shows the table that was written in this namespace, and is empty if there is
+ * none. All reads of an open file show the same table, until it is read from its beginning again.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -17,7 +18,7 @@
 
 #define ENSEMBLE_PIECE_BYTES 4096u
 
-/* The text that an open file has gathered. */
+/* The text that an open file has collected. */
 struct ensemble_text {
 	struct ccatune_table *table;
 	struct ens_parser parser;
@@ -25,11 +26,11 @@ struct ensemble_text {
 	bool taken;
 };
 
-/* What a struct file points to, by its seq_file. */
+/* The private data of an open file's seq_file. */
 struct ensemble_file {
 	struct ccatune_cca *cca;
 	struct ccatune_table *shown;
-	struct mutex lock;	/* of text */
+	struct mutex lock;	/* protects text */
 	struct ensemble_text *text;
 };
 
@@ -76,7 +77,7 @@ static int ensemble_show(struct seq_file *m, void *v)
 	char *text;
 
 	room = seq_get_buf(m, &text);
-	/* Too little room for any line: as an overflow, which makes seq_file try again. */
+	/* If a line may not fit, report an overflow. seq_file then calls again with more room. */
 	if (room < ENS_MAX_LINE)
 		seq_commit(m, -1);
 	else
@@ -118,7 +119,10 @@ static int ensemble_give_values(struct ensemble_text *text)
 	return 0;
 }
 
-/* At most one piece. The bytes taken: fewer where the text ends within it. */
+/*
+ * Parses at most one piece. Returns the number of bytes taken, or an error. It is less than len
+ * if the text ends within the piece.
+ */
 static int ensemble_parse(struct ensemble_text *text, const char *piece, u32 len)
 {
 	u32 at = 0;
@@ -138,7 +142,7 @@ static int ensemble_parse(struct ensemble_text *text, const char *piece, u32 len
 	return (int)at;
 }
 
-/* The bytes taken, or an error. */
+/* Returns the number of bytes taken, or an error. */
 static ssize_t ensemble_gather(struct ensemble_text *text, const char __user *from, size_t size)
 {
 	char *piece = kmalloc(ENSEMBLE_PIECE_BYTES, GFP_KERNEL);
@@ -147,7 +151,7 @@ static ssize_t ensemble_gather(struct ensemble_text *text, const char __user *fr
 
 	if (!piece)
 		return -ENOMEM;
-	/* The parser refuses what is longer than 256 KiB: 65 pieces at most. */
+	/* The parser refuses a text of more than 256 KiB, so there are at most 65 pieces. */
 	while (at < size && taken >= 0 && !ens_has_ended(&text->parser)) {
 		len = min_t(size_t, size - at, ENSEMBLE_PIECE_BYTES);
 		if (copy_from_user(piece, from + at, len))
@@ -195,7 +199,7 @@ static ssize_t ensemble_take(struct ensemble_file *of, const char __user *from, 
 
 	if (text->error)
 		return text->error;
-	/* Text behind the end: the table is in force, the file is not usable any more. */
+	/* Text after `end` is an error. The table stays in force, but the open file has failed. */
 	taken = text->taken ? -EINVAL : ensemble_gather(text, from, size);
 	err = taken < 0 ? (int)taken : ensemble_apply(of->cca, text);
 	if (!err)

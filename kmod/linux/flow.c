@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Flows: their memory, the list that `flows` shows, and what an epoch on a row
- * adds to the row's sums.
+ * Flows: their memory, the list that the file `flows` shows, and what each epoch adds to the sums
+ * of its row.
  */
 #include <linux/random.h>
 
@@ -36,7 +36,10 @@ static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, u64 now_us)
 	memset(flow->bucket, 0, sizeof(flow->bucket));
 }
 
-/* With a reference; NULL when the namespace has ended: a kernel's own sockets may outlast it. */
+/*
+ * Returns the instance with a reference, or NULL if the namespace has ended. The kernel's own
+ * sockets may outlive their namespace.
+ */
 static struct ccatune_cca *ccatune_cca_get(const struct net *net,
 					   const struct ccatune_algorithm *algorithm)
 {
@@ -50,7 +53,7 @@ static struct ccatune_cca *ccatune_cca_get(const struct net *net,
 	return cca;
 }
 
-/* NULL when there is no memory. Readers of `flows` see it from here on. */
+/* Returns NULL if there is no memory. Readers of `flows` see the flow from here on. */
 static struct ccatune_flow *ccatune_flow_new(struct ccatune_cca *cca, struct sock *sk)
 {
 	struct kmem_cache *cache = cca->algorithm->cache;
@@ -73,8 +76,8 @@ static struct ccatune_flow *ccatune_flow_new(struct ccatune_cca *cca, struct soc
 }
 
 /*
- * NULL when there is no memory, or too many flows: the socket then does without,
- * and is counted.
+ * Returns NULL if there is no memory, if there are too many flows, or if the namespace has ended.
+ * The socket then has no flow. allocation_fallbacks counts the first two cases.
  */
 struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk)
 {
@@ -110,7 +113,7 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 	struct ccatune_cca *cca = flow->cca;
 
 	WRITE_ONCE(flow->ended, true);
-	/* Before the socket is another one's: pairs with flows_is_gone(). */
+	/* `ended` must be visible before the socket is reused. Pairs with flows_is_gone(). */
 	smp_wmb();
 	xa_erase_bh(&cca->flows, flow->number);
 	atomic_dec(&cca->n_flows);
@@ -118,7 +121,9 @@ void ccatune_flow_end(struct ccatune_flow *flow)
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_end);
 
-/* What the flow met in the epoch that ends, to the row and class that it was on. */
+/*
+ * Adds the epoch that ends to the sums of its row, and its queueing delays to those of the class.
+ */
 static void ccatune_flow_add_epoch(struct ccatune_flow *flow, struct ccatune_table *table,
 				   u64 now_us)
 {
@@ -159,9 +164,10 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
 }
 
 /*
- * After a turn of the flow's clock, under rcu_read_lock(). table: the one that
- * the turn read, NULL for none. An epoch that began under another table is not
- * counted: its row is not there any more.
+ * Counts the epoch that has ended and begins the next one. Call this under rcu_read_lock(), after
+ * the flow's clock has ended its epoch. table: the one that the clock read, NULL for none. turn:
+ * how the clock chose the row. An epoch that began under another table is not counted, because
+ * its row no longer exists.
  */
 void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock *clock,
 			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back)
@@ -179,7 +185,10 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock 
 	flow->turn = turn;
 	flow->delay_class = clock->delay_class;
 	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
-	/* A table that is not the namespace's own is the initial one's, which has sums for it. */
+	/*
+	 * A table of another owner is the initial namespace's. It has separate sums for the flows
+	 * of its followers.
+	 */
 	if (table && table->owner != cca)
 		flow->group += CCATUNE_FOLLOWERS;
 	flow->table = 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `flows`: a line a live socket, `local remote` and then `name=value`.
- * Read without a lock, while the flows go on: the numbers of a line are each
- * true (on a 64-bit machine), of about the same moment. A line is left out when
- * its socket is closed, or its flow ends meanwhile: the socket's memory may be
- * that of another one then, even of another namespace.
+ * The file `flows`: one line per live socket, `local remote` and then `name=value`.
+ *
+ * The file is read without a lock while the flows continue. Each number of a line is correct (on
+ * a 64-bit machine), and all of them are of about the same moment. The line is left out if the
+ * socket is closed, or if its flow ends during the read. The memory of the socket may then belong
+ * to another socket, even to one of another namespace.
  */
 #include <net/inet_sock.h>
 #include <net/ipv6.h>
@@ -18,7 +19,7 @@ static const char *const flows_turns[] = {
 	[ENS_KEPT] = "kept",
 };
 
-/* The flow of the number *pos, or of the next one that is a flow's: found without those before. */
+/* The flow with the number *pos, or with the next number in use; NULL after the last flow. */
 static struct ccatune_flow *flows_find(struct ccatune_cca *cca, loff_t *pos)
 {
 	struct ccatune_flow *flow = NULL;
@@ -86,7 +87,10 @@ static void flows_put_row(struct seq_file *m, const struct ccatune_flow *flow,
 		   READ_ONCE(clock->measured_bytes_per_s));
 }
 
-/* An epoch may end between the two readings. 2^43 bytes x 10^6 < 2^63. */
+/*
+ * The bytes since start_bytes. An epoch may end between the two reads, and start_bytes is then
+ * the larger one. Overflow: the caller multiplies by 10^6, and 2^43 bytes x 10^6 < 2^63.
+ */
 static u64 flows_since(u64 bytes, u64 start_bytes)
 {
 	return bytes > start_bytes ? min_t(u64, bytes - start_bytes, 1ull << 43) : 0;
@@ -121,14 +125,14 @@ static void flows_put_params(struct seq_file *m, u32 id, const void *params)
 }
 
 /*
- * Whether what was read is not a live socket's. One that is closed loses its
- * addresses before its flow ends; that nobody else has it by then says `ended`.
+ * Whether the socket was closed or its flow ended during the read. A closed socket loses its
+ * addresses before its flow ends. Without `ended`, no other socket had this memory yet.
  */
 static bool flows_is_gone(const struct ccatune_flow *flow)
 {
 	bool closed;
 
-	/* Behind all that was read of the socket. */
+	/* After all other reads of the socket. */
 	smp_rmb();
 	closed = READ_ONCE(flow->sk->sk_state) == TCP_CLOSE;
 	/* Pairs with ccatune_flow_end(). */

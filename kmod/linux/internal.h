@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of ccatune.ko share among themselves. */
+/* Declarations that the files of ccatune.ko share. */
 #ifndef CCATUNE_INTERNAL_H
 #define CCATUNE_INTERNAL_H
 
@@ -9,7 +9,10 @@
 
 #include "ccatune.h"
 
-/* What a writer asks for by the text: charged to it, and its own matter when there is none. */
+/*
+ * For allocations whose size the written text determines. They are charged to the writer. If one
+ * fails, only the writer is notified: the kernel logs no warning.
+ */
 #define CCATUNE_GFP_LARGE (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
 /* table.c */
@@ -37,7 +40,7 @@ static inline struct ccatune_cca *ccatune_cca_of_file(const struct file *file)
 	return pde_data(file_inode(file));
 }
 
-/* The files of a folder /proc/net/ccatune/<cca>/. */
+/* The files in the folder /proc/net/ccatune/<cca>/. */
 extern const struct proc_ops ccatune_ensemble_ops;
 extern const struct proc_ops ccatune_parameters_ops;
 extern const struct proc_ops ccatune_settings_ops;

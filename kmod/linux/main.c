@@ -2,10 +2,9 @@
 /*
  * ccatune.ko: the tree /proc/net/ccatune/<cca>/ of each network namespace.
  *
- * The folder `ccatune` is this module's, one in each namespace; an algorithm's
- * module registers its own per-namespace operations, which end up in
- * ccatune_net_init() and its counterparts here. So the kernel itself sees to it
- * that an algorithm is there in every namespace, present and future.
+ * This module makes the folder `ccatune` in each namespace. Each algorithm module registers its
+ * own per-namespace operations, which call ccatune_net_init() and its counterparts here.
+ * Therefore the kernel itself adds each algorithm to every namespace, existing or new.
  */
 #include <linux/module.h>
 #include <linux/random.h>
@@ -52,7 +51,10 @@ static int ccatune_make_files(struct net *net, struct ccatune_cca *cca)
 	return 0;
 }
 
-/* Called for the initial namespace first: it is the one that others follow. */
+/*
+ * The kernel calls this for the initial namespace first, so algorithm->initial is set for all
+ * others.
+ */
 int ccatune_net_init(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	struct ccatune_cca *cca = kzalloc(sizeof(*cca), GFP_KERNEL_ACCOUNT);
@@ -87,7 +89,10 @@ err_free:
 }
 EXPORT_SYMBOL_GPL(ccatune_net_init);
 
-/* Behind this nobody writes; behind the grace period that the kernel then waits nobody reads. */
+/*
+ * After this function nobody writes. The kernel then waits for a grace period, after which nobody
+ * reads.
+ */
 void ccatune_net_pre_exit(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	struct ccatune_cca *cca = ccatune_cca_of(net, algorithm);
@@ -98,7 +103,7 @@ void ccatune_net_pre_exit(struct net *net, struct ccatune_algorithm *algorithm)
 }
 EXPORT_SYMBOL_GPL(ccatune_net_pre_exit);
 
-/* The memory that a flow still points to stays until the last one has left. */
+/* The ccatune_cca remains until its last flow has ended, because flows point to it. */
 void ccatune_net_exit(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	struct ccatune_cca *cca = ccatune_cca_of(net, algorithm);
@@ -119,8 +124,8 @@ int ccatune_register(struct ccatune_algorithm *algorithm)
 	if (!name)
 		return -EINVAL;
 	/*
-	 * Linux charges the memory group of the present task. Most connections begin in an
-	 * interrupt, where it charges nobody; max_flows bounds their memory.
+	 * Linux charges the memory cgroup of the current task. Most connections begin in an
+	 * interrupt, where no cgroup is charged. max_flows bounds their memory.
 	 */
 	algorithm->cache = kmem_cache_create(algorithm->cache_name, algorithm->flow_bytes, 0,
 					     SLAB_HWCACHE_ALIGN | SLAB_ACCOUNT, NULL);
@@ -136,7 +141,7 @@ EXPORT_SYMBOL_GPL(ccatune_register);
 void ccatune_unregister(struct ccatune_algorithm *algorithm)
 {
 	unregister_pernet_subsys(&algorithm->net_ops);
-	/* Flows are freed by RCU callbacks, into this cache. */
+	/* RCU callbacks free flows into this cache. They must finish first. */
 	rcu_barrier();
 	kmem_cache_destroy(algorithm->cache);
 }
@@ -172,7 +177,7 @@ static int __init ccatune_init(void)
 static void __exit ccatune_exit(void)
 {
 	unregister_pernet_subsys(&ccatune_dir_ops);
-	/* The last ccatune_cca may be freed by a callback of this module. */
+	/* An RCU callback of this module may still have to free the last ccatune_cca. */
 	rcu_barrier();
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How an algorithm module offers its algorithm to the sockets of this machine, and
- * to which of them. Included once a module, for the parameter is the module's own.
+ * Registers the algorithm of a module with TCP, and determines which sockets may choose it. Each
+ * module includes this file once, because the module parameter is its own.
  *
- * A restricted algorithm is chosen by processes with CAP_NET_ADMIN in the user
- * namespace that owns their network namespace. `ccatune enable`, or whoever writes
- * net.ipv4.tcp_allowed_congestion_control, opens it to all others at any time.
+ * Only processes with CAP_NET_ADMIN in the user namespace that owns their network namespace may
+ * choose a restricted algorithm. `ccatune enable`, or a write to
+ * net.ipv4.tcp_allowed_congestion_control, permits it to all others at any time.
  */
 #ifndef CCATUNE_OFFER_H
 #define CCATUNE_OFFER_H

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The congestion control of a socket for whose flow there is no memory, or which is beyond
- * `max_flows`: CUBIC (kmod/core/cubic.h) with its defaults. Its state fits into the socket, so
- * that it cannot fail. It has no table, no epochs and no recording, and `flows` does not show it.
+ * The congestion control of a socket that has no flow, because there was no memory or `max_flows`
+ * was reached. It is CUBIC (kmod/core/cubic.h) with its defaults. Its state fits into the socket,
+ * so no allocation can fail. There is no table, no epoch and no recording, and `flows` does not
+ * show the socket.
  *
- * CUBIC is the base of ROCCET and of R-TCP over CUBIC. The state of BBR (224 bytes, 280 in
- * version 3) and that of GR (640 bytes) do not fit into a socket: theirs is CUBIC, too.
+ * CUBIC is also the base of ROCCET and of R-TCP over CUBIC. The states of BBR (224 bytes, 280 in
+ * version 3) and GR (640 bytes) do not fit into a socket, so sockets of those modules fall back
+ * to CUBIC, too.
  *
- * Included once a module, which says ahead of it CCATUNE_PLAIN_NAME, the name that `ss` shows.
- * The operations are of the same module, so that its reference is given back as it was taken.
+ * Each module defines CCATUNE_PLAIN_NAME, the name that `ss` shows, and then includes this file
+ * once. The owner of these operations is the same module, so the socket releases the module
+ * reference that it took.
  */
 #ifndef CCATUNE_PLAIN_H
 #define CCATUNE_PLAIN_H
@@ -39,7 +42,7 @@ static void plain_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 {
 	struct cca_window w;
 
-	/* Growth is earned by ACKs of a window that was used. */
+	/* The window grows only if it limited the sender. */
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	ccatune_read_window(sk, &w);
@@ -74,7 +77,10 @@ static void plain_tell(struct sock *sk, enum cca_event_kind kind)
 	cubic_on_event(inet_csk_ca(sk), &ev);
 }
 
-/* Losses that recovery repairs reach CUBIC as a threshold that the kernel asks for. */
+/*
+ * For losses that recovery repairs, the kernel calls ssthresh. Only a timeout is passed on as an
+ * event.
+ */
 static void plain_set_state(struct sock *sk, u8 new_state)
 {
 	enum cca_event_kind kind;
@@ -92,8 +98,8 @@ CCATUNE_TX_START(plain_tx_start)
 }
 
 /*
- * A socket that fell back connects again, or a child inherits the fallback of its listener. It
- * gets a flow if there is memory now.
+ * The kernel calls this when a socket that fell back connects again, or when a child inherits the
+ * fallback of its listener. The socket gets a flow if there is memory now.
  */
 static void plain_open(struct sock *sk)
 {
@@ -113,7 +119,7 @@ static struct tcp_congestion_ops plain_ops __read_mostly = {
 	.CCATUNE_TX_START_OP = plain_tx_start,
 };
 
-/* Before the module offers its algorithm. */
+/* Call this before the module offers its algorithm. */
 static inline void ccatune_plain_init(struct tcp_congestion_ops *ops)
 {
 	plain_of = ops;
@@ -121,7 +127,10 @@ static inline void ccatune_plain_init(struct tcp_congestion_ops *ops)
 	cca_params_init(&plain_params, CCA_ID_cubic);
 }
 
-/* In place of the module's own operations, where those begin: the socket's area is CUBIC's. */
+/*
+ * The module's init operation calls this if there is no flow. The private area of the socket then
+ * has CUBIC's state.
+ */
 static inline void ccatune_plain_begin(struct sock *sk)
 {
 	struct cca_start start;

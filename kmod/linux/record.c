@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `recording`: what flows' cores were given and what they decided
- * (kmod/core/recording.h), of flows that begin while it runs.
+ * The file `recording`: the inputs of the core and its decisions (kmod/core/recording.h), for
+ * flows that begin while the recording runs.
  *
- *   start N   make room for N records and begin; what was recorded before is gone
+ *   start N   allocate N records and begin; this discards the last recording
  *   stop      end; the recording can then be read
- *   clear     give the memory back
+ *   clear     free the memory
  *
- * Off unless started. A record that finds no room is counted in the header's
- * `lost`, and whoever replays such a recording refuses it.
+ * Recording is off until it is started. The header field `lost` counts the records for which
+ * there was no room. A replay refuses a recording that lost any.
  */
 #include <linux/mm.h>
 #include <linux/uaccess.h>
@@ -17,15 +17,15 @@
 #include "params_text.h"
 
 #define RECORDING_MAX_RECORDS (1u << 18)	/* 32 MiB */
-#define RECORDING_KNOWN 64u			/* tables, parameters; a power of two */
+#define RECORDING_KNOWN 64u			/* size of the two lists below; a power of two */
 #define RECORDING_MAX_COMMAND 32u
 
 struct ccatune_recording {
 	struct rec_record *records;
 	u32 size;
-	u32 first;		/* flows from this number on are part of it */
-	atomic64_t next;	/* beyond size: lost */
-	spinlock_t lock;	/* of what is known */
+	u32 first;		/* the recording includes flows from this number on */
+	atomic64_t next;	/* number of records; those beyond size are lost */
+	spinlock_t lock;	/* protects the fields below */
 	u64 known_tables[RECORDING_KNOWN];
 	u32 known_params[RECORDING_KNOWN];
 	u32 n_tables, n_params;
@@ -33,7 +33,7 @@ struct ccatune_recording {
 
 static atomic_t recording_flows;
 
-/* A number for a flow; 0 means none. */
+/* Returns a new number for a flow, which is never 0. */
 u32 ccatune_recording_number(void)
 {
 	u32 number = (u32)atomic_inc_return(&recording_flows);
@@ -45,12 +45,12 @@ struct ccatune_recording *ccatune_recording_with(const struct ccatune_flow *flow
 {
 	struct ccatune_recording *r = rcu_dereference(flow->cca->recording);
 
-	/* By difference: numbers wrap. */
+	/* Compare the difference, because the numbers wrap. */
 	return r && (s32)(flow->recorded_as - r->first) >= 0 ? r : NULL;
 }
 EXPORT_SYMBOL_GPL(ccatune_recording_with);
 
-/* The first of n records in a row, NULL when there is no room. */
+/* Reserves n consecutive records and returns the first, or NULL if there is no room. */
 static struct rec_record *recording_reserve(struct ccatune_recording *r, u32 n)
 {
 	u64 end = (u64)atomic64_add_return(n, &r->next);
@@ -98,7 +98,10 @@ void ccatune_record_table(struct ccatune_recording *recording, const struct ccat
 
 	if (!table)
 		return;
-	/* The text bounds a table: at most some 10^4 records, once a table. */
+	/*
+	 * The maximum length of its text bounds a table to about 10^4 records, which are written
+	 * once.
+	 */
 	spin_lock_bh(&recording->lock);
 	if (!recording_knows_table(recording, table->ens.generation)) {
 		n = rec_table_records(&table->ens);
@@ -157,7 +160,10 @@ static struct ccatune_recording *recording_new(u32 size)
 	return r;
 }
 
-/* Behind this no flow writes to it: it may be read, or freed. The caller holds the lock. */
+/*
+ * Ends the recording. Afterwards no flow writes to it, so it may be read or freed. The caller
+ * holds cca->lock.
+ */
 static void recording_end(struct ccatune_cca *cca)
 {
 	struct ccatune_recording *r;
@@ -272,7 +278,7 @@ static ssize_t recording_copy(const struct ccatune_cca *cca, char __user *to, si
 
 	if (*pos < sizeof(h))
 		return simple_read_from_buffer(to, size, pos, &h, sizeof(h));
-	/* seq numbers of bytes behind the header */
+	/* The records begin after the header. */
 	*pos -= sizeof(h);
 	size = (size_t)simple_read_from_buffer(to, size, pos, cca->recorded->records, bytes);
 	*pos += sizeof(h);

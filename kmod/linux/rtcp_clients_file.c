@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `clients` of each R-TCP module: a line a client of the namespace. Written as lines
- * `forget ADDRESS` and `forget all`.
+ * The file `clients` of each R-TCP module: one line per client of the namespace. A write consists
+ * of lines `forget ADDRESS` or `forget all`.
  */
 #include <linux/inet.h>
 #include <linux/proc_fs.h>
@@ -16,7 +16,7 @@
 
 /* --- reading ----------------------------------------------------------------------- */
 
-/* A line a client: the place in the file is that in the table. */
+/* Each client has a line. *pos is the index of its entry in the table. */
 static void *clients_find(const struct rtcp_table *t, loff_t *pos)
 {
 	loff_t n = (loff_t)t->clients.sets * RTCP_WAYS;
@@ -70,7 +70,10 @@ static int clients_show(struct seq_file *m, void *v)
 	u64 now_us = tcp_clock_us(), age_us;
 	struct rtcp_entry e;
 
-	/* As one: neither given to another client meanwhile, nor in the middle of an ACK. */
+	/*
+	 * With both locks the copy is consistent: no other client gets the entry, and no ACK
+	 * changes it meanwhile.
+	 */
 	spin_lock_bh(&t->lock);
 	spin_lock(&place->lock);
 	e = *entry;
@@ -79,7 +82,7 @@ static int clients_show(struct seq_file *m, void *v)
 	if (!e.used)
 		return SEQ_SKIP;
 	age_us = rtcp_entry_age_us(&e, now_us);
-	/* Tokens have come since: it is a copy. */
+	/* Adds the tokens that have arrived since the last ACK, to the copy only. */
 	rtcp_advance(&e.client, now_us);
 	clients_put_address(m, &e.key);
 	seq_printf(m, " class=%s", rtcp_class_name(e.client.kind));
@@ -98,13 +101,13 @@ static const struct seq_operations clients_seq_ops = {
 
 /* --- writing ----------------------------------------------------------------------- */
 
-/* What a write to `clients` forgets: a client, or all of them. */
+/* A command `forget`, for one client or for all. */
 struct clients_command {
 	struct rtcp_key key;
 	bool all;
 };
 
-/* An address, or an IPv6 prefix of the length that the file shows. */
+/* Parses an address, or an IPv6 prefix of the length that the file shows. */
 static int clients_take_key(struct cca_word word, struct rtcp_key *key)
 {
 	const char *end = word.at + word.len;
@@ -130,7 +133,7 @@ static int clients_take_key(struct cca_word word, struct rtcp_key *key)
 	return 0;
 }
 
-/* A line `forget all` or `forget ADDRESS`. */
+/* Parses a line `forget all` or `forget ADDRESS`. */
 static int clients_take_command(struct ens_cursor *line, struct clients_command *command)
 {
 	struct cca_word word;
@@ -144,7 +147,10 @@ static int clients_take_command(struct ens_cursor *line, struct clients_command 
 	return command->all ? 0 : clients_take_key(word, &command->key);
 }
 
-/* With the table's lock. A recording that goes on is given the client's state anew. */
+/*
+ * Call this with the table's lock held. place->recording is reset, so that a running recording
+ * receives the client's new state.
+ */
 static void clients_forget_entry(struct rtcp_table *t, struct rtcp_entry *entry)
 {
 	struct rtcp_place *place = &t->places[entry - t->clients.entries];
@@ -168,7 +174,10 @@ static void clients_forget_all(struct rtcp_table *t)
 	}
 }
 
-/* t: NULL where the namespace has no table, and thus no client. only_check: nothing is changed. */
+/*
+ * Executes a command. t: NULL if the namespace has no table, and so no clients. only_check:
+ * change nothing.
+ */
 static int clients_run(struct rtcp_table *t, const struct clients_command *command,
 		       bool only_check)
 {
@@ -189,7 +198,10 @@ static int clients_run(struct rtcp_table *t, const struct clients_command *comma
 	return entry ? 0 : -ENOENT;
 }
 
-/* A client that is there when the lines are checked may be gone when they are carried out. */
+/*
+ * Executes all lines. A client that existed in the check may be gone at the execution, which is
+ * then no error.
+ */
 static int clients_run_lines(struct rtcp_table *t, const char *text, size_t len, bool only_check)
 {
 	const char *end = text + len;
@@ -215,7 +227,7 @@ static bool clients_may_use(const struct file *file)
 	return file_ns_capable(file, cca->net->user_ns, CAP_NET_ADMIN);
 }
 
-/* All lines of a write are carried out, or none. */
+/* Executes all lines of a write, or none. */
 static ssize_t clients_write(struct file *file, const char __user *from, size_t size, loff_t *pos)
 {
 	const struct ccatune_cca *cca = pde_data(file_inode(file));
@@ -238,7 +250,7 @@ static ssize_t clients_write(struct file *file, const char __user *from, size_t 
 	return err ? err : (ssize_t)size;
 }
 
-/* The capability is that of who opens the file, to read as to write: addresses are private. */
+/* Whoever opens the file needs the capability, also for reading, because addresses are private. */
 static int clients_open(struct inode *inode, struct file *file)
 {
 	return clients_may_use(file) ? seq_open(file, &clients_seq_ops) : -EPERM;
@@ -252,7 +264,10 @@ static const struct proc_ops rtcp_clients_ops = {
 	.proc_release = seq_release,
 };
 
-/* Of an algorithm's own net_ops: ccatune_net_init(), and the file in its folder. */
+/*
+ * For the init operation in an algorithm's net_ops: calls ccatune_net_init() and adds the file to
+ * the folder.
+ */
 int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm)
 {
 	int err = ccatune_net_init(net, algorithm);
@@ -263,7 +278,7 @@ int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm)
 	cca = ccatune_cca_of(net, algorithm);
 	if (proc_create_data("clients", 0600, cca->dir, &rtcp_clients_ops, cca))
 		return 0;
-	/* No socket uses it yet. */
+	/* No socket uses the namespace yet, so no grace period is needed. */
 	ccatune_net_pre_exit(net, algorithm);
 	ccatune_net_exit(net, algorithm);
 	return -ENOMEM;

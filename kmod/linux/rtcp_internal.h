@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of tcp_rtcp.ko share among themselves. */
+/* Declarations that the files of tcp_rtcp.ko share. */
 #ifndef CCATUNE_RTCP_INTERNAL_H
 #define CCATUNE_RTCP_INTERNAL_H
 

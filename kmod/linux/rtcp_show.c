@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a flow of R-TCP says of itself: in `flows`, and to `ss -ti`. */
+/* The values of an R-TCP flow in the file `flows` and in `ss -ti`. */
 #include <linux/inet_diag.h>
 #include <linux/seq_file.h>
 #include <net/tcp.h>
@@ -27,7 +27,10 @@ static const char *const rtcp_phases[] = {
 	[RTCP_VERIFYING] = "verifying",
 };
 
-/* Of a flow that may part from it meanwhile: under RCU, the memory stays. */
+/*
+ * The client of a flow. The flow may leave this client meanwhile, but its memory stays valid
+ * under RCU.
+ */
 static const struct rtcp_client *rtcp_client_seen(const struct rtcp_kflow *f)
 {
 	const struct rtcp_entry *entry = READ_ONCE(f->member.entry);
@@ -58,7 +61,7 @@ void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 }
 EXPORT_SYMBOL_GPL(rtcp_view);
 
-/* B, R and tokens are 0 while no limiter is known. */
+/* B, R and the tokens are shown as 0 if no limiter is known. */
 void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c)
 {
 	bool limited = c->kind == RTCP_LIMITED;
@@ -69,8 +72,8 @@ void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c)
 }
 
 /*
- * The numbers of a line may be of two moments, as those of any flow. Without the client's lock:
- * what is computed from a copy stays within the bounds that the core states for any.
+ * Reads without the client's lock, so the numbers of a line may be of different moments, as for
+ * any flow. The bounds that the core states hold for any values, and so for this copy, too.
  */
 void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 	       const struct rtcp_params *params)
@@ -89,7 +92,10 @@ void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp
 }
 EXPORT_SYMBOL_GPL(rtcp_show);
 
-/* With the socket's lock; the client's is not held: what another flow writes may be half new. */
+/*
+ * Call this with the socket's lock held. The client's lock is not held, so the values of the
+ * client may be of different moments.
+ */
 void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 		    const struct rtcp_params *params)
 {
@@ -112,12 +118,12 @@ void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rt
 EXPORT_SYMBOL_GPL(rtcp_copy_info);
 
 /*
- * In the container that bbr uses, which is the one with a rate in it: `ss -i` prints R as
- * bandwidth (0: no limiter is known), the minimum RTT, the gain of the cap (0: there is none)
- * and, as the gain of cwnd, the flows that the cap is divided among.
+ * Uses the structure of bbr, because this has a rate. `ss -i` prints R as the bandwidth (0: no
+ * limiter is known) and the minimum RTT. The pacing gain is the gain of the cap (0: no cap). The
+ * cwnd gain is the number of flows that share the cap.
  *
- * Asked for without the socket's lock, while the socket may be changed over to another
- * algorithm, whose private area this then is: whatever stands there is read as numbers.
+ * The kernel calls this without the socket's lock. Meanwhile the socket may change to another
+ * algorithm, which then uses the private area. Its content is therefore only read as numbers.
  */
 size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {

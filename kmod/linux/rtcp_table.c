@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_rtcp.ko: the clients that the modules of R-TCP share, one table a network namespace, and
- * the file `clients` in the folder of each (rtcp_clients_file.c).
+ * tcp_rtcp.ko: the clients that R-TCP's modules share, with one table per network namespace, and
+ * the file `clients` in the folder of each module (rtcp_clients_file.c).
  *
- *   sets             of the initial namespace's table, a power of two: 8 clients each
- *   namespace_sets   of any other's; 0: none, and each connection has a client of its own
- *   keep_s           how long a client outlives its connections
- *   ipv6_prefix      bits of an IPv6 address that tell clients apart
+ *   sets             sets of 8 clients in the initial namespace's table; a power of two
+ *   namespace_sets   the same for any other namespace
+ *                    0 (of either): no table, and each connection has a client of its own
+ *   keep_s           time after its last ACK for which a client without connections is kept
+ *   ipv6_prefix      bits of an IPv6 address that distinguish clients
  *
- * Memory. The initial namespace's table is made when the module is loaded. Any other's is made when
- * its first connection of R-TCP begins, and then never grows. Connections begin where nothing may
- * sleep: a worker makes the table, and those that begin before it is there have clients of their
- * own. Workers are charged to nobody; namespace_sets is what bounds this memory.
+ * Memory. The initial namespace's table is allocated when the module is loaded. The table of
+ * another namespace is allocated when its first R-TCP connection begins, and never grows.
+ * Connections begin where nothing may sleep, so a worker allocates the table. Connections that
+ * begin before it is ready have clients of their own. The memory of a worker is charged to no
+ * cgroup; namespace_sets bounds it.
  */
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -47,9 +49,9 @@ static unsigned int rtcp_net_id;
 
 struct rtcp_net {
 	struct rtcp_table __rcu *table;		/* NULL: none, or none yet */
-	struct work_struct work;		/* makes it */
-	spinlock_t lock;			/* of the two below */
-	unsigned long asked_jiffies;		/* when the worker was started last */
+	struct work_struct work;		/* allocates the table */
+	spinlock_t lock;			/* protects the two fields below */
+	unsigned long asked_jiffies;		/* last start of the worker */
 	bool may_ask;
 };
 
@@ -60,7 +62,7 @@ u32 rtcp_ipv6_prefix_bits(void)
 
 /* --- tables ------------------------------------------------------------------------ */
 
-/* asked_sets: at least 1. NULL: no memory. */
+/* asked_sets: at least 1. Returns NULL if there is no memory. */
 static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
 {
 	u32 n_sets = (u32)roundup_pow_of_two(min(asked_sets, RTCP_MOST_SETS));
@@ -68,7 +70,10 @@ static struct rtcp_table *rtcp_table_new(unsigned int asked_sets)
 	struct cca_siphash_key hash_key;
 	struct rtcp_table *t;
 
-	/* At most 2^27 x 320 bytes: more than the kernel gives, or a 32-bit one can count. */
+	/*
+	 * At most 2^27 entries of 320 bytes. The kernel does not allocate that much. The size
+	 * saturates on a 32-bit machine.
+	 */
 	t = kvzalloc(size_add(sizeof(*t), array_size(n, sizeof(*t->places) +
 							sizeof(struct rtcp_entry))),
 		     GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
@@ -90,7 +95,7 @@ void rtcp_table_put(struct rtcp_table *t)
 		kvfree_rcu(t, rcu);
 }
 
-/* With a reference; NULL where there is none, or no more. */
+/* The namespace's table with a reference. NULL: there is no table, or it is about to be freed. */
 struct rtcp_table *rtcp_table_get(const struct net *net)
 {
 	const struct rtcp_net *own = net_generic(net, rtcp_net_id);
@@ -104,7 +109,7 @@ struct rtcp_table *rtcp_table_get(const struct net *net)
 	return t;
 }
 
-/* Under rcu_read_lock(). */
+/* The namespace's table, NULL for none. Call this under rcu_read_lock(). */
 struct rtcp_table *rtcp_table_seen(const struct net *net)
 {
 	const struct rtcp_net *own = net_generic(net, rtcp_net_id);
@@ -117,7 +122,10 @@ static void rtcp_table_make(struct work_struct *work)
 	struct rtcp_net *own = container_of(work, struct rtcp_net, work);
 	struct rtcp_table *t;
 
-	/* Nobody else makes one, and it is not taken away while this runs. */
+	/*
+	 * Only this worker sets the pointer, and the namespace resets it only after the worker
+	 * has ended.
+	 */
 	if (rcu_access_pointer(own->table))
 		return;
 	t = rtcp_table_new(namespace_sets);
@@ -126,8 +134,8 @@ static void rtcp_table_make(struct work_struct *work)
 }
 
 /*
- * A connection of a namespace without a table begins: one is made. Where there is no memory for it,
- * the next connection tries again, once a second at most.
+ * Starts the worker when a connection begins in a namespace without a table. If there is no
+ * memory for the table, a later connection tries again, at most once per second.
  */
 static void rtcp_table_ask(const struct net *net)
 {
@@ -152,7 +160,10 @@ static struct rtcp_key rtcp_key_of(const struct sock *sk)
 	return rtcp_key_of_ipv4(ntohl(inet_sk(sk)->inet_daddr));
 }
 
-/* The connection's client, as it is: of its address, or of its own. */
+/*
+ * Gives a connection its client: the one of its address, or one of its own if the table has none
+ * for it.
+ */
 void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
 {
 	struct rtcp_table *t = rtcp_table_get(sock_net(sk));
@@ -176,7 +187,7 @@ void rtcp_member_join(struct rtcp_member *m, const struct sock *sk, u64 now_us)
 }
 EXPORT_SYMBOL_GPL(rtcp_member_join);
 
-/* The client is the connection's own from here on; its lock is not held. */
+/* From here on the connection has a client of its own. Call this without the client's lock. */
 void rtcp_member_part(struct rtcp_member *m)
 {
 	struct rtcp_entry *entry = m->entry;
@@ -193,7 +204,10 @@ void rtcp_member_part(struct rtcp_member *m)
 }
 EXPORT_SYMBOL_GPL(rtcp_member_part);
 
-/* The client's lock is held. NULL: what comes now is part of no recording. */
+/*
+ * Records the client's state, to which the next records refer. Call this with the client's lock
+ * held. recording: NULL if the next changes are not recorded.
+ */
 void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording)
 {
 	struct rec_record r;
@@ -208,7 +222,7 @@ void rtcp_member_tell(struct rtcp_member *m, struct ccatune_recording *recording
 }
 EXPORT_SYMBOL_GPL(rtcp_member_tell);
 
-/* The connection ends, or takes another algorithm; f is freed. */
+/* The connection ends or changes its algorithm. f is freed. */
 void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow)
 {
 	struct rtcp_sock *own = inet_csk_ca(sk);
@@ -234,8 +248,8 @@ void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flo
 EXPORT_SYMBOL_GPL(rtcp_kflow_end);
 
 /*
- * As ccatune_read_tx_start(). A flow that rests, because all of its data was acknowledged,
- * starts whatever the kernel takes the application for.
+ * As ccatune_read_tx_start(). In addition, a flow that is inactive, because all of its data was
+ * acknowledged, starts a transfer even if the kernel does not take it for application-limited.
  */
 bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
 			enum cca_event_kind *kind)
@@ -249,7 +263,7 @@ EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
 
 /* --- the module -------------------------------------------------------------------- */
 
-/* Without memory for the initial namespace's table the module is not loaded. */
+/* If there is no memory for the initial namespace's table, the module is not loaded. */
 static int __net_init rtcp_net_init(struct net *net)
 {
 	struct rtcp_net *own = net_generic(net, rtcp_net_id);
@@ -273,7 +287,7 @@ static void __net_exit rtcp_net_exit(struct net *net)
 	struct rtcp_net *own = net_generic(net, rtcp_net_id);
 	struct rtcp_table *t;
 
-	/* A kernel's own sockets may outlast the namespace. */
+	/* The kernel's own sockets may outlive the namespace. They must start no worker. */
 	spin_lock_bh(&own->lock);
 	own->may_ask = false;
 	spin_unlock_bh(&own->lock);

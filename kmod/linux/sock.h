@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A socket's numbers into the events of kmod/core/cca.h, and a decision back
- * into the socket. Nothing is decided here.
+ * Converts the state of a socket into the events of kmod/core/cca.h, and applies a decision to
+ * the socket. All decisions are taken in the core.
  */
 #ifndef CCATUNE_SOCK_H
 #define CCATUNE_SOCK_H
@@ -19,11 +19,15 @@ static inline void ccatune_read_start(const struct sock *sk, struct cca_start *s
 	u32 min_rtt_us = tcp_min_rtt(tp);
 
 	/*
-	 * Not the socket's own time, which is of its last packet: long ago where an
-	 * idle socket changes over, and never where it is made by TCP_REPAIR.
+	 * tp->tcp_mstamp is the time of the socket's last packet. That is long ago if an idle
+	 * socket changes its algorithm, and it is not set in a socket that TCP_REPAIR made.
+	 * Therefore this reads the clock.
 	 */
 	start->now_us = tcp_clock_us();
-	/* All bits are set before there is one. A socket may also change over in mid-life. */
+	/*
+	 * Without a sample, tcp_min_rtt() has all bits set. A connected socket that changes its
+	 * algorithm has samples.
+	 */
 	start->rtt_us = min_rtt_us != U32_MAX ? min(min_rtt_us, CCA_MAX_RTT_US) : 0;
 	start->cwnd_pkts = tcp_snd_cwnd(tp);
 	start->delivered_pkts = tp->delivered;
@@ -31,9 +35,9 @@ static inline void ccatune_read_start(const struct sock *sk, struct cca_start *s
 }
 
 /*
- * Whether the sample measures the application. The kernel takes every first
- * flight for limited by the application, since the socket was empty before it;
- * then it is the socket's own state that tells, as for an ACK without a sample.
+ * Whether the sample measures the application and not the path. The kernel marks the first flight
+ * of a connection as application-limited, because the socket was empty before. For that flight,
+ * and for an ACK without a sample, the present state of the socket decides.
  */
 static inline bool ccatune_is_app_limited(const struct ccatune_flow *flow,
 					  const struct tcp_sock *tp, const struct rate_sample *rs)
@@ -43,7 +47,10 @@ static inline bool ccatune_is_app_limited(const struct ccatune_flow *flow,
 	return rs->is_app_limited;
 }
 
-/* false: the ACK neither delivered nor lost a packet, and is no event for a core. */
+/*
+ * Returns false if the ACK neither delivered a packet nor showed a loss. It is then no event for
+ * the core.
+ */
 static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struct rate_sample *rs,
 				    struct cca_ack *ack)
 {
@@ -66,7 +73,10 @@ static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struc
 	}
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
-	/* The kernel keeps neither with its packets; who needs them keeps a log (sent_log.h). */
+	/*
+	 * The kernel stores neither value with its packets. An algorithm that needs them keeps a
+	 * log (sent_log.h).
+	 */
 	ack->tx_inflight_pkts = 0;
 	ack->lost_since_pkts = 0;
 	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
@@ -86,7 +96,10 @@ static inline void ccatune_read_event(const struct sock *sk, enum cca_event_kind
 	ev->mss_bytes = tp->mss_cache;
 }
 
-/* Control mode. An unpaced decision leaves the socket's own limit alone. */
+/*
+ * For control mode. With an unpaced decision only the socket's own limit applies to its pacing
+ * rate.
+ */
 static inline void ccatune_apply(struct sock *sk, const struct cca_decision *d)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -98,10 +111,10 @@ static inline void ccatune_apply(struct sock *sk, const struct cca_decision *d)
 }
 
 /*
- * The kernel goes to its state Loss without a timeout too: when the path's MTU
- * shrank, to send again what has become too large. Nothing was congested, and
- * nothing is there to be undone, which an episode that begins otherwise has.
- * An episode of ECN has not, either: what begins within one counts as a timeout.
+ * The kernel also enters the state Loss without a timeout, when the path MTU has shrunk. It then
+ * retransmits the packets that are now too large, although there was no congestion. In contrast
+ * to a timeout this sets no undo state (prior_ssthresh and undo_marker are 0). An episode of ECN
+ * (CWR) sets no undo state either. Therefore Loss after CWR always counts as a timeout.
  */
 static inline bool ccatune_is_smaller_mtu(const struct sock *sk, u8 old_state)
 {
@@ -111,7 +124,7 @@ static inline bool ccatune_is_smaller_mtu(const struct sock *sk, u8 old_state)
 	       !tp->prior_ssthresh && !tp->undo_marker;
 }
 
-/* Whether a change of the kernel's state is an event of a core, and which. */
+/* Whether a change of the kernel's congestion state is an event for the core, and which one. */
 static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 				      enum cca_event_kind *kind)
 {
@@ -131,10 +144,11 @@ static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 }
 
 /*
- * The kernel's notice of a start comes before each data packet that is sent with nothing in
- * flight. It has not counted a new packet in packets_out by then, so that a transfer starts with
- * packets_out at 0. Otherwise packets are outstanding that all count as lost or as selectively
- * acknowledged: a timeout's retransmission, or new data after it, is part of the transfer.
+ * The kernel calls CCATUNE_TX_START_OP before each data packet that it sends with nothing in
+ * flight. A new packet is not yet counted in packets_out, so packets_out is 0 when a transfer
+ * starts. Otherwise all outstanding packets count as lost or as selectively acknowledged. Then
+ * the packet belongs to the running transfer: it is the retransmission of a timeout, or new data
+ * after it.
  */
 static inline bool ccatune_is_tx_start(const struct sock *sk)
 {
@@ -142,8 +156,9 @@ static inline bool ccatune_is_tx_start(const struct sock *sk)
 }
 
 /*
- * Sends again with nothing in flight: an idle restart after one RTO and more of
- * silence, else a transfer, if it was for lack of data that nothing was in flight.
+ * Whether a transmission with nothing in flight is an event, and which one. It is no event unless
+ * the application had run out of data (tp->app_limited). After a silence of at least one RTO it
+ * is an idle restart, otherwise the start of a transfer.
  */
 static inline bool ccatune_read_tx_start(const struct sock *sk, enum cca_event_kind *kind)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `status`: lines of `name value`, then a `delay` line a class and a
- * `row` line a row, for each group of flows that has been on it. The sums belong
- * to the table: they begin anew with the next one. Those of namespaces that follow
- * the initial one's table stand there in lines of their own, `flows=followers`.
+ * The file `status`: lines of `name value`, then a `delay` line per class and a `row` line per
+ * row. There is one such line for each group of flows that has used the class or the row. The
+ * sums belong to the table, so they start at 0 with the next table. The initial namespace's file
+ * has separate lines, `flows=followers`, for the flows of namespaces that follow its table.
  */
 #include "internal.h"
 
@@ -16,11 +16,14 @@ static const char *const status_groups[CCATUNE_MOST_GROUPS] = {
 
 struct status_file {
 	struct ccatune_cca *cca;
-	struct ccatune_table *table;	/* shown, in its place in the count of changes */
+	struct ccatune_table *table;	/* the table that the file shows */
 	u64 generation;
 };
 
-/* Line 0 is all the totals; then classes x groups, then rows x groups. */
+/*
+ * Line 0 stands for all totals. It is followed by classes x groups lines of delays and rows x
+ * groups lines of sums.
+ */
 static u32 status_delay_lines(const struct ccatune_table *table)
 {
 	return table ? ens_state_rows(&table->ens) * table->groups : 0;
@@ -88,7 +91,7 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 	status_put(m, "reoptimisations", &cca->reoptimisations);
 }
 
-/* Tables without classes have lines without the word. */
+/* If the table has no classes, its lines have no field `class`. */
 static void status_put_class(struct seq_file *m, const struct ens_table *t, u32 class)
 {
 	if (t->n_classes)

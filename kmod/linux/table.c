@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tables and parameters in force: taken whole, by one writer at a time, and read
- * by flows without a lock. A table that is replaced is freed when a grace period
- * has passed and no open file shows it any more.
+ * The tables and parameters in force. One writer at a time replaces a table or a set of
+ * parameters as a whole. Flows read them without a lock. A table that was replaced is freed after
+ * a grace period, when no open file shows it any more.
  */
 #include <linux/mm.h>
 
 #include "internal.h"
 #include "params_text.h"
 
-static atomic64_t ccatune_generations;	/* of all tables of all namespaces */
-static atomic_t ccatune_versions;	/* of all parameters */
+static atomic64_t ccatune_generations;	/* the last one of any table */
+static atomic_t ccatune_versions;	/* the last one of any parameters */
 
 struct ccatune_table *ccatune_table_alloc(void)
 {
@@ -21,7 +21,10 @@ struct ccatune_table *ccatune_table_alloc(void)
 	return table;
 }
 
-/* The text bounds the rows: less than 2^15 of them. cca: the one that the table is for. */
+/*
+ * Allocates the sums. The maximum length of the text bounds the rows to less than 2^15. cca: the
+ * instance that the table is for.
+ */
 int ccatune_table_add_stats(struct ccatune_table *table, const struct ccatune_cca *cca)
 {
 	table->owner = cca;
@@ -43,12 +46,15 @@ void ccatune_table_put(struct ccatune_table *table)
 	kfree(table);
 }
 
-/* With a reference, and the count of changes that belongs to it. */
+/*
+ * The namespace's own table with a reference, NULL if there is none. generation: the count of
+ * changes at that moment.
+ */
 struct ccatune_table *ccatune_table_get_own(struct ccatune_cca *cca, u64 *generation)
 {
 	struct ccatune_table *table;
 
-	/* The writers' lock: a table in force has its own reference. */
+	/* Under the writers' lock the table in force keeps its own reference. */
 	mutex_lock(&cca->lock);
 	table = rcu_dereference_protected(cca->table, lockdep_is_held(&cca->lock));
 	if (table)
@@ -67,8 +73,8 @@ static void ccatune_table_retire(struct ccatune_table *table)
 }
 
 /*
- * With the writers' lock, behind what is in force from here on: each flow has to look its row up
- * at its next ACK or transmission.
+ * Makes each flow look its row up at its next ACK or transmission. Call this with the writers'
+ * lock held, after the change that flows must see.
  */
 void ccatune_recall(struct ccatune_cca *cca)
 {
@@ -76,7 +82,10 @@ void ccatune_recall(struct ccatune_cca *cca)
 	smp_store_release(&cca->recalls, cca->recalls + 1);
 }
 
-/* 1: in force now, and no longer the caller's. 0: is in force already. Else an error. */
+/*
+ * Returns 1 if the offered table is in force now and no longer belongs to the caller, and 0 if
+ * the same table was in force already. Otherwise it returns an error of ens_admit().
+ */
 int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 {
 	struct ccatune_table *before;
@@ -104,7 +113,7 @@ int ccatune_table_take(struct ccatune_cca *cca, struct ccatune_table *offered)
 	return verdict;
 }
 
-/* The caller's, to be put when a grace period has passed. */
+/* Returns the table that was in force. The caller puts it after a grace period. */
 struct ccatune_table *ccatune_table_unpublish(struct ccatune_cca *cca)
 {
 	struct ccatune_table *before;
@@ -142,7 +151,7 @@ static bool params_is_clear(const char *text, u32 len)
 	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
 }
 
-/* With the writers' lock: the values that the text makes of those in force. */
+/* Applies the text to a copy of the values in force. Call this with the writers' lock held. */
 static int params_parse(struct ccatune_cca *cca, u32 *values, const char *text, u32 len)
 {
 	u32 line_no;
@@ -154,8 +163,8 @@ static int params_parse(struct ccatune_cca *cca, u32 *values, const char *text, 
 }
 
 /*
- * All lines count, or none. Without a line nothing changes. The line `clear` takes the
- * namespace's own parameters away: those of the initial one count, or the algorithm's defaults.
+ * Takes effect as a whole or not at all. The line `clear` removes the namespace's own parameters.
+ * Then those of the initial namespace apply, or the algorithm's defaults.
  */
 int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len)
 {

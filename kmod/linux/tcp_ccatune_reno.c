@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_ccatune_reno.ko: Reno (kmod/core/reno.h) as a congestion control of Linux,
- * in window mode: the kernel asks for growth, threshold and undo, and does loss
- * recovery itself. Reno's state fits into the socket; what is allocated serves
- * `flows` and `recording` alone, so that a socket without it is Reno's all the
- * same. It has no parameters and no axes: no table fits it.
+ * tcp_ccatune_reno.ko: Reno (kmod/core/reno.h) as a congestion control of Linux, in window mode:
+ * the kernel requests growth, threshold and undo, and does loss recovery itself. Reno's state
+ * fits into the socket. Only `flows` and `recording` need the memory that is allocated, so a
+ * socket without it runs Reno, too. Reno has no parameters and no axes, so it cannot use a table.
  */
 #include <linux/module.h>
 
@@ -22,7 +21,7 @@ static struct ccatune_algorithm reno_algorithm;
 
 /* --- recording ----------------------------------------------------------------- */
 
-/* Reno's core is not told of these; the recording is, so that it can be read. */
+/* Reno's core does not receive these events. They make the recording easier to read. */
 static void reno_note(const struct sock *sk, enum cca_event_kind kind)
 {
 	const struct reno_sock *own = inet_csk_ca(sk);
@@ -57,7 +56,7 @@ static void reno_note_start(const struct sock *sk)
 	rcu_read_unlock();
 }
 
-/* --- what the kernel asks ------------------------------------------------------ */
+/* --- calls from the kernel ----------------------------------------------------- */
 
 static void reno_told(struct sock *sk, const struct ack_sample *sample)
 {
@@ -83,7 +82,7 @@ static void reno_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	struct reno_sock *own = inet_csk_ca(sk);
 	struct cca_window before, w;
 
-	/* Growth is earned by ACKs of a window that was used. */
+	/* The window grows only if it limited the sender. */
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	ccatune_read_window(sk, &before);

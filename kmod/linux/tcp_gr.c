@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control
- * mode: every ACK sets pacing rate and cwnd. The flow's state is allocated when
- * the connection begins; the socket's private area holds a pointer to it, and
- * what `ss` shows. A socket for which there is no memory is CUBIC's, under the
- * name gr-plain (plain.h).
+ * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control mode: every ACK
+ * sets pacing rate and cwnd. The flow's state is allocated when the connection begins. The
+ * socket's private area has a pointer to it and the values that `ss` shows. A socket without a
+ * flow runs CUBIC, under the name gr-plain (plain.h).
  */
 #include <linux/inet_diag.h>
 #include <linux/module.h>
@@ -18,10 +17,10 @@
 
 struct gr_sock {
 	struct gr_kflow *flow;
-	/* A copy for gr_get_info(), which may not follow the pointer. */
+	/* Copies for gr_get_info(), which must not follow the pointer. */
 	u64 rate_bytes_per_s;
-	u32 window_pkts;		/* acknowledged ... */
-	u32 window_us;			/* ... in this time: bandwidth */
+	u32 window_pkts;		/* packets acknowledged ... */
+	u32 window_us;			/* ... in this time; their ratio is the bandwidth */
 	u32 mss_bytes;
 	u32 min_rtt_us;
 	u32 cwnd_gain_pct;
@@ -120,7 +119,10 @@ static void gr_turned(struct gr_kflow *f, struct ccatune_table *table, u64 now_u
 	ccatune_flow_epoch_ended(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
-/* Under rcu_read_lock(), ahead of an ACK or a transmission. */
+/*
+ * Makes the flow follow a recall of rows, if there was one. Call this under rcu_read_lock(),
+ * before an ACK or a transmission.
+ */
 static void gr_follow_recall(struct gr_kflow *f, u64 now_us)
 {
 	const struct ccatune_params *params;
@@ -177,8 +179,8 @@ static void gr_notify(struct sock *sk, enum cca_event_kind kind)
 }
 
 /*
- * The kernel enters CWR for an ECE, and where a queue of the host's own was full. It does so
- * from Open and Disorder: in Recovery the ECE stands until that has ended.
+ * The kernel enters CWR after an ECE, and after a local queue was full. It does so only from Open
+ * and Disorder. In Recovery it does not react to the ECE until the recovery has ended.
  */
 static void gr_set_state(struct sock *sk, u8 new_state)
 {
@@ -210,13 +212,13 @@ static u32 gr_undo_cwnd(struct sock *sk)
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
-/* GR has no threshold: what the kernel keeps stays, and slow start is the core's own. */
+/* GR does not use ssthresh, because its core ends slow start itself. Returns it unchanged. */
 static u32 gr_ssthresh(struct sock *sk)
 {
 	return tcp_sk(sk)->snd_ssthresh;
 }
 
-/* --- a connection's beginning and end ------------------------------------------ */
+/* --- beginning and end of a connection ----------------------------------------- */
 
 static void gr_begin(struct gr_kflow *f, struct sock *sk)
 {
@@ -259,7 +261,7 @@ static void gr_release(struct sock *sk)
 	own->flow = NULL;
 }
 
-/* --- what it says of itself ----------------------------------------------------- */
+/* --- files and diagnostics ------------------------------------------------------ */
 
 static const char *const gr_modes[] = {
 	[GR_SLOW_START] = "slow_start",
@@ -281,12 +283,12 @@ static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 }
 
 /*
- * In the container that bbr uses, which is the one with a rate in it: `ss -i`
- * prints bandwidth, minimum RTT, rate over bandwidth, and the gain of cwnd.
+ * Uses the structure of bbr, because this has a rate. `ss -i` prints the bandwidth, the minimum
+ * RTT, the rate divided by the bandwidth, and the gain of cwnd.
  *
- * Asked for without the socket's lock, while the socket may be changed over to
- * another algorithm, whose private area this then is: whatever stands there is
- * read as numbers, each divided by with care, and never followed.
+ * The kernel calls this without the socket's lock. Meanwhile the socket may change to another
+ * algorithm, which then uses the private area. Its content is therefore only read as numbers:
+ * pointers are not followed, and divisors are checked.
  */
 static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info)
 {
@@ -299,7 +301,7 @@ static size_t gr_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info
 	rate = min_t(u64, READ_ONCE(own->rate_bytes_per_s), CCA_MAX_RATE_BYTES_PER_S);
 	bandwidth = cca_rate_bytes_per_s(READ_ONCE(own->window_pkts), READ_ONCE(own->mss_bytes),
 					 READ_ONCE(own->window_us));
-	/* 2^37 x 2^8, and without a bandwidth there is no gain. */
+	/* Overflow: 2^37 x 2^8. Without a bandwidth the gain is 0. */
 	gain_q8 = bandwidth ? cca_div(rate << 8, bandwidth) : 0;
 	info->bbr.bbr_bw_lo = (u32)bandwidth;
 	info->bbr.bbr_bw_hi = (u32)(bandwidth >> 32);

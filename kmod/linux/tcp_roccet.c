@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_roccet.ko: ROCCET (kmod/core/roccet.h) as a congestion control of Linux, in
- * window mode: the kernel asks for growth, threshold and undo, and does loss
- * recovery itself; an ACK may lower the window. The flow's state is allocated when
- * the connection begins. A socket for which there is no memory is CUBIC's, under the
- * name roccet-plain (plain.h).
+ * tcp_roccet.ko: ROCCET (kmod/core/roccet.h) as a congestion control of Linux, in window mode:
+ * the kernel requests growth, threshold and undo, and does loss recovery itself. An ACK may lower
+ * the window. The flow's state is allocated when the connection begins. A socket without a flow
+ * runs CUBIC, under the name roccet-plain (plain.h).
  *
- * A mark of ECN, and a queue of the host's own that is full, count as a loss.
+ * An ECN mark and a full local queue count as a loss.
  */
 #include <linux/module.h>
 #include <linux/seq_file.h>
@@ -53,7 +52,7 @@ static void roccet_record_start(struct roccet_kflow *f, const struct cca_start *
 	ccatune_record(recording, &r);
 }
 
-/* before: the window that the ACK found; it is the socket's own no more. */
+/* before, after: the window before and after the ACK. */
 static void roccet_record_ack(struct roccet_kflow *f, const struct cca_ack *ack,
 			      const struct cca_window *before, const struct cca_window *after,
 			      const struct ccatune_table *table,
@@ -91,7 +90,7 @@ static void roccet_record_event(struct roccet_kflow *f, const struct cca_event *
 	rcu_read_unlock();
 }
 
-/* --- what the kernel tells and asks ---------------------------------------------- */
+/* --- calls from the kernel ------------------------------------------------------- */
 
 static void roccet_turned(struct roccet_kflow *f, struct ccatune_table *table, u64 now_us)
 {
@@ -100,7 +99,10 @@ static void roccet_turned(struct roccet_kflow *f, struct ccatune_table *table, u
 	ccatune_flow_epoch_ended(&f->head, &ens->clock, table, now_us, ens->turn, ens->held_back);
 }
 
-/* Under rcu_read_lock(), ahead of an ACK or a transmission. */
+/*
+ * Makes the flow follow a recall of rows, if there was one. Call this under rcu_read_lock(),
+ * before an ACK or a transmission.
+ */
 static void roccet_follow_recall(struct roccet_kflow *f, u64 now_us)
 {
 	const struct ccatune_params *params;
@@ -150,7 +152,7 @@ static void roccet_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	struct roccet_kflow *f = roccet_kflow_of(sk);
 	struct cca_window before, w;
 
-	/* Growth is earned by ACKs of a window that was used. */
+	/* The window grows only if it limited the sender. */
 	if (!f || !tcp_is_cwnd_limited(sk))
 		return;
 	ccatune_read_window(sk, &before);
@@ -226,7 +228,7 @@ CCATUNE_TX_START(roccet_tx_start)
 		roccet_notify(sk, kind);
 }
 
-/* --- a connection's beginning and end -------------------------------------------- */
+/* --- beginning and end of a connection ------------------------------------------- */
 
 static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 {
@@ -242,7 +244,10 @@ static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 			 f->head.hash);
 	roccet_record_start(f, &start, params);
 	rcu_read_unlock();
-	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
+	/*
+	 * If the socket changes its algorithm during a recovery, the kernel controls the window
+	 * until that ends.
+	 */
 	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
 		roccet_notify(sk, CCA_RECOVERY_ENTERED);
 }
@@ -269,7 +274,7 @@ static void roccet_release(struct sock *sk)
 	own->flow = NULL;
 }
 
-/* --- what it says of itself ------------------------------------------------------- */
+/* --- files and diagnostics -------------------------------------------------------- */
 
 static const char *roccet_mode(const struct roccet_state *s)
 {
@@ -298,7 +303,10 @@ static void roccet_view(const struct ccatune_flow *flow, struct ccatune_view *vi
 	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
 }
 
-/* srRTT is at most 2^28; the sums are of the interval that runs, up to its last round trip. */
+/*
+ * srrtt_q16 is at most 2^28, so the product fits into 64 bits. The sums are those of the current
+ * interval, up to the end of its last round trip.
+ */
 static void roccet_show(struct seq_file *m, const struct ccatune_flow *flow)
 {
 	const struct roccet_kflow *f = container_of(flow, struct roccet_kflow, head);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the modules of R-TCP need of tcp_rtcp.ko: the clients of a network namespace
- * (kmod/core/rtcp_clients.h), which all of them share, whatever they cap.
+ * The interface between tcp_rtcp.ko and the R-TCP modules: the clients of a network namespace
+ * (kmod/core/rtcp_clients.h). All R-TCP modules share them, whichever base algorithm they cap.
  *
- *   struct rtcp_table    a namespace's clients, with a lock for joining and leaving
- *   struct rtcp_place    what the shell has beside a client: its lock
- *   struct rtcp_member   a connection's part in a client, or a client of its own
- *   struct rtcp_kflow    head of what an R-TCP module keeps for a socket
+ *   struct rtcp_table    the clients of a namespace, with a lock for joining and leaving
+ *   struct rtcp_place    the kernel's data about a client, such as its lock
+ *   struct rtcp_member   the client of a connection: a shared one, or its own
+ *   struct rtcp_kflow    head of the memory that an R-TCP module allocates for a socket
  *
- * Locks. A client has one of its own, taken with each ACK; that of the table is taken where a
- * connection begins, ends, or parts from a client that is split. Neither is taken within the
- * other, except where `clients` is read or written: the table's, then the client's.
+ * Locks. Each client has a lock, which is taken for each ACK. The table's lock is taken when a
+ * connection begins, ends, or leaves a client that is split. Neither is taken while the other is
+ * held. The exception is the file `clients`, which takes the table's lock and then the client's.
  *
- * Lifetimes. A member holds its table, which outlives its namespace as long as it is held, and
- * is freed a grace period behind that: who reads of a flow under RCU may follow its member.
+ * Lifetimes. A member holds a reference to its table, so the table may outlive its namespace. The
+ * table is freed a grace period after the last reference is dropped. Therefore a reader of a flow
+ * under RCU may follow its member.
  */
 #ifndef CCATUNE_TCP_RTCP_H
 #define CCATUNE_TCP_RTCP_H
@@ -23,25 +24,28 @@
 #include "rtcp_recording.h"
 
 struct rtcp_place {
-	spinlock_t lock;		/* of the client */
-	const void *recording;		/* that has all that became of it; never followed */
+	spinlock_t lock;		/* the client's lock */
+	const void *recording;		/* has all changes of the client; never dereferenced */
 } ____cacheline_aligned_in_smp;
 
 struct rtcp_table {
 	struct rtcp_clients clients;
 	struct rcu_head rcu;
 	refcount_t refs;
-	spinlock_t lock;		/* of joining and leaving */
-	struct rtcp_place places[];	/* one an entry; the entries lie behind them */
+	spinlock_t lock;		/* for joining and leaving */
+	struct rtcp_place places[];	/* one per entry; the entries follow them */
 };
 
 struct rtcp_member {
-	struct rtcp_table *table;	/* held while there is an entry */
-	struct rtcp_entry *entry;	/* NULL: the client is its own */
+	struct rtcp_table *table;	/* referenced while there is an entry */
+	struct rtcp_entry *entry;	/* NULL: the connection's client is `own` */
 	struct rtcp_client own;
 };
 
-/* The core asserts that client and flow are within 250 bytes; the place in the table is more. */
+/*
+ * The core asserts that the states of client and flow are within 250 bytes. A member adds two
+ * pointers.
+ */
 RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
 			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
 
@@ -51,13 +55,13 @@ struct rtcp_kflow {
 	u32 queueing_delay_us;
 };
 
-/* In the socket's private area: what `ss` shows, which may not follow the pointer. */
+/* The socket's private area: a pointer, and the values that `ss` shows without it. */
 struct rtcp_sock {
 	struct rtcp_kflow *flow;
-	u32 limit_bytes_per_s;		/* 0: none is known */
+	u32 limit_bytes_per_s;		/* 0: no limiter is known */
 	u32 min_rtt_us;
-	u32 gain_permille;		/* of the cap; 0: there is none */
-	u32 sharing;			/* flows that it is divided among */
+	u32 gain_permille;		/* of the cap; 0: no cap */
+	u32 sharing;			/* number of flows that share the cap */
 };
 
 int rtcp_register_net(struct net *net, struct ccatune_algorithm *algorithm);
@@ -83,7 +87,7 @@ static inline struct rtcp_kflow *rtcp_kflow_of(const struct sock *sk)
 	return ((struct rtcp_sock *)inet_csk_ca(sk))->flow;
 }
 
-/* 0: the client is the flow's own. */
+/* The number of a client in a recording. 0: it belongs to the flow alone. */
 static inline u32 rtcp_member_number(const struct rtcp_member *m)
 {
 	return m->entry ? (u32)(m->entry - m->table->clients.entries) + 1 : 0;
@@ -95,9 +99,10 @@ static inline struct rtcp_place *rtcp_member_place(const struct rtcp_member *m)
 }
 
 /*
- * The client, locked. Under rcu_read_lock(), where recording is one: it is then told of the
- * client's state, unless it has all that became of it. NULL: the flow is not recorded. anew: for
- * a flow that begins; what another recording was told counts for none, whatever its name.
+ * Locks the client and returns it. recording: that of the flow, NULL if there is none; otherwise
+ * call this under rcu_read_lock(). The client's state is recorded first, unless the recording has
+ * all changes of the client. anew: for a flow that begins. Then the state is always recorded,
+ * because a new recording may have the address of an old one.
  */
 static inline struct rtcp_client *rtcp_member_lock(struct rtcp_member *m,
 						   struct ccatune_recording *recording, bool anew)
@@ -125,7 +130,10 @@ static inline void rtcp_member_unlock(struct rtcp_member *m)
 		__release(m);
 }
 
-/* With the client's lock, under rcu_read_lock(): ahead of a flow that begins. */
+/*
+ * Discards what is known of the client if it is too old. Call this before a flow begins, with the
+ * client's lock held and under rcu_read_lock().
+ */
 static inline void rtcp_member_renew(struct rtcp_member *m, struct ccatune_recording *recording,
 				     u64 now_us)
 {
@@ -133,7 +141,7 @@ static inline void rtcp_member_renew(struct rtcp_member *m, struct ccatune_recor
 		rtcp_member_tell(m, recording);
 }
 
-/* The same ahead of an ACK. */
+/* The same before an ACK. */
 static inline void rtcp_member_on_ack(struct rtcp_member *m, struct ccatune_recording *recording,
 				      u64 now_us)
 {
@@ -141,7 +149,7 @@ static inline void rtcp_member_on_ack(struct rtcp_member *m, struct ccatune_reco
 		rtcp_member_tell(m, recording);
 }
 
-/* With the client's lock, so that records are in the order of events. */
+/* Call this with the client's lock held, so that records are in the order of events. */
 static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 				     const struct rtcp_client *c,
 				     struct ccatune_recording *recording, struct rec_record *r)
@@ -150,7 +158,10 @@ static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rt
 	ccatune_record(recording, r);
 }
 
-/* Behind an ACK, with the client's lock; true: the flow has left a client that is split. */
+/*
+ * Call this after an ACK, with the client's lock held. Returns true if the flow has left a client
+ * that is split.
+ */
 static inline bool rtcp_kflow_moves(struct rtcp_kflow *f, struct rtcp_flow *flow,
 				    struct rtcp_client *c, u64 now_us)
 {
@@ -160,7 +171,7 @@ static inline bool rtcp_kflow_moves(struct rtcp_kflow *f, struct rtcp_flow *flow
 	return true;
 }
 
-/* What a connection has to get acknowledged still: equation 22's u + v, below 2^32. */
+/* The unsent and unacknowledged bytes of a connection: u + v in equation 22, below 2^32. */
 static inline u32 rtcp_waiting_bytes(const struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_rtcp_bbr.ko: BBR version 1 whose pacing R-TCP caps behind a rate limiter, in the shell of
- * tcp_rtcp_paced.h.
+ * tcp_rtcp_bbr.ko: BBR version 1 with a pacing rate that R-TCP caps behind a rate limiter.
+ * tcp_rtcp_paced.h has the functions.
  */
 #include "tcp_rtcp.h"
 
 #define PACED_ID CCA_ID_rtcp_bbr
 #define PACED_NAME "rtcp_bbr"
-#define PACED_SINGLE_BELOW 150000u	/* bytes/s: pacing stays even below 1.2 Mbit/s */
+#define PACED_SINGLE_BELOW 150000u	/* bytes/s, 1.2 Mbit/s; keeps slow pacing even */
 #define paced_flow rtcp_bbr1_flow
 #define paced_flow_init rtcp_bbr1_flow_init
 #define paced_flow_on_ack rtcp_bbr1_flow_on_ack

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_rtcp_bbr3.ko: BBR version 3 whose pacing R-TCP caps behind a rate limiter, in the shell of
- * tcp_rtcp_paced.h. What was in flight when a packet was sent comes from the flow's own log.
+ * tcp_rtcp_bbr3.ko: BBR version 3 with a pacing rate that R-TCP caps behind a rate limiter.
+ * tcp_rtcp_paced.h has the functions. The flow keeps its own log of the packets in flight when a
+ * packet was sent.
  */
 #include "tcp_rtcp.h"
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * tcp_rtcp_cubic.ko: CUBIC whose window R-TCP caps behind a rate limiter (kmod/core/rtcp.h), as
- * a congestion control of Linux, in window mode: the kernel asks for growth, threshold and
- * undo, and does loss recovery itself; an ACK may lower the window. What is known of the
- * limiter is the client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's
- * state is allocated when the connection begins. A socket for which there is no memory is
- * CUBIC's, under the name rtcp-plain (plain.h).
+ * tcp_rtcp_cubic.ko: CUBIC with a window that R-TCP caps behind a rate limiter
+ * (kmod/core/rtcp.h), as a congestion control of Linux, in window mode: the kernel requests
+ * growth, threshold and undo, and does loss recovery itself. An ACK may lower the window. The
+ * knowledge of the limiter belongs to the client (tcp_rtcp.h), whose lock is held while the core
+ * runs. The flow's state is allocated when the connection begins. A socket without a flow runs
+ * CUBIC, under the name rtcp-plain (plain.h).
  *
- * A mark of ECN, and a queue of the host's own that is full, count as a loss.
+ * An ECN mark and a full local queue count as a loss.
  */
 #include <linux/module.h>
 
@@ -27,7 +27,7 @@ struct rtcp_cubic_kflow {
 
 static struct ccatune_algorithm rtcp_cubic_algorithm;
 
-/* NULL for a socket that has none. */
+/* NULL if the socket has no flow. */
 static struct rtcp_cubic_kflow *rtcp_cubic_of(const struct sock *sk)
 {
 	struct rtcp_kflow *shared = rtcp_kflow_of(sk);
@@ -48,7 +48,7 @@ static void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
 	rtcp_member_unlock(&f->shared.member);
 }
 
-/* --- recording: with the client's lock, so that records are in the order of events --- */
+/* --- recording, with the client's lock held: records are in the order of events ------ */
 
 static void rtcp_cubic_record(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
 			      struct ccatune_recording *recording, struct rec_record *r)
@@ -77,7 +77,7 @@ static void rtcp_cubic_record_start(struct rtcp_cubic_kflow *f, const struct rtc
 	rtcp_cubic_record(f, c, recording, &r);
 }
 
-/* before: the window that the ACK found; it is the socket's own no more. */
+/* before, after: the window before and after the ACK. */
 static void rtcp_cubic_record_ack(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
 				  struct ccatune_recording *recording, const struct cca_ack *ack,
 				  u32 waiting_bytes, const struct cca_window *before,
@@ -118,9 +118,12 @@ static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtc
 	rtcp_cubic_record(f, c, recording, &r);
 }
 
-/* --- what the kernel tells and asks ------------------------------------------------ */
+/* --- calls from the kernel --------------------------------------------------------- */
 
-/* Under rcu_read_lock(). Returns the table in force, NULL for none. */
+/*
+ * Passes an ACK to the core. Returns the table in force, NULL for none. Call this under
+ * rcu_read_lock().
+ */
 static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f,
 						 const struct cca_ack *ack, struct cca_window *w)
 {
@@ -136,7 +139,7 @@ static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f,
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->cubic.ens, &f->cubic.state.flow, c,
 				 &f->cubic.params.rtcp, ack->now_us);
-	/* After the recall: an epoch must not end on the table that was recalled. */
+	/* After the recall, so that no epoch ends with a table that was recalled. */
 	table = ccatune_table(head->cca);
 	params = ccatune_params(head->cca);
 	ens_flow_set_class(&f->cubic.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
@@ -184,7 +187,7 @@ static void rtcp_cubic_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	struct cca_window before, w;
 	struct rtcp_client *c;
 
-	/* Growth is earned by ACKs of a window that was used. */
+	/* The window grows only if it limited the sender. */
 	if (!f || !tcp_is_cwnd_limited(sk))
 		return;
 	ccatune_read_window(sk, &before);
@@ -285,9 +288,12 @@ CCATUNE_TX_START(rtcp_cubic_tx_start)
 		rtcp_cubic_notify(sk, kind);
 }
 
-/* --- a connection's beginning and end ---------------------------------------------- */
+/* --- beginning and end of a connection --------------------------------------------- */
 
-/* A client whose limiter is known caps the first window already. Without data the flow rests. */
+/*
+ * If the limiter of the client is known, its cap applies to the first window already. A flow
+ * without data is inactive until a transfer starts.
+ */
 static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 {
 	struct ccatune_flow *head = &f->shared.head;
@@ -317,7 +323,10 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	rtcp_cubic_unlock(f);
 	rcu_read_unlock();
 	ccatune_write_window(sk, &w);
-	/* One that changes over in mid-life: the window is the kernel's until it has recovered. */
+	/*
+	 * If the socket changes its algorithm during a recovery, the kernel controls the window
+	 * until that ends.
+	 */
 	if (ccatune_is_reduced(inet_csk(sk)->icsk_ca_state))
 		rtcp_cubic_notify(sk, CCA_RECOVERY_ENTERED);
 }
@@ -347,7 +356,7 @@ static void rtcp_cubic_release(struct sock *sk)
 		rtcp_kflow_end(sk, &f->shared, &f->cubic.state.flow);
 }
 
-/* --- what it says of itself -------------------------------------------------------- */
+/* --- files and diagnostics --------------------------------------------------------- */
 
 static void rtcp_cubic_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 {

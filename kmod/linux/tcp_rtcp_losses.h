@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of tcp_rtcp_paced.h for an algorithm that learns from single losses: what was in
- * flight when a packet was sent, which Linux does not keep, from a log (sent_log.h), and what
- * ACKs and timers took for lost. Nothing for the others.
+ * The part of tcp_rtcp_paced.h for an algorithm that learns from single losses. Its functions are
+ * empty for other algorithms. A log (sent_log.h) provides the packets in flight when a packet was
+ * sent, which Linux does not store. It also provides the losses that ACKs and timers have shown.
  *
- * The kernel counts what is lost (tp->lost) and says with an ACK how much of that came with it;
- * what its timers took for lost shows in the count alone.
+ * The kernel counts lost packets in tp->lost. With an ACK it also reports how many of them this
+ * ACK has added. Packets that its timers marked as lost appear only in the count.
  */
 #ifndef CCATUNE_TCP_RTCP_LOSSES_H
 #define CCATUNE_TCP_RTCP_LOSSES_H
@@ -40,7 +40,7 @@ static void paced_lose(struct paced_kflow *f, const struct cca_loss *loss)
 	rcu_read_unlock();
 }
 
-/* What was lost of which the algorithm was not told yet. */
+/* Notifies the algorithm of losses that it has not been notified of yet. */
 static void paced_notify_losses(struct sock *sk, struct paced_kflow *f)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -50,7 +50,7 @@ static void paced_notify_losses(struct sock *sk, struct paced_kflow *f)
 		paced_lose(f, &loss);
 }
 
-/* With each ACK, ahead of what it begins or ends. */
+/* Called with each ACK, before paced_look() reports what the ACK begins or ends. */
 static void paced_note_sent(struct sock *sk, struct paced_kflow *f, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -67,13 +67,13 @@ static void paced_note_sent(struct sock *sk, struct paced_kflow *f, const struct
 				ccatune_is_app_limited(&f->shared.head, tp, rs));
 }
 
-/* Into the ACK, as it was read of the socket. */
+/* Adds the values of the log to an ACK that ccatune_read_ack() has filled in. */
 static void paced_put_sent(struct sock *sk, struct paced_kflow *f, struct cca_ack *ack)
 {
 	cca_sent_put(&f->sent, tcp_sk(sk)->lost, ack);
 }
 
-/* The path's MTU shrank: what is sent again for it was not lost. */
+/* The path MTU has shrunk. The packets that are retransmitted for this were not lost. */
 static void paced_forget_losses(struct sock *sk, struct paced_kflow *f)
 {
 	cca_sent_forget(&f->sent, tcp_sk(sk)->lost);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The shell of R-TCP over an algorithm in control mode (kmod/core/rtcp.h), as a congestion
- * control of Linux: every ACK sets pacing rate and cwnd. What is known of the limiter is the
- * client's (tcp_rtcp.h), whose lock is held while the core runs. The flow's state is allocated
- * when the connection begins. A socket for which there is no memory is CUBIC's, under the name
- * of the algorithm with -plain behind it (plain.h).
+ * R-TCP over an algorithm in control mode (kmod/core/rtcp.h), as a congestion control of Linux:
+ * every ACK sets pacing rate and cwnd. The knowledge of the limiter belongs to the client
+ * (tcp_rtcp.h), whose lock is held while the core runs. The flow's state is allocated when the
+ * connection begins. A socket without a flow runs CUBIC. Its name is then that of the algorithm
+ * with the suffix -plain (plain.h).
  *
- * As the kernel's own BBR it asks with each ACK whether there is a recovery: one that ends and
- * begins anew within an ACK has gone on, and what begins is told ahead of the ACK that shows it.
+ * As in the kernel's own BBR, the module checks at each ACK whether the socket is in recovery. If
+ * one recovery ends and another begins within one ACK, they count as one. The core is notified of
+ * a recovery before the ACK that shows it.
  *
- * Each module includes this once, and says ahead of it what it is a module of:
+ * Each module defines the following and then includes this file once:
  *
- *   PACED_ID, PACED_NAME              of the algorithm
- *   struct paced_flow                 its flow, with `state`, `ens` and `params`, and
- *   paced_flow_init(), paced_flow_on_ack(), paced_flow_on_event()    what it does
- *   paced_put_outcome()               into a record
- *   paced_modes                       names of the modes of what it stands on
- *   PACED_SINGLE_BELOW                where it sends single packets below a rate, and no pairs
- *   paced_flow_on_loss()              where it learns from single losses: tcp_rtcp_losses.h
+ *   PACED_ID, PACED_NAME              id and name of the algorithm
+ *   paced_flow                        the struct of its flow, with `state`, `ens` and `params`
+ *   paced_flow_init(), paced_flow_on_ack(), paced_flow_on_event()    functions of the flow
+ *   paced_put_outcome()               writes the outcome of an event into a record
+ *   paced_modes                       names of the modes of the base algorithm
+ *   PACED_SINGLE_BELOW                optional: rate below which it sends single packets
+ *   paced_flow_on_loss()              optional: learns from single losses (tcp_rtcp_losses.h)
  */
 #ifndef CCATUNE_TCP_RTCP_PACED_H
 #define CCATUNE_TCP_RTCP_PACED_H
@@ -36,13 +37,13 @@
 #include "sent_log.h"
 #endif
 
-#define PACED_SNDBUF_WINDOWS 3u	/* BBR may double its window in recovery, too */
+#define PACED_SNDBUF_WINDOWS 3u	/* BBR may double its window even in recovery */
 
 struct paced_kflow {
 	struct rtcp_kflow shared;
 	struct paced_flow bbr;
 	struct cca_decision decision;
-	u8 seen_state;			/* of the kernel's, at the last ACK or timeout */
+	u8 seen_state;			/* the kernel's state at the last ACK or timeout */
 #ifdef paced_flow_on_loss
 	struct cca_sent_log sent;
 #endif
@@ -50,7 +51,7 @@ struct paced_kflow {
 
 static struct ccatune_algorithm paced_algorithm;
 
-/* NULL for a socket that has none. */
+/* NULL if the socket has no flow. */
 static struct paced_kflow *paced_of(const struct sock *sk)
 {
 	struct rtcp_kflow *shared = rtcp_kflow_of(sk);
@@ -71,7 +72,7 @@ static void paced_unlock(struct paced_kflow *f)
 	rtcp_member_unlock(&f->shared.member);
 }
 
-/* --- recording: with the client's lock, so that records are in the order of events --- */
+/* --- recording, with the client's lock held: records are in the order of events ------ */
 
 static void paced_record(struct paced_kflow *f, const struct rtcp_client *c,
 			 struct ccatune_recording *recording, struct rec_record *r)
@@ -146,7 +147,7 @@ static void paced_notify(struct sock *sk, enum cca_event_kind kind)
 	ccatune_apply(sk, &f->decision);
 }
 
-/* A recovery that began or ended since the last ACK. */
+/* Notifies the core of a recovery that began or ended since the last ACK. */
 static void paced_look(struct sock *sk, struct paced_kflow *f)
 {
 	u8 state = inet_csk(sk)->icsk_ca_state, seen = f->seen_state;
@@ -162,7 +163,10 @@ static void paced_look(struct sock *sk, struct paced_kflow *f)
 
 /* --- the events of a socket --------------------------------------------------------- */
 
-/* Under rcu_read_lock(). Returns the table in force, NULL for none. */
+/*
+ * Passes an ACK to the core. Returns the table in force, NULL for none. Call this under
+ * rcu_read_lock().
+ */
 static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack)
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
@@ -176,7 +180,7 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
 	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
 				 &f->bbr.params.rtcp, ack->now_us);
-	/* After the recall: an epoch must not end on the table that was recalled. */
+	/* After the recall, so that no epoch ends with a table that was recalled. */
 	table = ccatune_table(head->cca);
 	params = ccatune_params(head->cca);
 	ens_flow_set_class(&f->bbr.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
@@ -221,7 +225,7 @@ CCATUNE_CONG_CONTROL(paced_main)
 	ccatune_apply(sk, &f->decision);
 }
 
-/* A timeout is told at once, what else begins and ends with the next ACK. */
+/* Only a timeout is reported at once. paced_look() reports other changes with the next ACK. */
 static void paced_set_state(struct sock *sk, u8 new_state)
 {
 	struct paced_kflow *f = paced_of(sk);
@@ -230,7 +234,7 @@ static void paced_set_state(struct sock *sk, u8 new_state)
 	if (!f || new_state != TCP_CA_Loss)
 		return;
 	if (!ccatune_read_state(sk, new_state, &kind)) {
-		paced_forget_losses(sk, f);	/* the path's MTU shrank */
+		paced_forget_losses(sk, f);	/* the path MTU has shrunk */
 		return;
 	}
 	f->seen_state = TCP_CA_Loss;
@@ -251,20 +255,20 @@ CCATUNE_TX_START(paced_tx_start)
 		paced_notify(sk, kind);
 }
 
-/* The episode is over with it: its end is not told once more. */
+/* The undo ends the episode, so paced_look() must not report its end again. */
 static u32 paced_undo_cwnd(struct sock *sk)
 {
 	struct paced_kflow *f = paced_of(sk);
 
 	if (f) {
 		f->seen_state = TCP_CA_Open;
-		paced_notify_losses(sk, f);	/* a timer's, which it takes back */
+		paced_notify_losses(sk, f);	/* of a timer, which the undo reverts */
 	}
 	paced_notify(sk, CCA_UNDO);
 	return tcp_snd_cwnd(tcp_sk(sk));
 }
 
-/* BBR has no threshold: what the kernel keeps stays. */
+/* BBR does not use ssthresh. Returns it unchanged. */
 static u32 paced_ssthresh(struct sock *sk)
 {
 	return tcp_sk(sk)->snd_ssthresh;
@@ -284,9 +288,9 @@ static u32 paced_sndbuf_expand(struct sock *sk)
 	return PACED_SNDBUF_WINDOWS;
 }
 
-/* --- a connection's beginning and end ---------------------------------------------- */
+/* --- beginning and end of a connection --------------------------------------------- */
 
-/* Without data the flow rests. */
+/* A flow without data is inactive until a transfer starts. */
 static void paced_begin(struct paced_kflow *f, struct sock *sk)
 {
 	struct ccatune_flow *head = &f->shared.head;
@@ -342,7 +346,7 @@ static void paced_release(struct sock *sk)
 		rtcp_kflow_end(sk, &f->shared, &f->bbr.state.flow);
 }
 
-/* --- what it says of itself -------------------------------------------------------- */
+/* --- files and diagnostics --------------------------------------------------------- */
 
 static void paced_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 {

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* How a flow of R-TCP follows a recall of rows (kmod/core/ensemble_flow.h). */
+/* Makes an R-TCP flow follow a recall of rows (kmod/core/ensemble_flow.h). */
 #ifndef CCATUNE_TCP_RTCP_RECALL_H
 #define CCATUNE_TCP_RTCP_RECALL_H
 
 #include "tcp_rtcp.h"
 
-/* With the client's lock, under rcu_read_lock(). set: the parameters in force. */
+/*
+ * Call this with the client's lock held and under rcu_read_lock(). set: the flow's parameters,
+ * which this updates.
+ */
 static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, struct rtcp_ens *ens,
 					    const struct rtcp_flow *flow,
 					    const struct rtcp_client *c,
@@ -35,7 +38,7 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, struct rtcp_en
 	rtcp_kflow_record(f, flow, c, recording, &r);
 }
 
-/* The same ahead of a transmission: the client is locked here, where there is something to do. */
+/* The same before a transmission. This locks the client, if there was a recall. */
 static inline void rtcp_kflow_before_sending(struct rtcp_kflow *f, struct rtcp_ens *ens,
 					     const struct rtcp_flow *flow,
 					     struct rtcp_params *set)

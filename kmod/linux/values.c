@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files `parameters` and `settings`: a line a value, `name value min default
- * max unit`; written as lines of `name value`, and `parameters` as the line `clear`,
- * too. What one write() brings counts whole, or not at all; after an error the open
- * file stays failed.
+ * The files `parameters` and `settings`: one line per value, `name value min default max unit`. A
+ * write consists of lines `name value`; `parameters` also takes the line `clear`. Each write()
+ * takes effect as a whole or not at all. After an error the open file stays failed.
  *
- *   parameters   of the algorithm (params.def): what flows use that no table covers
- *   settings     of the host: delay class, whether the initial namespace is followed
+ *   parameters   of the algorithm (params.def); flows use those that no table covers
+ *   settings     of the host: delay classes, number of flows, use of the initial namespace's table
  */
 #include <linux/uaccess.h>
 
@@ -30,14 +29,17 @@ static const struct setting_spec setting_specs[CCATUNE_SETTINGS] = {
 	[CCATUNE_MAX_FLOWS] = { "max_flows", 0, 1u << 20, 1u << 24, "flows" },
 };
 
-/* What an open file points to, by its seq_file. */
+/* The private data of an open file's seq_file. */
 struct values_file {
 	struct ccatune_cca *cca;
 	struct mutex lock;
 	int error;
 };
 
-/* The capability is that of who opened the file, in the user namespace that owns the network's. */
+/*
+ * Whether the process that opened the file has CAP_NET_ADMIN in the user namespace that owns the
+ * network namespace.
+ */
 bool ccatune_may_write(const struct file *file)
 {
 	struct ccatune_cca *cca = ccatune_cca_of_file(file);
@@ -102,7 +104,7 @@ static int settings_set(struct ccatune_cca *cca, const char *text, u32 len)
 		WRITE_ONCE(cca->setting[i], values[i]);
 	if (!err) {
 		cca->generation++;
-		/* The table in force may be another one now. */
+		/* Another table may be in force now. */
 		if (follows != values[CCATUNE_FOLLOW_INITIAL])
 			ccatune_recall(cca);
 	}

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the modules of window mode share: a socket's window and ACKs into the
- * words of kmod/core/cca.h and back, and records of what the kernel asked.
- * Nothing is decided here.
+ * Functions that the modules in window mode share. They convert a socket's window and ACKs into
+ * the structures of kmod/core/cca.h and back, and record the calls of the kernel. All decisions
+ * are taken in the core.
  *
- * Linux tells of an ACK (pkts_acked) before it looks for losses. What comes of the
- * ACK is asked behind it: the threshold of an episode (ssthresh), its event
- * (set_state), growth (cong_avoid). What an ACK shows to be lost is therefore told
- * with the next one, which belongs to the episode that the loss began. What a timeout
- * takes for lost, its event tells by what is left in flight: no ACK tells it again.
+ * For each ACK, Linux calls pkts_acked before it looks for losses. Afterwards it calls ssthresh
+ * (an episode begins), set_state (the event) and cong_avoid (growth). Therefore the core receives
+ * the losses that an ACK shows with the next ACK, which belongs to the episode that they began.
+ * The event of a timeout shows its losses by the number of packets that are left in flight. No
+ * ACK reports these losses again.
  */
 #ifndef CCATUNE_WINDOW_H
 #define CCATUNE_WINDOW_H
 
 #include "sock.h"
 
-/* Of the ACK that was told last. */
+/* State at the last ACK that was passed to the core. */
 struct ccatune_told {
 	u32 delivered_pkts;
 	u32 lost_pkts;
-	u32 limited_pkts;	/* delivered count of the last packet sent for lack of more data */
+	u32 limited_pkts;	/* delivered count up to which packets are application-limited */
 	bool begun;
 };
 
@@ -34,11 +34,11 @@ static inline void ccatune_told_init(const struct sock *sk, struct ccatune_told 
 }
 
 /*
- * What a rate sample says of its packet, for hosts that are given none: sent while
- * the application had run out of data. Until everything that was in flight then is
- * delivered, tp->app_limited stands; what is in flight when it falls was sent
- * meanwhile. The kernel takes every first flight for such a one, since the socket
- * was empty before it; here it is none.
+ * Whether the delivered packet was sent while the application had no data. A rate sample would
+ * say so, but pkts_acked receives none. The kernel keeps tp->app_limited set until everything
+ * that was in flight at that moment is delivered. The packets that are in flight when it is reset
+ * were sent meanwhile, and so are application-limited. The kernel also marks the first flight as
+ * application-limited, because the socket was empty before. This function ignores that mark.
  */
 static inline bool ccatune_told_is_app_limited(const struct tcp_sock *tp, struct ccatune_told *told)
 {
@@ -49,12 +49,14 @@ static inline bool ccatune_told_is_app_limited(const struct tcp_sock *tp, struct
 	told->begun = true;
 	if (!after(tp->delivered, told->limited_pkts))
 		return true;
-	/* Kept near, so that the order of the two counts stays right when they wrap. */
+	/* Keep it close to tp->delivered, so that after() is still correct when the counts wrap. */
 	told->limited_pkts = tp->delivered - 1;
 	return false;
 }
 
-/* false: the ACK shows nothing new, and is no event for a core. */
+/*
+ * Returns false if the ACK shows neither a delivery nor a loss. It is then no event for the core.
+ */
 static inline bool ccatune_read_told(const struct sock *sk, struct ccatune_told *told,
 				     const struct ack_sample *sample, struct cca_ack *ack)
 {
@@ -96,16 +98,19 @@ static inline void ccatune_write_window(struct sock *sk, const struct cca_window
 	tp->snd_cwnd_cnt = w->credit_pkts;
 }
 
-/* The kernel has the window itself: for losses, for marks, and where a queue of its own is full. */
+/*
+ * Whether the kernel controls the window: after a loss, after an ECN mark, or after a local queue
+ * was full.
+ */
 static inline bool ccatune_is_reduced(u8 state)
 {
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
 }
 
 /*
- * As ccatune_read_state(); CWR is a recovery too, in which the core leaves the window alone.
- * The kernel has marked its losses before it goes to Loss. Where that is for a smaller MTU,
- * nothing was lost.
+ * As ccatune_read_state(), but CWR is a recovery, too: the core does not change the window in it.
+ * The kernel marks packets as lost before it enters Loss. No later ACK reports them, because the
+ * event of the timeout includes them. After a reduction of the MTU they were not lost at all.
  */
 static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_told *told,
 					     u8 new_state, enum cca_event_kind *kind)
@@ -127,7 +132,10 @@ static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatu
 
 /* --- recording ----------------------------------------------------------------- */
 
-/* Under rcu_read_lock(). flow: NULL for a socket that has none. NULL: nothing is recorded of it. */
+/*
+ * Starts a record of the flow. Returns its recording, or NULL if the flow is not recorded. Call
+ * this under rcu_read_lock(). flow: NULL if the socket has none.
+ */
 static inline struct ccatune_recording *ccatune_begin_record(const struct ccatune_flow *flow,
 							     struct rec_record *r,
 							     enum rec_kind kind)
@@ -140,8 +148,8 @@ static inline struct ccatune_recording *ccatune_begin_record(const struct ccatun
 }
 
 /*
- * What the kernel asked of the core: REC_GROW, REC_SSTHRESH, REC_UNDO. result: the
- * window that the core returned, 0 where it returns none.
+ * Records a call of the kernel: REC_GROW, REC_SSTHRESH or REC_UNDO. result: the window or
+ * threshold that the core returned, 0 if it returns none.
  */
 static inline void ccatune_record_asked(const struct ccatune_flow *flow, enum rec_kind kind,
 					const struct cca_window *before,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the sender asks of a congestion-control algorithm. An implementation
-// copies between the sender and kmod/core, and holds no algorithm itself.
+// The interface between the sender and a congestion-control algorithm.
+// An implementation copies between the sender and kmod/core, and holds no algorithm itself.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,17 @@
 
 namespace ccatune {
 
-// One turn of a flow's epoch clock.
+// An end of an epoch of a flow, and what the epoch measured.
 struct EpochTurn {
     std::uint64_t at_us;
     std::uint64_t measured_bytes_per_s;
-    std::uint32_t epoch;   // that begins
+    std::uint32_t epoch;   // the epoch that begins
     std::uint32_t state;   // UINT32_MAX: none
     std::uint8_t turn;     // enum ens_turn
 };
 
-// What R-TCP takes a flow's rate limiter for, from a time on; RTCP_UNKNOWN: it begins to look for one.
+// R-TCP's estimate of a flow's rate limiter, which it uses from at_us on.
+// RTCP_UNKNOWN: detection begins, or begins anew.
 struct LimitEstimate {
     std::uint64_t at_us;
     std::uint64_t bucket_bytes;
@@ -29,11 +30,11 @@ struct LimitEstimate {
     std::uint8_t kind;     // enum rtcp_class
 };
 
-// What the sender says beside the core's events: for the host of window mode.
+// Data from the sender that the core's events lack. The host of window mode and R-TCP use it.
 struct HostView {
-    std::uint32_t sent_pkts = 0;  // of the connection so far
-    bool advanced = false;        // the ACK that is told now acknowledged cumulatively
-    std::uint32_t waiting_pkts = 0;  // unsent, and sent and not acknowledged by number; UINT32_MAX: without end
+    std::uint32_t sent_pkts = 0;  // segments that the connection has sent so far
+    bool advanced = false;        // the ACK that is being reported advanced the cumulative number
+    std::uint32_t waiting_pkts = 0;  // segments unsent or not acknowledged cumulatively; UINT32_MAX: without end
 };
 
 class Algorithm {
@@ -43,13 +44,14 @@ public:
     virtual void on_loss(const cca_loss&) {}
     virtual void on_ack(const cca_ack& ack) = 0;
     virtual void on_event(const cca_event& event) = 0;
-    // The connection ends: all that it ever had to send is acknowledged.
+    // The connection ends: all data that it ever had to send is acknowledged.
     virtual void on_end() {}
-    // Window mode (RFC 2861): sends again after so many timeouts' time of silence, ...
+    // Window mode (RFC 2861): the connection sends again after a silence of so many timeouts.
     virtual void on_idle(std::uint32_t) {}
-    // ... or has used no more than this of its window for one timeout's time, for lack of data.
+    // Window mode (RFC 2861): for one timeout, the connection lacked data and used at most so many packets.
     virtual void on_unused(std::uint32_t) {}
-    // Asks with each ACK whether a recovery goes on: one that ends and begins anew within an ACK has gone on.
+    // Returns true if the algorithm checks only on ACKs whether a recovery is under way.
+    // Such an algorithm takes a recovery that ends and restarts within one ACK for a single recovery.
     virtual bool looks_with_acks() const { return false; }
     virtual std::uint32_t mode() const { return 0; }
     virtual const std::vector<EpochTurn>& turns() const {
@@ -62,24 +64,24 @@ public:
         return none;
     }
 
-    // Asks for what the next ACK will touch.
+    // Prefetches the data that the next ACK will use.
     virtual void fetch_ahead() const { fetch(this, kMostStateBytes); }
 
     const cca_decision& decision() const { return decision_; }
     bool is_in_slow_start() const { return in_slow_start_; }          // window mode
-    std::uint32_t least_burst_pkts() const { return least_burst_pkts_; }  // when paced
+    std::uint32_t least_burst_pkts() const { return least_burst_pkts_; }  // minimum, with pacing
 
     HostView host;
 
 protected:
-    static constexpr std::size_t kMostStateBytes = 320;  // of all but GR
+    static constexpr std::size_t kMostStateBytes = 320;  // prefetched by default
 
     cca_decision decision_{};
     std::uint32_t least_burst_pkts_ = 2;  // tcp_min_tso_segs
     bool in_slow_start_ = false;
 };
 
-// A window that never changes: closed forms to hold the engine against.
+// A window that never changes, to compare the engine with closed-form results.
 class FixedWindow final : public Algorithm {
 public:
     explicit FixedWindow(std::uint32_t cwnd_pkts, std::uint64_t pacing_bytes_per_s) {

@@ -10,7 +10,8 @@ namespace ccatune {
 
 class Bbr1Algorithm final : public Algorithm {
 public:
-    // hash: fixed per flow; what looks random in the algorithm is drawn from it.
+    // hash: fixed per flow.
+    // The algorithm's pseudo-random choices are derived from it.
     Bbr1Algorithm(const bbr1_params& params, std::uint32_t hash) : params_(params), hash_(hash) {}
 
     void start(const cca_start& start) override { bbr1_init(&state_, &params_, &start, hash_, &decision_); }
@@ -23,7 +24,7 @@ public:
     std::uint32_t mode() const override { return state_.mode; }
 
 private:
-    static constexpr std::uint64_t kSingleBelow = 150'000;  // 1.2 Mbit/s: segments leave one by one
+    static constexpr std::uint64_t kSingleBelow = 150'000;  // 1.2 Mbit/s: below it bursts are single segments
 
     bbr1_state state_{};
     bbr1_params params_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// GR in the simulator: the flow of kmod/core/gr_flow.h, its table if it has one.
+// GR in the simulator: the flow of kmod/core/gr_flow.h.
+// The flow may follow an ensemble table.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,8 @@ namespace ccatune {
 
 class GrAlgorithm final : public Algorithm {
 public:
-    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    // hash: fixed per flow.
+    // It decides whether the flow is held back, that is, does not use the table.
     GrAlgorithm(const gr_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
                 std::uint32_t hash)
         : defaults_(defaults),
@@ -36,7 +38,7 @@ public:
     std::uint32_t mode() const override { return flow_.gr.mode; }
     const std::vector<EpochTurn>& turns() const override { return turns_; }
 
-    // All but the samples in the middle of the two windows, which are most of it.
+    // Prefetches all but the samples in the middle of the two windows, which are most of the state.
     void fetch_ahead() const override {
         fetch(this, kLineBytes);
         fetch(&flow_.gr.bandwidth.newest_us, sizeof(gr_state) - sizeof(flow_.gr.bandwidth.sample));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ROCCET in the simulator: the flow of kmod/core/roccet_flow.h, its table if it
-// has one, in the host of window mode.
+// ROCCET in the simulator: the flow of kmod/core/roccet_flow.h in the host of window mode.
+// The flow may follow an ensemble table.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ namespace ccatune {
 
 class RoccetCore {
 public:
-    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    // hash: fixed per flow.
+    // It decides whether the flow is held back, that is, does not use the table.
     RoccetCore(const roccet_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
                std::uint32_t hash)
         : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
@@ -52,7 +53,7 @@ public:
 
     const std::vector<EpochTurn>& turns() const override { return core().turns(); }
 
-    // All but the samples in the middle of the clock's window, which are most of it.
+    // Prefetches all but the samples in the middle of the clock's window, which are most of the state.
     void fetch_ahead() const override {
         const cca_rate_window& acked = core().flow().ens.clock.acked;
         fetch(this, kMostStateBytes);

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // R-TCP in the simulator: kmod/core/rtcp.h over CUBIC and both versions of BBR.
 //
-// A run has a table of clients (kmod/core/rtcp_clients.h), from which connections to the same client have what is known
-// of its limiter, at a time and one after the other. A connection that the table has no entry for, and one of a client
-// whose flows contradict each other, has a client of its own. A flow may follow an ensemble (rtcp_ensemble.h).
+// A run has a table of clients (kmod/core/rtcp_clients.h).
+// Through this table, connections to the same client share their knowledge of the client's rate limiter.
+// They may be simultaneous or consecutive.
+// A connection has a client of its own if the table has no entry for it.
+// It also has one if the flows of its client contradict each other.
+// A flow may follow an ensemble (rtcp_ensemble.h).
 #pragma once
 
 #include <algorithm>
@@ -23,7 +26,8 @@
 
 namespace ccatune {
 
-// The clients of a run. Its flows hold it; all are on one thread.
+// The clients of a run, which its flows own together.
+// All flows run on one thread.
 class RtcpClients {
 public:
     // keep: how long an entry outlives its connections.
@@ -33,7 +37,7 @@ public:
     RtcpClients(const RtcpClients&) = delete;  // flows point into it
     RtcpClients& operator=(const RtcpClients&) = delete;
 
-    // Null: none for this connection.
+    // Returns null if the table has no entry for this connection.
     rtcp_entry* join(std::uint32_t client, std::uint64_t now_us) {
         const rtcp_key key = rtcp_key_of_ipv4(kFirstAddress + client);
         rtcp_entry* entry = rtcp_clients_join(&table_, &key, now_us);
@@ -44,10 +48,11 @@ public:
     void on_ack(rtcp_entry* entry, std::uint64_t now_us) { rtcp_entry_on_ack(&table_, entry, now_us); }
 
 private:
-    static constexpr cca_siphash_key kHashKey{{0x6363617475, 0x6e65}};  // nobody attacks a simulation
+    static constexpr cca_siphash_key kHashKey{{0x6363617475, 0x6e65}};  // a fixed key, as nobody attacks a simulation
     static constexpr std::uint32_t kFirstAddress = 10u << 24;  // 10.0.0.0
 
-    // As many as there are clients: a set is full where nine of them meet in it, once in a million.
+    // Returns at least one set per client.
+    // A set overflows if nine clients meet in it, which happens once in a million.
     static std::uint32_t sets_for(std::size_t clients) {
         std::uint32_t sets = 1;
         while (sets < clients && sets < RTCP_MOST_SETS) sets *= 2;
@@ -58,7 +63,7 @@ private:
     rtcp_clients table_{};
 };
 
-// The client of a flow, and what became of its limiter over time, as far as the flow saw.
+// The client of a flow, and the estimates of its limiter over time, as far as the flow saw them.
 class RtcpClient {
 public:
     RtcpClient(std::shared_ptr<RtcpClients> clients, std::uint32_t number)
@@ -71,14 +76,17 @@ public:
         estimating_ = false;
     }
 
-    // Ahead of an ACK: what is known past its time is forgotten, and what the flow has still to get acknowledged.
+    // Call before each ACK.
+    // Discards knowledge of the client that has expired, and updates the flow's unsent and unacknowledged bytes.
     void weigh(rtcp_flow* flow, std::uint64_t now_us, std::uint32_t waiting_pkts) {
         if (entry_) clients_->on_ack(entry_, now_us);
         rtcp_flow_update_share(flow, get(), std::uint64_t{waiting_pkts} * kMssBytes);
     }
 
-    // Behind an event: leaves a client that is split; notes when detection begins, another class (unknown: what was
-    // found is forgotten), and B or R that moved by more than a 256th.
+    // Call after an event.
+    // Leaves a client that is split.
+    // Records when detection begins, when the class changes, and when B or R moved by more than a 256th.
+    // The class becomes unknown when an estimate is discarded.
     void note(rtcp_flow* flow, std::uint64_t now_us) {
         if (get()->kind == RTCP_SPLIT && entry_) [[unlikely]]
             move(flow, now_us);
@@ -94,7 +102,8 @@ public:
         limits_.push_back(now);
     }
 
-    // The connection ends: a late event finds it with a client of its own.
+    // The connection ends.
+    // An event that comes later finds it with a client of its own.
     void end(rtcp_flow* flow) {
         if (!entry_) return rtcp_flow_leaves(flow, &own_);
         rtcp_flow_leaves(flow, &entry_->client);
@@ -126,10 +135,12 @@ private:
     bool estimating_ = false;
 };
 
-// The ensemble that a flow follows; without one, which costs nothing, it stays on its own parameters.
+// The ensemble that a flow follows.
+// A flow without one keeps its own parameters, at no cost.
 class RtcpRows {
 public:
-    // hash: fixed per flow; it decides whether the flow is held back from the table.
+    // hash: fixed per flow.
+    // It decides whether the flow is held back, that is, does not use the table.
     RtcpRows(const rtcp_params& defaults, std::shared_ptr<const Table> table, std::uint8_t delay_class,
              std::uint32_t hash)
         : defaults_(defaults), table_(std::move(table)), delay_class_(delay_class), hash_(hash) {}
@@ -140,7 +151,7 @@ public:
         rtcp_ens_init(ens_.get(), &start, delay_class_, hash_);
     }
 
-    // Behind the algorithm's own.
+    // Call after the algorithm's own on_ack().
     void on_ack(const rtcp_client& client, const cca_ack& ack, rtcp_params* params) {
         if (!ens_) [[likely]]
             return;
@@ -248,7 +259,7 @@ public:
     const std::vector<EpochTurn>& turns() const override { return rows_.turns(); }
 
 private:
-    static constexpr std::uint64_t kSingleBelow = 150'000;  // as Bbr1Algorithm
+    static constexpr std::uint64_t kSingleBelow = 150'000;  // as in Bbr1Algorithm
 
     rtcp_bbr1_state state_{};
     rtcp_bbr1_params params_{};

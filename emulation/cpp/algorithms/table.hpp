@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An ensemble in memory, parsed from its text by the core: what a kernel that
-// was given that text would hold.
+// An ensemble in memory, which the core parsed from its text.
+// A kernel that receives this text holds the same table.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace ccatune {
 
 class TableError : public std::exception {
 public:
-    // complete: the text was wrong, rather than cut short.
+    // complete: the text was wrong; otherwise it was cut short.
     TableError(int error_number, std::uint32_t line, bool complete)
         : errno_(error_number), line_(line), complete_(complete) {
         text_ = "ensemble text: refused in line " + std::to_string(line) + " with errno " + std::to_string(errno_);
@@ -51,7 +51,8 @@ public:
         return text;
     }
 
-    // Bytes up to the end of the table or of `clear`, whatever follows; 0 where neither ends in the text.
+    // Returns the bytes up to the end of the table or of `clear`, whatever follows.
+    // 0 if the text contains no such end.
     static std::size_t text_end(std::string_view text, std::uint32_t id) {
         Table table;
         ens_parser parser;
@@ -62,7 +63,7 @@ public:
 private:
     Table() = default;
 
-    // up_to_its_end: what follows the table is not looked at; otherwise it is an error.
+    // up_to_its_end: text after the table is ignored; otherwise it is an error.
     void parse(ens_parser& parser, std::string_view text, std::uint32_t id, bool up_to_its_end = false) {
         ens_parser_init(&parser, &table_, id);
         while (!text.empty() && !(up_to_its_end && ens_has_ended(&parser))) {

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
-// The host of window mode: what Linux does around an algorithm that only grows
-// and shrinks a window (kmod/core/cca.h). Core brings:
+// The host of window mode (kmod/core/cca.h).
+// It does what Linux does around an algorithm that only grows and shrinks a window.
+// `Core` provides these functions:
 //
 //   void     start(const cca_start&), or start(const cca_start&, cca_window*) to bound the first window
-//   void     on_ack(const cca_ack&, cca_window*)    told of every ACK
-//   void     grow(cca_window*, acked_pkts)          where the window may grow
-//   u32      ssthresh(cca_window*)                  an episode of losses begins
+//   void     on_ack(const cca_ack&, cca_window*)    called for every ACK
+//   void     grow(cca_window*, acked_pkts)          the window may grow
+//   u32      ssthresh(cca_window*)                  a loss episode begins
 //   u32      undo(const cca_window*)                it was spurious
-//   void     on_event(const cca_event&)             told of it, behind what it was asked for it
-//   void     weigh(now_us, waiting_pkts)            where it has it: ahead of on_ack(), HostView::waiting_pkts
-//   void     end()                                  where it has it: the connection ends
+//   void     on_event(const cca_event&)             called after the functions above that belong to the event
+//   void     weigh(now_us, waiting_pkts)            optional: before on_ack(), with HostView::waiting_pkts
+//   void     end()                                  optional: the connection ends
 //
 // States of the window:
 //
-//   OPEN      grows by ACKs that advance, where the window was what limited
+//   OPEN      grows by ACKs that advance, if the window limited the sender
 //   REDUCING  fast recovery: proportional rate reduction (prr.hpp), then ssthresh
-//   LOSS      behind a timeout: one beyond what is in flight, and grows from there
+//   LOSS      after a timeout: one more than what is in flight, and grows from there
 //
-// After silence (RFC 2861): ssthresh keeps 3/4 of the window, which is halved for
-// each timeout's time, down to the initial one; a window of which part was not
-// used goes half the way to what was.
+// After silence (RFC 2861) ssthresh keeps 3/4 of the window.
+// The window is halved for each timeout that the silence lasts, down to the initial window.
+// A window that was only partly used moves halfway towards the part that was used.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +89,7 @@ public:
         decide(window_.cwnd_pkts);
     }
 
-    // 0: slow start, 1: congestion avoidance, 2: fast recovery.
+    // Returns 0 in slow start, 1 in congestion avoidance, 2 in fast recovery.
     std::uint32_t mode() const final { return state_ == State::reducing ? 2 : in_slow_start_ ? 0 : 1; }
 
 protected:
@@ -98,18 +99,19 @@ protected:
 private:
     enum class State : std::uint8_t { open, reducing, loss };
 
-    // True: the window in force stays.
+    // Returns true if the window in force stays.
     bool follow(const cca_event& event) {
         switch (event.kind) {
             case CCA_RECOVERY_ENTERED:
                 begin_episode();
                 state_ = State::reducing;
                 prr_.begin(host.sent_pkts);
-                // The first retransmission goes, whatever finds the loss; the ACK that did says more.
+                // The first retransmission may go, however the loss was found.
+                // The ACK that found it allows the rest.
                 decide(event.inflight_pkts + 1);
                 return true;
             case CCA_TIMEOUT:
-                // In recovery, or behind another timeout, it is the same episode.
+                // A timeout in recovery, or after another timeout, belongs to the same episode.
                 if (state_ == State::open) begin_episode();
                 window_.cwnd_pkts = event.inflight_pkts + 1;
                 state_ = State::loss;

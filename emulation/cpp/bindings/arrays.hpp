@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results as NumPy arrays and dictionaries, with types that the stub can say.
+// Converts results to NumPy arrays and dictionaries, with types that the stub can express.
 #pragma once
 
 #include <nanobind/nanobind.h>

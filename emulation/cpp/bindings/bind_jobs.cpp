@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Jobs in, and their runs on threads without the GIL.
+// Bindings for jobs, which run on threads without the GIL.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -24,7 +24,8 @@ using namespace ccatune;
 
 namespace {
 
-// Called with the GIL released: takes it to look for signals and to tell how far it is.
+// Called with the GIL released.
+// Acquires it to check for signals and to report progress.
 std::function<void(std::size_t)> watcher(const nb::object& progress) {
     return [&progress](std::size_t done) {
         const nb::gil_scoped_acquire gil;

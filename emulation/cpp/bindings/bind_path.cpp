@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a path is made of: links, elements, transfers, as plain configurations.
+// Bindings for the parts of a path: links, elements and transfers, as plain configurations.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -36,7 +36,7 @@ PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, 
     return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow, {}};
 }
 
-// changes: (at_s, bytes_per_s).
+// changes: pairs (at_s, bytes_per_s).
 PolicerConfig make_changing(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow,
                             const std::vector<std::pair<double, double>>& changes) {
     PolicerConfig config = make_policer(rate_bytes_per_s, bucket_bytes, per_flow);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What runs gave, as arrays; the bins of their histograms.
+// Bindings for the results of runs, as arrays, and for the bins of their histograms.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 

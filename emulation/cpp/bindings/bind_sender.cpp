@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A sender and a receiver by themselves, so that tests can put any path between
-// them: which transmission is lost, late, or doubled, and when an ACK comes.
+// Bindings for a sender and a receiver by themselves.
+// Tests can put any path between them: which transmission is lost, late or duplicated, and when an ACK arrives.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -26,7 +26,7 @@ namespace {
 
 using Told = std::tuple<std::uint64_t, std::string, std::vector<std::uint32_t>>;
 
-// Passes everything on and keeps what was told: (us, kind, figures).
+// Passes everything on to `inner` and records ACKs and events: (us, kind, figures).
 class Overheard final : public Algorithm {
 public:
     Overheard(std::unique_ptr<Algorithm> inner, std::vector<Told>* told) : inner_(std::move(inner)), told_(told) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Links and ensembles: what jobs share.
+// Bindings for links and ensembles, which jobs share.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>

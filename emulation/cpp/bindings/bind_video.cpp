@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Videos, and for tests what chooses their bitrates and a player by itself.
+// Bindings for videos, and for tests of the ABR algorithms and of a player by itself.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -32,7 +32,7 @@ Abr abr_of(const std::string& name) {
     throw std::invalid_argument("abr: expected fixed, bola, mpc or robust-mpc, got " + name);
 }
 
-// What the rest relies on, so that no call from Python goes past an array's end.
+// Checks what the other code relies on, so that no call from Python reads beyond the end of an array.
 void check(const Video& video) {
     const std::size_t bitrates = video.bitrates_kbps.size();
     if (bitrates == 0 || video.sizes_bytes.empty() || video.sizes_bytes.size() % bitrates != 0)

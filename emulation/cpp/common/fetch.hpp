@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Asks for memory ahead of its use. With many flows in a simulation what an event
-// touches has left the nearest caches since that flow's last one; with few it is
-// there, and asking would only cost.
+// Prefetches memory before it is used.
+// With many flows in a simulation the data of a flow has left the nearest caches since the flow's last event.
+// With few flows it is still there, and prefetching would only cost time.
 #pragma once
 
 #include <cstddef>

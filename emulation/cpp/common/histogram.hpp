@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Counts of delays, in bins that are closed above: bin k of the linear kind
-// holds (k, k + 1] x 0.1 ms, so that "how many within T" is exact for every T
-// that is a multiple of 0.1 ms and at most 1 s.
+// Histograms of delays.
+// Bins include their upper edge: bin k of the linear kind holds (k, k + 1] x 0.1 ms.
+// So the number of delays within T is exact for every T that is a multiple of 0.1 ms and at most 1 s.
 //
-//   DelayHistogram   0.1 ms up to 1 s, then 10 ms up to 60 s, then one bin
-//   LogHistogram<S>  ticks of 0.1 ms: one bin a tick up to 2^(S+1) ticks, then
-//                    2^S bins an octave up to 60 s. Width at most 2^-S of the
-//                    value: 3.1 % for S = 5, 1.6 % for S = 6
+//   DelayHistogram   bins of 0.1 ms up to 1 s, then bins of 10 ms up to 60 s
+//   LogHistogram<S>  ticks of 0.1 ms: one bin per tick up to 2^(S+1) ticks, then 2^S bins per octave up to 60 s.
+//                    Width at most 2^-S of the value: 3.1 % for S = 5, 1.6 % for S = 6
 //
-// A percentile is the upper edge of the bin that holds it: too high by at most
-// one bin, never too low.
+// Delays above 60 s count as 60 s.
+// A percentile is the upper edge of the bin that holds it: too high by at most one bin, never too low.
 #pragma once
 
 #include <array>
@@ -25,7 +24,7 @@ namespace ccatune {
 inline constexpr std::int64_t kTickNs = 100'000;
 inline constexpr std::uint32_t kMaxTicks = 600'000;  // 60 s
 
-// Number of whole ticks that hold the delay: 1 for (0, 0.1 ms], and for none.
+// Returns the delay in ticks, rounded up: 1 for (0, 0.1 ms], and also for a delay of 0.
 inline std::uint32_t ticks_of(Duration delay) {
     if (delay.ns <= 0) return 1;
     const auto ticks = static_cast<std::uint64_t>(delay.ns - 1) / kTickNs + 1;
@@ -51,7 +50,7 @@ public:
     void add(Duration delay) { ++counts_[bin_of(ticks_of(delay))]; }
     const std::vector<std::uint32_t>& counts() const { return counts_; }
 
-    // Packets within each threshold; all at most 1 s and multiples of 0.1 ms.
+    // Returns the number of delays of at most `ticks`, for up to kLinearBins ticks (1 s).
     std::uint32_t within(std::uint32_t ticks) const {
         std::uint32_t sum = 0;
         for (std::uint32_t bin = 0; bin < ticks && bin < kLinearBins; ++bin) sum += counts_[bin];
@@ -68,7 +67,7 @@ struct LogBins {
     static constexpr std::uint32_t kExact = 2u << SubBits;
 
     static constexpr std::uint32_t bin_of(std::uint32_t ticks) {
-        const std::uint32_t below = ticks - 1;  // closed above: (k, k + 1] as in the linear bins
+        const std::uint32_t below = ticks - 1;  // (k, k + 1], as in the linear bins
         if (below < kExact) return below;
         const auto octave = static_cast<std::uint32_t>(std::bit_width(below)) - 1;
         const std::uint32_t sub = (below >> (octave - SubBits)) & ((1u << SubBits) - 1);
@@ -90,7 +89,7 @@ public:
     using Bins = LogBins<SubBits>;
 
     void add(Duration delay) { ++counts_[Bins::bin_of(ticks_of(delay))]; }
-    // Asks for where one like that is counted.
+    // Prefetches the counter of a delay like this one.
     void fetch_ahead(Duration delay) const { __builtin_prefetch(&counts_[Bins::bin_of(ticks_of(delay))], 1); }
     void clear() { counts_.fill(0); }
     const std::array<std::uint32_t, Bins::kBins>& counts() const { return counts_; }
@@ -99,7 +98,7 @@ private:
     std::array<std::uint32_t, Bins::kBins> counts_{};
 };
 
-using CompactBins = LogBins<5>;  // what windows and grids keep
-using FineLog = LogHistogram<6>; // what flows keep of RTT and queueing delay
+using CompactBins = LogBins<5>;  // for accounting windows, smoothed RTTs and training
+using FineLog = LogHistogram<6>; // for each flow's RTT and each element's delay
 
 }  // namespace ccatune

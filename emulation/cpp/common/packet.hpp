@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What travels: segments towards the receiver, ACKs back.
+// The packets of the simulation: segments towards the receiver, ACKs back.
 //
-// Sequence numbers and transmission numbers count segments from 0 and do not
-// wrap: a flow may send 2^32 - 2 segments (6 TB). Times that travel are the low
-// 32 bits of microseconds: they wrap after 71 minutes, and only differences
-// of less than half of that are taken.
+// Sequence numbers and transmission numbers count segments from 0 and do not wrap:
+// a flow may send 2^32 - 2 segments (6 TB).
+// Packets carry times as the low 32 bits of microseconds.
+// These wrap after 71 minutes, so only differences of less than half of that are used.
 #pragma once
 
 #include <array>
@@ -15,38 +15,40 @@
 namespace ccatune {
 
 inline constexpr std::uint32_t kWireBytes = 1500;
-inline constexpr std::uint32_t kMssBytes = 1448;    // less IPv4, TCP and its timestamps
-inline constexpr std::uint32_t kAckWireBytes = 52;  // IPv4, TCP and its timestamps
+inline constexpr std::uint32_t kMssBytes = 1448;    // without the headers of IPv4 and TCP with timestamps
+inline constexpr std::uint32_t kAckWireBytes = 52;  // IPv4 and TCP with timestamps
 inline constexpr std::uint32_t kNoNumber = UINT32_MAX;
 
 inline std::uint32_t low_us(Instant at) { return static_cast<std::uint32_t>(at.us()); }
 
-// One full segment, but for a transfer's last one, which is shorter and counts as full all the same. tx counts a flow's transmissions and sent_us is the time of
-// this one: together what a timestamp option tells (RFC 7323), without its ticks.
+// One full segment.
+// The last segment of a transfer is shorter, but counts as full too.
+// tx counts a flow's transmissions, and sent_us is the time of this one.
+// Together they replace a timestamp option (RFC 7323), but have no coarse ticks.
 struct Packet {
     Instant sent_at;
     std::uint32_t seq;
     std::uint32_t tx;
     std::uint32_t flow : 31, ends_transfer : 1;
     std::uint32_t sent_us;
-    Instant queued_at{};  // set by each queue that it enters
+    Instant queued_at{};  // set by each queue that the packet enters
 };
 
 struct SeqRange {
     std::uint32_t first, last;  // [first, last)
 };
 
-// Three blocks: what the option holds beside timestamps (RFC 2018 section 3).
+// Beside timestamps, the TCP options have room for three blocks (RFC 2018 section 3).
 inline constexpr std::uint32_t kMaxSackBlocks = 3;
 
 struct Ack {
     Instant arrives_at;
-    std::uint32_t cumulative;   // every segment below has arrived
-    std::uint32_t window_pkts;  // that may be sent beyond it
-    std::uint32_t echo_tx;      // of the segment that RFC 7323 section 4.3 echoes
-    std::uint32_t echo_us;      // when that was sent
-    std::array<SeqRange, kMaxSackBlocks> blocks;  // the one with the newest segment first
-    std::uint32_t duplicate;    // kNoNumber, or the segment that came again (DSACK, RFC 2883)
+    std::uint32_t cumulative;   // all segments below this number have arrived
+    std::uint32_t window_pkts;  // segments that may be sent beyond it
+    std::uint32_t echo_tx;      // tx of the segment that is echoed (RFC 7323 section 4.3)
+    std::uint32_t echo_us;      // the time at which that segment was sent
+    std::array<SeqRange, kMaxSackBlocks> blocks;  // the block with the newest segment comes first
+    std::uint32_t duplicate;    // the segment that arrived again (DSACK, RFC 2883); kNoNumber: none
     std::uint8_t block_count;
 };
 

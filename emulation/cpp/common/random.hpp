@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Random numbers of a flow's path or of an element: splitmix64 (Steele, Lea,
-// Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), started
-// from the scenario's seed and the number of a stream: a flow's own (below 2^32),
-// so that what one flow meets does not depend on how many packets another sent,
-// or 2^32 and more for the elements of a path.
+// Random numbers of a flow's path or of an element, by splitmix64.
+// Source: Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+// The scenario's seed and the number of a stream start a generator.
+// Each flow has its own stream, below 2^32; the elements of a path have streams from 2^32 on.
+// So the random losses of a flow do not depend on how many packets another flow sent.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ public:
 
     std::uint64_t next() { return mix(state_ += kGolden); }
 
-    // Even over [0, 1), in steps of 2^-53.
+    // Uniform over [0, 1), in steps of 2^-53.
     double unit() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
 private:
@@ -31,8 +31,8 @@ private:
     std::uint64_t state_;
 };
 
-// An event of a fixed probability, decided by one comparison of integers. A
-// probability of 0 draws nothing, so that lossless runs pay nothing.
+// An event of a fixed probability, decided by one comparison of integers.
+// A probability of 0 draws no random number, so lossless runs pay nothing.
 class Chance {
 public:
     explicit Chance(double probability)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Rings of a power of two of slots: a queue, and a window of slots that are
-// named by ever-growing numbers. Both double when full and never shrink, so a
-// simulation stops allocating once its largest window has been seen.
+// Ring buffers whose size is a power of two: a queue, and a window of slots with ever-growing numbers.
+// Both double when they are full and never shrink.
+// So a simulation stops allocating once it has reached its largest window.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ public:
     std::size_t size() const { return tail_ - head_; }
     const T& front() const { return slots_[head_ & mask_]; }
     const T& back() const { return slots_[(tail_ - 1) & mask_]; }
-    // The n-th behind the front.
+    // Returns the n-th element after the front.
     T& operator[](std::size_t n) { return slots_[(head_ + n) & mask_]; }
     const T& operator[](std::size_t n) const { return slots_[(head_ + n) & mask_]; }
     void pop() { ++head_; }
@@ -45,8 +45,8 @@ private:
     std::size_t tail_ = 0;
 };
 
-// Slots [first, last) by number. The owner calls reserve() before it uses a
-// number that is further than the ring's size beyond the first one in use.
+// Slots for the numbers [first, last).
+// The owner calls reserve() before it uses a number that is the ring's size or more beyond the first one in use.
 template <class T>
 class Window {
 public:
@@ -55,7 +55,7 @@ public:
     T& operator[](std::uint32_t number) { return slots_[number & mask_]; }
     const T& operator[](std::uint32_t number) const { return slots_[number & mask_]; }
 
-    // Makes room for numbers [first, last], keeping what stands in [first, last).
+    // Makes room for the numbers [first, last] and keeps the content of [first, last).
     void reserve(std::uint32_t first, std::uint32_t last) {
         while (static_cast<std::size_t>(last - first) >= slots_.size()) grow(first, last);
     }

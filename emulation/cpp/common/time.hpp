@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Simulated time: integer nanoseconds, an instant and a duration apart, so that
-// neither is mistaken for the other or for a number in another unit.
+// Simulated time in integer nanoseconds.
+// Instants and durations have separate types, so that neither is mistaken for the other or for another unit.
 //
-// 63 bits of nanoseconds are 292 years. An instant that never comes is
-// Instant::never(); nothing may be added to it.
+// 63 bits of nanoseconds are 292 years.
+// Instant::never() is an instant that never comes; nothing may be added to it.
 #pragma once
 
 #include <compare>

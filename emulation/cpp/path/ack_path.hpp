@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What ACKs meet on their way back, in front of the propagation delay:
+// The path of ACKs from the receiver to the propagation delay:
 //
 //   receiver --> [held until the next multiple of an interval] --> [uplink] --> propagation
 //
-// An interval models a radio's or a modem's grants: ACKs leave in bursts that are
-// spaced by it. The uplink carries ACKs of 52 bytes; its queue has no bound, for
-// the sender takes it that no ACK is lost.
+// The interval models the grants of a radio or a modem: ACKs leave in bursts, one interval apart.
+// The uplink carries ACKs of 52 bytes.
+// Its queue has no limit, because the sender assumes that no ACK is lost.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 namespace ccatune {
 
 struct AckPathConfig {
-    Duration interval{};               // 0: none are held
-    std::optional<LinkConfig> uplink;  // its buffer does not count
+    Duration interval{};               // 0: ACKs are not held
+    std::optional<LinkConfig> uplink;  // its buffer limits and its CoDel are ignored
 
     bool is_plain() const { return interval.ns == 0 && !uplink; }
 };
@@ -53,7 +53,7 @@ public:
         return uplink_ ? std::min(grant, uplink_->next_at()) : grant;
     }
 
-    // Calls out(flow, ack) for each ACK that is on the propagation's way from now on.
+    // Calls out(flow, ack) for each ACK that enters the propagation delay now.
     template <class Out>
     void act(Instant now, Out&& out) {
         const auto leave = [&](const Item& item) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Holds packets until a clock ticks, and then lets all of them go: what a program
-// does to a path that forwards packets and sleeps in between.
+// Holds packets until a clock ticks, and then releases all of them.
+// A program that forwards packets and sleeps in between has this effect on a path.
 //
-//   ticks   apart by a time drawn evenly from [least, most], least above 0; with
-//           no packet there nothing tells one from another, so that the first one
-//           behind a silence comes after a time drawn evenly from [0, most]
+//   ticks   The time between ticks is drawn uniformly from [least, most], least above 0.
+//           Ticks without a packet have no effect.
+//           So the first tick after a long silence comes after a time drawn uniformly from [0, most].
 //
-// Unlike jitter it makes bursts: packets that are less than a tick apart leave
-// together, and two ticks may pass between them and the next.
+// Unlike jitter, a clock produces bursts.
+// Packets that arrive between the same two ticks leave together, and the next packet leaves at least one tick later.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ public:
 
     void act(Instant now) override {
         if (held_.empty() || tick_ > now) return;
-        // What is passed on comes back as an ACK later, never within this call.
+        // A packet that is passed on comes back as an ACK later, never within this call.
         for (; !held_.empty(); held_.pop()) pass(now, held_.front(), now - held_.front().queued_at);
     }
 
@@ -44,7 +44,7 @@ private:
         held_.push(queued);
     }
 
-    // The first tick behind `now`: at most kFollowed draws.
+    // Returns the first tick after `now`, in at most about kFollowed draws.
     Instant next_tick(Instant now) {
         if (now - tick_ > Duration{kFollowed * config_.least.ns}) return now + drawn(Duration{}, config_.most);
         Instant tick = tick_;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Controlled delay (RFC 8289): a queue that drops from its front while what it
-// holds has waited too long.
+// Controlled delay (RFC 8289): a queue that drops from its front while its packets have waited too long.
 //
-//   late          the front has waited at least TARGET, and so had every front for an
-//                 INTERVAL; never while at most one packet stays behind it
-//   first drop    of the front, when it is late
-//   further ones  at t' = t + INTERVAL / sqrt(count) (section 5.1, the control law)
-//                 as long as fronts are late; count starts anew, or at what it gained
-//                 in the last dropping state when that ended within 16 INTERVALs
+//   late          the front packet has waited at least TARGET, and so has every front packet for an INTERVAL;
+//                 never if at most one packet is behind it
+//   first drop    the front packet, when it is late
+//   later drops   at t' = t + INTERVAL / sqrt(count) (section 5.1, the control law), while front packets are late
+//   count         starts at 1, or at what it gained in the last dropping state if that ended within 16 INTERVALs
 //
-// Source: RFC 8289, sections 4.4, 5.3 to 5.6. No packet is marked: there is no ECN here.
+// Source: RFC 8289, sections 4.4, 5.3 to 5.6.
+// No packet is marked, as there is no ECN.
 #pragma once
 
 #include <cmath>
@@ -29,8 +28,8 @@ public:
     explicit Codel(const CodelConfig& config) : config_(config) {}
 
     // Called whenever a packet is about to be served, or the queue has run empty.
-    // drop() removes the front; what is in front afterwards may be served. At
-    // least one packet stays: a front with none behind it is not late.
+    // drop() removes the front packet; the new front packet may be served.
+    // At least one packet stays, because a front packet with none behind it is not late.
     template <class Queue, class Drop>
     void prepare(Instant now, const Queue& queue, Drop&& drop) {
         const bool late = is_late(now, queue);
@@ -44,7 +43,7 @@ public:
             }
         } else if (late) {
             drop();
-            is_late(now, queue);  // the new front is served all the same; its wait counts from here
+            is_late(now, queue);  // the new front is served in any case; its wait counts from here
             begin_dropping(now);
         }
     }
@@ -76,10 +75,10 @@ private:
     }
 
     CodelConfig config_;
-    Instant late_from_ = Instant::never();  // when fronts have been above the target for an interval
+    Instant late_from_ = Instant::never();  // when fronts will have been above the target for an interval
     Instant drop_next_{};
     std::uint32_t count_ = 0;       // drops in this dropping state
-    std::uint32_t last_count_ = 0;  // with which it began
+    std::uint32_t last_count_ = 0;  // count_ at the start of this state
     bool dropping_ = false;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Holds packets for a time: jitter and reordering.
+// Holds packets for some time: jitter and reordering.
 //
-//   jitter      each packet for a time drawn evenly from [0, max]; in order, a packet
-//               also waits for those before it, so delays pile up as they do behind
-//               a radio link that delivers in order; out of order it does not
-//   reordering  a share of the packets for a fixed time; the others overtake them
+//   jitter      holds each packet for a time drawn uniformly from [0, max].
+//               With in_order a packet also waits for the packets before it.
+//               Delays then accumulate, as they do after a radio link that delivers in order
+//   reordering  holds a share of the packets for a fixed time; the others overtake them
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace ccatune {
 
 struct DelayerConfig {
-    double share = 1;    // of the packets that are held
+    double share = 1;    // share of the packets that are held
     Duration least{}, most{};
     bool in_order = true;
 };
@@ -44,7 +44,7 @@ public:
 private:
     struct Held {
         Instant release_at;
-        std::uint64_t number;  // settles equal times: as they came
+        std::uint64_t number;  // the order of arrival, which decides between equal times
         Packet packet;
 
         bool operator>(const Held& other) const {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a packet meets on its way, in front of the bottleneck or behind it. An
-// element takes a packet and passes it on, at once or later, or drops it, and
-// counts:  entered = passed + dropped + inside.
+// An element of the path, before or after the bottleneck.
+// An element takes a packet and passes it on, at once or later, or drops it.
+// It counts entered = passed + dropped + inside.
 //
-// Elements are asked for their next time and told when it has come, so that the
-// simulation's queue of events holds one entry for each of them.
+// The simulation asks each element for the time of its next action and calls act() at that time.
+// So its queue of events holds one entry per element.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ccatune {
 
-// Where an element passes packets on to.
+// Takes the packets that an element passes on.
 class Outlet {
 public:
     virtual ~Outlet() = default;
@@ -25,10 +25,10 @@ public:
 
 struct ElementResult {
     std::uint64_t entered = 0, passed = 0;
-    std::uint64_t dropped = 0;        // full queue or bucket, loss, CoDel
-    std::uint64_t codel_dropped = 0;  // of these
+    std::uint64_t dropped = 0;        // dropped by a full queue or bucket, loss, or CoDel
+    std::uint64_t codel_dropped = 0;  // part of dropped
     std::uint64_t inside = 0;
-    std::vector<std::uint32_t> delay_hist;  // FineLog bins; of what passed in the measured time
+    std::vector<std::uint32_t> delay_hist;  // FineLog bins; of packets that passed in the measured time
 };
 
 class Element : public Outlet {
@@ -41,13 +41,14 @@ public:
         arrive(now, packet);
     }
 
-    // When act() has something to do.
+    // Returns the time at which act() will have something to do.
     virtual Instant next_at() const { return Instant::never(); }
     virtual void act(Instant) {}
-    // How long a small packet that came now would be held: what a handshake meets.
+    // Returns how long a small packet that arrived now would be held.
+    // The RTT of a handshake is derived from it.
     virtual Duration wait_of_probe(Instant) const { return {}; }
 
-    // Counted in its queues: what `inside` is to be.
+    // Packets counted in the element's queues, which must equal inside().
     virtual std::uint64_t held() const { return 0; }
 
     std::uint64_t entered() const { return entered_; }
@@ -65,7 +66,7 @@ protected:
     virtual void arrive(Instant now, const Packet& packet) = 0;
     virtual std::uint64_t codel_dropped() const { return 0; }
 
-    // For elements that hold nothing.
+    // For elements that hold no packets.
     void pass(Instant now, const Packet& packet) {
         ++passed_;
         next_->take(now, packet);

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A queue in front of a link that serves it: the bottleneck, an access link, the
-// uplink of ACKs.
+// A queue and the link that serves it: the bottleneck, an access link, or the uplink of ACKs.
 //
-//   trace      as Mahimahi: each opportunity carries a number of bytes; a packet may
-//              need several and one may carry several packets; what is not used when
-//              the queue is empty is lost, also the rest of an opportunity; a packet
-//              that arrives at the very instant of an opportunity has missed it; the
-//              trace repeats with its period
-//   constant   one packet after the other, each for its bytes' time
+//   trace      as in Mahimahi: each opportunity carries a number of bytes.
+//              A packet may need several opportunities, and one may carry several packets.
+//              Capacity that finds the queue empty is lost, also the rest of an opportunity.
+//              A packet that arrives at the instant of an opportunity misses it.
+//              The trace repeats with its period
+//   constant   one packet after the other, each for the transmission time of its bytes
 //   steps      the same, at a rate that changes (rate_steps.hpp)
 //
-// The queue is bounded (drop-tail), and CoDel (codel.hpp) may drop from its front
-// when a packet is about to be served.
+// The queue is bounded (drop-tail).
+// CoDel (codel.hpp) may drop from its front when a packet is about to be served.
 #pragma once
 
 #include <algorithm>
@@ -29,19 +28,19 @@
 
 namespace ccatune {
 
-// One of trace, steps and a rate above 0.
+// One of these is set: a trace, steps, or a rate above 0.
 struct LinkConfig {
     std::shared_ptr<const Opportunities> trace;
     std::shared_ptr<const RateSteps> steps;
     double rate_bytes_per_s = 0;
-    std::int64_t start_ms = 0;  // in the trace
+    std::int64_t start_ms = 0;  // place in the trace at which the run starts
     std::uint32_t opportunity_bytes = kWireBytes;
     std::uint64_t buffer_pkts = 1000;
     std::uint64_t buffer_bytes = UINT64_MAX;
     std::optional<CodelConfig> codel;
 };
 
-// Items of kBytes each, with a field queued_at.
+// Each item has kBytes bytes and a field queued_at.
 template <class Item, std::uint32_t kBytes>
 class LinkOf {
 public:
@@ -60,19 +59,19 @@ public:
     }
 
     std::size_t queued() const { return queue_.size(); }
-    // The n-th in the queue; there are more than n.
+    // Returns the n-th item in the queue, which must hold more than n items.
     const Item& waiting(std::size_t n) const { return queue_[n]; }
     std::uint64_t entered() const { return entered_; }
     std::uint64_t full_drops() const { return full_drops_; }
     std::uint64_t codel_drops() const { return codel_drops_; }
 
-    // When the head of the queue may be served next; never while it is empty.
+    // Returns when the head of the queue may be served next; never if the queue is empty.
     Instant next_at() const { return queue_.empty() ? Instant::never() : next_at_; }
 
-    // False: the buffer was full and the item is gone.
+    // Returns false if the buffer was full and the item was dropped.
     bool enqueue(Instant now, const Item& item) {
         ++entered_;
-        // The limits hold for what waits, not for a packet that has begun to leave.
+        // The limits apply to waiting packets, not to a packet whose transmission has begun.
         const std::uint64_t waiting = queue_.size() - (served_bytes_ != 0 ? 1 : 0);
         if (waiting >= config_.buffer_pkts || (waiting + 1) * kBytes > config_.buffer_bytes) {
             ++full_drops_;
@@ -85,7 +84,8 @@ public:
         return true;
     }
 
-    // Serves everything due now; deliver(item) for each item that is complete.
+    // Serves all that is due now.
+    // Calls deliver(item) for each item that is complete.
     template <class Deliver>
     void serve(Instant now, Deliver&& deliver) {
         if (!config_.trace) {
@@ -115,7 +115,8 @@ public:
         }
     }
 
-    // How long a small packet that came now would wait: what a handshake meets.
+    // Returns how long a small packet that arrived now would wait.
+    // The RTT of a handshake is derived from it.
     Duration wait_of_probe(Instant now) const {
         if (!config_.trace) {
             if (queue_.empty()) return Duration{};
@@ -131,7 +132,7 @@ public:
         return idle.next_at_ - now;
     }
 
-    // What the link could have carried in [from, to).
+    // Returns the bytes that the link could have carried in [from, to).
     std::uint64_t capacity_bytes(Instant from, Instant to) const {
         if (config_.steps) return config_.steps->bytes_until(to) - config_.steps->bytes_until(from);
         if (!config_.trace) return static_cast<std::uint64_t>((to - from).s() * config_.rate_bytes_per_s);
@@ -147,7 +148,7 @@ private:
         return config_.steps ? config_.steps->end_of(now, kBytes) : now + service_time();
     }
 
-    // CoDel never empties the queue: it serves what has none behind it.
+    // CoDel never empties the queue, because it does not drop a packet with none behind it.
     [[gnu::noinline]] void prepare(Instant now) {
         codel_->prepare(now, queue_, [this] {
             queue_.pop();
@@ -162,7 +163,7 @@ private:
             return;
         }
         if (next_at_ > now) return;
-        // Opportunities that nobody used: near ones one by one, a long idle time by search.
+        // Skips the opportunities that passed while the queue was empty.
         const std::int64_t now_ms = now.ns / 1'000'000 + config_.start_ms;
         const std::int64_t period = config_.trace->period_ms;
         if (now_ms - base_ms_ >= period) {
@@ -192,9 +193,9 @@ private:
     LinkConfig config_;
     Fifo<Item> queue_;
     Instant next_at_{};
-    std::uint32_t served_bytes_ = 0;  // of the head of the queue
+    std::uint32_t served_bytes_ = 0;  // bytes already served of the head of the queue
     std::int64_t base_ms_ = 0;        // start of the trace's current period
-    std::size_t next_ = 0;            // the next opportunity in it
+    std::size_t next_ = 0;            // the next opportunity in this period
     std::uint64_t entered_ = 0, full_drops_ = 0, codel_drops_ = 0;
     std::optional<Codel> codel_;
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// An access link: a link with a queue of its own (link.hpp) in front of the
-// bottleneck or behind it.
+// An access link: a link with a queue of its own (link.hpp), before or after the bottleneck.
 #pragma once
 
 #include "path/element.hpp"

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Loss that no queue causes.
+// Packet loss that no queue causes.
 //
-//   random            each packet with the same probability
-//   Gilbert-Elliott   a channel with two states, each with its own probability;
-//                     it changes state before each packet with probability p (good
-//                     to bad) or r (bad to good):
+//   random            each packet is lost with the same probability
+//   Gilbert-Elliott   a channel with two states, each with its own loss probability.
+//                     Before each packet it changes its state with probability p (good to bad) or r (bad to good):
 //                       share of packets in the bad state   p / (p + r)
 //                       mean length of a bad spell          1 / r packets
 //                       mean loss                           (r loss_good + p loss_bad) / (p + r)
 //
-// Sources: Gilbert 1960, "Capacity of a burst-noise channel"; Elliott 1963,
-// "Estimates of error rates for codes on burst-noise channels". A channel begins
-// good. Random loss draws from a stream a flow, so that what one flow meets does
-// not depend on the others; a channel's state is that of all its packets.
+// Sources: Gilbert 1960, "Capacity of a burst-noise channel";
+// Elliott 1963, "Estimates of error rates for codes on burst-noise channels".
+// A channel starts in the good state.
+// Random loss draws from one stream per flow, so the losses of one flow do not depend on the others.
+// All packets share the state of a channel.
 #pragma once
 
 #include <cstdint>

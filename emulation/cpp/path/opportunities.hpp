@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// When a recorded link may deliver: times in ms, repeating with a period, as in
-// Mahimahi's traces.
+// The times at which a recorded link may deliver, in ms.
+// They repeat with a period, as in Mahimahi's traces.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace ccatune {
 
-// Delivery opportunities of a link: immutable, shared by the runs that use it.
+// Delivery opportunities of a link.
+// They are immutable, and the runs that use the link share them.
 struct Opportunities {
     std::vector<std::uint32_t> at_ms;  // ascending, from the start of the trace
     std::uint32_t period_ms = 0;
@@ -22,14 +23,14 @@ struct Opportunities {
             throw std::invalid_argument("trace: expected ascending times within its period");
     }
 
-    // Opportunities in [from, to) ms, over as many periods as that takes.
+    // Returns the number of opportunities in [from, to) ms, over as many periods as that spans.
     std::uint64_t count(std::int64_t from_ms, std::int64_t to_ms) const { return before(to_ms) - before(from_ms); }
 
 private:
     std::uint64_t before(std::int64_t ms) const {
         const std::int64_t periods = ms / period_ms, rest = ms % period_ms;
         if (periods == 0) return below(rest);
-        // What stands at the very end of the period before happens now, not before.
+        // An opportunity at the very end of the previous period happens at the start of this one.
         return static_cast<std::uint64_t>(periods - 1) * at_ms.size() + below(period_ms + rest) + below(rest);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The elements on one side of the bottleneck, in the order in which a packet
-// meets them, and where it gets to behind the last.
+// The elements on one side of the bottleneck, in the order in which a packet passes them.
+// The last element passes packets to a sink.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ namespace ccatune {
 using ElementConfig = std::variant<LinkConfig, PolicerConfig, ShaperConfig, RandomLossConfig, GilbertElliottConfig,
                                    DelayerConfig, ClockConfig>;
 
-// What elements are made from, beside their own configuration.
+// The inputs of the elements besides their own configuration.
 struct PathContext {
     std::uint64_t seed = 0;
-    std::uint64_t first_stream = 0;        // of random numbers; each element has 2^32
-    std::vector<std::uint32_t> client_of;  // of each flow
+    std::uint64_t first_stream = 0;        // first stream of random numbers; each element has 2^32 streams
+    std::vector<std::uint32_t> client_of;  // the client of each flow
 };
 
 class Path {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A token-bucket policer: passes what conforms at once and drops the rest.
+// A token-bucket policer: it passes conforming packets at once and drops the others.
 //
-// Each flow has a bucket of its own, or the flows of a client share one. The rate
-// may change at times, as where a quota is used up or begins anew.
+// Each flow has its own bucket, or the flows of a client share one.
+// The rate may change at given times, for example when a quota is used up or renewed.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ struct RateChange {
 struct PolicerConfig {
     std::uint64_t rate_bytes_per_s = 0;
     std::uint64_t bucket_bytes = 0;
-    bool per_flow = false;            // else per client
-    std::vector<RateChange> changes;  // ascending; policers alone
+    bool per_flow = false;            // else one bucket per client
+    std::vector<RateChange> changes;  // ascending; only policers use them
 };
 
-// Which of n buckets each flow draws from.
+// The bucket of each flow, out of n buckets.
 struct BucketOfFlow {
     std::vector<std::uint32_t> bucket;
     std::uint32_t n = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A rate that changes in steps: each holds from its time to the next one's, the
-// last for ever. What is being sent when the rate changes goes on at the new one.
+// A rate that changes in steps: each rate holds until the time of the next step, the last one for ever.
+// A packet in transmission when the rate changes continues at the new rate.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct RateStep {
 
 class RateSteps {
 public:
-    // The first at 0, times ascending, the last rate above 0.
+    // The first step is at 0, times ascend, and the last rate is above 0.
     explicit RateSteps(std::vector<RateStep> steps) : steps_(std::move(steps)) {
         const auto later = [](const RateStep& a, const RateStep& b) { return a.at >= b.at; };
         if (steps_.empty() || steps_[0].at.ns != 0 || !(steps_.back().bytes_per_s > 0) ||
@@ -33,7 +33,7 @@ public:
                                     (steps_[i].at - steps_[i - 1].at).s() * steps_[i - 1].bytes_per_s);
     }
 
-    // When so many bytes are through that begin at `from`.
+    // Returns when a transmission of `bytes` that begins at `from` is complete.
     Instant end_of(Instant from, double bytes) const {
         for (std::size_t i = step_at(from);; ++i) {
             const double rate = steps_[i].bytes_per_s;
@@ -43,11 +43,11 @@ public:
                 if (last || end <= steps_[i + 1].at) return end;
                 bytes -= (steps_[i + 1].at - from).s() * rate;
             }
-            from = steps_[i + 1].at;  // never behind the last: its rate is above 0
+            from = steps_[i + 1].at;  // never beyond the last step, whose rate is above 0
         }
     }
 
-    // Whole bytes in [0, to).
+    // Returns the whole bytes that are carried in [0, to).
     std::uint64_t bytes_until(Instant to) const {
         const std::size_t i = step_at(to);
         return static_cast<std::uint64_t>(bytes_before_[i] + (to - steps_[i].at).s() * steps_[i].bytes_per_s);
@@ -61,7 +61,7 @@ private:
     }
 
     std::vector<RateStep> steps_;
-    std::vector<double> bytes_before_;  // each step
+    std::vector<double> bytes_before_;  // bytes carried before each step
 };
 
 }  // namespace ccatune

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A token-bucket shaper: passes what conforms at once and queues the rest until
-// it does; drops what finds its queue full. What conforms passes at the speed it
-// came with: a bucket bounds no peak rate.
+// A token-bucket shaper: it passes conforming packets at once and queues the others until they conform.
+// It drops packets that find its queue full.
+// Conforming packets pass at the speed at which they arrived: a bucket does not limit the peak rate.
 //
-// Each flow has a bucket and a queue of its own, or the flows of a client share
-// one of each.
+// Each flow has its own bucket and queue, or the flows of a client share one of each.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +71,7 @@ private:
     std::uint64_t queue_bytes_;
     std::vector<std::uint32_t> line_of_;
     std::vector<Line> lines_;
-    SourceHeap heap_;  // when each line's front conforms
+    SourceHeap heap_;  // when the front packet of each line conforms
 };
 
 }  // namespace ccatune

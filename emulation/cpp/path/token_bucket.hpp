@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// A bucket of B bytes that fills at R bytes a second and is full at first: what
-// takes a packet's bytes from it conforms, so that at most B + R t bytes conform
-// in any time t.
+// A bucket of B bytes that fills at R bytes per second and is full at first.
+// A packet conforms if the bucket holds its bytes, which it then removes.
+// So at most B + R t bytes conform in any time t.
 //
-// Exact, in nano-bytes: R in whole bytes a second times whole nanoseconds.
-// Bounds: B < 2^32, so B in nano-bytes is below 4.3e18 < 2^63; a refill is
-// computed only below what is missing plus R, R at most 1.25e10 (1e5 Mbit/s).
+// The arithmetic is exact, in nano-bytes: R in whole bytes per second times whole nanoseconds.
+// Bounds: B < 2^32, so B in nano-bytes is below 4.3e18 < 2^63.
+// A refill is computed only if it fits into the missing tokens.
+// ready_at() adds at most R to the missing tokens; R is at most 1.25e10 (1e5 Mbit/s).
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,15 @@ public:
             throw std::invalid_argument("bucket: expected a rate of 1 to 1.25e10 bytes/s and less than 2^32 bytes");
     }
 
-    // From `at` on it fills at another rate. at: as now of take().
+    // From `at` on the bucket fills at another rate.
+    // at: not before the time of an earlier call.
     void set_rate(Instant at, std::uint64_t rate_bytes_per_s) {
         refill(at);
         rate_bytes_per_s_ = rate_bytes_per_s;
     }
 
-    // Takes the bytes if they are there. now: never before that of an earlier call.
+    // Takes the bytes if the bucket holds them.
+    // now: not before the time of an earlier call.
     bool take(Instant now, std::uint32_t bytes) {
         refill(now);
         if (tokens_ < bytes * kNano) return false;
@@ -37,14 +40,14 @@ public:
         return true;
     }
 
-    // When take() of so many bytes will succeed, at most B; as of the last call of take().
+    // Returns when take() of `bytes`, at most B, will succeed, as of the last call of take().
     Instant ready_at(std::uint32_t bytes) const {
         if (tokens_ >= bytes * kNano) return at_;
         const std::uint64_t missing = bytes * kNano - tokens_;
         return at_ + Duration{static_cast<std::int64_t>((missing + rate_bytes_per_s_ - 1) / rate_bytes_per_s_)};
     }
 
-    // Whole bytes that are there at `now`.
+    // Returns the whole bytes in the bucket at `now`.
     std::uint64_t level_bytes(Instant now) {
         refill(now);
         return tokens_ / kNano;
@@ -64,7 +67,7 @@ private:
 
     std::uint64_t rate_bytes_per_s_;
     std::uint64_t full_, tokens_;  // nano-bytes
-    Instant at_{};                 // when tokens_ was right
+    Instant at_{};                 // the time to which tokens_ belongs
 };
 
 }  // namespace ccatune

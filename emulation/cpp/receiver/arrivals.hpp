@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a receiver holds beyond a hole: ranges of numbers, ascending, none next to
-// another. In order there are none, and nothing is looked up or stored.
+// The segments that a receiver holds beyond a hole: ascending ranges of numbers, with a hole between any two.
+// While segments arrive in order there are no ranges, and nothing is searched or stored.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace ccatune {
 
 class Arrivals {
 public:
-    // Every number below has arrived.
+    // All segments below this number have arrived.
     std::uint32_t next() const { return next_; }
     bool has_hole() const { return !ranges_.empty(); }
 
-    // False: it was here before.
+    // Returns false if the segment had arrived before.
     bool add(std::uint32_t seq) {
         if (seq < next_) return false;
         if (seq == next_) {
@@ -29,7 +29,7 @@ public:
         return add_beyond(seq);
     }
 
-    // The range that holds a number beyond the hole, or an empty one.
+    // Returns the range that holds `seq`, a number beyond the hole; an empty range if none does.
     SeqRange around(std::uint32_t seq) const {
         const auto after = above(seq);
         if (after == ranges_.begin() || (after - 1)->last <= seq) return {0, 0};

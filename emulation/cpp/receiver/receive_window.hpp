@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The window that a receiver offers, in segments. Fixed, or sized by itself as
-// Linux does by default (Fisk, Feng, "Dynamic Right-Sizing", 2001; sysctl
-// tcp_moderate_rcvbuf): once a round trip
+// The window that a receiver offers, in segments.
+// It is fixed, or autotuned as Linux does by default (sysctl tcp_moderate_rcvbuf).
+// Source: Fisk, Feng, "Dynamic Right-Sizing", 2001.
+// Autotuning computes once per round trip:
 //
-//   window = 2 x what the application took in it + 16, where that grew
+//   window = 2 x segments that the application took in it + 16, if that number grew
 //
-// Round trip: the least time in which a whole window came. The application
-// takes data as it comes, so what is out of order is all that the buffer holds.
+// The round trip is the shortest time in which a whole window arrived.
+// The application takes data as it arrives, so the buffer holds only data that is out of order.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ public:
 
     std::uint32_t pkts() const { return window_pkts_; }
 
-    // Everything below `next` has come by now.
+    // All segments below `next` have arrived.
     void take(Instant now, std::uint32_t next) {
         if (window_pkts_ >= most_pkts_) return;
         if (!started_) {
@@ -39,7 +40,7 @@ public:
         const std::uint32_t taken_pkts = next - round_first_;
         if (taken_pkts > taken_pkts_) {
             taken_pkts_ = taken_pkts;
-            // At most 2^32.
+            // 64 bits: the sum can exceed 2^32.
             const std::uint64_t wanted_pkts = 2ull * taken_pkts + kSlackPkts;
             window_pkts_ = static_cast<std::uint32_t>(
                 std::clamp<std::uint64_t>(wanted_pkts, window_pkts_, most_pkts_));

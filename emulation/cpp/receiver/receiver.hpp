@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The receiver of a flow, with Linux's timing of ACKs.
+// The receiver of a flow.
+// The timing of its ACKs follows Linux.
 //
-//   at once   the first 16 segments, and 16 after silence (quick ACKs); each
-//             segment out of order, that fills a hole, or that came again (RFC
-//             5681 section 4.2, with the duplicate's number: DSACK, RFC 2883);
-//             a transfer's last, which is shorter than those before it: Linux
-//             answers such a one as soon as the application has read it
-//   else      every `ack_every` segments, or after the delay: `delay`, and up to
-//             200 ms where segments come 20 to 40 ms apart, for which half the
-//             old delay plus the gap is taken
-//   stretch   what arrives within `burst_gap` of each other is one burst, as
-//             GRO merges it: one ACK for up to `burst_pkts` segments (1: off)
-//   echo      the segment that next would have been, at the last ACK: with
-//             delayed ACKs the earlier one (RFC 7323 section 4.3)
-//   blocks    the range with the newest segment, then those reported before
+//   at once   The first 16 segments, and 16 after silence or a duplicate (quick ACKs).
+//             Each segment that is out of order, fills a hole, or is a duplicate (RFC 5681 section 4.2).
+//             The ACK reports a duplicate by DSACK (RFC 2883).
+//             The last segment of a transfer, because it is shorter than the others:
+//             Linux acknowledges a short segment as soon as the application has read it.
+//   else      Every `ack_every` segments, or after a delay.
+//             The delay is `delay` at first.
+//             It grows if the gap between two segments is more than half of `delay` and less than the delay:
+//             the new delay is half of the old one plus the gap, up to 200 ms.
+//             Shorter gaps bring it back to `delay`.
+//   stretch   segments that arrive within `burst_gap` of each other form a burst, as GRO merges them:
+//             one ACK for up to `burst_pkts` segments (1: off)
+//   echo      the segment that was expected next at the last ACK;
+//             with delayed ACKs this is the earlier one (RFC 7323 section 4.3)
+//   blocks    the range with the newest segment, then the ranges reported before
 //
 // Sources for Linux: Sarolahti, Kuznetsov 2002, section 3; RFC 1122 4.2.3.2.
 #pragma once
@@ -33,7 +36,7 @@ struct ReceiverConfig {
     std::uint32_t ack_every = 2;
     Duration delay = Duration::from_ms(40);
     std::uint32_t quick_acks = 16;
-    Duration silence = Duration::from_ms(300);  // of a round trip of 100 ms: the receiver's own timeout
+    Duration silence = Duration::from_ms(300);  // the receiver's own timeout for an RTT of 100 ms
     std::uint32_t burst_pkts = 1;
     Duration burst_gap = Duration::from_us(50);
     std::uint32_t window_pkts = 1u << 30;
@@ -49,7 +52,7 @@ public:
     std::uint32_t in_order() const { return arrivals_.next(); }
     std::uint32_t window_pkts() const { return window_.pkts(); }
 
-    // True: send the ACK.
+    // Returns true if the ACK must be sent.
     bool take(Instant now, const Packet& packet, Ack* ack) {
         const bool had_hole = arrivals_.has_hole();
         const bool in_order = packet.seq == arrivals_.next();
@@ -68,7 +71,8 @@ public:
         return ends_delay(now) && flush(ack);
     }
 
-    // The timer, or the end of a burst.
+    // Fills in the ACK that is due.
+    // The simulation calls this when the timer ends a delay or a burst.
     bool flush(Ack* ack) {
         const std::uint32_t next = arrivals_.next();
         ack->cumulative = acked_ = next;
@@ -106,7 +110,8 @@ private:
         }
     }
 
-    // An ordinary segment in order has come.
+    // An ordinary segment in order has arrived.
+    // Returns true if its ACK is due.
     bool ends_delay(Instant now) {
         if (unacked_ == 1) deadline_ = now + delay_;
         if (unacked_ < config_.ack_every) return false;
@@ -115,7 +120,8 @@ private:
         return false;
     }
 
-    // The newest first; a number stands for the range that holds it now, each range once.
+    // The newest segment comes first.
+    // A number stands for the range that holds it now, and each range is listed once.
     void remember(std::uint32_t seq) {
         const std::uint32_t first = arrivals_.around(seq).first;
         std::size_t i = 0;
@@ -138,9 +144,9 @@ private:
     Arrivals arrivals_;
     ReceiveWindow window_;
     std::array<std::uint32_t, kMaxSackBlocks> recent_{kNoNumber, kNoNumber, kNoNumber};
-    Duration delay_;  // of the next ACK
+    Duration delay_;  // delay of the next delayed ACK
     Instant deadline_{}, last_at_{};
-    std::uint32_t acked_ = 0;  // the last ACK's number
+    std::uint32_t acked_ = 0;  // the number that the last ACK carried
     std::uint32_t unacked_ = 0, quick_;
     std::uint32_t echo_tx_ = 0, echo_us_ = 0;
     std::uint32_t duplicate_ = kNoNumber;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What an ACK costs in the core alone: the same recorded ACKs through each
-// algorithm, GR with its epoch clock, without the simulator around them.
+// Measures what an ACK costs in the core alone, without the simulator around it.
+// Each algorithm processes the same generated ACKs; GR runs with its epoch clock.
 #include <nanobind/nanobind.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace nb = nanobind;
 
 namespace {
 
-// ACKs of two packets on a 20 Mbit/s link with a queue that breathes between 0 and 100 ms.
+// Returns ACKs of two packets on a 20 Mbit/s link whose queueing delay rises and falls between 0 and 100 ms.
 std::vector<cca_ack> typical_acks(std::uint32_t count) {
     std::vector<cca_ack> acks(count);
     std::uint64_t now_us = 1'000'000;
@@ -89,7 +89,7 @@ double reno_ns(std::uint32_t count) {
     return ns;
 }
 
-// The window is lowered now and then, as losses would.
+// The window is lowered from time to time, as losses would lower it.
 double cubic_ns(std::uint32_t count) {
     const auto acks = typical_acks(count);
     const cca_start start = typical_start();
@@ -110,7 +110,7 @@ double cubic_ns(std::uint32_t count) {
     return ns;
 }
 
-// An algorithm of control mode, by its functions.
+// Measures an algorithm of control mode, given its functions.
 template <class Params, class State, auto kInit, auto kOnAck>
 double control_ns(std::uint32_t id, std::uint32_t count) {
     const auto acks = typical_acks(count);
@@ -136,7 +136,8 @@ double bbr3_ns(std::uint32_t count) {
     return control_ns<bbr3_params, bbr3_state, bbr3_init, bbr3_on_ack>(CCA_ID_bbr3, count);
 }
 
-// What the kernel's module has beside BBRv3's core: the log of what was in flight. A loss every thousandth ACK.
+// Measures the log of packets in flight, which the kernel module has in addition to BBRv3's core.
+// Every thousandth ACK reports a loss.
 double sent_log_ns(std::uint32_t count) {
     auto acks = typical_acks(count);
     cca_sent_log log;

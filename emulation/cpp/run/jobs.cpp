@@ -20,7 +20,7 @@ std::uint32_t id_of(const std::string& cca) {
 
 namespace {
 
-// A struct of kmod/core that has a word for each line of params.def.
+// Returns a struct of kmod/core with one 32-bit word for each of the algorithm's lines in params.def.
 template <class Params>
 Params params_of(const std::string& cca, const std::vector<std::uint32_t>& values) {
     Params params;
@@ -30,7 +30,8 @@ Params params_of(const std::string& cca, const std::vector<std::uint32_t>& value
     return params;
 }
 
-// Flows' hashes follow each other; what is drawn from them should not.
+// The hashes of flows are consecutive numbers.
+// After mixing, random values that are derived from them do not show this relation.
 std::uint32_t mix(std::uint32_t hash) {
     hash = (hash ^ hash >> 16) * 0x7feb352du;
     hash = (hash ^ hash >> 15) * 0x846ca68bu;
@@ -54,7 +55,8 @@ struct Making {
 
 using Made = std::unique_ptr<Algorithm>;
 
-// One function for each algorithm of params.def, which lists them below.
+// One function for each algorithm of params.def.
+// CCA_ALGORITHM below calls them.
 Made make_gr(const Making& m) {
     return std::make_unique<GrAlgorithm>(m.params<gr_params>(), m.flow.table, m.flow.delay_class, m.hash);
 }

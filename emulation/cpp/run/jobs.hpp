@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What Python asks for, as plain data that threads may read; a run is made of
-// it on the thread that runs it.
+// The jobs that Python requests, as plain data that threads may read.
+// The thread that runs a job makes the simulation from it.
 #pragma once
 
 #include <atomic>
@@ -26,21 +26,22 @@ struct FlowJob {
     std::shared_ptr<const Video> video;
     std::uint32_t client = 0;
     ReceiverConfig receiver;
-    std::optional<std::uint32_t> after;  // start_s counts from the end of that flow, one before this
+    std::optional<std::uint32_t> after;  // start_s counts from the end of that flow, which has a lower number
 };
 
 struct Job {
     SimulationConfig config;
     std::vector<FlowJob> flows;
-    double keep_s = 0;  // what R-TCP knows of a client outlives its connections by so much
+    double keep_s = 0;  // how long R-TCP's knowledge of a client outlives its connections
 };
 
 class RtcpClients;
 
-// The CCA_ID_ of an algorithm of the core.
+// Returns the CCA_ID_ of an algorithm of the core.
 std::uint32_t id_of(const std::string& cca);
 
-// hash: whatever tells one flow from another. clients: of the run; none: no flow shares what it knows.
+// hash: distinguishes one flow from another.
+// clients: those of the run; null: flows share no knowledge.
 std::unique_ptr<Algorithm> make_algorithm(const FlowJob& flow, std::uint32_t hash,
                                           const std::shared_ptr<RtcpClients>& clients = nullptr);
 

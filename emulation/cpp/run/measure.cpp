@@ -21,7 +21,7 @@ Job with_trial(const Job& one_case, const Trial& trial) {
     return job;
 }
 
-// A transfer that is not complete has been under way up to the end of the run.
+// A transfer that is not complete counts as under way until the end of the run.
 void add_transfers(Measure& m, const FlowResult& flow, double end_s) {
     for (const TransferResult& transfer : flow.transfers) {
         m.busy_s += (transfer.complete_s < 0 ? end_s : transfer.complete_s) - transfer.start_s;
@@ -29,7 +29,7 @@ void add_transfers(Measure& m, const FlowResult& flow, double end_s) {
     }
 }
 
-// What the client's connections together took it for, last of all.
+// Uses the latest limiter estimate of all flows, which are the connections of one client.
 void add_limits(Measure& m, const std::vector<FlowResult>& flows) {
     std::uint64_t last_us = 0;
     for (const FlowResult& flow : flows)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Runs reduced to the numbers that training is about: every case with every trial.
+// Reduces runs to the numbers that training needs, for every case with every trial.
 //
 //   case     a job: its path, and flows with their transfers
-//   trial    what all flows of a case run: an algorithm with its parameters, and a table that they follow, if any
+//   trial    an algorithm with its parameters, and an ensemble table if any; all flows of a case run it
 //
-// Histograms are of CompactBins. All counts are of the measured time, but for busy_s, offered_bytes and complete, which
-// are about flows with an end, and limited and detecting, which are about the end of the run.
+// Histograms use CompactBins.
+// All counts cover the measured time, with two exceptions.
+// busy_s, offered_bytes and complete cover flows with an end over the whole run.
+// detecting and limited cover R-TCP's estimates in the whole run.
 #pragma once
 
 #include <array>
@@ -26,15 +28,15 @@ struct Trial {
 };
 
 struct Measure {
-    std::uint64_t capacity_bytes = 0;       // of the bottleneck, on the wire
-    std::uint64_t delivered_bytes = 0;      // over it, on the wire, retransmissions with it
-    std::uint64_t goodput_bytes = 0;        // new in order at the receivers, payload
-    std::uint64_t packets = 0;              // over the bottleneck: those of delay_hist
+    std::uint64_t capacity_bytes = 0;       // capacity of the bottleneck, on the wire
+    std::uint64_t delivered_bytes = 0;      // bytes that it carried, on the wire, including retransmissions
+    std::uint64_t goodput_bytes = 0;        // new segments in order at the receivers, payload
+    std::uint64_t packets = 0;              // packets that the bottleneck carried, as in delay_hist
     std::uint64_t sent_pkts = 0, retransmitted_pkts = 0;
-    double busy_s = 0;                      // time in which connections had data, summed over them
+    double busy_s = 0;                      // time with a transfer under way, summed over connections
     std::uint64_t offered_bytes = 0;        // payload of the transfers that have begun
-    bool complete = true;                   // all flows with an end have been acknowledged whole
-    bool detecting = false, limited = false;  // R-TCP: a limiter was looked for; the client is taken for limited
+    bool complete = true;                   // all data of flows with an end is acknowledged
+    bool detecting = false, limited = false;  // R-TCP: detection began at some time; the last estimate is a limiter
     std::array<std::uint32_t, CompactBins::kBins> delay_hist{}, srtt_hist{};
 };
 

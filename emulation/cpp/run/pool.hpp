@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Independent pieces of work on threads: each writes to its own place, so the
-// result does not depend on how many threads there are.
+// Runs independent pieces of work on threads.
+// Each piece writes to its own place, so the result does not depend on the number of threads.
 #pragma once
 
 #include <atomic>
@@ -17,10 +17,10 @@ namespace ccatune {
 
 using Cancel = std::atomic<bool>;
 
-// Calls work(i, cancel) for i in [0, count). The caller's thread runs
-// `watch(done)` about ten times a second meanwhile; when that throws, cancel
-// turns true, no further piece is begun and the exception passes on, as does
-// the first of a piece.
+// Calls work(i, cancel) for i in [0, count).
+// Meanwhile the caller's thread calls `watch(done)` about ten times per second.
+// If that throws, cancel becomes true, no further piece begins, and the exception is passed on.
+// The first exception of a piece has the same effect.
 inline void run_pool(std::size_t count, unsigned threads, const std::function<void(std::size_t, const Cancel&)>& work,
                      const std::function<void(std::size_t)>& watch) {
     std::atomic<std::size_t> next{0}, done{0};
@@ -58,7 +58,7 @@ inline void run_pool(std::size_t count, unsigned threads, const std::function<vo
         }
     } catch (...) {
         cancelled = true;
-        throw;  // the pool's destructor waits for the pieces that have begun, and are told
+        throw;  // the pool's destructor waits for the pieces under way, which see `cancelled`
     }
     pool.clear();
     if (failure) std::rethrow_exception(failure);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a sender knows and concludes, but sends nothing: the marks and samples
-// of an ACK, losses and episodes, and what its algorithm is told. sender.hpp
-// says how the parts go together.
+// This part of a sender keeps its state and draws conclusions, but transmits nothing.
+// It processes ACKs, detects losses, begins and ends loss episodes, and notifies the algorithm.
+// sender.hpp describes how the parts work together.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct SenderCounters {
     std::uint64_t sent = 0;
     std::uint64_t retransmitted = 0;
     std::uint64_t timeouts = 0;
-    std::uint64_t undone = 0;  // episodes, of timeouts or of recovery
+    std::uint64_t undone = 0;  // loss episodes found spurious and undone
     std::uint64_t probes = 0;
 
     SenderCounters operator-(const SenderCounters& before) const {
@@ -44,7 +44,7 @@ public:
     std::uint32_t acked_pkts() const { return board_.una(); }
     bool is_complete() const { return board_.una() == size_pkts_; }
     Duration last_rtt() const { return Duration::from_us(last_rtt_us_); }
-    // RFC 6298; 0 without a sample.
+    // RFC 6298; 0 if there is no sample.
     Duration smoothed_rtt() const { return Duration::from_us(rto_.srtt_us()); }
 
 protected:
@@ -54,13 +54,13 @@ protected:
     enum class State : std::uint8_t { open, recovery, loss };
     enum class Timer : std::uint8_t { none, timeout, probe, reorder };
 
-    // What one ACK delivered.
+    // The segments that one ACK newly delivered.
     struct Delivery {
-        Segment newest;                    // by the order of sending
+        Segment newest;                    // the one that was transmitted last
         std::uint32_t pkts = 0;
-        std::uint32_t oldest_sent_us = 0;  // of what was sent only once ...
+        std::uint32_t oldest_sent_us = 0;  // send times of segments that were sent only once;
         std::uint32_t newest_sent_us = 0;
-        bool has_originals = false;        // ... if there is any
+        bool has_originals = false;        // without originals, both times are invalid
         bool shows_forward = false;
     };
 
@@ -69,7 +69,8 @@ protected:
     Delivery take(std::uint32_t now_us, const Ack& ack) {
         Delivery delivery;
         rack_.begin_ack();
-        // Blocks echo what came before the hole; the number echoes what moved it.
+        // The echo of an ACK with a hole belongs to a segment before the hole, so it says nothing about the blocks.
+        // The echo of an ACK that advances belongs to the segment that advanced it.
         const auto beyond_hole = [&](const Segment& segment, std::uint32_t seq) {
             take_segment(now_us, segment, seq, kNoNumber, &delivery);
         };
@@ -77,7 +78,8 @@ protected:
         board_.take_cumulative(ack.cumulative, [&](const Segment& segment, std::uint32_t seq) {
             take_segment(now_us, segment, seq, ack.echo_tx, &delivery);
         });
-        // Saturates; a window that was offered is not taken back.
+        // The sum saturates.
+        // The receiver never withdraws a window that it offered.
         const std::uint32_t room = kNoNumber - ack.cumulative;
         window_end_ = std::max(window_end_, ack.cumulative + std::min(ack.window_pkts, room));
         return delivery;
@@ -90,7 +92,8 @@ protected:
         if (!segment.resent) {
             take_original(segment, delivery);
         } else {
-            // An earlier transmission, by its echo or by coming sooner than any round trip (RFC 8985 section 6.2).
+            // An older echo shows that an earlier transmission arrived (RFC 8985 section 6.2).
+            // So does an ACK that comes sooner than the minimum RTT.
             is_known = echo_tx >= segment.tx && now_us - segment.sent_us >= rto_.min_rtt_us();
         }
         rack_.deliver(segment, seq, now_us, is_known);
@@ -108,8 +111,9 @@ protected:
         delivery->shows_forward |= undo_.shows_forward(segment.tx);
     }
 
-    // The timeout goes by the oldest segment that was sent once, the algorithm by the newest (RFC 6298 section 3);
-    // where all were sent again the echo tells (RFC 7323 section 4.1).
+    // Only segments that were sent once give samples (RFC 6298 section 3).
+    // The timeout uses the oldest one, the algorithm the newest one.
+    // If all were retransmitted, the timestamp echo gives the send time (RFC 7323 section 4.1).
     void sample(std::uint32_t now_us, const Ack& ack, const Delivery& delivery, bool advanced, cca_ack* report) {
         if (delivery.has_originals || (advanced && delivery.pkts)) {
             const std::uint32_t oldest_us = delivery.has_originals ? delivery.oldest_sent_us : ack.echo_us;
@@ -143,7 +147,8 @@ protected:
         algorithm_->on_ack(*report);
     }
 
-    // What there is still to be acknowledged; nothing new is sent any more behind stop().
+    // Returns the segments that are still to be acknowledged; kNoNumber: without end.
+    // After stop() unsent data does not count, because it is never sent.
     std::uint32_t waiting_pkts() const {
         if (!running_) return board_.next() - board_.una();
         return size_pkts_ == kNoNumber ? kNoNumber : size_pkts_ - board_.una();
@@ -155,8 +160,9 @@ protected:
         return rack_.window_us(board_, state_ != State::open, rto_.min_rtt_us(), rto_.srtt_us());
     }
 
-    // A retransmission that is lost behind a timeout begins a recovery: it is a sign of congestion of its own (RFC 5681
-    // section 4.3), without which slow start would go on into what drops it.
+    // If a retransmission is lost after a timeout, a recovery begins:
+    // this loss is a new sign of congestion (RFC 5681 section 4.3).
+    // Without the recovery, slow start would continue although the path still drops packets.
     std::uint32_t detect_losses(Instant now) {
         std::uint32_t lost_pkts = 0;
         bool lost_again = false;
@@ -187,8 +193,8 @@ protected:
         probe_.forget();
     }
 
-    // What was sent in an episode and lost in it is a sign of congestion of its own (RFC 5681 section 4.3): the next
-    // recovery begins where this episode ends.
+    // A segment that was sent during an episode and lost is a new sign of congestion (RFC 5681 section 4.3).
+    // So if one remains, a new recovery begins as soon as this episode ends.
     void leave_episode(Instant now) {
         const bool was_recovery = state_ == State::recovery;
         const bool goes_on = board_.has_unrepaired();
@@ -202,7 +208,7 @@ protected:
         if (is_seen || !was_recovery) tell(CCA_RECOVERY_ENTERED, now);
     }
 
-    // A loss that took no recovery to repair is one all the same.
+    // A loss that the probe repaired is a sign of congestion too, although it needed no recovery.
     void answer_probed_loss(Instant now) {
         tell(CCA_RECOVERY_ENTERED, now);
         tell(CCA_RECOVERY_LEFT, now);
@@ -221,7 +227,7 @@ protected:
 
     void take_back(Instant now) {
         ++counters_.undone;
-        // Behind a timeout segments were late, but in order.
+        // A spurious timeout shows that segments were late, not that they were reordered.
         if (state_ != State::loss) rack_.see_reordering();
         board_.find_all();
         rack_.forget_judgements(board_);
@@ -255,7 +261,7 @@ protected:
     Timer timer_ = Timer::none;
     bool running_ = false, waits_for_pacing_ = false;
     std::unique_ptr<Algorithm> algorithm_;
-    Instant wake_at_ = Instant::never();   // at or before timer_at_
+    Instant wake_at_ = Instant::never();   // never after timer_at_
     Instant timer_at_ = Instant::never();
     Pacer pacer_;
     Scoreboard board_;
@@ -264,15 +270,15 @@ protected:
     CwndUsage usage_;
     LossProbe probe_;
     std::uint32_t size_pkts_;
-    std::uint32_t window_end_ = kNoNumber;   // the receiver takes nothing from here on
+    std::uint32_t window_end_ = kNoNumber;   // first segment beyond the receiver's window
     std::uint32_t next_tx_ = 0;
     std::uint32_t last_rtt_us_ = 0;
-    std::uint32_t rtt_round_end_ = 0;        // the variance's round trip
-    std::uint32_t reorder_wait_us_ = 0;      // until the next segment in doubt is lost; 0: none is
-    std::uint32_t untold_lost_pkts_ = 0;     // that a timer found
-    std::uint32_t episode_end_ = 0;          // ends with this acknowledged
-    std::uint32_t lost_base_pkts_ = 0;       // lost when the sampled segment was sent
-    std::uint32_t used_pkts_ = 0;            // outstanding at most, since used_at_
+    std::uint32_t rtt_round_end_ = 0;        // ends the round trip over which RTTVAR is taken
+    std::uint32_t reorder_wait_us_ = 0;      // until the next segment in doubt counts as lost; 0: none in doubt
+    std::uint32_t untold_lost_pkts_ = 0;     // losses found by a timer, not yet reported to the algorithm
+    std::uint32_t episode_end_ = 0;          // the episode ends when all below is acknowledged
+    std::uint32_t lost_base_pkts_ = 0;       // total losses when the sampled segment was sent
+    std::uint32_t used_pkts_ = 0;            // maximum outstanding since used_at_
     Instant used_at_{}, last_sent_at_{};
     SenderCounters counters_;
     Rack rack_;

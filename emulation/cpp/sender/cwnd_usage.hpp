@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Whether the window is what limits a sender, so that it may grow: as Linux,
-// over a window of data (RFC 7661 states the problem, section 4.1 a like test).
+// Decides whether cwnd limited the sender, so that cwnd may grow.
+// It follows Linux and looks at one window of data (RFC 7661 states the problem; its section 4.1 has a similar test).
 //
 //   limited     the window was full at some time in the last round trip
-//   slow start  also where less than twice what was outstanding at most then is
-//               allowed: bursts that end below the window must not stop its doubling
+//   slow start  also limited if cwnd is below twice the maximum outstanding in that round trip:
+//               bursts that end below cwnd must not stop its doubling
 //
-// In congestion avoidance a window that was never filled stays as it is: what
-// ROCCET 2025, section III, calls frozen.
+// In congestion avoidance a window that was never filled does not grow.
+// ROCCET 2025, section III, calls such a window frozen.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ccatune {
 
 class CwndUsage {
 public:
-    // After something was sent, or could not be for the window.
+    // Call after a segment was sent, or when the full window prevented that.
     void note(std::uint32_t una, std::uint32_t next, bool is_full) {
         const std::uint32_t out_pkts = next - una;
         if (una < round_end_ && !is_full && (limited_ || out_pkts <= most_out_pkts_)) return;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Tail-loss probe (RFC 8985 section 7): when nothing comes back for two round
-// trips a segment is sent, a new one if there is one, else the last one again,
-// so that its SACK shows what is missing.
+// Tail-loss probe (RFC 8985 section 7).
+// If no ACK arrives for two round trips, the sender transmits a new segment.
+// If there is no new one, it retransmits the last segment.
+// The SACK of this probe shows which segments are missing.
 //
-//   PTO      2 SRTT, and 200 ms more for the delayed ACK where a single segment
-//            is in flight; never behind the timeout
-//   verdict  what the probe repaired by itself was a loss, and is answered as
-//            one: the ACK goes beyond it and no DSACK said that it was needless
+//   PTO      2 SRTT, plus 200 ms for the delayed ACK if a single segment is in flight; never later than the RTO
+//   verdict  A retransmitted probe repaired a loss if an ACK goes beyond it and no DSACK reports it as a duplicate.
+//            The sender answers that loss like any other.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ public:
         return Duration::from_us(2 * std::int64_t{srtt_us}) + (in_flight_pkts == 1 ? kDelayedAck : Duration{});
     }
 
-    // next: one beyond the highest number sent, the probe included.
+    // next: one above the highest number sent, including the probe's.
     void sent(std::uint32_t next, bool is_again) {
         end_ = next;
         is_again_ = is_again;
     }
 
-    // True: the probe has repaired a loss.
+    // Returns true if the probe has repaired a loss.
     bool take_ack(const Ack& ack, bool told_anything) {
         if (!is_out() || ack.cumulative < end_) return false;
         if (!is_again_ || ack.duplicate == end_ - 1) {
@@ -42,7 +42,7 @@ public:
             forget();
             return true;
         }
-        // A plain duplicate ACK: what the probe doubled has arrived before.
+        // A plain duplicate ACK means that the original of the probe had arrived before.
         if (!told_anything) forget();
         return false;
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// When the next segment may leave at a pacing rate. As Linux's TSO sizing has
-// it, segments leave in bursts of what the rate carries in 1/1024 s:
+// Computes when the next segment may be sent at a pacing rate.
+// Like Linux's TSO sizing, it sends bursts of as many segments as the rate carries in 1/1024 s:
 //
 //   burst = clamp(rate / 1024 s / MSS, least, 44)     44: 64 KiB, the largest TSO packet
 //
-// `least` is two for most algorithms (tcp_min_tso_segs). Single segments, each
-// waiting for the delayed ACK, would show a slow flow a round trip 40 ms too
-// long. Up to 35 Mbit/s bursts are pairs.
+// `least` is two for most algorithms (tcp_min_tso_segs).
+// If a slow flow sent single segments, the delayed ACK of each would make the measured RTT 40 ms too long.
+// Up to 35 Mbit/s bursts are pairs.
 //
-// Limits: the growth of bursts for round trips below 4 ms (tcp_tso_rtt_log) is
-// left out. A burst that the window cut short goes on when that opens.
+// Limits: Linux lets bursts grow for round trips below 4 ms (tcp_tso_rtt_log); the pacer does not.
+// A burst that the full window interrupted continues when it opens.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ public:
     bool may_send(Instant now) const { return left_ != 0 || now >= next_at_; }
     Instant next_at() const { return next_at_; }
 
-    // A segment leaves now. rate 0: not paced.
+    // Call when a segment is sent.
+    // bytes_per_s 0: no pacing.
     void sent(Instant now, std::uint64_t bytes_per_s, std::uint32_t least_pkts, std::uint32_t mss_bytes) {
         if (!bytes_per_s) {
             next_at_ = now;
@@ -38,7 +39,7 @@ public:
             burst_pkts_ = static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes_per_s >> 10) / mss_bytes, kMaxBurstPkts));
         }
         left_ = (left_ == 0 ? std::max(burst_pkts_, least_pkts) : left_) - 1;
-        // A timer that fired late (the window was closed) earns no burst.
+        // A timer that fired late, because the window was closed, earns no additional burst.
         next_at_ = std::max(next_at_ + gap_, now);
     }
 
@@ -46,10 +47,10 @@ private:
     static constexpr std::uint32_t kMaxBurstPkts = 44;
 
     Instant next_at_{};
-    std::uint64_t bytes_per_s_ = 0;  // that gap_ and burst_pkts_ are of
+    std::uint64_t bytes_per_s_ = 0;  // the rate that gap_ and burst_pkts_ belong to
     Duration gap_{};
     std::uint32_t burst_pkts_ = 0;
-    std::uint32_t left_ = 0;  // segments that may go with the last one
+    std::uint32_t left_ = 0;  // segments of the current burst that may still be sent
 };
 
 }  // namespace ccatune

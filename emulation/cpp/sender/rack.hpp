@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
-// RACK (RFC 8985 section 6): a segment is lost once one that was sent later was
-// delivered, and a reordering window has passed since it should have come:
+// RACK (RFC 8985 section 6).
+// A segment is lost if a later one was delivered, and a reordering window has passed since its own ACK was due:
 //
 //   lost when   sent + RACK.rtt + reo_wnd <= now
-//   reo_wnd     0 while no reordering was seen and either a recovery goes on or
-//               three segments arrived out of order;
+//   reo_wnd     0 if no reordering was seen and either a recovery is under way or three segments arrived out of order;
 //               else min(mult x min RTT / 4, SRTT)
-//   mult        1; one more for each round trip in which a DSACK showed that a
-//               segment was sent again for nothing; 1 again after 16 recoveries
+//   mult        1 at first; one more for each round trip in which a DSACK reported a needless retransmission;
+//               1 again after 16 recoveries
 //
-// What was sent first is judged first, originals in their own order and what
-// was sent again in the order of that, so that an ACK looks at no segment whose
-// time has not come but one of each.
+// Originals are examined in the order of their transmission, and so are retransmissions.
+// In each of the two sequences an ACK therefore examines at most one segment whose time has not come.
 //
-// DEVIATION: RFC 8985 waits for the last segment that is in doubt; the timer here
-// is that of the first. ACKs come meanwhile and judge the same.
+// DEVIATION: RFC 8985 sets the timer for the last segment in doubt, this code for the first one.
+// ACKs that arrive in between apply the same rule.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +26,12 @@ namespace ccatune {
 
 class Rack {
 public:
-    // What one ACK shows tells of no order among itself: its blocks are read before its number.
+    // Segments that one ACK reports show no order, because its blocks are processed before its cumulative number.
+    // deliver() compares them with the highest number before this ACK.
     void begin_ack() { shown_end_ = highest_end_; }
 
-    // The segment `seq` arrived. is_known: it is this transmission that did.
+    // The segment `seq` arrived.
+    // is_known: the latest transmission arrived, not an earlier one.
     void deliver(const Segment& segment, std::uint32_t seq, std::uint32_t now_us, bool is_known) {
         if (!segment.resent && seq < shown_end_) reordering_seen_ = true;
         highest_end_ = std::max(highest_end_, seq + 1);
@@ -40,12 +40,13 @@ public:
         rtt_us_ = now_us - segment.sent_us;
     }
 
-    // A recovery was spurious: the segment that it was for had been overtaken.
+    // Call when a recovery was spurious: the segment that started it had only been overtaken.
     void see_reordering() { reordering_seen_ = true; }
 
     void sent_again(std::uint32_t tx, std::uint32_t seq) { again_.push({tx, seq}); }
 
-    // A duplicate was reported while `una`; what is outstanding now ends the round trip.
+    // A DSACK arrived.
+    // The next round trip begins when all that is outstanding now is acknowledged.
     void take_duplicate(std::uint32_t una, std::uint32_t next) {
         if (una < duplicate_round_end_) return;
         duplicate_round_end_ = next;
@@ -57,7 +58,8 @@ public:
         if (persist_ && --persist_ == 0) multiple_ = 1;
     }
 
-    // Calls lose(seq) for what is lost; returns in how many us the next would be, 0: none is in doubt.
+    // Calls lose(seq) for each lost segment.
+    // Returns the time in us until the next one would be lost; 0: none in doubt.
     template <class Lose>
     std::uint32_t detect(const Scoreboard& board, std::uint32_t now_us, std::uint32_t window_us, Lose&& lose) {
         const std::uint32_t limit_us = rtt_us_ + window_us;
@@ -76,7 +78,7 @@ public:
         return static_cast<std::uint32_t>(std::min<std::uint64_t>(wide_us, srtt_us));
     }
 
-    // The oldest transmission of a segment sent again that may be on its way; kNoNumber: none is.
+    // Returns the oldest transmission of a retransmitted segment that may still be in flight; kNoNumber: there is none.
     std::uint32_t first_again(const Scoreboard& board) {
         for (; !again_.empty(); again_.pop()) {
             const auto [tx, seq] = again_.front();
@@ -85,12 +87,12 @@ public:
         return kNoNumber;
     }
 
-    // A timeout takes a segment for lost by its age alone (RFC 8985 section 6.3).
+    // On a timeout a segment is lost by its age alone (RFC 8985 section 6.3).
     bool is_overdue(const Segment& segment, std::uint32_t now_us, std::uint32_t window_us) const {
         return now_us - segment.sent_us >= rtt_us_ + window_us;
     }
 
-    // Lost segments are in flight after all: judge them anew.
+    // All lost segments are in flight again, so they are to be examined again.
     void forget_judgements(const Scoreboard& board) {
         judged_ = board.una();
         std::vector<Transmission> flying;
@@ -110,7 +112,7 @@ private:
         std::uint32_t tx, seq;
     };
 
-    // 0: it is lost now.
+    // Returns the time until the segment is lost; 0: it is lost now.
     static std::uint32_t wait_us(const Segment& segment, std::uint32_t now_us, std::uint32_t limit_us) {
         const std::uint32_t age_us = now_us - segment.sent_us;
         return age_us >= limit_us ? 0 : limit_us - age_us;
@@ -142,12 +144,12 @@ private:
         return 0;
     }
 
-    Fifo<Transmission> again_{8};       // what was sent again and is not judged yet
-    std::uint32_t judged_ = 0;          // originals below are judged
+    Fifo<Transmission> again_{8};       // retransmissions that are still to be examined
+    std::uint32_t judged_ = 0;          // originals below this number have been examined
     std::uint32_t newest_end_tx_ = 0;   // one beyond the newest transmission delivered
-    std::uint32_t rtt_us_ = 0;          // of that
-    std::uint32_t highest_end_ = 0;     // one beyond the highest number delivered
-    std::uint32_t shown_end_ = 0;       // the same as of the ACK before
+    std::uint32_t rtt_us_ = 0;          // RTT of that transmission
+    std::uint32_t highest_end_ = 0;     // one beyond the highest sequence number delivered
+    std::uint32_t shown_end_ = 0;       // highest_end_ before the current ACK
     std::uint32_t duplicate_round_end_ = 0;
     std::uint32_t multiple_ = 1, persist_ = 0;
     bool reordering_seen_ = false;

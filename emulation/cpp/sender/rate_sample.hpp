@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, section 3):
-// an ACK's newest segment, by the order of sending, spans an interval:
+// Delivery-rate samples (draft-cheng-iccrg-delivery-rate-estimation, section 3).
+// Of the segments that an ACK delivers, the one that was sent last gives a sample:
 //
-//   send interval   from the first send of the flight it was sent in to its own
-//   ACK interval    from what had been delivered when it was sent to now
-//   rate            delivered in it / the longer of the two
+//   send interval   from the first transmission of its flight to its own transmission
+//   ACK interval    from the last delivery before its transmission to now
+//   rate            delivered in the ACK interval / the longer of the two intervals
 //
-// No sample where that is shorter than the least round trip. A sample is marked
-// application-limited when its segment was sent behind a lack of data.
+// There is no sample if the longer interval is shorter than the minimum RTT.
+// A sample is marked application-limited if its segment was sent while the application lacked data.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ public:
     std::uint32_t delivered_pkts() const { return delivered_pkts_; }
     bool is_app_limited() const { return app_limited_until_ != 0; }
 
-    // Sends with nothing outstanding: the rate starts here.
+    // Call when a segment is sent with nothing outstanding: a new flight begins.
     void begin_flight(std::uint32_t now_us) { first_sent_us_ = delivered_us_ = now_us; }
 
     void stamp(Segment& segment, std::uint32_t now_us) const {
@@ -34,17 +34,19 @@ public:
         segment.app_limited = is_app_limited();
     }
 
-    // The application has no more: samples of what is sent up to here measure it.
+    // The application had no more data.
+    // Until the segments in flight are delivered, new ones are application-limited.
     void run_dry(std::uint32_t in_flight_pkts) {
         app_limited_until_ = std::max(delivered_pkts_ + in_flight_pkts, 1u);
     }
 
-    // An ACK delivered this many, `newest` (as it was before it arrived) the last that was sent.
+    // An ACK delivered `pkts` segments.
+    // newest: the one sent last, in its state before it arrived.
     void sample(std::uint32_t now_us, std::uint32_t pkts, const Segment& newest, std::uint32_t min_rtt_us,
                 cca_ack* report) {
         delivered_pkts_ += pkts;
         delivered_us_ = now_us;
-        // Counts that wrapped are compared by their difference.
+        // The counters may wrap, so their difference is compared.
         if (app_limited_until_ && static_cast<std::int32_t>(delivered_pkts_ - app_limited_until_) > 0)
             app_limited_until_ = 0;
         const std::uint32_t sending_us = newest.sent_us - newest.first_sent_us;
@@ -60,7 +62,7 @@ public:
 private:
     std::uint32_t delivered_pkts_ = 0;
     std::uint32_t delivered_us_ = 0, first_sent_us_ = 0;
-    std::uint32_t app_limited_until_ = 0;  // delivered count; 0: the application keeps up
+    std::uint32_t app_limited_until_ = 0;  // delivered count up to which the mark is set; 0: no mark
 };
 
 }  // namespace ccatune

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What a sender knows of each segment (RFC 6675, with the marks that RACK sets
-// in place of DupThresh's):
+// The sender's record of each segment (RFC 6675, but RACK marks losses in place of DupThresh):
 //
 //   una                                      next
 //    | arrived | in flight | lost | in flight |   not sent yet
 //
-//   in flight   sent, neither arrived nor taken for lost; a segment that is sent
-//               again is in flight again
-//   to resend   lost and not sent again: the lowest number goes first
+//   in flight   sent, and neither arrived nor marked lost; a retransmission puts a segment in flight again
+//   to resend   lost and not yet retransmitted: the lowest number goes first
 //
-// A block that an ACK repeats costs one look: the first segment of a run of
-// arrived ones knows where the run ends.
+// A SACK block that ACKs repeat costs one lookup.
+// The first segment of a run of arrived segments stores the end of that run.
 #pragma once
 
 #include <algorithm>
@@ -24,16 +22,16 @@
 namespace ccatune {
 
 struct Segment {
-    std::uint32_t sent_us;        // the last time
-    std::uint32_t delivered_us;   // of the connection, when this was sent, and ...
-    std::uint32_t first_sent_us;  // ... when the flight began that it was sent in
+    std::uint32_t sent_us;        // time of the last transmission
+    std::uint32_t delivered_us;   // last delivery to the receiver when this was sent
+    std::uint32_t first_sent_us;  // start of the flight in which this was sent
     union {
-        std::uint32_t delivered_pkts;  // of the connection, when this was sent
-        std::uint32_t run_end;         // once arrived: all before it have arrived too
+        std::uint32_t delivered_pkts;  // delivered by the connection when this was sent
+        std::uint32_t run_end;         // once arrived: all from here up to this number have arrived
     };
     std::uint32_t tx;
-    std::uint32_t tx_inflight_pkts;  // when this was sent, itself among them
-    std::uint32_t lost_before_pkts;  // of the connection, when this was sent
+    std::uint32_t tx_inflight_pkts;  // in flight when this was sent, including it
+    std::uint32_t lost_before_pkts;  // lost by the connection when this was sent
     bool arrived, lost, resent, app_limited;
 };
 static_assert(sizeof(Segment) == 32, "a segment in flight is what a flow's memory goes into");
@@ -52,7 +50,7 @@ public:
     Segment& operator[](std::uint32_t seq) { return segments_[seq]; }
     const Segment& operator[](std::uint32_t seq) const { return segments_[seq]; }
 
-    // The next new segment, in flight.
+    // Returns the next new segment, which is now in flight.
     Segment& send_new() {
         segments_.reserve(una_, next_);
         ++in_flight_;
@@ -61,7 +59,8 @@ public:
         return segment;
     }
 
-    // An outstanding segment once more; one that is in flight is so still once.
+    // Marks an outstanding segment as retransmitted.
+    // A segment that is still in flight is counted only once.
     Segment& send_again(std::uint32_t seq) {
         Segment& segment = segments_[seq];
         if (segment.lost) {
@@ -73,10 +72,10 @@ public:
         return segment;
     }
 
-    // Calls delivered(segment, seq) for what [first, last) shows anew.
+    // Calls delivered(segment, seq) for each segment of the block that had not arrived before.
     template <class Delivered>
     void take_block(SeqRange block, Delivered&& delivered) {
-        block.first = std::max(block.first, una_);  // of an ACK that was overtaken
+        block.first = std::max(block.first, una_);  // an ACK that was overtaken may report older segments
         if (block.first >= block.last || block.last > next_) return;
         for (std::uint32_t seq = block.first; seq < block.last;) {
             Segment& segment = segments_[seq];
@@ -93,7 +92,8 @@ public:
         first.run_end = std::max(first.run_end, block.last);
     }
 
-    // The same for all below `cumulative`, which then are no longer outstanding.
+    // Calls delivered(segment, seq) for each segment below `cumulative` that had not arrived before.
+    // None of them is outstanding afterwards.
     template <class Delivered>
     void take_cumulative(std::uint32_t cumulative, Delivered&& delivered) {
         for (; una_ < cumulative; ++una_) {
@@ -117,13 +117,14 @@ public:
         std::push_heap(lost_.begin(), lost_.end(), std::greater<>{});
     }
 
-    // The lowest number that is to be sent again; there is one.
+    // Returns the lowest number to retransmit.
+    // There must be a lost segment.
     std::uint32_t first_lost() {
         while (!is_outstanding(lost_.front()) || !segments_[lost_.front()].lost) pop_lost();
         return lost_.front();
     }
 
-    // Whether anything outstanding was lost and has not arrived since, sent again or not.
+    // Returns whether an outstanding segment is lost, or was retransmitted and has not arrived.
     bool has_unrepaired() const {
         if (has_lost()) return true;
         for (std::uint32_t seq = una_; seq != next_; ++seq)
@@ -131,7 +132,7 @@ public:
         return false;
     }
 
-    // None was lost after all.
+    // Marks all lost segments as in flight again.
     void find_all() {
         for (std::uint32_t seq = una_; seq != next_; ++seq) segments_[seq].lost = false;
         in_flight_ += lost_count_;
@@ -139,7 +140,7 @@ public:
         lost_.clear();
     }
 
-    // Whether the counts are those of the marks; for tests.
+    // Returns whether the counters agree with the marks; for the audit and for tests.
     bool is_consistent() const {
         std::uint32_t flying = 0, lost = 0, arrived = 0;
         for (std::uint32_t seq = una_; seq != next_; ++seq) {
@@ -169,10 +170,10 @@ private:
     }
 
     Window<Segment> segments_{16};     // [una_, next_)
-    std::vector<std::uint32_t> lost_;  // a heap, the lowest on top; some are lost no more
+    std::vector<std::uint32_t> lost_;  // a heap with the lowest on top; may contain segments that are no longer lost
     std::uint32_t una_ = 0, next_ = 0;
     std::uint32_t in_flight_ = 0, sacked_ = 0, lost_count_ = 0;
-    std::uint32_t lost_total_ = 0;  // taken for lost so far, each time anew
+    std::uint32_t lost_total_ = 0;  // a segment counts each time it is marked lost
 };
 
 }  // namespace ccatune

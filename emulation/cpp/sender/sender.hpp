@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT
-// A TCP sender as Linux's, in whole segments. What happens is here; what is
-// known, and by which rule it is judged, has a file for each concept:
+// A TCP sender that follows Linux, in whole segments.
+// This file holds its actions.
+// Its state, and the rules behind its decisions, have one file per concept:
 //
-//   connection.hpp   an ACK's marks and samples, episodes, what is told
+//   connection.hpp   marks and samples of an ACK, loss episodes, notifications
 //   scoreboard.hpp   which segment has arrived, is lost, is in flight (RFC 6675)
-//   rack.hpp         what is lost: time, a reordering window, DSACKs (RFC 8985)
-//   loss_probe.hpp   the probe of a tail that nothing tells of (RFC 8985)
+//   rack.hpp         which segment is lost: time, reordering window, DSACKs (RFC 8985)
+//   loss_probe.hpp   the probe for losses at the tail, which no ACK reports (RFC 8985)
 //   rto.hpp          round-trip time, timeout (RFC 6298)
-//   undo.hpp         what was spurious (RFC 3522, 5682, 3708)
+//   undo.hpp         which loss episode was spurious (RFC 3522, 5682, 3708)
 //   rate_sample.hpp  delivery rate, application-limited marks
-//   cwnd_usage.hpp   whether the window is what limits
+//   cwnd_usage.hpp   whether cwnd limits the sender
 //   pacer.hpp        bursts at the pacing rate
 //   window_algorithm.hpp, prr.hpp   the host of window mode
 //
@@ -17,18 +18,18 @@
 //   OPEN ---------------> RECOVERY ----------------------> LOSS <--+ timeout
 //    ^ ^                     |  ^   a retransmission is lost |     |
 //    | |                     |  +----------------------------+     |
-//    | +-- all outstanding then is acknowledged, or undone --+-----+
-//    |     (a RECOVERY begins at once where something sent since is lost)
+//    | +-- all outstanding at its start is ACKed, or undone -+-----+
+//    |     (a new RECOVERY begins at once if a segment sent since is lost)
 //
-// An ACK: what it delivers (blocks, then the number); samples; undo; the end of
-// an episode; losses; the algorithm; sending; timers. One timer, as in Linux,
-// is a timeout, a probe, or the end of the reordering window.
+// on_ack() takes these steps, in this order:
+// delivered segments (blocks, then the cumulative number), samples, undo, end of an episode,
+// losses, the algorithm, timers, sending.
+// As in Linux there is one timer: a timeout, a probe, or the end of the reordering window.
 //
-// The seam to the rest of the engine: start(), supply(), on_ack(), on_timer(),
-// timer_at() and the packets it hands to `send`.
+// The rest of the engine uses start(), supply(), on_ack(), on_timer() and timer_at(), and receives packets by `send`.
 //
-// DEVIATION: a probe that repeats a segment in flight does not count twice in
-// flight, and probes and the segment that a timeout repeats wait for no pacing.
+// DEVIATION: A probe that repeats a segment in flight does not count twice as in flight.
+// Probes, and the segment that a timeout retransmits, are not paced.
 #pragma once
 
 #include <algorithm>
@@ -41,11 +42,11 @@ namespace ccatune {
 
 class Sender : public Connection {
 public:
-    // size_pkts: what the application has to send at first; kNoNumber: without end.
+    // size_pkts: how many segments the application has at first; kNoNumber: data without end.
     Sender(std::uint32_t flow, std::unique_ptr<Algorithm> algorithm, std::uint32_t size_pkts)
         : Connection(flow, std::move(algorithm), size_pkts) {}
 
-    // handshake_rtt: what the exchange of SYNs, which is not simulated, has shown.
+    // handshake_rtt: the RTT of the exchange of SYNs, which is not simulated.
     template <class Send>
     void start(Instant now, Duration handshake_rtt, Send&& send) {
         cca_start start{};
@@ -63,19 +64,20 @@ public:
         send_what_may(now, send);
     }
 
-    // The window that the receiver's SYN offers; without it none binds, ever.
+    // The window that the receiver's SYN offers.
+    // Without this call the receive window never limits the sender.
     void offer_window(std::uint32_t window_pkts) { window_end_ = window_pkts; }
 
     void stop() { running_ = false; }
 
-    // All that the application will ever have is acknowledged.
+    // Call when all data that the application will ever have is acknowledged.
     void end() { algorithm_->on_end(); }
 
-    // Whether there is something to wait for or to send: a timer has to be set.
+    // Returns whether a segment is outstanding or may be sent, so that a timer must be set.
     bool is_busy() const { return board_.has_outstanding() || may_send_new(); }
 
-    // The application has more: size_pkts in all from now on. On a connection that had gone quiet this is a transfer
-    // of its own.
+    // The application has more data: size_pkts in total from now on.
+    // On an idle connection a new transfer begins.
     template <class Send>
     void supply(Instant now, std::uint32_t size_pkts, Send&& send) {
         const bool was_quiet = !board_.has_outstanding() && board_.next() == size_pkts_;
@@ -85,7 +87,7 @@ public:
         send_what_may(now, send);
     }
 
-    // The next time at which on_timer() may have something to do.
+    // Returns the next time at which on_timer() may have something to do.
     Instant timer_at() const { return waits_for_pacing_ ? std::min(pacer_.next_at(), wake_at_) : wake_at_; }
 
     template <class Send>
@@ -97,7 +99,7 @@ public:
         send_what_may(now, send);
     }
 
-    // True: the ACK gave an RTT sample, last_rtt().
+    // Returns true if the ACK gave an RTT sample, last_rtt().
     template <class Send>
     bool on_ack(Instant now, const Ack& ack, Send&& send) {
         const std::uint32_t now_us = low_us(now);
@@ -179,14 +181,14 @@ private:
         send(Packet{now, seq, next_tx_++, flow_, seq + 1 == size_pkts_, now_us});
     }
 
-    // The application has more after it had nothing: it is then that Linux sees that it had run dry, as its tcp_info
-    // shows. What is on its way meanwhile measures the path, not the application, however long its losses take.
+    // Linux notices that the application had no data only when it has data again, as its tcp_info shows.
+    // Packets in flight until then measure the path and not the application, even if the repair of losses takes long.
     void note_dryness() {
         if (board_.in_flight() < algorithm_->decision().cwnd_pkts && !board_.has_lost())
             rates_.run_dry(board_.in_flight());
     }
 
-    // How the window was used.
+    // Records how much of cwnd was used, and reports a cwnd that was partly unused for one RTO.
     void note_usage(Instant now, bool has_sent) {
         const bool is_full = board_.in_flight() >= algorithm_->decision().cwnd_pkts;
         if (has_sent || is_full) usage_.note(board_.una(), board_.next(), is_full);
@@ -203,7 +205,8 @@ private:
         used_pkts_ = 0;
     }
 
-    // Sends again with nothing in flight: an idle restart from one timeout's time on, else a transfer.
+    // The connection sends again with nothing in flight.
+    // After one RTO of silence this is an idle restart, before that a new transfer.
     void end_silence(Instant now) {
         const Duration silence = now - last_sent_at_, timeout = rto_.timeout();
         const bool is_idle = silence >= timeout;
@@ -217,18 +220,20 @@ private:
     void arm(Timer timer, Instant at) {
         timer_ = timer;
         timer_at_ = at;
-        // A time that moves back costs the engine nothing: the early call finds nothing to do.
+        // If the time is postponed, wake_at_ stays: the early call finds nothing to do and costs the engine little.
         wake_at_ = std::min(wake_at_, at);
     }
 
-    // A segment came that was sent before the first one outstanding was, the last time: its round trip is longer than
-    // that one's age, which therefore is no sign of a loss yet.
+    // Returns true if a delivered segment was sent before the last transmission of the first outstanding one.
+    // The delivered segment's round trip then exceeds the age of the outstanding one.
+    // So this age is no sign of a loss yet.
     bool shows_older(const Delivery& delivery) const {
         return delivery.has_originals && board_.has_outstanding() &&
                static_cast<std::int32_t>(board_[board_.una()].sent_us - delivery.oldest_sent_us) > 0;
     }
 
-    // After an ACK; anew: the timeout counts from now.
+    // Call after an ACK.
+    // anew: the timeout counts from now.
     void set_timer(Instant now, bool anew) {
         if (!board_.has_outstanding()) return arm(Timer::none, Instant::never());
         if (reorder_wait_us_) return arm(Timer::reorder, now + Duration::from_us(reorder_wait_us_));
@@ -236,13 +241,13 @@ private:
         set_probe(now, anew);
     }
 
-    // Since the first segment outstanding was sent.
+    // Returns the rest of the timeout, counted from the transmission of the first outstanding segment.
     Duration rest_of_timeout(Instant now) const {
         const Duration spent = Duration::from_us(low_us(now) - board_[board_.una()].sent_us);
         return std::max(rto_.timeout() - spent, Duration::from_us(1));
     }
 
-    // anew: the timeout counts from now; else from when the first segment outstanding was sent.
+    // anew: the timeout counts from now; otherwise from the transmission of the first outstanding segment.
     void set_probe(Instant now, bool anew) {
         const Instant timeout_at = now + (anew ? rto_.timeout() : rest_of_timeout(now));
         const bool may_probe = state_ == State::open && !probe_.is_out() && board_.sacked() == 0;
@@ -263,7 +268,7 @@ private:
             case Timer::timeout:
                 return time_out(now, send);
             case Timer::probe:
-                // What the probe brings back takes a round trip: the timeout counts from now.
+                // The answer to the probe takes a round trip, so the timeout counts from now.
                 return arm(Timer::timeout, now + (send_probe(now, send) ? rto_.timeout() : rest_of_timeout(now)));
             case Timer::reorder:
                 untold_lost_pkts_ += detect_losses(now);
@@ -274,7 +279,7 @@ private:
         }
     }
 
-    // False: there was nothing to send.
+    // Returns false if there was nothing to send.
     template <class Send>
     bool send_probe(Instant now, Send&& send) {
         const bool is_again = !may_send_new();

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Whether a loss episode (a recovery, or a timeout and those that follow it)
-// was spurious. Any of three tells:
+// Decides whether a loss episode (a recovery, or a timeout and those that follow it) was spurious.
+// Any of three signs suffices:
 //
-//   timestamps  an ACK advances and echoes a segment sent before the episode's
-//               first retransmission: the original arrived (Eifel, RFC 3522;
-//               the response is RFC 4015's)
-//   F-RTO       behind a timeout, a segment arrives that was sent before it and
-//               never again (RFC 5682 section 3.1, step 3b)
-//   DSACK       each retransmission of the episode is reported as a duplicate
-//               (RFC 3708); also when the episode is over
+//   timestamps  An ACK advances and echoes a segment that was sent before the episode's first retransmission:
+//               the original arrived (Eifel, RFC 3522; the response is that of RFC 4015).
+//   F-RTO       After a timeout, a segment arrives that was sent before the timeout and never retransmitted
+//               (RFC 5682 section 3.1, step 3b).
+//   DSACK       Each retransmission of the episode is reported as a duplicate (RFC 3708).
+//               This also works after the episode has ended.
 //
-// F-RTO is not asked when the timeout came within a recovery: what arrives then
-// may have nothing to do with the retransmission that was lost.
+// F-RTO is not used if the timeout came within a recovery.
+// A segment that arrives then may have nothing to do with the lost retransmission.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,10 @@ namespace ccatune {
 
 class Undo {
 public:
-    // An episode begins; next: what is sent from here on is none of it. again_tx: the oldest retransmission that
-    // an earlier episode left in flight, or kNoNumber: its echo is no sign of an original.
+    // An episode begins.
+    // next: segments from here on do not belong to it.
+    // again_tx: the oldest retransmission that an earlier episode left in flight, or kNoNumber.
+    // Its echo is no sign that an original arrived.
     void begin(std::uint32_t una, std::uint32_t next, std::uint32_t again_tx) {
         first_ = una;
         end_ = next;
@@ -44,7 +45,7 @@ public:
         ++again_pkts_;
     }
 
-    // Only of what arrived now and was never sent again.
+    // Call only for a segment that arrived now and was never retransmitted.
     bool shows_forward(std::uint32_t tx) const { return may_ && tx < timeout_tx_ && timeout_tx_ != kNoNumber; }
 
     bool shows_original(std::uint32_t echo_tx) const { return may_ && first_tx_ != kNoNumber && echo_tx < first_tx_; }
@@ -56,8 +57,8 @@ public:
 
 private:
     std::uint32_t first_ = 0, end_ = 0;
-    std::uint32_t first_tx_ = kNoNumber;    // the episode's first retransmission
-    std::uint32_t timeout_tx_ = kNoNumber;  // what was sent from its timeout on
+    std::uint32_t first_tx_ = kNoNumber;    // oldest retransmission of the episode, or left in flight by an earlier one
+    std::uint32_t timeout_tx_ = kNoNumber;  // the first transmission after the timeout
     std::uint32_t again_pkts_ = 0, repeated_pkts_ = 0;
     bool may_ = false;
 };

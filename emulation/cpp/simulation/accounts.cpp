@@ -7,7 +7,7 @@
 namespace ccatune {
 namespace {
 
-// Since the point before, or since measuring began in between.
+// Returns the packets delivered since the previous point, or since measuring began if that was later.
 std::uint64_t take_delivered(Flow& flow) {
     const std::uint64_t before = std::exchange(flow.sampled_pkts, flow.result.delivered_pkts);
     return flow.result.delivered_pkts >= before ? flow.result.delivered_pkts - before : flow.result.delivered_pkts;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a run counts at its bottleneck, and its result:
+// The counters of a run at its bottleneck, and its result:
 //
 //   0 -- warm-up --|-- window --|-- window --| ... |-- window --| end
 //                   measured
 //
-// What else is counted stands where it happens, in senders, receivers and
-// elements, and is read from there.
+// Senders, receivers and elements keep the other counters.
+// They are read from there.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace ccatune {
 
 class Accounts {
 public:
-    // Of the simulation; they outlive its accounts.
+    // References to parts of the simulation, which outlive its accounts.
     struct Parts {
         const SimulationConfig& config;
         const Link& link;
@@ -42,12 +42,12 @@ public:
         open_window(measured_from_);
     }
 
-    // Before anything happens at that time.
+    // Call before anything happens at that time.
     void reach(Instant now) {
         if (!measuring_ && now >= measured_from_) begin_measuring();
     }
 
-    // Before the bottleneck serves at that time.
+    // Call before the bottleneck serves at that time.
     void turn_windows(Instant now) {
         if (measuring_)
             while (now >= window_end_) next_window();
@@ -66,7 +66,7 @@ public:
 
     void lose_at_random() { ++result_.lost_at_random; }
 
-    // An ACK gave it.
+    // Call after an ACK that gave an RTT sample.
     void add_rtt(Flow& flow) {
         if (!measuring_) return;
         flow.rtt_hist->add(flow.sender.last_rtt());
@@ -74,13 +74,13 @@ public:
             result_.srtt_hist[CompactBins::bin_of(ticks_of(flow.sender.smoothed_rtt()))]++;
     }
 
-    // A point of the series.
+    // Adds a point to the time series.
     void sample(Instant now);
 
-    // In the order of a packet's way: before, the bottleneck, its random loss, behind.
+    // Returns rows in the order of a packet's path: before, the bottleneck, its random loss, behind.
     std::vector<Audit::Row> rows() const;
 
-    // Once, at the end.
+    // Call once, at the end.
     SimulationResult finish();
 
 private:

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a flow's application has to send: without end, or one transfer after the
-// other on the same connection, each followed by an idle gap; or what a player of
-// video asks for (video/player.hpp).
+// The data of a flow's application.
+// It is data without end, the requests of a video player (video/player.hpp), or a sequence of transfers.
+// These use the same connection, and an idle gap follows each of them.
 //
-// A transfer begins when its data are handed to the sender and is complete when
-// the sender has all of it acknowledged; the gap counts from there, as between a
-// client that has everything and its next request.
+// A transfer begins when its data is passed to the sender, and is complete when all of it is acknowledged.
+// The gap counts from there, as between a client that has received everything and its next request.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace ccatune {
 
-// `count` transfers of a size, and the gap behind each of them.
+// `count` transfers of one size, and the idle gap after each of them.
 struct Transfer {
     std::uint32_t size_pkts = 0;
     Duration gap{};
@@ -29,20 +28,22 @@ struct Transfer {
 
 struct TransferResult {
     double start_s = 0;
-    double complete_s = -1;  // -1: not
+    double complete_s = -1;  // -1: not complete
     std::uint32_t size_pkts = 0;
 };
 
 class Application {
 public:
-    // None, and no video: data without end. The sizes' sum is below 2^32 - 1.
+    // Without transfers and video there is data without end.
+    // The sum of the sizes is below 2^32 - 1.
     explicit Application(std::vector<Transfer> transfers, std::shared_ptr<const Video> video = nullptr)
         : transfers_(std::move(transfers)) {
         if (video) player_ = std::make_unique<Player>(std::move(video));
         offered_pkts_ = has_end() ? 0 : UINT32_MAX;
     }
 
-    // The next transfer begins: the segments that the sender has from now on, in all.
+    // Begins the next transfer.
+    // Returns how many segments the sender has in total from now on.
     std::uint32_t begin(Instant now) {
         if (!has_end()) return offered_pkts_;
         const std::uint32_t size_pkts = player_ ? pkts_of(player_->begin(now)) : transfers_[entry_].size_pkts;
@@ -52,7 +53,7 @@ public:
         return offered_pkts_;
     }
 
-    // The first transfer begins later than it was taken for: with its connection.
+    // The connection starts now, and with it the first transfer, whose start was only planned so far.
     void starts(Instant now) {
         if (!results_.empty()) results_.back().start_s = now.s();
         if (player_) player_->starts(now);
@@ -61,7 +62,8 @@ public:
     bool is_busy() const { return busy_; }
     bool is_over() const { return player_ ? player_->is_over() : has_end() && entry_ == transfers_.size(); }
 
-    // The transfer under way is complete: when the next one begins; never behind the last.
+    // The current transfer is complete.
+    // Returns when the next one begins; never after the last one.
     Instant complete(Instant now) {
         results_.back().complete_s = now.s();
         busy_ = false;
@@ -83,8 +85,8 @@ private:
     bool has_end() const { return player_ || !transfers_.empty(); }
 
     std::vector<Transfer> transfers_;
-    std::size_t entry_ = 0;   // the one under way or next
-    std::uint32_t done_ = 0;  // of its count
+    std::size_t entry_ = 0;   // the entry of the transfer under way, or of the next one
+    std::uint32_t done_ = 0;  // transfers of this entry that are complete
     std::uint32_t offered_pkts_ = 0;
     bool busy_ = false;
     std::vector<TransferResult> results_;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT
-// What holds in every run at every event, checked where a run is asked to:
+// Invariants of every run.
+// A run that requests an audit checks them at every event:
 //
 //   clock       never goes back, and does not stand still
-//   packets     what was sent has entered the path; what one element passed has
-//               entered the next; entered = passed + dropped + what its queue holds;
-//               what the last one passed has been received
-//   ACKs        as many come as are sent; a number never goes back where it leaves,
-//               and never is beyond what was sent; blocks lie between the two
-//   scoreboard  in flight + arrived + lost = outstanding, none negative; now and
-//               then, the counts are those of the marks
-//   progress    a sender with something to wait for, or to send, has set a timer
+//   packets     all packets sent have entered the path; all that one element passed have entered the next;
+//               entered = passed + dropped + held in its queue; all that the last element passed have been received
+//   ACKs        each ACK sent has arrived or is on its way; a receiver's cumulative number never decreases;
+//               it never exceeds what was sent; blocks lie between it and what was sent
+//   scoreboard  in flight + arrived + lost = outstanding, none negative;
+//               at every 64th event, the counters agree with the marks
+//   progress    a sender that waits for something, or has something to send, has set a timer
 //
-// At the end of a run in which nothing is left to happen, all that was sent has
-// been acknowledged, so that every file that was not stopped is complete.
+// If nothing is left to happen at the end of a run, all packets sent have been acknowledged.
+// So every file that was not stopped is complete.
 //
-// A check that fails throws std::logic_error, which says when and what.
+// A failed check throws std::logic_error, which says when and what.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,8 @@ namespace ccatune {
 
 class Audit {
 public:
-    // Of an element: held is counted in its queues.
+    // The counters of an element.
+    // held: packets counted in its queues.
     struct Row {
         std::uint64_t entered, passed, dropped, held;
     };
@@ -72,7 +73,7 @@ public:
         }
     }
 
-    // Behind an event of the flow.
+    // Call after an event of the flow.
     void check_flow(std::uint32_t id, const Flow& flow) const {
         const Scoreboard& board = flow.sender.scoreboard();
         check(board.una() <= board.next() && board.una() <= flow.receiver.in_order(),
@@ -88,7 +89,7 @@ public:
         if (events_ % kEventsPerCount == 0) check_marks(id, flow);
     }
 
-    // The rows in the order of a packet's way.
+    // The rows stand in the order of a packet's path.
     void check_path(std::uint64_t sent, const std::vector<Row>& rows) const {
         std::uint64_t came = sent, number = 0;
         for (const Row& row : rows) {
@@ -101,13 +102,13 @@ public:
         check(received_ == came, "% came to the receivers, % were received", {came, received_});
     }
 
-    // held: in what ACKs meet on their way; returning: in the propagation delay.
+    // held: ACKs in the ACK path; returning: ACKs in the propagation delay.
     void check_acks(std::uint64_t held, std::uint64_t returning) const {
         check(answered_ == taken_ + held + returning, "% ACKs left, % came, % are held, % are returning",
               {answered_, taken_, held, returning});
     }
 
-    // Nothing is left to happen.
+    // Call when nothing is left to happen.
     void check_end(std::uint32_t id, const Flow& flow) const {
         const Scoreboard& board = flow.sender.scoreboard();
         check_marks(id, flow);
@@ -125,7 +126,7 @@ private:
         std::uint32_t answered_to = 0;
     };
 
-    // In the text each % stands for a figure.
+    // Each % in the text stands for one of the figures.
     void check(bool holds, const char* text, std::initializer_list<std::uint64_t> figures = {}) const {
         if (!holds) [[unlikely]]
             fail(text, figures);

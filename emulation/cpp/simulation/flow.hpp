@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A flow in a simulation: both ends of the connection, what its application
-// sends, and what is counted. What every packet touches stands first.
+// A flow in a simulation: both ends of the connection, its application and its counters.
+// Members that every packet uses come first.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct alignas(kLineBytes) Flow {
     std::uint32_t goodput_base = 0;
     SenderCounters sender_base;
     std::uint64_t sampled_pkts = 0, sampled_resent_pkts = 0;
-    std::unique_ptr<FineLog> rtt_hist = std::make_unique<FineLog>();  // large: it would stand between the flows
+    std::unique_ptr<FineLog> rtt_hist = std::make_unique<FineLog>();  // allocated apart, because it is large
 };
 
 }  // namespace ccatune

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Which source acts next: a heap of sources with their places, so that the time
-// of one can be moved. A source has one pending entry; equal times are settled by
-// the lower number, which keeps runs reproducible.
+// Finds the source of the next event.
+// This heap of sources also knows the place of each source, so that the time of one can be changed.
+// A source has one pending entry.
+// Between equal times the lower number decides, which keeps runs reproducible.
 //
-// Four children a node, times beside the numbers, and the four in one cache line:
-// a step down looks at one line, and a thousand flows are six steps deep.
+// A node has four children.
+// Times stand beside the numbers, and the four children share a cache line.
+// So a step down reads one line, and a heap for a thousand flows is six steps deep.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +28,7 @@ public:
 
     std::uint32_t first() const { return at_place(0).source; }
     Instant first_at() const { return at_place(0).at; }
-    // Which would be the first without that one.
+    // Returns the source that would be first without the current first one.
     std::uint32_t second() const { return at_place(least_child(1)).source; }
     Instant at(std::uint32_t source) const { return at_place(place_[source]).at; }
 
@@ -43,7 +45,7 @@ public:
 private:
     static constexpr std::size_t kChildren = 4;
 
-    // Behind the last source they stay as they begin, behind every other.
+    // Entries beyond the last source keep these values, which come after all others.
     struct Entry {
         Instant at = Instant::never();
         std::uint32_t source = UINT32_MAX;
@@ -57,7 +59,7 @@ private:
     };
     static_assert(sizeof(Line) == kLineBytes);
 
-    // The first is alone in the end of line 0; the children of place p fill line p + 1.
+    // The root is alone at the end of line 0; the children of place p fill line p + 1.
     const Entry& at_place(std::size_t place) const {
         const std::size_t slot = place + kChildren - 1;
         return lines_[slot / kChildren].entries[slot % kChildren];
@@ -69,7 +71,8 @@ private:
         place_[entry.source] = static_cast<std::uint32_t>(place);
     }
 
-    // Of the children of which that is the first.
+    // Returns the least of four siblings.
+    // first: the place of the first sibling.
     std::size_t least_child(std::size_t first) const {
         std::size_t least = first;
         for (std::size_t child = first + 1; child < first + kChildren; ++child)
@@ -77,7 +80,7 @@ private:
         return least;
     }
 
-    // The entry is for this place or one above it.
+    // Puts the entry at this place or at one above it.
     void rise(std::size_t place, const Entry& entry) {
         while (place > 0) {
             const std::size_t parent = (place - 1) / kChildren;
@@ -88,7 +91,7 @@ private:
         put(place, entry);
     }
 
-    // The entry is for this place or one below it.
+    // Puts the entry at this place or at one below it.
     void sink(std::size_t place, const Entry& entry) {
         for (;;) {
             const std::size_t first = place * kChildren + 1;
@@ -103,7 +106,7 @@ private:
 
     std::size_t sources_;
     std::vector<Line> lines_;
-    std::vector<std::uint32_t> place_;  // of each source
+    std::vector<std::uint32_t> place_;  // the place of each source
 };
 
 }  // namespace ccatune

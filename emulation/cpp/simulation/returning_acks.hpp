@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The ACKs that are in the propagation delay, of all flows together. That is the
-// same for all, so they arrive in the order in which they left: a queue, with no
-// search for the next one, and what comes next is known ahead (and can be fetched
-// into the cache).
+// The ACKs of all flows that are in the propagation delay.
+// The delay is the same for all flows, so ACKs arrive in the order in which they entered it.
+// A queue needs no search for the next one, and shows which ACKs follow, so that their data can be prefetched.
 //
-// Equal times are settled by the lower flow, and a flow's own ACKs stay in order,
-// as if each flow had a queue of its own.
+// Between equal times the lower flow comes first.
+// A flow's own ACKs stay in order, as if each flow had a queue of its own.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +29,15 @@ public:
     bool empty() const { return items_.empty(); }
     std::size_t size() const { return items_.size(); }
     Instant first_at() const { return items_.empty() ? Instant::never() : items_.front().ack.arrives_at; }
-    // Called when it has arrived: all that arrive with it are there by then.
+    // Call when the first ACK arrives.
+    // By then, all ACKs that arrive at the same time are in the queue.
     const Item& front() {
         if (settled_ == 0) settle();
         return items_.front();
     }
 
-    // The flow of the n-th ACK behind the first, if there are so many.
+    // Sets *flow to the flow of the n-th ACK after the first.
+    // Returns false if there are not so many.
     bool ahead(std::size_t n, std::uint32_t* flow) const {
         if (n >= items_.size()) return false;
         *flow = items_[n].flow;
@@ -46,14 +47,14 @@ public:
     // ack.arrives_at: not before that of an earlier call.
     void push(std::uint32_t flow, const Ack& ack) { items_.push({ack, flow}); }
 
-    // Behind front().
+    // Call after front().
     void pop() {
         items_.pop();
         --settled_;
     }
 
 private:
-    // Orders the ACKs that arrive first, at one time, by their flows.
+    // Sorts the ACKs that share the first time of arrival by their flows.
     void settle() {
         settled_ = 1;
         bool is_ordered = true;
@@ -69,7 +70,7 @@ private:
     }
 
     Fifo<Item> items_;
-    std::size_t settled_ = 0;  // so many at the front are in their final order
+    std::size_t settled_ = 0;  // how many ACKs at the front are in their final order
     std::vector<Item> group_;
 };
 

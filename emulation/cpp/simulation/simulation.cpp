@@ -15,17 +15,19 @@
 namespace ccatune {
 namespace {
 
-// Events between two looks at whether the run was cancelled: some milliseconds.
+// Events between two checks for cancellation, which is some milliseconds.
 constexpr std::uint32_t kEventsPerLook = 1u << 16;
 
-// From so many flows on they do not fit into a cache of the first level, which is told what comes next (fetch.hpp).
+// From this number on, flows do not fit into a first-level cache.
+// The data of the next events is then prefetched (fetch.hpp).
 constexpr std::size_t kManyFlows = 8;
-constexpr std::size_t kDeliveryBytes = sizeof(Receiver) + sizeof(FlowResult::delivered_pkts);  // as Flow has them
+constexpr std::size_t kDeliveryBytes = sizeof(Receiver) + sizeof(FlowResult::delivered_pkts);  // adjacent in Flow
 
-// Sources of events, by their rank where times are equal: the link, the sampler,
-// four for each flow, and behind these the elements of the path and the ACKs' way
-// back. The link and the returning ACKs, where most events come from, know their
-// next time themselves; the others stand in a heap.
+// Sources of events.
+// Between equal times the lower number comes first.
+// The numbers are in this order: link, sampler, four per flow, elements of the path, ACK path.
+// The link and the returning ACKs, where most events come from, know their next time themselves.
+// The other sources are in a heap.
 enum Source : std::uint32_t { kLink = 0, kSampler = 1, kFlows = 2 };
 enum FlowSource : std::uint32_t { kAcks = 0, kSenderTimer, kReceiverTimer, kLife, kPerFlow };
 
@@ -37,8 +39,8 @@ PathContext context_of(const SimulationConfig& config, const std::vector<FlowCon
     return context;
 }
 
-// kElements: whether there is more on the path than the bottleneck. Runs without
-// pay nothing for what others can have.
+// kElements: whether the path has more than the bottleneck.
+// Runs without other elements do not pay for them.
 template <bool kElements>
 class Simulation {
 public:
@@ -113,7 +115,7 @@ private:
         if (flows_.size() >= kManyFlows) fetch_for_timers();
     }
 
-    // Starts the flow, its next transfer, or stops it.
+    // Starts the flow or its next transfer, or stops the flow.
     [[gnu::noinline, gnu::cold]] void live(Instant now, std::uint32_t id, Flow& flow) {
         const auto send = [&](const Packet& p) { enqueue(now, p); };
         heap_.move(source(id, kLife), flow.started && now >= flow.stop ? Instant::never() : flow.stop);
@@ -128,7 +130,7 @@ private:
         }
     }
 
-    // All that the sender had is acknowledged.
+    // All data that the sender had is acknowledged.
     [[gnu::noinline, gnu::cold]] void finish_transfer(Instant now, std::uint32_t id, Flow& flow) {
         if (!flow.application.is_busy()) return;
         const Instant next = flow.application.complete(now);
@@ -140,7 +142,7 @@ private:
             flow.sender.supply(now, flow.application.begin(now), [&](const Packet& p) { enqueue(now, p); });
     }
 
-    // A connection ends; those that wait for it begin.
+    // A connection ends, and those that wait for its end begin.
     void end(Instant now, std::uint32_t id, Flow& flow) {
         flow.result.complete_s = now.s();
         flow.sender.end();
@@ -177,7 +179,7 @@ private:
             audit_->check_flow(id, flow);
     }
 
-    // A delay that ends later than what stands in the heap costs nothing: the early call finds it.
+    // A delay that ends later than its entry in the heap needs no update: the early call finds the new time.
     void schedule_receiver(std::uint32_t id, const Flow& flow) {
         const Instant at = flow.receiver.timer_at();
         if (at < heap_.at(source(id, kReceiverTimer))) heap_.move(source(id, kReceiverTimer), at);
@@ -204,7 +206,7 @@ private:
         schedule(id, flow);
     }
 
-    // For the ACKs to come, while this one is worked on: first the sender, then what that points to, and so on.
+    // Prefetches for the next ACKs while this one is processed: first the sender, then the data that it points to.
     void fetch_for_acks() const {
         std::uint32_t id;
         if (acks_.ahead(2, &id)) fetch(&flows_[id].sender, sizeof(Sender));
@@ -217,7 +219,7 @@ private:
         flows_[id].rtt_hist->fetch_ahead(flows_[id].sender.last_rtt());
     }
 
-    // For the timers to come: the sender of the next but one, what that of the next one points to.
+    // Prefetches for the next timers: the second one's sender, and the data that the first one's sender points to.
     void fetch_for_timers() const {
         const std::uint32_t second = heap_.second(), first = heap_.first();
         if (second >= kFlows && second < first_element_) fetch(&flows_[flow_of(second)].sender, sizeof(Sender));
@@ -233,7 +235,7 @@ private:
         __builtin_prefetch(&board[board.next()], 1);
     }
 
-    // The receiver's timer: early, or with an ACK that is due.
+    // The receiver's timer fired: an ACK is due, or the call is early.
     void end_delay(Instant now, std::uint32_t id, Flow& flow) {
         if (flow.receiver.timer_at() <= now) {
             Ack ack;
@@ -295,7 +297,8 @@ private:
         audit_->check_acks(ack_path_ ? ack_path_->held() : 0, acks_.size());
     }
 
-    // Where all was over before the end of the run.
+    // Call at the end.
+    // Checks the flows if nothing was left to happen.
     void check_end() {
         if (heap_.first_at() != Instant::never() || !acks_.empty() || link_.queued() != 0) return;
         for (std::uint32_t id = 0; id < flows_.size(); ++id) audit_->check_end(id, flows_[id]);

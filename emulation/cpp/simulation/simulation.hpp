@@ -5,15 +5,14 @@
 //     ^                                                                      |
 //     +---------------- propagation <-- (uplink) <-- (held ACKs) <-----------+
 //
-// before and behind are elements in a stated order (path.hpp), none of them by
-// default. Only the sum of the propagation delays matters to a flow, so all of it
-// lies on the way back: a packet enters the path when it is sent, which saves an
-// event a packet. Random loss hits what the link has delivered, as on a radio
-// link: it has used capacity.
+// before and behind are elements in a stated order (path.hpp), none of them by default.
+// Only the sum of the propagation delays matters to a flow, so all of it is on the way back.
+// A packet enters the path when it is sent, which saves one event per packet.
+// Random loss affects packets that the link has delivered, as on a radio link: a lost packet has used capacity.
 //
-// Every packet sent has been received, dropped or lost by one element, or is
-// inside one; each row of `elements` counts  entered = passed + dropped + inside,
-// and what one passed has entered the next.
+// Every packet sent has been received, dropped or lost by one element, or is inside one.
+// Each row of `elements` counts  entered = passed + dropped + inside.
+// All packets that one element passed have entered the next.
 #pragma once
 
 #include <array>
@@ -36,13 +35,13 @@ namespace ccatune {
 
 struct FlowConfig {
     std::unique_ptr<Algorithm> algorithm;
-    Instant start{};                  // behind the end of the flow `after`, where there is one
+    Instant start{};                  // counts from the end of the flow `after`, if there is one
     Instant stop = Instant::never();
-    std::vector<Transfer> transfers;  // none, and no video: data without end
+    std::vector<Transfer> transfers;  // no transfers and no video: data without end
     std::shared_ptr<const Video> video;  // in place of transfers
-    std::uint32_t client = 0;         // whose buckets it draws from; numbered from 0
+    std::uint32_t client = 0;         // the client whose buckets the flow uses; numbered from 0
     ReceiverConfig receiver;
-    std::optional<std::uint32_t> after;  // starts behind the end of that flow, one before this
+    std::optional<std::uint32_t> after;  // starts after the end of that flow, which has a lower number
 };
 
 struct SimulationConfig {
@@ -52,23 +51,23 @@ struct SimulationConfig {
     Duration rtt = Duration::from_ms(100);
     double loss = 0;
     Duration duration = Duration::from_s(30);
-    Duration warmup{};          // runs before anything is measured; part of duration
-    Duration window{};          // accounting windows from warmup on; 0: one
-    Duration sample_every{};    // time series; 0: none
+    Duration warmup{};          // time before measuring starts; part of duration
+    Duration window{};          // length of accounting windows from warmup on; 0: one window
+    Duration sample_every{};    // interval of the time series; 0: none
     std::uint64_t seed = 0;
     bool fine_histogram = true;
     bool srtt_histogram = false;
-    bool audit = false;         // check at every event that all adds up (audit.hpp)
+    bool audit = false;         // check the invariants of audit.hpp at every event
 };
 
 struct FlowResult {
-    std::uint64_t delivered_pkts = 0;  // over the bottleneck, in the measured time
-    std::uint64_t goodput_pkts = 0;    // new in order, in the measured time
+    std::uint64_t delivered_pkts = 0;  // packets through the bottleneck, in the measured time
+    std::uint64_t goodput_pkts = 0;    // new segments in order, in the measured time
     SenderCounters sender;             // in the measured time
     std::uint64_t all_sent_pkts = 0;   // in the whole run
-    double complete_s = -1;            // when all the application had was acknowledged; -1: not
+    double complete_s = -1;            // when all data of the application was acknowledged; -1: not
     std::vector<TransferResult> transfers;  // those that have begun
-    std::vector<ChunkResult> chunks;        // of a video, those that have begun
+    std::vector<ChunkResult> chunks;        // the chunks of a video that have begun
     std::vector<std::uint32_t> rtt_hist;  // FineLog bins, measured time
     std::vector<EpochTurn> turns;
     std::vector<LimitEstimate> limits;
@@ -83,14 +82,14 @@ struct WindowResult {
 struct SeriesPoint {
     double time_s, capacity_mbps, rate_mbps, rtt_ms, smoothed_rtt_ms, queue_pkts, queueing_delay_ms;
     double cwnd_pkts, pacing_mbps;
-    double retransmitted_pkts;  // since the point before
+    double retransmitted_pkts;  // since the previous point
     std::uint32_t flow, mode;
 };
 
-// Of each element in the order of `elements`, a row a sample.
+// One row per sample; a row has a value for each element, in the order of `elements`.
 struct ElementSeries {
     std::vector<double> time_s;
-    std::vector<std::uint64_t> dropped;  // since the last sample
+    std::vector<std::uint64_t> dropped;  // since the previous sample
     std::vector<std::uint64_t> inside;
 };
 
@@ -98,22 +97,24 @@ struct SimulationResult {
     std::uint64_t capacity_bytes = 0, delivered_bytes = 0, packets = 0, dropped = 0, lost_at_random = 0;
     double delay_sum_s = 0;
     std::uint64_t all_packets = 0;  // delivered in the whole run, warm-up included
-    std::uint64_t queued = 0;       // at its end
+    std::uint64_t queued = 0;       // at the end of the run
     std::vector<std::uint32_t> delay_hist;  // DelayHistogram bins
-    std::array<std::uint32_t, CompactBins::kBins> srtt_hist{};  // of all flows, an entry an RTT sample, where it was asked for
+    // Of all flows, one entry per RTT sample, if requested.
+    std::array<std::uint32_t, CompactBins::kBins> srtt_hist{};
     std::vector<WindowResult> windows;
     std::vector<FlowResult> flows;
     std::vector<SeriesPoint> series;
-    std::vector<ElementResult> elements;  // before, the link, its random loss if it has any, behind
+    std::vector<ElementResult> elements;  // before, the link, its random loss if any, behind
     ElementSeries element_series;
-    ElementResult acks;                   // held and in the uplink; zeros for a plain way back
+    ElementResult acks;                   // held ACKs and the uplink; zeros for a plain way back
 };
 
-// A run that was told to stop.
+// Thrown when a run is cancelled.
 class Cancelled {};
 
-// Runs to the end; the same configuration gives the same result, anywhere.
-// cancel: looked at every few milliseconds; once true the run throws Cancelled.
+// Runs to the end.
+// The same configuration gives the same result on any machine.
+// cancel: checked every few milliseconds; once it is true, the run throws Cancelled.
 SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
                                 const std::atomic<bool>* cancel = nullptr);
 

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT
-// BOLA: the bitrate from the buffer's level alone, by Lyapunov optimisation.
-// K. Spiteri, R. Urgaonkar, R. K. Sitaraman, "BOLA: Near-Optimal Bitrate
-// Adaptation for Online Videos", INFOCOM 2016; with its rules for videos of
-// finite length and against oscillation (Algorithm 1, BOLA-O). Q is the buffer
-// in chunks, p a chunk's playing time, S_m a chunk's size, v_m = ln(S_m / S_0)
-// its utility:
+// BOLA: chooses the bitrate from the buffer level alone, by Lyapunov optimisation.
+// Source: K. Spiteri, R. Urgaonkar, R. K. Sitaraman,
+// "BOLA: Near-Optimal Bitrate Adaptation for Online Videos", INFOCOM 2016.
+// It includes the paper's rules for videos of finite length and against oscillation (Algorithm 1, BOLA-O).
+// Q is the buffer in chunks, p a chunk's playing time, S_m a chunk's size, v_m = ln(S_m / S_0) its utility:
 //
-//   score(m) = (V (v_m + gamma p) - Q) / S_m            the highest one wins
+//   score(m) = (V (v_m + gamma p) - Q) / S_m            the highest score wins
 //   V = (Q_D - 1) / (v_top + gamma p)                   so that Q stays below Q_D
 //   Q_D = min(Q_max, max(t / 2, 3 p) / p)               t: playing time to the nearer end of the video
 //
-// A bitrate above the last one is taken as far as the throughput r of the chunk
-// before sustains it: s is the highest bitrate up to r; below the last one, the
-// last one stays; else s is taken, and the request waits until s has the score
-// of the next higher one:
+// If this choice is above the last bitrate, the throughput r of the last chunk limits it.
+// Let s be the highest bitrate that is at most r.
+// If s is below the last bitrate, the last bitrate stays.
+// If s is between the last bitrate and the choice, s is taken.
+// The request then waits until s and the next higher bitrate have the same score:
 //
 //   Q = (a_s S_h - a_h S_s) / (S_h - S_s), h = s + 1, a_m = V (v_m + gamma p)
 //
-// gamma p is 5, as in the paper's experiments. Sizes are nominal: bitrate times p.
+// gamma p is 5, as in the paper's experiments.
+// Chunk sizes are nominal: bitrate times p.
 #include <algorithm>
 #include <cmath>
 
@@ -29,7 +30,7 @@ namespace {
 constexpr double kGammaP = 5;
 constexpr double kLeastChunks = 3;
 
-// To 2^-40: the last digit of a library's logarithm decides nothing.
+// Rounded to 2^-40, so that the last digit of a library's logarithm decides nothing.
 double utility(const Video& video, std::uint32_t bitrate) {
     const double ratio = static_cast<double>(video.bitrates_kbps[bitrate]) / video.bitrates_kbps[0];
     return std::ldexp(std::round(std::ldexp(std::log(ratio), 40)), -40);
@@ -53,7 +54,7 @@ struct Bola {
         return best;
     }
 
-    // Up to here a bitrate, not the top one, has at least the score of the next higher one.
+    // Returns the highest level at which a bitrate, except the top one, scores no less than the next higher bitrate.
     double last_level(std::uint32_t bitrate) const {
         const double own = video.bitrates_kbps[bitrate], higher = video.bitrates_kbps[bitrate + 1];
         return (worth(bitrate) * higher - worth(bitrate + 1) * own) / (higher - own);

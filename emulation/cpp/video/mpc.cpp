@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT
-// Model predictive control: of all ways to choose the next N chunks, the one
-// whose QoE is best by the throughput that is predicted; its first bitrate is
-// taken. X. Yin, A. Jindal, V. Sekar, B. Sinopoli, "A Control-Theoretic Approach
-// for Dynamic Adaptive Video Streaming over HTTP", SIGCOMM 2015, section 4:
+// Model predictive control: it finds the bitrates of the next N chunks with the best QoE at the predicted throughput.
+// It takes the first of these bitrates.
+// Source: X. Yin, A. Jindal, V. Sekar, B. Sinopoli,
+// "A Control-Theoretic Approach for Dynamic Adaptive Video Streaming over HTTP", SIGCOMM 2015, section 4.
 //
 //   QoE  = sum q(R_k) - lambda sum |q(R_k) - q(R_k-1)| - mu sum (d_k / C - B_k)+
-//   B_k+1 = min((B_k - d_k / C)+ + L, room)             room: the request waits for it
-//   C    = harmonic mean of the last 5 chunks' throughput; robust: / (1 + the worst of the last 5
-//          predictions' errors, |predicted - measured| / measured)
+//   B_k+1 = min((B_k - d_k / C)+ + L, room)             room: the level for which the request waits
+//   C    = harmonic mean of the last 5 chunks' throughput; robust: divided by 1 + the worst of the last 5
+//          predictions' errors, |predicted - measured| / measured
 //
-// q is the bitrate in Mbit/s, N is 5, mu and lambda are the video's.
+// q is the bitrate in Mbit/s, and N is 5.
+// The video defines mu and lambda.
 //
-// DEVIATION: the start-up time is no variable: playing begins with the first
-// chunk, whose bitrate is given.
+// DEVIATION: The start-up time is not optimised.
+// Playing begins with the first chunk, whose bitrate is given.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -26,7 +27,7 @@ namespace {
 constexpr std::uint32_t kHorizon = 5;
 constexpr std::size_t kMemory = 5;
 
-// From the chunks before that one; there is at least one.
+// Returns the prediction from the chunks before `chunk`, of which there is at least one.
 double predicted(const std::vector<double>& measured_mbps, std::size_t chunk) {
     const std::size_t first = chunk - std::min(chunk, kMemory);
     double inverse = 0;
@@ -46,8 +47,8 @@ class Planner {
 public:
     Planner(const Video& video, double mbps, std::uint32_t end) : video_(video), mbps_(mbps), end_(end) {}
 
-    // The best QoE of chunks `next` to the end of the horizon; *first: the bitrate that it begins with, the lowest of
-    // equal ones.
+    // Returns the best QoE of the chunks from `next` to the end of the horizon.
+    // *first: the bitrate of the first of them, the lowest if several are best.
     double best(std::uint32_t next, std::uint32_t last, double buffer_s, std::uint32_t* first) const {
         if (next == end_) return 0;
         double most = -std::numeric_limits<double>::infinity();

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
-// A player: it asks for one chunk after the other, plays them, and stands still
-// when it has none.
+// A video player: it requests one chunk after the other, plays them, and stalls when it has none.
 //
-//   buffer at a request   what is left of what has come, of playing time
-//   buffer when it came   (buffer - download time)+ + a chunk; never above most_buffer
-//   rebuffering           (download time - buffer)+; of the first chunk: none, that is the start-up
+//   buffer at a request   the playing time of received chunks that is still unplayed
+//   buffer on arrival     (buffer - download time)+ + one chunk; never above most_buffer
+//   rebuffering           (download time - buffer)+; none for the first chunk, which is the start-up
 //
-// Playing begins with the first chunk, and ends when all has been played. From
-// the start on, start-up + rebuffering + what has been played = the time that has
-// passed, at every time.
+// Playing begins with the first chunk, and ends when all chunks have been played.
+// From the start on, start-up + rebuffering + time played = time elapsed, at every moment.
 //
-// Times are the sender's: a request leaves the player when the last byte of what
-// came before has arrived, or when there is room again, and takes the way of that
-// byte's ACK. So the data of a chunk follow its request by what is left of a
-// round trip, and what the player measures, from request to last byte, is what the
-// sender sees from a chunk's start to its last ACK: all of it is later there by the
-// same time.
+// All times are times at the sender.
+// The player sends a request when the last byte of the previous chunk has arrived, or later when there is room again.
+// The request takes the way of that byte's ACK.
+// So the data of a chunk follows its request after the rest of a round trip.
+// The player measures the time from request to last byte.
+// The sender sees the same time from the start of a chunk to its last ACK.
+// Both ends of that time are later at the sender by the same amount.
 //
-// A page, if there is one, is fetched first. It plays nothing, and measures nothing.
+// A page, if there is one, is fetched first.
+// It is neither played nor measured.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ struct ChunkResult {
     Instant start{};
     Instant complete = Instant::never();
     Duration rebuffer{};
-    Duration buffer{};  // when it was complete
+    Duration buffer{};  // after this chunk arrived
 };
 
 class Player {
@@ -44,7 +44,8 @@ public:
     explicit Player(std::shared_ptr<const Video> video)
         : video_(std::move(video)), has_page_(video_->page_bytes == 0), bitrate_(video_->first) {}
 
-    // The next request arrives: its bytes.
+    // The next request arrives.
+    // Returns how many bytes it requests.
     std::uint32_t begin(Instant now) {
         buffer_ = buffer_ - std::min(now - at_, buffer_);
         at_ = now;
@@ -56,13 +57,14 @@ public:
         return chunks_.back().size_bytes;
     }
 
-    // The first request arrives later than it was taken for: with its connection.
+    // The connection starts now, and with it the first request, whose time was only planned so far.
     void starts(Instant now) {
         at_ = now;
         if (!chunks_.empty()) chunks_.back().start = now;
     }
 
-    // All of it has come: when the next request arrives; never behind the last.
+    // All bytes of the request have arrived.
+    // Returns when the next request arrives; never after the last one.
     Instant complete(Instant now) {
         const Duration took = now - at_;
         at_ = now;
@@ -93,8 +95,8 @@ private:
     std::shared_ptr<const Video> video_;
     bool has_page_;
     std::uint32_t bitrate_;  // of the next chunk, or the one under way
-    Instant at_{};           // of the last request or arrival
-    Duration buffer_{};      // then
+    Instant at_{};           // time of the last request or arrival
+    Duration buffer_{};      // at that time
     std::vector<double> measured_mbps_;
     std::vector<ChunkResult> chunks_;
 };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// A video in chunks, each at one of several bitrates, and what chooses among
-// them chunk by chunk (adaptive bitrate, ABR):
+// A video in chunks, each available at several bitrates.
+// One of these algorithms chooses the bitrate of each chunk (adaptive bitrate, ABR):
 //
 //   fixed        the first chunk's bitrate, always
 //   bola         Spiteri, Urgaonkar, Sitaraman 2016 (bola.cpp)
 //   mpc          Yin, Jindal, Sekar, Sinopoli 2015, section 4 (mpc.cpp)
-//   robust_mpc   the same with the throughput at its lower bound
+//   robust_mpc   the same with a lower bound of the predicted throughput
 //
-// Bitrates are numbered from the lowest, 0, chunks from 0. Choosing depends on
-// nothing but what a player has seen, so it has no state, no clock and no chance.
+// Bitrates and chunks are numbered from 0; bitrate 0 is the lowest.
+// A choice depends only on what a player has seen, so it has no state, no clock and no random number.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ enum class Abr : std::uint8_t { fixed, bola, mpc, robust_mpc };
 struct Video {
     Abr abr = Abr::fixed;
     std::vector<std::uint32_t> bitrates_kbps;  // ascending, at least one
-    std::vector<std::uint32_t> sizes_bytes;    // chunk by chunk, of each its bitrates in order
-    Duration chunk{};                          // what a chunk plays
-    Duration most_buffer{};                    // at least one chunk
+    std::vector<std::uint32_t> sizes_bytes;    // for each chunk, its size at each bitrate
+    Duration chunk{};                          // playing time of a chunk
+    Duration most_buffer{};                    // limit of the buffer; at least one chunk
     std::uint32_t first = 0;                   // the bitrate of chunk 0
-    std::uint32_t page_bytes = 0;              // fetched in front of chunk 0: the player itself; 0: nothing
-    double rebuffer_penalty_mbps = 4.3;        // of a second without picture (Pensieve's linear QoE)
-    double switch_penalty = 1;                 // of each Mbit/s between a chunk and the next
+    std::uint32_t page_bytes = 0;              // the page with the player, fetched before chunk 0; 0: none
+    double rebuffer_penalty_mbps = 4.3;        // penalty per second of stalling (Pensieve's linear QoE)
+    double switch_penalty = 1;                 // penalty per Mbit/s between a chunk and the next
 
     std::uint32_t chunks() const { return static_cast<std::uint32_t>(sizes_bytes.size() / bitrates_kbps.size()); }
     std::uint32_t size_bytes(std::uint32_t chunk_number, std::uint32_t bitrate) const {
@@ -39,15 +39,15 @@ struct Video {
     double mbps(std::uint32_t bitrate) const { return bitrates_kbps[bitrate] * 1e-3; }
 };
 
-// What a player knows when it decides about chunk `next`, from 1 on.
+// What a player knows when it chooses the bitrate of chunk `next`, which is at least 1.
 struct View {
     std::uint32_t next = 1;
-    Duration buffer{};                  // of playing time
-    std::uint32_t last = 0;             // the bitrate of the chunk before
-    std::vector<double> measured_mbps;  // of each chunk before: its size over the time from request to last byte
+    Duration buffer{};                  // playing time
+    std::uint32_t last = 0;             // the bitrate of the previous chunk
+    std::vector<double> measured_mbps;  // of each previous chunk: its size over the time from request to last byte
 };
 
-// wait_for: the request waits until the buffer holds no more than this, at most what it holds.
+// wait_for: the request waits until the buffer holds at most this playing time.
 struct Choice {
     std::uint32_t bitrate = 0;
     Duration wait_for{};
@@ -56,7 +56,7 @@ struct Choice {
 Choice choose_bola(const Video& video, const View& view);
 Choice choose_mpc(const Video& video, const View& view, bool is_robust);
 
-// However it is chosen, a chunk is asked for when there is room for all of it.
+// Whatever the algorithm, a chunk is requested only when there is room for all of it.
 inline Duration room_at(const Video& video) { return video.most_buffer - video.chunk; }
 
 inline Choice choose(const Video& video, const View& view) {

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Programs that run inside a run's namespaces, on this machine and in a guest: the standard library alone.
+"""Programs inside a run's namespaces, on this machine and in a guest. They use only the standard library.
 
-link.py     one run: its shells, its flows, its result
-flows.py    the flows of a scenario, each with its algorithm and its times, sampled on one clock
-traffic.py  bulk flows by hand: send, receive, fetch; reads tcp_info
-shells.py   Mahimahi's shells around each other, without changing the machine
+link.py     makes one run: starts the shells and the flows, returns the result
+flows.py    sends and receives a scenario's flows, and samples them on one clock
+traffic.py  sends and receives bulk flows, for use by hand; reads tcp_info
+shells.py   starts nested Mahimahi shells without changing the machine
 linklog.py  reads mm-link's log
-policer.py  token buckets by nftables, counted by flow
+policer.py  makes token-bucket policers with nftables, and counts their packets per flow
 
-They are started as files (`python -I -S link.py`), so that a guest under software emulation imports little, and
-find each other beside themselves.
+They are started as files (`python -I -S link.py`), so that a guest under software emulation imports little.
+Each finds the others in its own folder.
 """

@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""A scenario's flows, from the sending and from the receiving end: flows.py serve|take PLAN RESULT [HOST].
+"""The sending and the receiving end of a scenario's flows: flows.py serve|take PLAN RESULT [HOST].
 
-Address translation lets only the receiving end, behind Mahimahi's shells, open a connection, so `serve` listens on a
-port for each flow, with the flow's algorithm (which a connection inherits, so that it has it from its first packet
-on), and `take` connects to HOST before time begins. Each then says `ready` and reads the moment at which it does
-(s since 1970); from there on both go by the plan, and leave what they sampled in RESULT as JSON:
+Mahimahi's address translation lets only the receiving end, inside the shells, open connections. Therefore `serve`, the
+sender, listens on a port for each flow. It sets the flow's algorithm on the listening socket. The connection inherits
+it, and thus has it from its first packet on. `take`, the receiver, connects to HOST before the scenario begins.
+
+Each end then prints `ready` and reads the time of the beginning (s since 1970). From this time on both follow the
+plan. They write their samples as JSON into RESULT:
 
     {"fields": [names of tcp_info...], "rows": [[flow, s since the beginning, value...]...],
      "transfers": {flow: [[s when it began, s when it was complete or null]...]},
      "late_s": how long ago the beginning was when it was read}
 
-The plan: {"port", "duration_s", "sample_s", "flows": [{"cca", "priority", "start_s", "stop_s", "transfers": [[bytes,
-s of the gap behind it, how many of these]...]}...]}; a flow without transfers has data without end. As in the
-simulator (emulation/cpp/application.hpp) a transfer begins when its data are handed to the socket and is complete
-when all of it is acknowledged, which is looked for every ms; from there the gap counts.
-A flow that stops sends what it had handed to its socket, at most _TAIL_BYTES, and what is lost of it.
+The plan:
+
+    {"port", "duration_s", "sample_s", "flows": [
+     {"cca", "priority", "start_s", "stop_s", "transfers": [[bytes, s of the gap after it, count]...]}...]}
+
+A flow without transfers has data without end. Transfers are timed as in the simulator
+(emulation/cpp/simulation/application.hpp): a transfer begins when its data are written to the socket. It is complete
+when all of it is acknowledged, which is checked every ms. The gap begins then. A flow that stops still sends the data
+that it had written to its socket and not sent yet, at most _TAIL_BYTES, and retransmits lost segments.
 """
 
 from __future__ import annotations
@@ -41,13 +47,13 @@ _TCP_NOTSENT_LOWAT = 25
 _TAIL_BYTES = 65536
 _SO_PRIORITY = 12
 _CONNECT_S = 60.0
-# How often a flow is looked at that waits for a transfer's last acknowledgments.
+# Interval at which a flow that waits for a transfer's last ACKs is checked.
 _DRAIN_S = 0.001
 _FIELDS = tuple(traffic.INFO_FIELDS)
 
 
 class Samples:
-    """Rows of tcp_info on a grid of time that begins at 0."""
+    """Samples tcp_info at regular times that begin at 0."""
 
     def __init__(self, every_s: float) -> None:
         self.every_s = every_s
@@ -55,7 +61,7 @@ class Samples:
         self.rows: list[list[float]] = []
 
     def take(self, now_s: float, connections: dict[int, socket.socket]) -> None:
-        """Sample every connection if it is time; a moment that was missed is left out."""
+        """Sample every connection if a sample is due. Missed sampling times are skipped."""
         if now_s < self.next_s:
             return
         for number, connection in connections.items():
@@ -65,30 +71,30 @@ class Samples:
 
 
 class Clock:
-    """Seconds since the beginning, which is told as a time since 1970 and then followed without jumps."""
+    """Counts seconds since the beginning, a time since 1970. Later changes of the system's time have no effect."""
 
     def __init__(self, begins_at_s: float) -> None:
         self._zero_s = time.monotonic() + begins_at_s - time.time()
 
     def now_s(self) -> float:
-        """Negative before the beginning."""
+        """Return the seconds since the beginning; negative before it."""
         return time.monotonic() - self._zero_s
 
 
 def await_beginning() -> Clock:
-    """Say that all is ready, and read when it begins."""
+    """Print `ready`, read the time of the beginning, and return its clock."""
     traffic.print_line({"ready": True})
     return Clock(float(sys.stdin.readline()))
 
 
 class Flow:
-    """A connection, what is to go over it and when."""
+    """A sending connection with its data and times."""
 
     def __init__(self, plan: dict[str, object], connection: socket.socket) -> None:
         self.connection = connection
         self.stop_s = float("inf") if plan["stop_s"] is None else float(plan["stop_s"])  # type: ignore[arg-type]
         self.transfers_s: list[list[float | None]] = []
-        # When there is something to hand over: the flow's start, then the next transfer's.
+        # When the next data are due: the start of the flow, later the start of the next transfer.
         self.next_s = float(plan["start_s"])  # type: ignore[arg-type]
         self.left_bytes = 0.0
         self.is_sending = False
@@ -99,7 +105,7 @@ class Flow:
             connection.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _TAIL_BYTES)
 
     def begin(self, now_s: float) -> None:
-        """Begin what is due, a transfer or data without end; nothing is due before it is complete."""
+        """Begin the next transfer, or data without end. The transfer after it is due only when it is complete."""
         self.next_s = float("inf")
         size_bytes, self._gap_s = next(self._sizes_and_gaps, (None, 0.0))
         if size_bytes is not None:
@@ -110,7 +116,7 @@ class Flow:
             self.left_bytes = float("inf")
 
     def push(self) -> bool:
-        """Hand the kernel what it takes now; False when nothing is left."""
+        """Write as much data as the socket accepts now; False if none is left."""
         try:
             self.left_bytes -= self.connection.send(_CHUNK[: int(min(self.left_bytes, len(_CHUNK)))])
         except BlockingIOError:
@@ -119,24 +125,24 @@ class Flow:
 
     @property
     def is_draining(self) -> bool:
-        """All of a transfer was handed over, not all acknowledged."""
+        """Whether all data of a transfer was written, and some of it is not acknowledged yet."""
         return self.left_bytes <= 0 and bool(self.transfers_s) and self.transfers_s[-1][1] is None
 
     def look(self, now_s: float) -> None:
-        """See whether all was acknowledged."""
+        """Check whether all data was acknowledged. If so, the transfer is complete and the gap begins."""
         if traffic.tcp_info(self.connection)["acked_bytes"] >= self._end_bytes:
             self.transfers_s[-1][1] = now_s
             self.next_s = now_s + self._gap_s
 
 
 def _expanded(transfers: list[tuple[int, float, int]]) -> Iterator[tuple[int, float]]:
-    """(bytes, gap behind it in s) of each."""
+    """Yield (bytes, gap after it in s) of each single transfer."""
     for size_bytes, gap_s, count in transfers:
         yield from repeat((size_bytes, gap_s), count)
 
 
 def accept_all(plan: dict[str, object]) -> list[Flow]:
-    """Listen for every flow, say so, and wait for all of them."""
+    """Listen for all flows, print that, and wait until all are connected."""
     listeners = []
     flows: list[dict[str, object]] = plan["flows"]  # type: ignore[assignment]
     for number, flow in enumerate(flows):
@@ -157,7 +163,7 @@ def accept_all(plan: dict[str, object]) -> list[Flow]:
 
 
 def serve(plan: dict[str, object]) -> dict[str, object]:
-    """Send what the plan says; returns the result."""
+    """Run the sending end of the plan and return its result."""
     flows = accept_all(plan)
     connections = {number: flow.connection for number, flow in enumerate(flows)}
     samples, duration_s = Samples(float(plan["sample_s"])), float(plan["duration_s"])  # type: ignore[arg-type]
@@ -179,7 +185,7 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
     samples.next_s = 0.0
     samples.take(duration_s, connections)
     for flow in flows:
-        # What is still in flight when the time is up is of no interest: reset instead of lingering.
+        # Close with a reset. Data that is still in flight at the end is of no interest.
         flow.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         flow.connection.close()
     transfers = {str(number): flow.transfers_s for number, flow in enumerate(flows)}
@@ -187,7 +193,7 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
 
 
 def follow(flow: Flow, now_s: float, selector: selectors.BaseSelector) -> None:
-    """Begin or stop to send, as the time says."""
+    """Start or stop sending if it is time, and complete a transfer if all of it is acknowledged."""
     if flow.is_draining:
         flow.look(now_s)
     if flow.next_s <= now_s < flow.stop_s:
@@ -201,7 +207,7 @@ def follow(flow: Flow, now_s: float, selector: selectors.BaseSelector) -> None:
 
 
 def take(plan: dict[str, object], host: str) -> dict[str, object]:
-    """Connect every flow and throw away what comes; returns the result."""
+    """Run the receiving end of the plan: connect all flows, discard their data, and return the result."""
     selector, buffer = selectors.DefaultSelector(), bytearray(1 << 20)
     connections: dict[int, socket.socket] = {}
     end_s = time.monotonic() + _CONNECT_S
@@ -223,7 +229,7 @@ def take(plan: dict[str, object], host: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """serve PLAN RESULT, or take PLAN RESULT HOST."""
+    """Run with the arguments `serve PLAN RESULT` or `take PLAN RESULT HOST`."""
     what, plan_file, result_file, *host = sys.argv[1:]
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     result = serve(plan) if what == "serve" else take(plan, host[0])

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""One run over a real link: a job as a JSON line on standard input, its result as one on standard output.
+"""Makes one run over Mahimahi. It reads a job as a JSON line from standard input, and prints the result as a JSON line.
 
-Started as the first process of namespaces of its own (LAUNCH in emulation/mahimahi/launch.py), so that everything here
-ends with it, and it ends with whoever holds the other end of its standard input.
+It is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in them therefore end with
+it, and it ends when its standard input is closed.
 
     sender, cubic/bbr/gr ... | mm-delay | policers | mm-link, its trace and queue | mm-loss | policers | receiver
 
-The trace has to begin with the scenario. mm-link begins it when it starts, so the job's opportunities come behind
-lead_ms of others, in which the rest is started and connected; mm-link's log says when that was, and both ends of the
-flows begin lead_ms later. A machine too slow for that gets more, a few times.
+The job's trace has to begin with the scenario, but mm-link begins its trace when it starts. Therefore the job's
+opportunities are preceded by lead_ms of other opportunities. During this time the other programs are started and
+connected. mm-link's log contains the time at which its trace began, and both ends of the flows begin lead_ms later.
+If the machine is too slow for this, the run is repeated with a doubled lead_ms, up to ATTEMPTS attempts in all.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ POLICER = Path(__file__).with_name("policer.py")
 PYTHON = (sys.executable, "-I", "-S")
 PORT = 5201
 ATTEMPTS = 3
-# 24 Mbit/s for acknowledgments, two opportunities in every ms: never what they wait for, but for the ms itself.
+# The uplink of the ACKs has two opportunities in every ms, 24 Mbit/s. ACKs wait for the next ms at most.
 UPLINK = "1\n1\n"
 BUFFERS_BYTES = "4096 131072 67108864"
 _READY_S = 60.0
@@ -49,18 +50,21 @@ _COUNTERS = ("TCPTimeouts", "TCPSpuriousRTOs")
 
 
 class LateError(Exception):
-    """The scenario's time had begun before everything was ready."""
+    """The beginning of the scenario had passed before everything was ready."""
 
 
 def write_trace(opportunities_ms: list[int], lead_ms: int, duration_ms: int) -> None:
-    """An opportunity a ms during the lead, then the job's own; the last one keeps the trace from starting anew."""
+    """Write the trace: one opportunity per ms during the lead, then those of the job.
+
+    A last opportunity, a minute after the end, prevents the trace from repeating during the run.
+    """
     times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + duration_ms + 60_000]
     (FOLDER / "down").write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
     (FOLDER / "up").write_text(UPLINK, encoding="ascii")
 
 
 def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
-    """The shells from the outermost to the innermost, each up to the command that it runs."""
+    """Return the command lines of the shells from the outermost to the innermost, without the command to run inside."""
     queue = job["queue"]
     arguments = ", ".join(f"{name}={queue[name]}" for name in ("packets", "bytes") if queue[name] is not None)
     link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={log}"]
@@ -75,7 +79,7 @@ def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
 
 
 class Program:
-    """One of the run's programs: it says a word when it is so far, reads when time begins, and ends with it."""
+    """A program of the run. It prints a word when it is ready, reads the time of the beginning, and ends on time."""
 
     def __init__(self, what: str, started: subprocess.Popen[bytes]) -> None:
         assert started.stdout is not None  # noqa: S101 - a pipe, for the type checker
@@ -84,26 +88,26 @@ class Program:
         self._lines = shells.Lines(started.stdout.fileno())
 
     def expect(self, word: str) -> None:
-        """Wait for the line that says so."""
+        """Wait for a line that contains the word. Raises ShellError if none comes."""
         line = self._lines.read(_READY_S)
         if line is None or word not in line:
             raise shells.ShellError(f"{self._what}: expected it {word} within {_READY_S:g} s, it said {line!r}")
 
     def begin(self, begin_s: float) -> None:
-        """Tell it when time begins."""
+        """Send it the time at which the scenario begins, in s since 1970."""
         assert self._started.stdin is not None  # noqa: S101 - a pipe, for the type checker
         self._started.stdin.write(f"{begin_s!r}\n".encode())
         self._started.stdin.flush()
 
     def await_end(self) -> None:
-        """Wait until it has ended."""
+        """Wait for its end. Raises ShellError if it failed."""
         if status := self._started.wait():
             raise shells.ShellError(f"{self._what}: expected it to end well, got status {status}")
 
 
 @contextlib.contextmanager
 def program(what: str, *words: str) -> Iterator[Program]:
-    """Start it, and end it whatever it does."""
+    """Start a program. Kill it at the end of the context if it still runs."""
     started = subprocess.Popen(list(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         yield Program(what, started)
@@ -117,7 +121,7 @@ def program(what: str, *words: str) -> Iterator[Program]:
 
 
 def begun_at_ms(log: Path) -> int:
-    """When the trace began, in ms since 1970, as soon as the log says so."""
+    """Wait for the log's header, and return the time at which the trace began, in ms since 1970."""
     end_s = time.monotonic() + _LOG_S
     while (stamps := linklog.header(log.read_text(encoding="ascii"))) is None:
         if time.monotonic() > end_s:
@@ -127,7 +131,7 @@ def begun_at_ms(log: Path) -> int:
 
 
 def counters() -> dict[str, int]:
-    """The namespace's own counts of TCP, by the names of /proc/net/netstat."""
+    """Return the namespace's TCP counters (_COUNTERS), by their names in /proc/net/netstat."""
     lines = Path("/proc/self/net/netstat").read_text(encoding="ascii").splitlines()
     names, values = (line.split()[1:] for line in lines if line.startswith("TcpExt:"))
     table = dict(zip(names, values, strict=True))
@@ -135,13 +139,16 @@ def counters() -> dict[str, int]:
 
 
 def plan_of(job: dict[str, Any]) -> dict[str, Any]:
-    """What the programs of a run are told."""
+    """Return the plan that the programs of a run read."""
     shared = {key: job[key] for key in ("duration_s", "sample_s", "flows")}
     return {"port": PORT, **shared, **job["policers"]}
 
 
 def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]]:
-    """The programs that police, by their side of the link: in front of it is the namespace of mm-delay."""
+    """Return the command line of the policers on each side of the link.
+
+    The policers before the link run in the namespace of mm-delay, those behind it in the innermost namespace.
+    """
     at = {"before": up[0], "behind": up[-1]}
     return {
         side: [*at[side].enter, *PYTHON, str(POLICER), str(PLAN), str(FOLDER / side), side]
@@ -151,7 +158,7 @@ def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]
 
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
-    """Run the job once. Raises LateError where lead_ms was too short, ShellError for all else."""
+    """Run the job once. Raises LateError if lead_ms was too short, ShellError if a program fails."""
     log = FOLDER / "log"
     log.write_text("")
     log.chmod(0o666)
@@ -190,7 +197,11 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Prepare the namespaces and run the job."""
+    """Prepare the namespaces and run the job.
+
+    Raises:
+        ShellError: a program failed, or not everything was ready in time, in ATTEMPTS attempts.
+    """
     shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
     for setting in (f"net.ipv4.tcp_wmem={BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", setting)
@@ -210,24 +221,24 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def go_first() -> None:
-    """Run before what else is on this machine, and let all that is started here do so.
+    """Give this process, and all that it starts, real-time priority.
 
-    The shells serve packets in the ms in which they are woken; on a busy machine, ordinary processes would be late.
-    Where the system does not allow it, the run goes on without.
+    The shells serve packets in the ms in which they wake up. On a busy machine they would be late with ordinary
+    priority. If the system does not allow real-time priority, the run continues without it.
     """
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
 
 
 def die_with_owner() -> None:
-    """End, and everything in these namespaces with it, when nobody holds standard input any more."""
+    """Exit when standard input is closed. All processes in these namespaces end with this process."""
     while os.read(sys.stdin.fileno(), 4096):
         pass
     os._exit(1)
 
 
 def main() -> None:
-    """Read the job, run it, say what came of it."""
+    """Read the job, run it, and print the result or the error."""
     line = b""
     while not line.endswith(b"\n"):
         line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"

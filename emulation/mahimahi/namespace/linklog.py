@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Reads mm-link's log; the standard library alone.
+"""Reads mm-link's log. It uses only the standard library.
 
-    # init timestamp: 1795255711699     ms since 1970 at which the shell's own clock read 0
-    # base timestamp: 36                its clock when the trace began
-    37 # 1504                           an opportunity of that many bytes, used or not
-    40 + 1504                           a packet came to the queue, or to the full queue
-    40 d 1 1504                         so many packets and bytes were dropped (newer than Debian's mm-link)
-    52 - 1504 12                        a packet left, that many ms after it had come
+    # init timestamp: 1795255711699     time at which the shell's own clock was 0, in ms since 1970
+    # base timestamp: 36                time on this clock at which the trace began
+    37 # 1504                           an opportunity of 1504 bytes, used or not
+    40 + 1504                           a packet of 1504 bytes arrived at the queue, even if that was full
+    40 d 1 1504                         1 packet was dropped, 1504 bytes in all (Debian's mm-link has no such lines)
+    52 - 1504 12                        a packet of 1504 bytes left, 12 ms after it had arrived
 
-Times are whole ms of the shell's clock. A packet counts 4 bytes more than its IP length (the header of the tun
-device). A delay ends when the packet's last byte has left, so it contains the packet's own transmission.
+The first number of a line is a time in whole ms of the shell's clock. Sizes are the IP length plus 4 bytes for the
+header of the tun device. A delay ends when the packet's last byte has left, so it includes the packet's transmission.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 TUN_BYTES = 4
-# The longest headers of IPv4 and TCP behind the tun device's: a packet up to this size carries no data.
+# The headers of the tun device, IPv4 and TCP with all options. A packet up to this size is taken to carry no data.
 _CONTROL_BYTES = TUN_BYTES + 20 + 60
 
 
 class LogError(Exception):
-    """Text that is no log of mm-link, or one that ended early."""
+    """The text is not a log of mm-link, or the log is incomplete."""
 
 
 @dataclass
 class LinkLog:
-    """The log in columns; times in ms from the trace's beginning, bytes as IP counts them.
+    """The log in columns. Times are in ms from the beginning of the trace, sizes are IP lengths.
 
-    begun_at_ms: the trace's beginning since 1970. Packets without data (handshakes, pure ACKs) are left out.
+    begun_at_ms: the beginning of the trace, in ms since 1970. Packets without data (handshakes, ACKs) are left out.
     """
 
     begun_at_ms: int
@@ -42,7 +42,7 @@ class LinkLog:
     dropped_pkts: list[int] = field(default_factory=list)
 
     def add(self, words: list[str], base_ms: int) -> None:
-        """Take a line that is no comment."""
+        """Add the words of a line that is not a comment."""
         at_ms, kind, amount = int(words[0]) - base_ms, words[1], int(words[2])
         if kind == "#":
             self.opportunities_ms.append(at_ms)
@@ -62,7 +62,7 @@ class LinkLog:
 
 
 def header(text: str) -> tuple[int, int] | None:
-    """(init timestamp, base timestamp) of a log's beginning; None where it is not all there yet."""
+    """Return the init and base timestamps of a log, or None while its header is incomplete."""
     found: dict[str, int] = {}
     for line in text.splitlines(keepends=True):
         for name in ("init", "base"):
@@ -72,10 +72,10 @@ def header(text: str) -> tuple[int, int] | None:
 
 
 def read_log(text: str) -> LinkLog:
-    """Read a whole log.
+    """Read a complete log.
 
     Raises:
-        LogError: no header, or a line of another kind; names the line.
+        LogError: there is no header, or a line is invalid. The message names the line.
     """
     stamps = header(text)
     if stamps is None:

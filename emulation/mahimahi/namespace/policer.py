@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""Token-bucket policers of a network namespace, by nftables, counted per flow: policer.py PLAN RESULT SIDE.
+"""Makes token-bucket policers in a network namespace with nftables, counted per flow: policer.py PLAN RESULT SIDE.
 
-    a packet with data passes when its bucket holds a token, which it then takes, and is dropped at once otherwise;
-    tokens come evenly, rate_pkts_per_day of them in a day; the bucket holds bucket_pkts and is full at first
+A packet with data takes a token from its bucket and passes. It is dropped if the bucket is empty. Tokens arrive evenly
+at rate_pkts_per_day. The bucket holds bucket_pkts tokens and is full at first.
 
-nftables counts either bytes or packets, and the buckets differ (measured with bursts at line rate): `limit rate over
-R bytes/second burst M bytes` holds R + M bytes, so never less than a second's tokens; `limit rate over N/day burst P
-packets` holds P packets, whatever N. Packets it is: any bucket can be had, and a packet counts the same whatever its
-length, as in the simulator, where each has 1500 bytes. A day, because N is whole: R is met to a packet a day, and to
-the whole nanosecond that a packet's token takes.
+nftables can limit bytes or packets. Measurements with bursts at line rate showed that their buckets differ:
 
-Packets without data are neither policed nor counted. Flow n is what comes from port + n, so that its ACKs are not.
+    limit rate over R bytes/second burst M bytes    holds R + M bytes, so at least the tokens of a second
+    limit rate over N/day burst P packets           holds P packets for any N
 
-The program makes the rules, says `ready`, reads the moment at which time begins (s since 1970), and leaves in RESULT
+The policers limit packets, because this allows buckets of any size, and because each packet then counts the same. This
+agrees with the simulator, where each packet has 1500 bytes. The rate is per day because N has to be an integer.
+R is thus exact to one packet per day, and the interval between tokens to one nanosecond.
+
+Packets without data are neither policed nor counted. Flow n consists of the packets from source port `port` + n, so its
+ACKs are not part of it.
+
+The program makes the rules, prints `ready`, reads the time of the beginning (s since 1970), and writes into RESULT
 
     {"names": [name of counter...], "rows": [[s since the beginning, packets...]...]}
 
-with `in_E_n` what of flow n came to the policer of the path's element E and `out_E_n` what passed. The plan: {"port",
-"duration_s", "sample_s", "flows", SIDE: [{"at": E, "rate_pkts_per_day", "bucket_pkts", "buckets": [[n...]...]}...]};
-the flows of a bucket share it. SIDE is `before` the link (what the namespace forwards) or `behind` it (what comes to
-its own sockets). The rules go with the namespace.
+`in_E_n` counts the packets of flow n that arrived at the policer of the path's element E, `out_E_n` those that passed.
+The plan is {"port", "duration_s", "sample_s", "flows", SIDE: [policer...]}, and a policer is
+
+    {"at": E, "rate_pkts_per_day", "bucket_pkts", "buckets": [[n...]...]}    each list of flows shares a bucket
+
+SIDE is `before` the link (packets that the namespace forwards) or `behind` it (packets for its own sockets).
+The rules vanish with the namespace.
 """
 
 from __future__ import annotations
@@ -63,13 +70,13 @@ Counts = dict[str, int]
 
 
 def _names(policer: Policer, what: str) -> list[tuple[int, str]]:
-    """(flow, name of its counter)"""
+    """Return (flow, name of its counter) for each flow of a policer. what: `in` or `out`."""
     flows_of: list[list[int]] = policer["buckets"]  # type: ignore[assignment]
     return [(flow, f"{what}_{policer['at']}_{flow}") for flow in sorted(n for bucket in flows_of for n in bucket)]
 
 
 def rules(policers: list[Policer], *, hook: str, port: int) -> str:
-    """The text for `nft -f -`: one policer after the other."""
+    """Return the input of `nft -f -` for these policers, which a packet meets in their order."""
     chain = f"ip {TABLE} police"
     lines = [
         f"add table ip {TABLE}",
@@ -89,7 +96,7 @@ def rules(policers: list[Policer], *, hook: str, port: int) -> str:
 
 
 def police(policers: list[Policer], *, hook: str, port: int) -> None:
-    """Police this namespace. Raises RuntimeError where nft is not there or refuses."""
+    """Make the policers in this namespace. Raises RuntimeError if nft is missing or refuses the rules."""
     text = rules(policers, hook=hook, port=port)
     try:
         done = subprocess.run(["nft", "-f", "-"], input=text, capture_output=True, text=True, check=False)
@@ -104,7 +111,7 @@ def _attribute(kind: int, payload: bytes) -> bytes:
 
 
 def _attributes(data: bytes) -> dict[int, bytes]:
-    """Payloads by kind."""
+    """Return the payloads of netlink attributes, by their kind."""
     found: dict[int, bytes] = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
@@ -114,7 +121,7 @@ def _attributes(data: bytes) -> dict[int, bytes]:
 
 
 class Counters:
-    """The packets that the named counters of our table have counted, asked of the kernel without a program's start."""
+    """Reads the named counters of our table by netlink, which is faster than starting nft for each sample."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_NETFILTER)
@@ -124,7 +131,7 @@ class Counters:
         self._request = struct.pack("=IHHII", 16 + len(body), _GETOBJ, _REQUEST_DUMP, 0, 0) + body
 
     def read(self) -> Counts:
-        """Packets by name. Raises RuntimeError where the kernel refuses."""
+        """Return the packets that each counter has counted, by its name. Raises RuntimeError if the kernel refuses."""
         self._socket.send(self._request)
         counts: Counts = {}
         while not self._take(self._socket.recv(_ANSWER_BYTES), counts):
@@ -133,7 +140,7 @@ class Counters:
 
     @staticmethod
     def _take(data: bytes, counts: Counts) -> bool:
-        """Add what an answer holds; True when it was the last."""
+        """Add the counters of an answer to `counts`; True if it was the last answer."""
         while len(data) >= 16:
             length, kind = struct.unpack_from("=IH", data)
             if kind == _NLMSG_DONE:
@@ -151,7 +158,7 @@ class Counters:
 
 
 def watch(plan: dict[str, object]) -> dict[str, object]:
-    """Sample the counters from the beginning to the end; returns the result."""
+    """Sample the counters from the beginning to the end, and return the result."""
     counters = Counters()
     names = sorted(counters.read())
     every_s, duration_s = float(plan["sample_s"]), float(plan["duration_s"])  # type: ignore[arg-type]
@@ -164,20 +171,20 @@ def watch(plan: dict[str, object]) -> dict[str, object]:
         rows.append([round(now_s, 6), *(counts[name] for name in names)])
         if next_s == duration_s:
             break
-        # A moment that was missed is left out; the last one is not.
+        # Missed sampling times are skipped, except the last one.
         next_s = min((now_s // every_s + 1) * every_s, duration_s)
     return {"names": names, "rows": rows}
 
 
 def main() -> None:
-    """PLAN RESULT SIDE."""
+    """Run with the arguments PLAN RESULT SIDE."""
     plan_file, result_file, side = sys.argv[1:]
     plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
     try:
         police(plan[side], hook=HOOKS[side], port=plan["port"])
         result = watch(plan)
     except RuntimeError as error:
-        # Who waits for `ready` repeats the line.
+        # link.py waits for `ready` and includes this line in its error message.
         traffic.print_line({"error": str(error)})
         sys.exit(1)
     Path(result_file).write_text(json.dumps(result), encoding="utf-8")

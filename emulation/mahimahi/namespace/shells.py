@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Mahimahi's shells around each other, on a Debian whose iptables they do not know; the standard library alone.
+"""Starts nested Mahimahi shells on Debian 12. It uses only the standard library.
 
-For namespaces of one's own (`unshare --mount --net --pid`): everything here is mounted and set in these, and goes
-with the last process in them. What stands in the way of Mahimahi (facts of Debian 12), and what is done:
+It must run in namespaces of its own (`unshare --mount --net --pid`). All its mounts and settings are made in these, and
+vanish with the last process in them. Debian 12 does not run Mahimahi as it is:
 
-    its programs have to be setuid root and refuse to run as root     copies in a tmpfs; an ordinary user starts them
-    it is linked with libraries that Debian no longer has             a loader's cache that knows their folder
-    iptables refuses where real and effective user differ             a wrapper bound over it, which makes them equal
-    each shell wants net.ipv4.ip_forward=1 where it starts, and a     the next shell is started only when that was set
-    new namespace takes the machine's setting, which stays as it is   in the namespace of the one before, from outside
-    it reads a name server from resolv.conf                           one of its own is bound over it
+    problem                                                           solution
+    Mahimahi's programs have to be setuid root, but refuse root       copies in a tmpfs, started by an ordinary user
+    they need libraries that Debian no longer has                     a loader cache that contains their folder
+    iptables refuses to run if real and effective user differ         a wrapper, mounted over it, makes them equal
+    a shell needs net.ipv4.ip_forward=1 where it starts, but a new    the setting is made from outside in each new
+    namespace has the machine's setting, which must not change        namespace, before the next shell starts in it
+    Mahimahi reads a name server from resolv.conf                     a file of our own is mounted over it
 
-A shell says that it is up by a line (`up PID`), so that nothing depends on how long it takes.
+A shell prints a line (`up PID BASE`) when it is up, so nothing depends on how long that takes.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ _END_S = 15.0
 
 
 class ShellError(Exception):
-    """A shell that did not start or end as it should; with what it said."""
+    """A program did not start or end as expected. The message contains its output."""
 
 
 class NotUpError(ShellError):
-    """A shell that did not come up: worth another try, because Mahimahi gives its dnsmasq little time to start."""
+    """A shell did not come up. Another attempt may succeed, because Mahimahi gives its dnsmasq little time to start."""
 
 
 def call(*arguments: str | Path) -> str:
-    """Run a command to its end; return what it printed. Raises ShellError with its complaint."""
+    """Run a command and return its output. Raises ShellError with its error message if it fails."""
     words = [str(argument) for argument in arguments]
     try:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -59,9 +60,9 @@ def call(*arguments: str | Path) -> str:
 
 
 def prepare(root: Path | None, *, folder: Path) -> None:
-    """Make Mahimahi run here; `folder` gets a tmpfs for all that is needed.
+    """Prepare the namespaces so that Mahimahi runs in them. A tmpfs with the files for this is mounted at `folder`.
 
-    root: the folder that Debian's packages were unpacked in; None where Mahimahi is installed.
+    root: the folder into which Debian's packages were unpacked; None if Mahimahi is installed.
     """
     iptables = shutil.which("iptables", path=PATH)
     if iptables is None:
@@ -83,14 +84,15 @@ def prepare(root: Path | None, *, folder: Path) -> None:
 
 
 def _place_programs(root: Path, folder: Path) -> None:
-    """Setuid copies of the programs, and a loader's cache that finds their libraries."""
+    """Make setuid copies of the programs, and a loader cache with their libraries."""
     (folder / "bin").mkdir()
     for name in PROGRAMS:
         to = folder / "bin" / name
         shutil.copyfile(root / "usr" / "bin" / name, to)
         to.chmod(0o4755)
     (folder / "lib").mkdir()
-    # A setuid program hears no LD_LIBRARY_PATH. Bound, because an ordinary user may not reach what is below `root`.
+    # The loader ignores LD_LIBRARY_PATH for setuid programs, so the folder goes into its cache.
+    # It is a bind mount, because an ordinary user may not have access to folders below `root`.
     libraries = next((root / "usr" / "lib").glob("*-linux-gnu"))
     call("mount", "--bind", libraries, folder / "lib")
     configuration = folder / "ld.so.conf"
@@ -105,33 +107,36 @@ def _name_server(folder: Path) -> None:
     place = Path("/etc/resolv.conf").resolve()
     if place.exists():
         call("mount", "--bind", own, place)
-    elif folder in place.parents:  # it was below what the tmpfs now covers
+    elif folder in place.parents:  # the tmpfs hides the file
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(own, place)
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A shell that is up: a process in its network namespace, and the address of the namespace around all shells."""
+    """A shell that is up.
+
+    pid: a process in the shell's network namespace. base: the address of the namespace around all shells.
+    """
 
     pid: int
     base: str
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The words that lead a command into it."""
+        """The words in front of a command that run it in the shell's network namespace."""
         return ("nsenter", f"--net=/proc/{self.pid}/ns/net", "--")
 
 
 class Lines:
-    """Lines of a pipe, waited for no longer than asked."""
+    """Reads lines from a pipe with a timeout."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._rest = b""
 
     def read(self, timeout_s: float) -> str | None:
-        """The next line; None where the time is up or the pipe is closed."""
+        """Return the next line; None after the timeout or if the pipe is closed."""
         end_s = time.monotonic() + timeout_s
         while b"\n" not in self._rest:
             ready, _, _ = select.select([self._descriptor], [], [], max(0.0, end_s - time.monotonic()))
@@ -144,7 +149,10 @@ class Lines:
 
 
 def _write_steps(shells: Sequence[Sequence[str]], folder: Path) -> Path:
-    """Scripts that say `up`, wait for a word, and become the next shell; returns the first one to run."""
+    """Write the scripts of the shells and return the first one, which starts the others.
+
+    Each script prints `up`, waits for a word, and is then replaced by the next shell, which runs the next script.
+    """
     for number in range(len(shells) + 1):
         step = folder / f"step-{number}"
         lines = ['echo "up $$ $MAHIMAHI_BASE"', "read -r word || exit 0"]
@@ -157,12 +165,13 @@ def _write_steps(shells: Sequence[Sequence[str]], folder: Path) -> Path:
 
 @contextlib.contextmanager
 def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 60.0) -> Iterator[list[Inner]]:
-    """Start the shells, the first one outermost, and yield them all, in this order, when the innermost is up.
+    """Start the shells, the first one outermost, and yield them in this order when the innermost is up.
 
-    They end by themselves when this ends: killed, mm-link would keep the end of its log for itself.
+    At the end of the context their input is closed, so that they end by themselves. If mm-link were killed, the last
+    part of its log would be lost. Shells that still run after _END_S are killed.
 
     Raises:
-        NotUpError: one did not come up within timeout_s.
+        NotUpError: a shell did not come up within timeout_s.
     """
     first = _write_steps(shells, folder)
     user = f"--reuid={ORDINARY_USER}", f"--regid={ORDINARY_USER}", "--clear-groups"
@@ -191,7 +200,7 @@ def nested(shells: Sequence[Sequence[str]], *, folder: Path, timeout_s: float = 
                     call(*up[-1].enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
                     started.stdin.write(b"go\n")
                     started.stdin.flush()
-            # The first to come up is the command around all shells.
+            # The first script to come up runs outside of all shells.
             yield up[1:]
         finally:
             started.stdin.close()

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Bulk flows over TCP that say what they met: python traffic.py receive|fetch|send ...; the standard library alone.
+"""Sends and receives bulk flows over TCP and reports their tcp_info: python traffic.py receive|fetch|send ...
 
-The sender chooses its congestion control (TCP_CONGESTION), priority and mark by socket option, sends for a time
-or a number of bytes, and writes JSON lines: one a sample, one at the end. `receive` takes any number of flows
-and throws away what comes. Where only the receiver can open a connection (behind Mahimahi's address translation),
-`send --listen` waits for the flow n on port + n, and `fetch` connects. Run as a file, so that a guest starts it in
-a moment.
+`send` sets congestion control (TCP_CONGESTION), priority and mark by socket options. It sends for a time or a number of
+bytes, and prints a JSON line per sample and one at the end of each flow. `receive` accepts any number of flows and
+discards their data. Inside Mahimahi's address translation only the receiver can open connections. There `send --listen`
+waits for flow n on port + n, and `fetch` connects. The program uses only the standard library, so it starts fast in a
+guest.
 
     {"flow": 0, "at_s": 1.0, "acked_bytes": ..., "rtt_us": ..., "min_rtt_us": ..., "cwnd_pkts": ..., ...}
     {"flow": 0, "end": true, "seconds": ..., "acked_bytes": ..., "mbps": ...}
 
-tcp_info is read by the offsets of include/uapi/linux/tcp.h, whose fields only ever grow at the end; what a kernel
-does not tell yet reads 0 (`timeouts` before Linux 6.7). segments_in and segments_out carry data, resent ones included.
+tcp_info is read by the offsets of include/uapi/linux/tcp.h, to which new fields are only appended. Fields that a kernel
+does not have are 0 (`timeouts` before Linux 6.7). segments_in and segments_out count segments with data, including
+retransmitted ones.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ INFO_FIELDS = {
 
 
 def tcp_info(connection: socket.socket) -> dict[str, int]:
-    """What the kernel says of a connection."""
+    """Return the fields of INFO_FIELDS for a connection."""
     raw = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
     raw += b"\0" * (_INFO_BYTES - len(raw))
     return {name: struct.unpack_from("=" + kind, raw, offset)[0] for name, (kind, offset) in INFO_FIELDS.items()}
@@ -62,7 +63,7 @@ def tcp_info(connection: socket.socket) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What each flow does. seconds and total_bytes: whichever comes first; 0 is no limit."""
+    """The options of `send`. A flow ends after `seconds` or `total_bytes`, whichever comes first; 0 is no limit."""
 
     host: str
     port: int
@@ -88,7 +89,7 @@ class Flow:
         self.begin()
 
     def begin(self) -> None:
-        """Count time from now."""
+        """Set the beginning of the flow's time to now."""
         self.start_s = time.monotonic()
         self.next_sample_s = self.start_s + self.plan.sample_s
 
@@ -99,7 +100,11 @@ class Flow:
         return connection
 
     def _accept(self) -> socket.socket:
-        """The algorithm is inherited, so that a connection has its own from its first packet on; a priority is not."""
+        """Wait for the connection of this flow.
+
+        The connection inherits the listener's algorithm, and thus has it from its first packet on. Priority and mark
+        are set on the connection itself, because it does not inherit the priority.
+        """
         address = (self.plan.host, self.plan.port + self.number)
         with socket.create_server(address, family=family_of(self.plan.host)) as listener:
             self._choose(listener)
@@ -118,7 +123,7 @@ class Flow:
             chosen.setsockopt(socket.SOL_SOCKET, _SO_MARK, plan.mark)
 
     def push(self) -> bool:
-        """Hand the kernel what it takes now; False when the flow's bytes are out."""
+        """Write as much data as the socket accepts now; False if all bytes of the flow are written."""
         left = self.plan.total_bytes - self.sent_bytes if self.plan.total_bytes else len(_CHUNK)
         if left <= 0:
             return False
@@ -129,7 +134,7 @@ class Flow:
         return not self.plan.total_bytes or self.sent_bytes < self.plan.total_bytes
 
     def sample(self, now_s: float, *, end: bool = False) -> dict[str, object]:
-        """The JSON line of this moment."""
+        """Return the JSON line for the present state of the flow. end: whether it is the flow's last line."""
         info = tcp_info(self.connection)
         seconds = now_s - self.start_s
         line: dict[str, object] = {"flow": self.number, "at_s": round(seconds, 3), **info}
@@ -140,7 +145,7 @@ class Flow:
 
 
 def send(plan: Plan) -> None:
-    """Run the flows to their end, one thread, and print their lines."""
+    """Run all flows to their end in one thread, and print their JSON lines."""
     selector = selectors.DefaultSelector()
     flows = [Flow(number, plan) for number in range(plan.flows)]
     for flow in flows:
@@ -165,25 +170,25 @@ def send(plan: Plan) -> None:
     for number in sorted(alive):
         print_line(flows[number].sample(time.monotonic(), end=True))
     for flow in flows:
-        # What is still in flight when the time is up is of no interest: reset instead of lingering.
+        # Close with a reset. Data that is still in flight at the end is of no interest.
         flow.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         flow.connection.close()
 
 
 def drain(flow: Flow, end_s: float) -> None:
-    """Wait until everything sent was acknowledged, or the time is up."""
+    """Wait until all sent data is acknowledged, at most until end_s."""
     while time.monotonic() < end_s and tcp_info(flow.connection)["acked_bytes"] < flow.sent_bytes:
         time.sleep(0.002)
 
 
 def print_line(line: dict[str, object]) -> None:
-    """One JSON line, at once."""
+    """Print a JSON line and flush it."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
 def receive(host: str, port: int, seconds: float) -> None:
-    """Take flows and throw away what comes, for a time; says `listening` when it does."""
+    """Accept flows and discard their data for `seconds`. Prints `listening` when it is ready."""
     selector = selectors.DefaultSelector()
     listener = socket.create_server((host, port), family=family_of(host), backlog=1024)
     listener.settimeout(0.0)
@@ -202,7 +207,7 @@ def receive(host: str, port: int, seconds: float) -> None:
 
 
 def fetch(host: str, port: int, flows: int, seconds: float) -> None:
-    """Open the flows towards `send --listen` and throw away what comes, until they end."""
+    """Connect the flows to `send --listen` and discard their data until they end, at most for `seconds`."""
     selector = selectors.DefaultSelector()
     buffer = bytearray(1 << 20)
     end_s = time.monotonic() + seconds
@@ -215,7 +220,7 @@ def fetch(host: str, port: int, flows: int, seconds: float) -> None:
 
 
 def connect_patiently(host: str, port: int, end_s: float) -> socket.socket:
-    """Connect, again and again until somebody listens there."""
+    """Connect, and retry until the port is open. Raises ConnectionRefusedError if it is still closed at end_s."""
     while True:
         connection = socket.socket(family_of(host), socket.SOCK_STREAM)
         try:
@@ -231,12 +236,12 @@ def connect_patiently(host: str, port: int, end_s: float) -> socket.socket:
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """The kind of an address."""
+    """Return AF_INET6 for an IPv6 address, otherwise AF_INET."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def take(selector: selectors.BaseSelector, connection: object, buffer: bytearray) -> None:
-    """Read once, and let go of a connection that ended."""
+    """Read once from a connection and discard the data. Close the connection if it has ended."""
     if not isinstance(connection, socket.socket):
         raise TypeError(f"expected a socket, got {connection!r}")
     try:
