@@ -37,7 +37,7 @@ enum ens_scale {
 };
 
 struct ens_axis {
-	const struct cca_name_spec *spec;
+	u32 number;			/* among the algorithm's axes in params.def, from 0 */
 	u32 step;			/* linear: width of a level; log: start of octave 0 */
 	u32 count;			/* levels, 1 to 64 */
 	u32 per_octave;			/* log only, 1 to 64 */
@@ -139,14 +139,22 @@ CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
 	return t->values + row * t->n_columns;
 }
 
+/*
+ * The value of a table at an index below ens_rows() x n_columns. A host that cannot follow the
+ * pointer (a BPF map holds none) defines this before it includes the core.
+ */
+#ifndef ENS_VALUE
+#define ENS_VALUE(table, index) ((table)->values[index])
+#endif
+
 /* Overwrites the parameters that the ensemble covers with those of the state. */
 CCA_FN void ens_take_row(const struct ens_table *t, u32 state, u32 delay_class, void *params)
 {
-	const u32 *row = ens_row(t, state, delay_class);
+	u32 first = ens_row_index(t, state, delay_class) * t->n_columns;
 	u32 i;
 
-	for (i = 0; i < t->n_columns; i++)
-		cca_param_set(params, t->column[i], row[i]);
+	for (i = 0; i < CCA_MAX_PARAMS && i < t->n_columns; i++)
+		cca_param_set(params, t->column[i], ENS_VALUE(t, first + i));
 }
 
 CCA_FN bool ens_same_text(const char *a, const char *b, u32 size)

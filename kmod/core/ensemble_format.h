@@ -70,9 +70,9 @@ CCA_FN void ens_put_classes(struct ens_writer *w, const struct ens_table *t)
 	}
 }
 
-CCA_FN void ens_put_axis(struct ens_writer *w, const struct ens_axis *a)
+CCA_FN void ens_put_axis(struct ens_writer *w, u32 id, const struct ens_axis *a)
 {
-	ens_put_named(w, "axis", a->spec->name);
+	ens_put_named(w, "axis", cca_axis_name(id, a->number));
 	ens_put_field(w, a->scale == ENS_LOG ? " log" : " linear", a->step);
 	ens_put_field(w, "", a->count);
 	if (a->scale == ENS_LOG)
@@ -172,7 +172,7 @@ CCA_FN u32 ens_format_line(const struct ens_table *t, u32 line, char *text, u32 
 	if (line < header)
 		ens_put_header(&w, t, line + (!t->n_classes && line >= ENS_EPSILON));
 	else if (line < columns)
-		ens_put_axis(&w, &t->axis[line - header]);
+		ens_put_axis(&w, t->id, &t->axis[line - header]);
 	else if (line == columns)
 		ens_put_columns(&w, t);
 	else if (line <= columns + ens_rows(t))

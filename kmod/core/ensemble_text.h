@@ -144,8 +144,8 @@ CCA_FN int ens_take_axis(struct ens_cursor *c, struct ens_table *t)
 	struct cca_word scale;
 	int err;
 
-	a->spec = cca_axis_find(t->id, ens_take_word(c));
-	if (!a->spec || (t->n_axes && a->spec == t->axis[0].spec))
+	a->number = cca_axis_find(t->id, ens_take_word(c));
+	if (a->number == CCA_MAX_AXES || (t->n_axes && a->number == t->axis[0].number))
 		return -CCA_EINVAL;
 	err = ens_take_char(c, ' ');
 	if (err)

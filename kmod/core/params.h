@@ -21,6 +21,7 @@
 #define CCA_ID_roccet 9
 
 #define CCA_MAX_PARAMS 16u	/* of one algorithm */
+#define CCA_MAX_AXES 16u	/* of one algorithm */
 
 enum cca_param_kind {
 	CCA_FIXED,
@@ -100,15 +101,26 @@ CCA_FN u32 cca_param_find(u32 id, struct cca_word word)
 	return CCA_MAX_PARAMS;
 }
 
-/* The algorithm's axis of that name; NULL if it has none. */
-CCA_FN const struct cca_name_spec *cca_axis_find(u32 id, struct cca_word word)
+/* The name of the algorithm's axis with this number; NULL beyond the last. */
+CCA_FN const char *cca_axis_name(u32 id, u32 number)
 {
 	u32 i;
 
 	for (i = 0; i < CCA_COUNT_OF(cca_axes); i++)
-		if (cca_axes[i].id == id && cca_word_is(word, cca_axes[i].name))
-			return &cca_axes[i];
-	return (const struct cca_name_spec *)0;
+		if (cca_axes[i].id == id && !number--)
+			return cca_axes[i].name;
+	return (const char *)0;
+}
+
+/* The number of the algorithm's axis of that name; CCA_MAX_AXES if it has none. */
+CCA_FN u32 cca_axis_find(u32 id, struct cca_word word)
+{
+	u32 number;
+
+	for (number = 0; number < CCA_MAX_AXES && cca_axis_name(id, number); number++)
+		if (cca_word_is(word, cca_axis_name(id, number)))
+			return number;
+	return CCA_MAX_AXES;
 }
 
 /* The algorithm's name; NULL for a number that is no CCA_ID_. */

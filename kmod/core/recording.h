@@ -22,10 +22,10 @@
 #include "ensemble.h"
 
 #define REC_MAGIC 0x43434152u		/* "RACC" on a little-endian host */
-#define REC_VERSION 2u
+#define REC_VERSION 3u
 #define REC_WORDS 24u
 #define REC_VALUES 20u			/* of a table in one TABLE or VALUE record */
-#define REC_TABLE_RECORDS 3u		/* before its values: 7 + 2 x 3 + 8 x 2 + 16 words */
+#define REC_TABLE_RECORDS 3u		/* before its values: 7 + 2 x 3 + 8 x 2 + 16 + 2 words */
 
 enum rec_kind {
 	REC_NOTHING,		/* a record that was never finished */
@@ -272,7 +272,10 @@ CCA_FN u32 *rec_table_place(struct ens_table *t, u32 i)
 	if (i < ENS_MAX_CLASSES)
 		return &t->classes[i].queueing_delay_us;
 	i -= ENS_MAX_CLASSES;
-	return i < CCA_MAX_PARAMS ? &t->column[i] : (u32 *)0;
+	if (i < CCA_MAX_PARAMS)
+		return &t->column[i];
+	i -= CCA_MAX_PARAMS;
+	return i < ENS_MAX_AXES ? &t->axis[i].number : (u32 *)0;
 }
 
 /* part: parts 0 to REC_TABLE_RECORDS - 1 contain the header, later parts the values. */

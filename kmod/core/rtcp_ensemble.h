@@ -29,7 +29,7 @@
 #include "ensemble_flow.h"
 #include "rtcp.h"
 
-#define RTCP_LIMIT_AXIS "limit_bytes_per_s"
+#define RTCP_LIMIT_AXIS 1u	/* in params.def, of all three algorithms; the minimum RTT is 0 */
 
 struct rtcp_ens {
 	struct ens_flow flow;
@@ -44,17 +44,10 @@ CCA_FN u32 rtcp_queueing_delay_us(const struct rtcp_client *c, u32 rtt_us)
 	return rtt_us > c->min_rtt_us && c->min_rtt_us ? rtt_us - c->min_rtt_us : 0;
 }
 
-/*
- * The client's value on an axis of the table. Tables of a recording have no axis names, so their
- * axes are those of params.def, in that order.
- */
+/* The client's value on an axis of the table. */
 CCA_FN u64 rtcp_axis_value(const struct ens_table *t, u32 axis, const struct rtcp_client *c)
 {
-	struct cca_word limit = { RTCP_LIMIT_AXIS, sizeof(RTCP_LIMIT_AXIS) - 1 };
-	const struct cca_name_spec *spec = t->axis[axis].spec;
-	bool is_limit = spec ? cca_word_is(limit, spec->name) : axis == 1;
-
-	if (!is_limit)
+	if (t->axis[axis].number != RTCP_LIMIT_AXIS)
 		return c->min_rtt_us;
 	return c->kind == RTCP_LIMITED ? c->bytes_per_s : 0;
 }

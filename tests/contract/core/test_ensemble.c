@@ -30,7 +30,7 @@ static void a_linear_level_is_equation_2(void)
 	};
 
 	FOR_ROWS(struct linear_case, cases) {
-		struct ens_axis a = { NULL, c->step, c->count, 0, ENS_LINEAR };
+		struct ens_axis a = { 0, c->step, c->count, 0, ENS_LINEAR };
 
 		CHECK_EQ(ens_level(&a, c->value), c->level);
 	}
@@ -69,7 +69,7 @@ static void a_log_level_is_its_part_of_an_octave(void)
 	};
 
 	FOR_ROWS(struct log_case, cases) {
-		struct ens_axis a = { NULL, c->step, c->count, c->per_octave, ENS_LOG };
+		struct ens_axis a = { 0, c->step, c->count, c->per_octave, ENS_LOG };
 
 		CHECK_EQ(ens_level(&a, c->value), c->level);
 	}
@@ -82,7 +82,7 @@ static void levels_never_fall_as_the_value_rises(void)
 
 	for (i = 0; i < 5; i++)
 		for (per_octave = 1; per_octave <= 64; per_octave += 7) {
-			struct ens_axis a = { NULL, steps[i], 64, per_octave, ENS_LOG };
+			struct ens_axis a = { 0, steps[i], 64, per_octave, ENS_LOG };
 			u64 at = 0;
 			u32 before = 0;
 

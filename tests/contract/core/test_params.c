@@ -106,10 +106,11 @@ static void names_of_others_are_not_found(void)
 	CHECK_EQ(cca_param_find(CCA_ID_gr, word_of("")), CCA_MAX_PARAMS);
 	CHECK_EQ(cca_param_find(CCA_ID_twin, word_of("p1")), CCA_MAX_PARAMS);
 	CHECK_EQ(cca_param_find(CCA_ID_twin, word_of("p10")), 10);
-	CHECK(cca_axis_find(CCA_ID_gr, word_of("first_axis")) == NULL);
-	CHECK(cca_axis_find(CCA_ID_gr, word_of("throughput_bytes_per_s")) != NULL);
-	CHECK(cca_axis_find(CCA_ID_twin, word_of("second_axis")) !=
-	      cca_axis_find(CCA_ID_twin, word_of("first_axis")));
+	CHECK_EQ(cca_axis_find(CCA_ID_gr, word_of("first_axis")), CCA_MAX_AXES);
+	CHECK_EQ(cca_axis_find(CCA_ID_gr, word_of("throughput_bytes_per_s")), 0);
+	CHECK_EQ(cca_axis_find(CCA_ID_twin, word_of("first_axis")), 0);
+	CHECK_EQ(cca_axis_find(CCA_ID_twin, word_of("second_axis")), 1);
+	CHECK(cca_axis_name(CCA_ID_twin, 2) == NULL);
 	CHECK(!strcmp(cca_name_of(CCA_ID_gr), "gr"));
 	CHECK(!strcmp(cca_name_of(CCA_ID_reno), "reno"));
 	CHECK(cca_name_of(0) == NULL);

@@ -109,6 +109,7 @@ static void a_table_comes_back(void)
 	t.n_columns = 3;
 	t.axis[0].step = 125000;
 	t.axis[0].count = 64;
+	t.axis[1].number = 1;
 	t.axis[1].step = 1000;
 	t.axis[1].count = 3;
 	t.axis[1].per_octave = 5;

@@ -35,6 +35,7 @@ static struct ens_table table_of(u32 generation)
 	t.n_axes = 2;
 	t.axis[0].step = 1000000;
 	t.axis[0].count = LEVELS;
+	t.axis[1].number = 1;
 	t.axis[1].step = 20 * MS;
 	t.axis[1].count = RTT_LEVELS;
 	t.axis[1].per_octave = 1;

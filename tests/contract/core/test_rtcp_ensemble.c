@@ -37,6 +37,7 @@ static struct ens_table table_of(u32 generation)
 	t.axis[0].step = 20 * MS;
 	t.axis[1].step = 100000;
 	for (i = 0; i < 2; i++) {
+		t.axis[i].number = i;
 		t.axis[i].count = 3;
 		t.axis[i].per_octave = 1;
 		t.axis[i].scale = ENS_LOG;
@@ -299,19 +300,20 @@ static u32 state_of(const struct ens_table *t, const struct rtcp_client *c)
 /* As a parser leaves it: axes are known by name, in whatever order, and one may do. */
 static void axes_are_known_by_name(void)
 {
-	struct cca_word rtt = { "min_rtt_us", 10 }, rate = { RTCP_LIMIT_AXIS, 17 };
+	struct cca_word rtt = { "min_rtt_us", 10 }, rate = { "limit_bytes_per_s", 17 };
 	struct ens_table t = table_of(2);
 	struct rtcp_client c;
 
 	rtcp_client_init(&c, SECOND);
 	c.min_rtt_us = 50 * MS;
 	limit(&c, 450000);
-	t.axis[0].spec = cca_axis_find(CCA_ID_rtcp_cubic, rtt);
-	t.axis[1].spec = cca_axis_find(CCA_ID_rtcp_cubic, rate);
-	CHECK(t.axis[0].spec && t.axis[1].spec);
+	t.axis[0].number = cca_axis_find(CCA_ID_rtcp_cubic, rtt);
+	t.axis[1].number = cca_axis_find(CCA_ID_rtcp_cubic, rate);
+	CHECK_EQ(t.axis[0].number, 0);
+	CHECK_EQ(t.axis[1].number, RTCP_LIMIT_AXIS);
 	CHECK_EQ(state_of(&t, &c), 1 * LIMIT_LEVELS + 2);
-	t.axis[0].spec = cca_axis_find(CCA_ID_rtcp_bbr, rate);
-	t.axis[1].spec = cca_axis_find(CCA_ID_rtcp_bbr, rtt);
+	t.axis[0].number = cca_axis_find(CCA_ID_rtcp_bbr, rate);
+	t.axis[1].number = cca_axis_find(CCA_ID_rtcp_bbr, rtt);
 	t.axis[0].step = 100000;
 	t.axis[1].step = 20 * MS;
 	CHECK_EQ(state_of(&t, &c), 2 * RTT_LEVELS + 1);

@@ -54,6 +54,7 @@ static void base_make_table(struct ens_table *t, u32 *values, u32 epoch_ms)
 	t->n_axes = 2;
 	t->axis[0].step = 100000;
 	t->axis[0].count = 4;
+	t->axis[1].number = 1;
 	t->axis[1].step = 5000;
 	t->axis[1].count = 3;
 	t->axis[1].per_octave = 1;

@@ -62,6 +62,7 @@ static void make_table(struct maker *m)
 	t->n_axes = m->header.id == CCA_ID_roccet || replay_is_rtcp(m->header.id) ? 2 : 1;
 	t->axis[0].step = replay_is_rtcp(m->header.id) ? 7000 : 500000;
 	t->axis[0].count = 4;
+	t->axis[1].number = 1;
 	t->axis[1].step = 20000;
 	t->axis[1].count = 3;
 	t->axis[1].per_octave = 1;
