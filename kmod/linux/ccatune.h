@@ -191,8 +191,9 @@ void ccatune_net_exit(struct net *net, struct ccatune_algorithm *algorithm);
 void ccatune_cca_put(struct ccatune_cca *cca);
 struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk);
 void ccatune_flow_end(struct ccatune_flow *flow);
-void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock *clock,
-			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back);
+void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
+			      const struct ens_clock *clock, struct ccatune_table *table,
+			      u64 now_us, u8 turn, bool held_back);
 
 static inline struct ccatune_cca *ccatune_cca_of(const struct net *net,
 						 const struct ccatune_algorithm *algorithm)
@@ -275,6 +276,34 @@ static inline u8 ccatune_delay_class(const struct ccatune_cca *cca, const struct
 	return (u8)ccatune_setting(cca, CCATUNE_DEFAULT_CLASS);
 }
 
+/* What applies to a flow. The BPF host (kmod/bpf/ccatune.h) has functions of the same names. */
+static inline struct ccatune_table *ccatune_flow_table(const struct ccatune_flow *flow)
+{
+	return ccatune_table(flow->cca);
+}
+
+static inline const struct ccatune_params *ccatune_flow_params(const struct ccatune_flow *flow)
+{
+	return ccatune_params(flow->cca);
+}
+
+static inline u8 ccatune_flow_class(const struct ccatune_flow *flow, const struct sock *sk,
+				    const struct ccatune_table *table)
+{
+	return ccatune_delay_class(flow->cca, sk, table);
+}
+
+/* Bit-fields, which BPF reads in another way. */
+static inline u8 ccatune_ca_state(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_state;
+}
+
+static inline bool ccatune_cwnd_limited(const struct tcp_sock *tp)
+{
+	return tp->is_cwnd_limited;
+}
+
 /*
  * Adds a sample of queueing delay to the current epoch, under the same conditions as
  * ens_clock_on_ack().
@@ -329,8 +358,9 @@ static inline void ccatune_begin_recall(struct ccatune_recording *recording, str
  * Updates the sums of the rows and the recording after a flow has followed a recall. Call this
  * under rcu_read_lock(). set: the flow's parameters after the recall.
  */
-static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct ens_flow *ens,
-					 const void *set, struct ccatune_table *table,
+static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct sock *sk,
+					 const struct ens_flow *ens, const void *set,
+					 struct ccatune_table *table,
 					 const struct ccatune_params *params, u64 now_us)
 {
 	struct ccatune_recording *recording;
@@ -338,7 +368,7 @@ static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct
 
 	if (ens->turn == ENS_WAITED)
 		return;
-	ccatune_flow_epoch_ended(flow, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(flow, sk, &ens->clock, table, now_us, ens->turn, ens->held_back);
 	recording = ccatune_recording(flow);
 	if (!recording)
 		return;

@@ -22,9 +22,9 @@ void ccatune_cca_put(struct ccatune_cca *cca)
 		call_rcu(&cca->rcu, ccatune_cca_free);
 }
 
-static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, u64 now_us)
+static void ccatune_flow_begin_epoch(struct ccatune_flow *flow, const struct sock *sk, u64 now_us)
 {
-	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 
 	flow->epoch_start_us = now_us;
 	flow->epoch_bytes = tp->bytes_acked;
@@ -67,7 +67,7 @@ static struct ccatune_flow *ccatune_flow_new(struct ccatune_cca *cca, struct soc
 	flow->start_delivered = tcp_sk(sk)->delivered;
 	flow->recorded_as = ccatune_recording_number();
 	flow->recalls = ccatune_recalls(cca);
-	ccatune_flow_begin_epoch(flow, tcp_clock_us());
+	ccatune_flow_begin_epoch(flow, sk, tcp_clock_us());
 	if (!xa_alloc_bh(&cca->flows, &flow->number, flow, xa_limit_32b,
 			 GFP_ATOMIC | __GFP_NOWARN))
 		return flow;
@@ -124,10 +124,10 @@ EXPORT_SYMBOL_GPL(ccatune_flow_end);
 /*
  * Adds the epoch that ends to the sums of its row, and its queueing delays to those of the class.
  */
-static void ccatune_flow_add_epoch(struct ccatune_flow *flow, struct ccatune_table *table,
-				   u64 now_us)
+static void ccatune_flow_add_epoch(struct ccatune_flow *flow, const struct sock *sk,
+				   struct ccatune_table *table, u64 now_us)
 {
-	const struct tcp_sock *tp = tcp_sk(flow->sk);
+	const struct tcp_sock *tp = tcp_sk(sk);
 	struct ccatune_sums *sums = &table->sums[flow->row * table->groups + flow->group];
 	u32 class = flow->row % ens_state_rows(&table->ens);
 	atomic64_t *bucket = table->delays[class * table->groups + flow->group].bucket;
@@ -169,8 +169,9 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
  * how the clock chose the row. An epoch that began under another table is not counted, because
  * its row no longer exists.
  */
-void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock *clock,
-			 struct ccatune_table *table, u64 now_us, u8 turn, bool held_back)
+void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
+			      const struct ens_clock *clock, struct ccatune_table *table,
+			      u64 now_us, u8 turn, bool held_back)
 {
 	struct ccatune_cca *cca = flow->cca;
 	bool same = table && flow->table == table->ens.generation;
@@ -178,10 +179,10 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct ens_clock 
 	if (turn <= ENS_KEPT)
 		atomic64_inc(&cca->turns[turn]);
 	if (same)
-		ccatune_flow_add_epoch(flow, table, now_us);
+		ccatune_flow_add_epoch(flow, sk, table, now_us);
 	if (same && turn != ENS_KEPT)
 		atomic64_inc(&cca->reoptimisations);
-	ccatune_flow_begin_epoch(flow, now_us);
+	ccatune_flow_begin_epoch(flow, sk, now_us);
 	flow->turn = turn;
 	flow->delay_class = clock->delay_class;
 	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Converts the state of a socket into the events of kmod/core/cca.h, and applies a decision to
- * the socket. All decisions are taken in the core.
+ * the socket. All decisions are taken in the core. The modules and the BPF objects (kmod/bpf) share
+ * this: each includes its ccatune.h first.
  */
 #ifndef CCATUNE_SOCK_H
 #define CCATUNE_SOCK_H
-
-#include "ccatune.h"
 
 static inline u32 ccatune_rtt_us(long rtt_us)
 {
@@ -51,10 +50,9 @@ static inline bool ccatune_is_app_limited(const struct ccatune_flow *flow,
  * Returns false if the ACK neither delivered a packet nor showed a loss. It is then no event for
  * the core.
  */
-static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struct rate_sample *rs,
-				    struct cca_ack *ack)
+static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struct sock *sk,
+				    const struct rate_sample *rs, struct cca_ack *ack)
 {
-	const struct sock *sk = flow->sk;
 	const struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!rs->acked_sacked && rs->losses <= 0)
@@ -80,7 +78,7 @@ static inline bool ccatune_read_ack(const struct ccatune_flow *flow, const struc
 	ack->tx_inflight_pkts = 0;
 	ack->lost_since_pkts = 0;
 	ack->app_limited = ccatune_is_app_limited(flow, tp, rs);
-	ack->cwnd_limited = tp->is_cwnd_limited;
+	ack->cwnd_limited = ccatune_cwnd_limited(tp);
 	return true;
 }
 
@@ -128,7 +126,7 @@ static inline bool ccatune_is_smaller_mtu(const struct sock *sk, u8 old_state)
 static inline bool ccatune_read_state(const struct sock *sk, u8 new_state,
 				      enum cca_event_kind *kind)
 {
-	u8 old_state = inet_csk(sk)->icsk_ca_state;
+	u8 old_state = ccatune_ca_state(sk);
 
 	if (new_state == TCP_CA_Loss && ccatune_is_smaller_mtu(sk, old_state))
 		return false;

@@ -7,6 +7,8 @@
  */
 #include <linux/module.h>
 
+#include "ccatune.h"
+
 #include "offer.h"
 #include "reno.h"
 #include "window.h"
@@ -30,7 +32,7 @@ static void reno_note(const struct sock *sk, enum cca_event_kind kind)
 	struct rec_record r;
 
 	rcu_read_lock();
-	recording = ccatune_begin_record(own->flow, &r, REC_EVENT);
+	recording = ccatune_begin_record(own->flow, sk, &r, REC_EVENT);
 	if (recording) {
 		ccatune_read_event(sk, kind, &ev);
 		rec_put_event(&r, &ev);
@@ -47,7 +49,7 @@ static void reno_note_start(const struct sock *sk)
 	struct rec_record r;
 
 	rcu_read_lock();
-	recording = ccatune_begin_record(own->flow, &r, REC_START);
+	recording = ccatune_begin_record(own->flow, sk, &r, REC_START);
 	if (recording) {
 		ccatune_read_start(sk, &start);
 		rec_put_start(&r, &start, 0, 0, 0);
@@ -69,7 +71,7 @@ static void reno_told(struct sock *sk, const struct ack_sample *sample)
 		return;
 	reno_on_ack(&own->reno, &ack);
 	rcu_read_lock();
-	recording = ccatune_begin_record(own->flow, &r, REC_TOLD);
+	recording = ccatune_begin_record(own->flow, sk, &r, REC_TOLD);
 	if (recording) {
 		rec_put_ack(&r, &ack);
 		ccatune_record(recording, &r);
@@ -89,7 +91,7 @@ static void reno_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	w = before;
 	reno_grow(&own->reno, &w, acked_pkts);
 	ccatune_write_window(sk, &w);
-	ccatune_record_asked(own->flow, REC_GROW, &before, &w, acked_pkts, 0);
+	ccatune_record_asked(own->flow, sk, REC_GROW, &before, &w, acked_pkts, 0);
 }
 
 static u32 reno_threshold(struct sock *sk)
@@ -102,7 +104,7 @@ static u32 reno_threshold(struct sock *sk)
 	w = before;
 	result = reno_ssthresh(&own->reno, &w);
 	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
-	ccatune_record_asked(own->flow, REC_SSTHRESH, &before, &w, 0, result);
+	ccatune_record_asked(own->flow, sk, REC_SSTHRESH, &before, &w, 0, result);
 	return result;
 }
 
@@ -114,7 +116,7 @@ static u32 reno_undo_cwnd(struct sock *sk)
 
 	ccatune_read_window(sk, &w);
 	result = reno_undo(&own->reno, &w);
-	ccatune_record_asked(own->flow, REC_UNDO, &w, &w, 0, result);
+	ccatune_record_asked(own->flow, sk, REC_UNDO, &w, &w, 0, result);
 	return result;
 }
 

@@ -13,6 +13,8 @@
 
 #define CCATUNE_PLAIN_NAME "rtcp-plain"
 
+#include "ccatune.h"
+
 #include "offer.h"
 #include "plain.h"
 #include "tcp_rtcp.h"
@@ -109,7 +111,7 @@ static void rtcp_cubic_record_asked(struct rtcp_cubic_kflow *f, const struct rtc
 	struct ccatune_recording *recording;
 	struct rec_record r;
 
-	recording = ccatune_begin_record(&f->shared.head, &r, kind);
+	recording = ccatune_begin_record(&f->shared.head, f->shared.head.sk, &r, kind);
 	if (!recording)
 		return;
 	rtcp_cubic_put_windows(&r, before, after);
@@ -140,9 +142,9 @@ static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f,
 	rtcp_kflow_follow_recall(&f->shared, &f->cubic.ens, &f->cubic.state.flow, c,
 				 &f->cubic.params.rtcp, ack->now_us);
 	/* After the recall, so that no epoch ends with a table that was recalled. */
-	table = ccatune_table(head->cca);
-	params = ccatune_params(head->cca);
-	ens_flow_set_class(&f->cubic.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
+	table = ccatune_flow_table(head);
+	params = ccatune_flow_params(head);
+	ens_flow_set_class(&f->cubic.ens.flow, ccatune_flow_class(head, head->sk, table));
 	rtcp_flow_update_share(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_flow_on_ack(&f->cubic, c, (const struct rtcp_params *)params->value,
 			       table ? &table->ens : NULL, ack, w);
@@ -174,7 +176,7 @@ static void rtcp_cubic_pkts_acked(struct sock *sk, const struct ack_sample *samp
 	table = rtcp_cubic_take_ack(f, &ack, &w);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_epoch_ended(head, &ens->clock, table, ack.now_us, ens->turn,
+		ccatune_flow_epoch_ended(head, sk, &ens->clock, table, ack.now_us, ens->turn,
 					 ens->held_back);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
@@ -234,7 +236,7 @@ static void rtcp_cubic_notify(struct sock *sk, enum cca_event_kind kind)
 		return;
 	ccatune_read_event(sk, kind, &ev);
 	rcu_read_lock();
-	recording = ccatune_begin_record(&f->shared.head, &r, REC_EVENT);
+	recording = ccatune_begin_record(&f->shared.head, sk, &r, REC_EVENT);
 	c = rtcp_cubic_lock(f, recording);
 	rtcp_cubic_flow_on_event(&f->cubic, c, &ev);
 	if (recording) {
@@ -311,11 +313,11 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	rtcp_member_join(&f->shared.member, sk, start.now_us);
 	rcu_read_lock();
 	recording = ccatune_recording(head);
-	params = ccatune_params(head->cca);
+	params = ccatune_flow_params(head);
 	c = rtcp_member_lock(&f->shared.member, recording, true);
 	rtcp_member_renew(&f->shared.member, recording, start.now_us);
 	rtcp_cubic_flow_init(&f->cubic, c, (const struct rtcp_params *)params->value, &start,
-			     ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
+			     ccatune_flow_class(head, sk, ccatune_flow_table(head)),
 			     head->hash);
 	rtcp_flow_update_share(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_bound(&f->cubic.state, &f->cubic.params, c, &w);

@@ -28,6 +28,8 @@
 
 #define CCATUNE_PLAIN_NAME PACED_NAME "-plain"
 
+#include "ccatune.h"
+
 #include "offer.h"
 #include "plain.h"
 #include "sock.h"
@@ -181,9 +183,9 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
 				 &f->bbr.params.rtcp, ack->now_us);
 	/* After the recall, so that no epoch ends with a table that was recalled. */
-	table = ccatune_table(head->cca);
-	params = ccatune_params(head->cca);
-	ens_flow_set_class(&f->bbr.ens.flow, ccatune_delay_class(head->cca, head->sk, table));
+	table = ccatune_flow_table(head);
+	params = ccatune_flow_params(head);
+	ens_flow_set_class(&f->bbr.ens.flow, ccatune_flow_class(head, head->sk, table));
 	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
 			  table ? &table->ens : NULL, ack, &f->decision);
@@ -211,14 +213,14 @@ CCATUNE_CONG_CONTROL(paced_main)
 	paced_look(sk, f);
 	head = &f->shared.head;
 	ens = &f->bbr.ens.flow;
-	if (!ccatune_read_ack(head, rs, &ack))
+	if (!ccatune_read_ack(head, sk, rs, &ack))
 		return;
 	paced_put_sent(sk, f, &ack);
 	rcu_read_lock();
 	table = paced_take_ack(f, &ack);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_epoch_ended(head, &ens->clock, table, ack.now_us, ens->turn,
+		ccatune_flow_epoch_ended(head, sk, &ens->clock, table, ack.now_us, ens->turn,
 					 ens->held_back);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
@@ -306,11 +308,11 @@ static void paced_begin(struct paced_kflow *f, struct sock *sk)
 	rtcp_member_join(&f->shared.member, sk, start.now_us);
 	rcu_read_lock();
 	recording = ccatune_recording(head);
-	params = ccatune_params(head->cca);
+	params = ccatune_flow_params(head);
 	c = rtcp_member_lock(&f->shared.member, recording, true);
 	rtcp_member_renew(&f->shared.member, recording, start.now_us);
 	paced_flow_init(&f->bbr, c, (const struct rtcp_params *)params->value, &start,
-			ccatune_delay_class(head->cca, sk, ccatune_table(head->cca)),
+			ccatune_flow_class(head, sk, ccatune_flow_table(head)),
 			head->hash, &f->decision);
 	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_record_start(f, c, recording, &start, waiting_bytes, params);

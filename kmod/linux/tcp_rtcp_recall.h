@@ -21,14 +21,14 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, struct rtcp_en
 
 	if (likely(!ccatune_is_recalled(&f->head)))
 		return;
-	table = ccatune_table(f->head.cca);
-	params = ccatune_params(f->head.cca);
-	ens_flow_set_class(&ens->flow, ccatune_delay_class(f->head.cca, f->head.sk, table));
+	table = ccatune_flow_table(&f->head);
+	params = ccatune_flow_params(&f->head);
+	ens_flow_set_class(&ens->flow, ccatune_flow_class(&f->head, f->head.sk, table));
 	rtcp_ens_recall(ens, c, (const struct rtcp_params *)params->value,
 			table ? &table->ens : NULL, now_us, set);
 	if (ens->flow.turn == ENS_WAITED)
 		return;
-	ccatune_flow_epoch_ended(&f->head, &ens->flow.clock, table, now_us, ens->flow.turn,
+	ccatune_flow_epoch_ended(&f->head, f->head.sk, &ens->flow.clock, table, now_us, ens->flow.turn,
 				 ens->flow.held_back);
 	recording = ccatune_recording(&f->head);
 	if (!recording)

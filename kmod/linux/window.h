@@ -74,7 +74,7 @@ static inline bool ccatune_read_told(const struct sock *sk, struct ccatune_told 
 	ack->cwnd_pkts = tcp_snd_cwnd(tp);
 	ack->mss_bytes = tp->mss_cache;
 	ack->app_limited = ccatune_told_is_app_limited(tp, told);
-	ack->cwnd_limited = tp->is_cwnd_limited;
+	ack->cwnd_limited = ccatune_cwnd_limited(tp);
 	told->delivered_pkts = tp->delivered;
 	told->lost_pkts = tp->lost;
 	return true;
@@ -115,7 +115,7 @@ static inline bool ccatune_is_reduced(u8 state)
 static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatune_told *told,
 					     u8 new_state, enum cca_event_kind *kind)
 {
-	u8 old_state = inet_csk(sk)->icsk_ca_state;
+	u8 old_state = ccatune_ca_state(sk);
 
 	if (new_state == TCP_CA_Loss) {
 		told->lost_pkts = tcp_sk(sk)->lost;
@@ -137,13 +137,14 @@ static inline bool ccatune_read_window_state(const struct sock *sk, struct ccatu
  * this under rcu_read_lock(). flow: NULL if the socket has none.
  */
 static inline struct ccatune_recording *ccatune_begin_record(const struct ccatune_flow *flow,
+							     const struct sock *sk,
 							     struct rec_record *r,
 							     enum rec_kind kind)
 {
 	struct ccatune_recording *recording = flow ? ccatune_recording(flow) : NULL;
 
 	if (recording)
-		rec_init(r, kind, flow->recorded_as, tcp_sk(flow->sk)->tcp_mstamp);
+		rec_init(r, kind, flow->recorded_as, tcp_sk(sk)->tcp_mstamp);
 	return recording;
 }
 
@@ -151,7 +152,8 @@ static inline struct ccatune_recording *ccatune_begin_record(const struct ccatun
  * Records a call of the kernel: REC_GROW, REC_SSTHRESH or REC_UNDO. result: the window or
  * threshold that the core returned, 0 if it returns none.
  */
-static inline void ccatune_record_asked(const struct ccatune_flow *flow, enum rec_kind kind,
+static inline void ccatune_record_asked(const struct ccatune_flow *flow, const struct sock *sk,
+					enum rec_kind kind,
 					const struct cca_window *before,
 					const struct cca_window *after, u32 acked_pkts, u32 result)
 {
@@ -159,7 +161,7 @@ static inline void ccatune_record_asked(const struct ccatune_flow *flow, enum re
 	struct rec_record r;
 
 	rcu_read_lock();
-	recording = ccatune_begin_record(flow, &r, kind);
+	recording = ccatune_begin_record(flow, sk, &r, kind);
 	if (recording) {
 		rec_put_window(&r, before);
 		rec_put_window_after(&r, after);
