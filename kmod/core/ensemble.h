@@ -140,21 +140,28 @@ CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
 }
 
 /*
- * The value of a table at an index below ens_rows() x n_columns. A host that cannot follow the
- * pointer (a BPF map holds none) defines this before it includes the core.
+ * A host that cannot follow the pointer to the values (a BPF map holds none), or that must show its
+ * bounds to a verifier, defines these before it includes the core: the value of a table at an index
+ * below ens_rows() x n_columns, and the number of parameters that a set has room for.
  */
 #ifndef ENS_VALUE
 #define ENS_VALUE(table, index) ((table)->values[index])
+#endif
+#ifndef ENS_PARAMS
+#define ENS_PARAMS CCA_MAX_PARAMS
 #endif
 
 /* Overwrites the parameters that the ensemble covers with those of the state. */
 CCA_FN void ens_take_row(const struct ens_table *t, u32 state, u32 delay_class, void *params)
 {
 	u32 first = ens_row_index(t, state, delay_class) * t->n_columns;
-	u32 i;
+	u32 column, i;
 
-	for (i = 0; i < CCA_MAX_PARAMS && i < t->n_columns; i++)
-		cca_param_set(params, t->column[i], ENS_VALUE(t, first + i));
+	for (i = 0; i < ENS_PARAMS && i < t->n_columns; i++) {
+		column = t->column[i];
+		if (column < ENS_PARAMS)
+			cca_param_set(params, column, ENS_VALUE(t, first + i));
+	}
 }
 
 CCA_FN bool ens_same_text(const char *a, const char *b, u32 size)

@@ -339,42 +339,4 @@ void ccatune_record_table(struct ccatune_recording *recording, const struct ccat
 void ccatune_record_params(struct ccatune_recording *recording,
 			   const struct ccatune_params *params, u32 id);
 
-/*
- * Starts the record of a recall. The caller adds the outcome: the row and the parameters that the
- * flow now uses.
- */
-static inline void ccatune_begin_recall(struct ccatune_recording *recording, struct rec_record *r,
-					const struct ccatune_flow *flow, const struct ens_flow *ens,
-					const struct ccatune_table *table,
-					const struct ccatune_params *params, u64 now_us)
-{
-	ccatune_record_table(recording, table);
-	ccatune_record_params(recording, params, flow->cca->algorithm->id);
-	rec_init(r, REC_RECALL, flow->recorded_as, now_us);
-	ens_flow_put_recall(r, ens, table ? table->ens.generation : 0, params->version);
-}
-
-/*
- * Updates the sums of the rows and the recording after a flow has followed a recall. Call this
- * under rcu_read_lock(). set: the flow's parameters after the recall.
- */
-static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct sock *sk,
-					 const struct ens_flow *ens, const void *set,
-					 struct ccatune_table *table,
-					 const struct ccatune_params *params, u64 now_us)
-{
-	struct ccatune_recording *recording;
-	struct rec_record r;
-
-	if (ens->turn == ENS_WAITED)
-		return;
-	ccatune_flow_epoch_ended(flow, sk, &ens->clock, table, now_us, ens->turn, ens->held_back);
-	recording = ccatune_recording(flow);
-	if (!recording)
-		return;
-	ccatune_begin_recall(recording, &r, flow, ens, table, params, now_us);
-	ens_flow_put_outcome(&r, ens, set, flow->cca->algorithm->id);
-	ccatune_record(recording, &r);
-}
-
 #endif /* CCATUNE_H */

@@ -8,14 +8,9 @@
 #define CCATUNE_GR_OPS_H
 
 #include "gr_recording.h"
+#include "kflow.h"
+#include "recall.h"
 #include "sock.h"
-
-struct gr_kflow {
-	struct ccatune_flow head;
-	struct gr_flow gr;
-	struct cca_decision decision;
-	u32 queueing_delay_us;
-};
 
 /* NULL for a socket that has no flow. */
 static struct gr_kflow *gr_kflow_of(const struct sock *sk);
@@ -84,7 +79,8 @@ static void gr_turned(struct gr_kflow *f, const struct sock *sk, struct ccatune_
 {
 	const struct ens_flow *ens = &f->gr.ens;
 
-	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn,
+				 ens->held_back);
 }
 
 /*
@@ -103,7 +99,8 @@ static void gr_follow_recall(struct gr_kflow *f, const struct sock *sk, u64 now_
 	ens_flow_set_class(&f->gr.ens, ccatune_flow_class(&f->head, sk, table));
 	gr_flow_recall(&f->gr, (const struct gr_params *)params->value,
 		       table ? &table->ens : NULL, now_us);
-	ccatune_flow_recalled(&f->head, sk, &f->gr.ens, &f->gr.params, table, params, now_us);
+	ccatune_flow_recalled(&f->head, sk, &f->gr.ens, &f->gr.params, table, params, CCA_ID_gr,
+			      now_us);
 }
 
 CCATUNE_CONG_CONTROL(gr_main)

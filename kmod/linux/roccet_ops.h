@@ -7,15 +7,10 @@
 #ifndef CCATUNE_ROCCET_OPS_H
 #define CCATUNE_ROCCET_OPS_H
 
+#include "kflow.h"
+#include "recall.h"
 #include "roccet_recording.h"
 #include "window.h"
-
-struct roccet_kflow {
-	struct ccatune_flow head;
-	struct roccet_flow roccet;
-	struct ccatune_told told;
-	u32 queueing_delay_us;
-};
 
 /* NULL for a socket that has no flow. */
 static struct roccet_kflow *roccet_kflow_of(const struct sock *sk);
@@ -84,7 +79,8 @@ static void roccet_turned(struct roccet_kflow *f, const struct sock *sk,
 {
 	const struct ens_flow *ens = &f->roccet.ens;
 
-	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn,
+				 ens->held_back);
 }
 
 /*
@@ -103,7 +99,8 @@ static void roccet_follow_recall(struct roccet_kflow *f, const struct sock *sk, 
 	ens_flow_set_class(&f->roccet.ens, ccatune_flow_class(&f->head, sk, table));
 	roccet_flow_recall(&f->roccet, (const struct roccet_params *)params->value,
 			   table ? &table->ens : NULL, now_us);
-	ccatune_flow_recalled(&f->head, sk, &f->roccet.ens, &f->roccet.params, table, params, now_us);
+	ccatune_flow_recalled(&f->head, sk, &f->roccet.ens, &f->roccet.params, table, params,
+			      CCA_ID_roccet, now_us);
 }
 
 static void roccet_pkts_acked(struct sock *sk, const struct ack_sample *sample)

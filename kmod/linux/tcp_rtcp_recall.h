@@ -3,6 +3,7 @@
 #ifndef CCATUNE_TCP_RTCP_RECALL_H
 #define CCATUNE_TCP_RTCP_RECALL_H
 
+#include "recall.h"
 #include "tcp_rtcp.h"
 
 /*
@@ -33,7 +34,8 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, struct rtcp_en
 	recording = ccatune_recording(&f->head);
 	if (!recording)
 		return;
-	ccatune_begin_recall(recording, &r, &f->head, &ens->flow, table, params, now_us);
+	ccatune_begin_recall(recording, &r, &f->head, &ens->flow, table, params,
+			     f->head.cca->algorithm->id, now_us);
 	rtcp_put_outcome(&r, ens, set, c, flow, f->head.cca->algorithm->id);
 	rtcp_kflow_record(f, flow, c, recording, &r);
 }

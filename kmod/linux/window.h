@@ -13,15 +13,8 @@
 #ifndef CCATUNE_WINDOW_H
 #define CCATUNE_WINDOW_H
 
+#include "kflow.h"
 #include "sock.h"
-
-/* State at the last ACK that was passed to the core. */
-struct ccatune_told {
-	u32 delivered_pkts;
-	u32 lost_pkts;
-	u32 limited_pkts;	/* delivered count up to which packets are application-limited */
-	bool begun;
-};
 
 static inline void ccatune_told_init(const struct sock *sk, struct ccatune_told *told)
 {

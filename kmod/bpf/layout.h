@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The maps that the BPF objects and ccatune-bpf share.
+ *
+ *   ccatune_config     what is in force: parameters, settings, the table. ccatune-bpf fills a new map
+ *                      and puts it into `configs` by one update: a reader sees the old one or the
+ *                      new one, never a part of each.
+ *   ccatune_sums       sums over the epochs on a row, and histograms of its classes; a new map with
+ *                      each table
+ *   ccatune_counters   counts since the object was loaded
+ *   ccatune_host       numbers that ccatune-bpf gives, and its own counts
+ *   ccatune_flow       at the head of a flow in the map `flows`, whose keys are in the sockets
+ *
+ * The including file has the integers of the kernel and the core.
+ */
+#ifndef CCATUNE_BPF_LAYOUT_H
+#define CCATUNE_BPF_LAYOUT_H
+
+#define CCATUNE_MOST_FLOWS 65536u	/* of an object */
+#define CCATUNE_MAX_VALUES (1u << 17)	/* of a table: each takes at least 2 of 256 KiB of text */
+
+enum ccatune_setting {
+	CCATUNE_CLASS_SOURCE,
+	CCATUNE_CLASS_MASK,
+	CCATUNE_DEFAULT_CLASS,
+	CCATUNE_MAX_FLOWS,
+	CCATUNE_SETTINGS,
+};
+
+enum ccatune_class_source {
+	CCATUNE_CLASS_OF_NOTHING,
+	CCATUNE_CLASS_OF_PRIORITY,
+	CCATUNE_CLASS_OF_MARK,
+};
+
+enum ccatune_group {
+	CCATUNE_ENSEMBLE,		/* flows that use the rows of the table */
+	CCATUNE_HELD_BACK,		/* flows that hold_back_permille keeps on the parameters */
+	CCATUNE_GROUPS,
+};
+
+struct ccatune_table {
+	struct ens_table ens;
+};
+
+struct ccatune_params {
+	u32 version;			/* never reused */
+	u32 value[CCA_MAX_PARAMS];
+};
+
+struct ccatune_config {
+	struct ccatune_table table;	/* first: ENS_VALUE() in ccatune.h relies on it */
+	u32 values[CCATUNE_MAX_VALUES];
+	struct ccatune_params params;
+	u32 setting[CCATUNE_SETTINGS];
+	u32 class_shift;		/* of class_mask */
+	u32 recalls;			/* how often rows were recalled (ensemble_flow.h) */
+	u32 has_table;
+	u32 has_params;			/* written, and not cleared since */
+	u64 changes;			/* of table, parameters and settings */
+};
+
+/* Sums over the epochs that flows spent on a row. */
+struct ccatune_sums {
+	u64 visits;			/* epochs that began on it */
+	u64 lookups;			/* of these: found by level, neither kept nor raised */
+	u64 epochs;			/* of these: ended, and counted below */
+	u64 time_us;
+	u64 bytes;			/* acknowledged */
+	u64 segments;			/* sent, retransmitted ones included */
+	u64 retransmitted;
+	u64 samples;			/* of queueing delay */
+	u64 delay_us;			/* their sum */
+	u64 within;			/* samples at or below the class's target */
+};
+
+struct ccatune_delays {
+	u64 bucket[CCA_HISTOGRAM_BUCKETS];
+};
+
+/* What ccatune-bpf alone writes. */
+struct ccatune_host {
+	u64 instance;			/* random: another one after each load */
+	u64 rejected_writes;
+	u64 generations;		/* of tables, given so far */
+	u64 pins;			/* of configurations, given so far */
+	u32 versions;			/* of parameters, given so far */
+};
+
+/* Since the object was loaded. */
+struct ccatune_counters {
+	u64 flows;
+	u64 flows_started;
+	u64 allocation_fallbacks;
+	u64 turns[ENS_KEPT + 1];	/* by enum ens_turn */
+	u64 reoptimisations;
+	u64 keys;			/* of flows, given so far */
+};
+
+/* At the head of a flow, before its algorithm. */
+struct ccatune_flow {
+	u64 table;			/* generation of the table of the current epoch; 0: none */
+	u64 epoch_start_us;
+	u64 epoch_bytes;		/* counters of the socket at its start */
+	u64 delay_us;
+	u64 bytes_acked;		/* of the socket at the last ACK, as what follows up to cwnd_pkts */
+	u64 seen_us;
+	u32 segments;
+	u32 retransmitted;
+	u32 rtt_us;
+	u32 cwnd_pkts;
+	u32 epoch_segments;
+	u32 epoch_retransmitted;
+	u32 row;
+	u32 target_us;
+	u32 samples;
+	u32 within;
+	u32 recalls;			/* of the configuration that the flow followed last */
+	u32 hash;			/* random, fixed */
+	u32 start_delivered;		/* tp->delivered when the flow began */
+	u32 recorded_as;
+	u32 local[4], remote[4];	/* addresses in network order; of IPv4 the first word */
+	u16 local_port, remote_port;
+	u8 is_ipv6;
+	u8 delay_class;
+	u8 group;			/* enum ccatune_group */
+	u8 turn;			/* that began the epoch */
+	u32 bucket[CCA_HISTOGRAM_BUCKETS];
+};
+
+/* A recording is an array of records. Its first element is this header. */
+struct ccatune_recording {
+	u64 next;			/* records taken; beyond size: lost */
+	u32 size;
+	u32 first;			/* flows from this number on are part of it */
+};
+
+#endif /* CCATUNE_BPF_LAYOUT_H */

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The file `recording` (kmod/core/recording.h): `start N`, `stop`, `clear`. The records are an array
+ * that the object appends to; this program puts in what is in force, before it is.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define MOST_RECORDS (1u << 18)
+#define PIN "recording"
+
+static size_t bytes_of(u32 size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes;
+
+	bytes = ((size_t)size + 1) * sizeof(struct rec_record);
+	return (bytes + page - 1) / page * page;
+}
+
+static void pin_path(const struct loaded *l, char *path, size_t room)
+{
+	snprintf(path, room, "%s/" PIN, l->folder);
+}
+
+static bool is_running(const struct loaded *l)
+{
+	u32 place = 0, id = 0;
+
+	return !bpf_map_lookup_elem(l->records, &place, &id) && id;
+}
+
+/* The recording's memory, NULL if there is none. */
+static struct ccatune_recording *map_pinned(const struct loaded *l)
+{
+	struct bpf_map_info info = {};
+	u32 bytes = sizeof(info);
+	char path[600];
+	void *at;
+	int fd;
+
+	pin_path(l, path, sizeof(path));
+	fd = bpf_obj_get(path);
+	if (fd < 0)
+		return NULL;
+	if (bpf_obj_get_info_by_fd(fd, &info, &bytes)) {
+		close(fd);
+		return NULL;
+	}
+	at = mmap(NULL, bytes_of(info.max_entries - 1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static struct rec_record *records_of(struct ccatune_recording *r)
+{
+	return (struct rec_record *)r + 1;
+}
+
+/* The first of n records in a row, NULL when there is no room. */
+static struct rec_record *reserve(struct ccatune_recording *r, u32 n)
+{
+	u64 first = __sync_fetch_and_add(&r->next, n);
+
+	return first + n <= r->size ? records_of(r) + first : NULL;
+}
+
+static void add_table(struct loaded *l, struct ccatune_recording *r)
+{
+	struct ens_table *t = &l->config->table.ens;
+	struct rec_record *place;
+	u32 i, n;
+
+	t->values = l->config->values;
+	n = rec_table_records(t);
+	place = reserve(r, n);
+	for (i = 0; place && i < n; i++) {
+		rec_init(&place[i], REC_TABLE, 0, 0);
+		rec_put_table(&place[i], t, i);
+		rec_finish(&place[i]);
+	}
+	t->values = NULL;
+}
+
+static void add_params(struct loaded *l, struct ccatune_recording *r)
+{
+	struct rec_record *place = reserve(r, 1);
+
+	if (!place)
+		return;
+	rec_init(place, REC_PARAMS, 0, 0);
+	rec_put_params(place, l->config->params.value, l->id, l->config->params.version);
+	rec_finish(place);
+}
+
+static int add(struct loaded *l, void (*what)(struct loaded *l, struct ccatune_recording *r))
+{
+	struct ccatune_recording *r;
+
+	if (!is_running(l))
+		return 0;
+	r = map_pinned(l);
+	if (!r)
+		return -EIO;
+	what(l, r);
+	munmap(r, bytes_of(r->size));
+	return 0;
+}
+
+int recording_add_table(struct loaded *l)
+{
+	return add(l, add_table);
+}
+
+int recording_add_params(struct loaded *l)
+{
+	return add(l, add_params);
+}
+
+static int stop(struct loaded *l)
+{
+	u32 place = 0;
+	int err = bpf_map_delete_elem(l->records, &place);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+static int clear(struct loaded *l)
+{
+	char path[600];
+	int err = stop(l);
+
+	pin_path(l, path, sizeof(path));
+	if (!err && unlink(path) && errno != ENOENT)
+		err = -errno;
+	return err;
+}
+
+static int fill(struct loaded *l, u32 size)
+{
+	struct ccatune_counters counters = {};
+	struct ccatune_recording *r = map_pinned(l);
+	u32 place = 0;
+
+	if (!r)
+		return -ENOMEM;
+	bpf_map_lookup_elem(l->counters, &place, &counters);
+	r->next = 0;
+	r->size = size;
+	r->first = (u32)counters.keys + 1;
+	add_params(l, r);
+	if (l->config->has_table)
+		add_table(l, r);
+	munmap(r, bytes_of(size));
+	return 0;
+}
+
+static int start(struct loaded *l, u32 size)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP | BPF_F_MMAPABLE);
+	u32 place = 0;
+	char path[600];
+	int fd, err = clear(l);
+
+	if (err)
+		return err;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "records", sizeof(u32), sizeof(struct rec_record),
+			    size + 1, &options);
+	if (fd < 0)
+		return fd;
+	pin_path(l, path, sizeof(path));
+	err = bpf_obj_pin(fd, path);
+	if (!err)
+		err = fill(l, size);
+	if (!err)
+		err = bpf_map_update_elem(l->records, &place, &fd, BPF_ANY);
+	close(fd);
+	return err;
+}
+
+int recording_write(struct loaded *l, const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line = cca_next_line(&text, end);
+	struct cca_word word = ens_take_word(&line);
+	u32 size = 0;
+	int err = -EINVAL;
+
+	if (text == end && cca_word_is(word, "start")) {
+		err = ens_take_char(&line, ' ');
+		if (!err)
+			err = ens_take_u32(&line, 1, MOST_RECORDS, &size);
+		if (!err)
+			err = ens_at_end(&line) ? start(l, size) : -EINVAL;
+	} else if (text == end && ens_at_end(&line)) {
+		if (cca_word_is(word, "stop"))
+			err = stop(l);
+		else if (cca_word_is(word, "clear"))
+			err = clear(l);
+	}
+	if (err == -EINVAL || err == -ERANGE)
+		complain("expected `start N` with N from 1 to %u, `stop` or `clear`", MOST_RECORDS);
+	return err;
+}
+
+int recording_show(struct loaded *l, FILE *out)
+{
+	struct ccatune_recording *r;
+	struct rec_header h = {};
+
+	if (is_running(l)) {
+		complain("%s/recording: runs; write `stop` first", l->name);
+		return -EBUSY;
+	}
+	r = map_pinned(l);
+	if (!r)
+		return 0;
+	h.magic = REC_MAGIC;
+	h.version = REC_VERSION;
+	h.header_bytes = sizeof(h);
+	h.record_bytes = sizeof(struct rec_record);
+	h.id = l->id;
+	h.records = (u32)cca_min_u64(r->next, r->size);
+	h.lost = r->next - h.records;
+	fwrite(&h, sizeof(h), 1, out);
+	fwrite(records_of(r), sizeof(struct rec_record), h.records, out);
+	munmap(r, bytes_of(r->size));
+	return 0;
+}

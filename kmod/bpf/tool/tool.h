@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * ccatune-bpf: loads the BPF objects, and serves the files of /proc/net/ccatune over their maps.
+ *
+ *   main.c     the command line
+ *   object.c   loading, pinning, unloading; the maps of a loaded algorithm
+ *   config.c   the configuration in force, and how a new one takes its place
+ *   values.c   `parameters` and `settings`
+ *   table.c    `ensemble`
+ *   show.c     `status` and `flows`
+ *   record.c   `recording`
+ *
+ * Functions that can fail return 0 or a negative errno. What went wrong is printed where it happened.
+ */
+#ifndef CCATUNE_BPF_TOOL_H
+#define CCATUNE_BPF_TOOL_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define CCA_FN static inline __attribute__((unused))
+#include "ensemble_format.h"
+#include "ensemble_recording.h"
+#include "ensemble_text.h"
+#include "histogram.h"
+#include "params_text.h"
+
+#include "../layout.h"
+
+#define CCATUNE_VERSION "0.1.0"
+#define DEFAULT_PINS "/sys/fs/bpf/ccatune"
+
+/* A loaded algorithm: its folder of pins, locked, and its maps. */
+struct loaded {
+	const char *name;
+	u32 id;
+	char folder[256];
+	int lock;			/* descriptor of the folder */
+	int configs, sums, delays, records, counters, flows, host;
+	int config_fd;			/* the configuration in force */
+	struct ccatune_config *config;	/* a copy of it, for the next one */
+};
+
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* object.c */
+u32 algorithm_id(const char *name);
+int load(const char *pins, const char *name);
+int unload(const char *pins, const char *name);
+int list(const char *pins);
+int open_loaded(struct loaded *l, const char *pins, const char *name);
+void close_loaded(struct loaded *l);
+
+/* config.c */
+int config_first(struct loaded *l);
+int config_read(struct loaded *l);
+int config_publish(struct loaded *l);
+struct ccatune_host host_read(const struct loaded *l);
+int host_write(const struct loaded *l, const struct ccatune_host *host);
+
+/* The files. text: what was written, of len bytes. */
+int values_show(struct loaded *l, FILE *out);
+int settings_show(struct loaded *l, FILE *out);
+int parameters_write(struct loaded *l, const char *text, u32 len);
+int settings_write(struct loaded *l, const char *text, u32 len);
+int ensemble_show(struct loaded *l, FILE *out);
+int ensemble_write(struct loaded *l, const char *text, u32 len);
+int status_show(struct loaded *l, FILE *out);
+int flows_show(struct loaded *l, FILE *out);
+int recording_show(struct loaded *l, FILE *out);
+int recording_write(struct loaded *l, const char *text, u32 len);
+int recording_add_table(struct loaded *l);
+int recording_add_params(struct loaded *l);
+
+#endif /* CCATUNE_BPF_TOOL_H */

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The files `parameters` and `settings`, with the text and the errors that /proc has. */
+#include <errno.h>
+#include <string.h>
+
+#include "tool.h"
+
+#define MOST_BYTES 4096u
+
+struct setting_spec {
+	const char *name;
+	u32 min, initial, max;
+	const char *unit;
+};
+
+static const struct setting_spec specs[CCATUNE_SETTINGS] = {
+	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
+				   CCATUNE_CLASS_OF_PRIORITY, CCATUNE_CLASS_OF_MARK, "choice" },
+	[CCATUNE_CLASS_MASK] = { "class_mask", 1, 0xffffffffu, 0xffffffffu, "mask" },
+	[CCATUNE_DEFAULT_CLASS] = { "default_class", 0, 0, ENS_MAX_CLASSES - 1, "class" },
+	[CCATUNE_MAX_FLOWS] = { "max_flows", 0, CCATUNE_MOST_FLOWS, CCATUNE_MOST_FLOWS, "flows" },
+};
+
+int values_show(struct loaded *l, FILE *out)
+{
+	const struct cca_param_spec *spec;
+	u32 i;
+
+	for (i = 0; i < CCA_MAX_PARAMS; i++) {
+		spec = cca_param_at(l->id, i);
+		if (!spec)
+			break;
+		fprintf(out, "%s %u %u %u %u %s\n", spec->name, l->config->params.value[i], spec->min,
+			spec->initial, spec->max, spec->unit);
+	}
+	return 0;
+}
+
+int settings_show(struct loaded *l, FILE *out)
+{
+	u32 i;
+
+	for (i = 0; i < CCATUNE_SETTINGS; i++)
+		fprintf(out, "%s %u %u %u %u %s\n", specs[i].name, l->config->setting[i], specs[i].min,
+			specs[i].initial, specs[i].max, specs[i].unit);
+	return 0;
+}
+
+static bool is_clear(const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line = cca_next_line(&text, end);
+
+	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
+}
+
+int parameters_write(struct loaded *l, const char *text, u32 len)
+{
+	struct ccatune_host host = host_read(l);
+	bool clear = is_clear(text, len);
+	u32 line_no = 0;
+	int err = 0;
+
+	if (!len)
+		return 0;
+	if (len > MOST_BYTES)
+		return -EFBIG;
+	if (clear)
+		cca_params_init(l->config->params.value, l->id);
+	else
+		err = cca_parse_params(l->config->params.value, l->id, text, len, &line_no);
+	if (err) {
+		complain("line %u: expected `NAME VALUE` with a parameter of %s within its range, or "
+			 "the one line `clear`", line_no, l->name);
+		return err;
+	}
+	l->config->params.version = ++host.versions;
+	l->config->has_params = !clear;
+	l->config->changes++;
+	err = host_write(l, &host);
+	if (!err)
+		err = recording_add_params(l);
+	return err ? err : config_publish(l);
+}
+
+static int parse_settings(u32 *values, const char *text, u32 len, u32 *line_no)
+{
+	const char *end = text + len;
+	struct ens_cursor line;
+	struct cca_word name;
+	u64 value = 0;
+	u32 i;
+	int err;
+
+	for (*line_no = 0; text != end; ) {
+		line = cca_next_line(&text, end);
+		++*line_no;
+		err = cca_take_assignment(&line, &name, &value);
+		for (i = 0; i < CCATUNE_SETTINGS; i++)
+			if (cca_word_is(name, specs[i].name))
+				break;
+		if (i == CCATUNE_SETTINGS)
+			return -EINVAL;
+		if (err)
+			return err;
+		if (value < specs[i].min || value > specs[i].max)
+			return -ERANGE;
+		values[i] = (u32)value;
+	}
+	return 0;
+}
+
+int settings_write(struct loaded *l, const char *text, u32 len)
+{
+	u32 line_no = 0;
+	int err;
+
+	if (!len)
+		return 0;
+	if (len > MOST_BYTES)
+		return -EFBIG;
+	err = parse_settings(l->config->setting, text, len, &line_no);
+	if (err) {
+		complain("line %u: expected `NAME VALUE` with a setting within its range", line_no);
+		return err;
+	}
+	l->config->class_shift = (u32)__builtin_ctz(l->config->setting[CCATUNE_CLASS_MASK]);
+	l->config->changes++;
+	return config_publish(l);
+}
