@@ -115,7 +115,8 @@ CCA_FN void ens_clock_take(struct ens_clock *c, const struct ens_table *t)
 	c->percentile = 0;
 	if (!t->n_classes)
 		return;
-	k = &t->classes[cca_min_u32(c->delay_class, t->n_classes - 1)];
+	k = &t->classes[cca_min_u32(cca_min_u32(c->delay_class, t->n_classes - 1),
+				    ENS_MAX_CLASSES - 1)];
 	target_us = k->queueing_delay_us;
 	/* 6e7 us x (100 + 1000) / 100 < 2^32. */
 	c->high_us = (u32)cca_div(target_us * (ENS_PERCENT + epsilon), ENS_PERCENT);
