@@ -13,7 +13,7 @@ UV := build/lock-tool/bin/uv
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--python-version $(LOCK_PYTHON)
 
-.PHONY: help setup build modules demo test check lint format prove prove-kernel lock clean
+.PHONY: help setup build modules bpf demo test check lint format prove prove-kernel lock clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -41,6 +41,10 @@ build: setup ## Build the engine into emulation/
 
 modules: build ## Build the kernel modules for each tested kernel line into build/modules
 	$(BIN)/python -m emulation.vm build
+
+bpf: ## Build the BPF objects and ccatune-bpf into build/bpf, where clang and libbpf are installed
+	@mkdir -p build
+	@flock build/.bpf-lock $(MAKE) -s -C kmod/bpf OUT=$(CURDIR)/build/bpf
 
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
 	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The algorithms that run in BPF, through the program `ccatune-bpf` (kmod/bpf): load, unload, read and write.
+
+The program is found by the variable CCATUNE_BPF, else on the PATH, else where `make bpf` puts it in this repository.
+Its exit status is an errno, so that failures arrive here as an OSError, as those of /proc do.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["BPF_CCAS", "BpfHost", "find_program"]
+
+PROGRAM = "ccatune-bpf"
+# The name that sockets choose, by algorithm: the kernel has a `cubic` of its own.
+BPF_CCAS: Mapping[str, str] = {"gr": "gr", "roccet": "roccet", "cubic": "ccatune_cubic"}
+_BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
+_MOST_ERRNO = 133
+
+
+def find_program() -> Path | None:
+    """Where ccatune-bpf is; None where it is not."""
+    named = os.environ.get("CCATUNE_BPF") or shutil.which(PROGRAM)
+    path = Path(named) if named else _BUILT
+    return path if path.is_file() else None
+
+
+class BpfHost:
+    """One folder of pins. Every method raises OSError, with the errno that /proc would give.
+
+    pins: the folder below a BPF file system; None: the program's default.
+    """
+
+    def __init__(self, program: Path | None = None, *, pins: Path | None = None) -> None:
+        self._program = program or find_program()
+        self._pins = pins
+
+    def load(self, cca: str) -> None:
+        """Register the algorithm as a congestion control of TCP."""
+        self._run("load", cca)
+
+    def unload(self, cca: str) -> None:
+        """Take it back. Sockets that use it keep it until they end."""
+        self._run("unload", cca)
+
+    def loaded(self) -> list[str]:
+        """The loaded algorithms, in order."""
+        return sorted(self._run("list").decode().split())
+
+    def read(self, cca: str, file: str) -> str:
+        """The text of a file."""
+        return self.read_bytes(cca, file).decode("ascii")
+
+    def read_bytes(self, cca: str, file: str) -> bytes:
+        """The content of a file; `recording` is no text."""
+        return self._run("read", cca, file)
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write a file; all of the text takes effect, or none."""
+        self._run("write", cca, file, content=text.encode("ascii"))
+
+    def _run(self, *arguments: str, content: bytes = b"") -> bytes:
+        if self._program is None:
+            raise FileNotFoundError(2, f"{PROGRAM} is not installed; `make bpf` builds it", PROGRAM)
+        pins = ["--pins", str(self._pins)] if self._pins else []
+        command = [str(self._program), *pins, *arguments]
+        done = subprocess.run(command, input=content, capture_output=True, check=False)
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            code = done.returncode if 0 < done.returncode <= _MOST_ERRNO else 5
+            raise OSError(code, said.splitlines()[-1].removeprefix(f"{PROGRAM}: ") if said else os.strerror(code))
+        return done.stdout
