@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BPF_CCAS", "BpfHost", "find_program"]
+__all__ = ["BPF_CCAS", "BpfHost", "find_program", "lacking"]
 
 PROGRAM = "ccatune-bpf"
 # The name that sockets choose, by algorithm: the kernel has a `cubic` of its own.
@@ -27,6 +27,15 @@ def find_program() -> Path | None:
     named = os.environ.get("CCATUNE_BPF") or shutil.which(PROGRAM)
     path = Path(named) if named else _BUILT
     return path if path.is_file() else None
+
+
+def lacking() -> str:
+    """Why this process cannot load algorithms in BPF here; "" if it can, once the program is built."""
+    if os.geteuid() != 0:
+        return "not root: BPF needs CAP_BPF, CAP_NET_ADMIN and a BPF file system"
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        return "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)"
+    return ""
 
 
 class BpfHost:
@@ -61,14 +70,15 @@ class BpfHost:
 
     def write(self, cca: str, file: str, text: str) -> None:
         """Write a file; all of the text takes effect, or none."""
-        self._run("write", cca, file, content=text.encode("ascii"))
+        self._run("write", cca, file, content=text.encode())
 
     def _run(self, *arguments: str, content: bytes = b"") -> bytes:
         if self._program is None:
             raise FileNotFoundError(2, f"{PROGRAM} is not installed; `make bpf` builds it", PROGRAM)
         pins = ["--pins", str(self._pins)] if self._pins else []
         command = [str(self._program), *pins, *arguments]
-        done = subprocess.run(command, input=content, capture_output=True, check=False)
+        # Not in our group: a Ctrl-C at the terminal must not end it halfway.
+        done = subprocess.run(command, input=content, capture_output=True, check=False, start_new_session=True)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()
             code = done.returncode if 0 < done.returncode <= _MOST_ERRNO else 5

@@ -15,16 +15,16 @@ import click
 
 from serving.agent.cli import make_agent
 from serving.agent.settings import AgentSettings
-from serving.agent.tree import ProcTree, Tree
+from serving.agent.tree import Tree, make_tree
 
 __all__ = ["agent"]
 
 
 def choose_tree(settings: AgentSettings, options: dict[str, Any]) -> Tree:
-    """Return the stand-in for the folder that --stand-in names, or the module's own tree without this option."""
+    """Return the stand-in for the folder that --stand-in names, or the tree of --via without this option."""
     folder: Path | None = options["stand_in"]
     if folder is None:
-        return ProcTree(settings.proc_root)
+        return make_tree(settings.via, proc_root=settings.proc_root)
     from emulation.standin import StandInTree
 
     return StandInTree(folder)

@@ -21,6 +21,7 @@ import pytest
 
 from emulation.mahimahi import lacking as lacking_for_links
 from emulation.vm import lacking
+from kmod import bpf_host
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 hypothesis.settings.register_profile("ccatune", deadline=None)
@@ -41,12 +42,18 @@ def lacks_commands(*commands: str) -> str:
     return f"not installed: {', '.join(lacking)}" if lacking else ""
 
 
+def lacking_for_bpf() -> str:
+    """What the tier bpf lacks: the objects are built by its first test."""
+    return bpf_host.lacking() or lacks_commands("clang-19", "bpftool", "ip", "tc")
+
+
 # Each tier and what it lacks on this machine ("" when it can run).
 TIERS: dict[str, Callable[[], str]] = {
     "unit": lambda: "",
     "service": lambda: "",
     "vm": lacking,
     "mahimahi": lacking_for_links,
+    "bpf": lacking_for_bpf,
 }
 
 

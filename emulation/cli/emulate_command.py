@@ -40,7 +40,7 @@ Emulate = Callable[..., list[QoS]]
     type=click.Choice(RUNNERS),
     default="mahimahi",
     show_default=True,
-    help="On this machine's kernel, or in the virtual machine with our modules.",
+    help="On this machine's kernel (gr and roccet: in BPF), or in the virtual machine with our modules.",
 )
 @click.option(
     "--kernel", "line", type=click.Choice(LINES), help=f"The virtual machine's kernel.  [default: {FULL_LINE}]"

@@ -8,7 +8,8 @@ Each run is kept in one file. The file's name contains a digest, the key, of eve
                                     Mahimahi, the seed
     real run                        the kernel release, Mahimahi's programs, the runner's sources including its programs
                                     in the namespace, the run's number, whether it ran alone
-    real run on this machine        also emulation/processors.py, which keeps the processors awake
+    real run on this machine        also emulation/processors.py, which keeps the processors awake. With GR or ROCCET
+                                    also their objects of BPF, or their modules
     real run in the guest           also the sources of its algorithms' kernel modules (see module_sources)
 
 Only the tokens of sources count (emulation/source_tokens.py), so comments and formatting do not change a key.
@@ -47,6 +48,7 @@ from emulation import _engine
 from emulation.errors import EmulationError
 from emulation.fidelity.machine import Machine, is_disturbed
 from emulation.fidelity.plan import Case
+from emulation.mahimahi import in_bpf
 from emulation.mahimahi.runner import SHELLS, shell_paths
 from emulation.qos import QoS
 from emulation.scenario import Scenario
@@ -287,7 +289,7 @@ def _shells_digest(runner: str) -> str:
 def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """Return (name, version) of each thing that the runs of a side depend on, besides their scenario.
 
-    algorithms: those of the scenario's flows. They matter only in the guest, which loads their modules.
+    algorithms: those of the scenario's flows. Those of this repository have versions of their own.
     """
     if side == "simulated":
         return (
@@ -302,6 +304,8 @@ def _versions(side: Side, runner: str, algorithms: tuple[str, ...]) -> tuple[tup
         except GuestError:
             versions["kernel"] = ""  # without a guest no run is possible
         versions["modules"] = _modules_digest(*algorithms)
+    else:
+        versions |= {cca: in_bpf.version_here(cca) for cca in algorithms if cca in in_bpf.CCAS}
     versions["mahimahi"] = _shells_digest(runner)
     versions["runner's sources"] = _files_digest(*_SOURCES[runner])
     return tuple(versions.items())

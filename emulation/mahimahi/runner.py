@@ -8,6 +8,9 @@ wake up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured v
 and 0.30 at 50 Mbit/s. Runs start as long as the sum is at most _USABLE of the processors, so that the shells find a
 free processor in time. At least one run is always active.
 
+GR and ROCCET are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the time of the runs
+(emulation/mahimahi/in_bpf.py).
+
 The job goes through a pipe and the result through a file without a name. Everything else is in the run's own
 namespaces. Nothing is left when this process ends, by whatever signal (emulation/mahimahi/launch.py).
 """
@@ -20,15 +23,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from emulation.errors import EmulationError
+from emulation.mahimahi import in_bpf
+from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
 from emulation.mahimahi.launch import launch_words
 from emulation.mahimahi.measure import to_qos
-from emulation.mahimahi.translate import Runner, to_job
+from emulation.mahimahi.translate import Files, Runner, files_in_bpf, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
@@ -93,7 +99,7 @@ def lacking() -> str:
 
 
 def host_runner() -> Runner:
-    """Return the runner for this machine's kernel, with the algorithms that the kernel has.
+    """Return the runner for this machine's kernel, with the algorithms that the kernel has or can load in BPF.
 
     Raises:
         EmulationError: something is missing. The message says how to get it.
@@ -101,10 +107,20 @@ def host_runner() -> Runner:
     lacks = lacking()
     if lacks:
         raise EmulationError(f"mahimahi: {lacks}")
-    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text(encoding="ascii").split()
+    available = available_ccas()
+    modules = frozenset(cca for cca in in_bpf.CCAS if available.get(cca))
+    lacks = in_bpf.lacking()
+    loadable = frozenset() if lacks else frozenset(in_bpf.CCAS) - modules
+    ours = [cca for cca in in_bpf.CCAS if cca in modules | loadable]
     return Runner(
         name="mahimahi",
-        algorithms={ours: theirs for ours, theirs in KERNEL_NAMES.items() if theirs in available},
+        algorithms={
+            **{name: theirs for name, theirs in KERNEL_NAMES.items() if theirs in available},
+            **{name: name for name in ours},
+        },
+        tunable=modules | loadable,
+        in_bpf=loadable,
+        remedies={cca: lacks for cca in in_bpf.CCAS if cca not in ours},
         mahimahi="" if _installed() else str(mahimahi_root()),
     )
 
@@ -128,12 +144,23 @@ def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:
     return max(count, 1)
 
 
-@dataclass(eq=False)
-class _Run:
-    """A run that has been started."""
+@dataclass(frozen=True, eq=False)
+class _Planned:
+    """A run that has not been started. files: those that it needs in force in BPF, by algorithm."""
 
     number: int
     scenario: Scenario
+    job: dict[str, Any]
+    files: Mapping[str, Files]
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that has been started. files: as of _Planned."""
+
+    number: int
+    scenario: Scenario
+    files: Mapping[str, Files]
     process: subprocess.Popen[bytes]
     said: IO[bytes]
     complaints: IO[bytes]
@@ -174,7 +201,7 @@ class _Run:
                 file.close()
 
 
-def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
+def _start(planned: _Planned) -> _Run:
     # These files have no names, so a process that is killed leaves none behind.
     said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
     process = subprocess.Popen(
@@ -186,11 +213,12 @@ def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
         start_new_session=True,
         env={"PATH": _SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    run = _Run(number, scenario, process, said, complaints, time.monotonic() + scenario.duration_s + _GRACE_S)
+    ends_at_s = time.monotonic() + planned.scenario.duration_s + _GRACE_S
+    run = _Run(planned.number, planned.scenario, planned.files, process, said, complaints, ends_at_s)
     try:
         assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
         # The pipe stays open, because link.py ends when it is closed.
-        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.write(json.dumps(planned.job).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
         pass  # the process has already ended; result() reports why
@@ -198,6 +226,44 @@ def _start(number: int, scenario: Scenario, job: dict[str, Any]) -> _Run:
         run.close()
         raise
     return run
+
+
+def _may_start(planned: _Planned, running: Sequence[_Run], processors: int) -> bool:
+    """Whether the processors carry one more run, and no run uses other parameters of an algorithm in BPF."""
+    wanted = [*(run.scenario for run in running), planned.scenario]
+    return side_by_side(wanted, processors) == len(wanted) and all(
+        can_share(planned.files, run.files) for run in running
+    )
+
+
+def _run_all(
+    waiting: deque[_Planned], each: Each, *, bpf: InBpf, series_every_s: float | None, processors: int
+) -> None:
+    """Start the runs in their order, and call `each` as soon as one is over."""
+    running: list[_Run] = []
+    try:
+        while running or waiting:
+            while waiting and _may_start(waiting[0], running, processors):
+                planned = waiting.popleft()
+                try:
+                    bpf.put_in_force(planned.files)
+                except EmulationError as error:
+                    each(planned.number, EmulationError(f"{planned.scenario.name}: {error}"))
+                    continue
+                running.append(_start(planned))
+            time.sleep(_LOOK_S)
+            for run in [run for run in running if run.is_over]:
+                running.remove(run)
+                try:
+                    found: QoS | EmulationError = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
+                except EmulationError as error:
+                    found = error
+                finally:
+                    run.close()
+                each(run.number, found)
+    finally:
+        for run in running:
+            run.close()
 
 
 def emulate_each(
@@ -215,32 +281,15 @@ def emulate_each(
         EmulationError: the machine lacks something, or a scenario requires something that the runner cannot do.
     """
     runner = host_runner()
-    jobs = [to_job(scenario, runner) for scenario in scenarios]
+    waiting = deque(
+        _Planned(number, scenario, to_job(scenario, runner), files_in_bpf(scenario, runner))
+        for number, scenario in enumerate(scenarios)
+    )
     if processors is None:
         processors = len(os.sched_getaffinity(0))
-    running: list[_Run] = []
-    next_number = 0
-    try:
-        while running or next_number < len(scenarios):
-            while next_number < len(scenarios):
-                wanted = [*(run.scenario for run in running), scenarios[next_number]]
-                if side_by_side(wanted, processors) < len(wanted):
-                    break
-                running.append(_start(next_number, scenarios[next_number], jobs[next_number]))
-                next_number += 1
-            time.sleep(_LOOK_S)
-            for run in [run for run in running if run.is_over]:
-                running.remove(run)
-                try:
-                    found: QoS | EmulationError = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
-                except EmulationError as error:
-                    found = error
-                finally:
-                    run.close()
-                each(run.number, found)
-    finally:
-        for run in running:
-            run.close()
+
+    with InBpf({cca for planned in waiting for cca in planned.files}) as bpf:
+        _run_all(waiting, each, bpf=bpf, series_every_s=series_every_s, processors=processors)
 
 
 def emulate_many(

@@ -15,8 +15,8 @@ are translated are listed in _TAKEN_OF_*. A field that is added to Scenario is t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,10 @@ from emulation.path import Policer
 from emulation.scenario import LinkSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
-__all__ = ["Runner", "link_opportunities_ms", "to_job"]
+__all__ = ["Files", "Runner", "files_in_bpf", "link_opportunities_ms", "to_job"]
+
+# (name of a file of an algorithm, its text), in the order in which they are written.
+Files = tuple[tuple[str, str], ...]
 
 # Size of a full packet in mm-link, which includes the header of the tun device.
 LOGGED_BYTES = 1504
@@ -50,7 +53,9 @@ class Runner:
 
     name: as on the command line.
     algorithms: the kernel's name of each algorithm of a Scenario that the kernel has.
-    tunable: the algorithms whose parameters can be set in /proc/net/ccatune.
+    tunable: the algorithms whose parameters and ensembles can be set, in /proc/net/ccatune unless they are in BPF.
+    in_bpf: those of them that run in BPF. Their parameters and ensembles apply to all network namespaces.
+    remedies: how to get an algorithm that this runner could have, as the end of a sentence.
     lead_ms: time from the start of the link to the beginning of the scenario. to_job adds some round trips to it.
     sample_s: the shortest interval between samples of tcp_info.
     mahimahi: the folder of the unpacked Mahimahi; "" if it is installed.
@@ -59,6 +64,8 @@ class Runner:
     name: str
     algorithms: dict[str, str]
     tunable: frozenset[str] = frozenset()
+    in_bpf: frozenset[str] = frozenset()
+    remedies: Mapping[str, str] = field(default_factory=dict)
     lead_ms: int = 1000
     sample_s: float = 0.01
     mahimahi: str = ""
@@ -70,9 +77,9 @@ class Runner:
 
 def _unknown_fields(model: BaseModel, taken: frozenset[str]) -> Iterator[tuple[str, object]]:
     """Yield the fields that are not in `taken` and do not have their default value."""
-    for name, field in type(model).model_fields.items():
+    for name, known in type(model).model_fields.items():
         value = getattr(model, name)
-        if name not in taken and value != field.get_default(call_default_factory=True):
+        if name not in taken and value != known.get_default(call_default_factory=True):
             yield name, value
 
 
@@ -132,7 +139,8 @@ def _flow_job(scenario: Scenario, number: int, runner: Runner) -> dict[str, Any]
     where = f"flows.{number}."
     if flow.cca not in runner.algorithms:
         has = ", ".join(runner.algorithms)
-        raise runner.refuse(scenario, where + "cca", f"has {has}, got {flow.cca}")
+        remedy = f"; {runner.remedies[flow.cca]}" if flow.cca in runner.remedies else ""
+        raise runner.refuse(scenario, where + "cca", f"has {has}, got {flow.cca}{remedy}")
     for name, given in (("params", flow.params), ("ensemble", flow.ensemble_text)):
         if given and flow.cca not in runner.tunable:
             raise runner.refuse(scenario, where + name, f"sets none for {flow.cca}; leave it out, or use the runner vm")
@@ -176,21 +184,43 @@ def _policers(scenario: Scenario, runner: Runner) -> dict[str, list[dict[str, An
     return jobs
 
 
-def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
-    """Return (file, text) for the files in /proc/net/ccatune that set the namespace's parameters and ensembles."""
-    writes: list[tuple[str, str]] = []
+def _files(scenario: Scenario, runner: Runner) -> dict[str, Files]:
+    """Return the files that set the parameters and the ensemble of each tunable algorithm of the scenario."""
+    files: dict[str, Files] = {}
     for cca in sorted({flow.cca for flow in scenario.flows} & runner.tunable):
         flows = [flow for flow in scenario.flows if flow.cca == cca]
         for name in ("params", "ensemble_text"):
             if any(getattr(flow, name) != getattr(flows[0], name) for flow in flows):
                 what = name.removesuffix("_text")
                 raise runner.refuse(scenario, "flows", f"has one {what} for all flows of {cca}, got several")
+        params = "".join(f"{name} {value}\n" for name, value in flows[0].params.items())
+        ensemble = flows[0].ensemble_text
+        files[cca] = (
+            *((("parameters", params),) if params else ()),
+            *((("ensemble", ensemble),) if ensemble is not None else ()),
+        )
+    return files
+
+
+def files_in_bpf(scenario: Scenario, runner: Runner) -> dict[str, Files]:
+    """Return the files of each algorithm of the scenario that runs in BPF; no file means its default values.
+
+    Raises:
+        EmulationError: flows of one algorithm require different files.
+    """
+    return {cca: files for cca, files in _files(scenario, runner).items() if cca in runner.in_bpf}
+
+
+def _writes(scenario: Scenario, runner: Runner) -> list[tuple[str, str]]:
+    """Return (file, text) for the files in /proc/net/ccatune that set the namespace's parameters and ensembles."""
+    writes: list[tuple[str, str]] = []
+    for cca, files in _files(scenario, runner).items():
+        if cca in runner.in_bpf:
+            continue
         folder = f"/proc/self/net/ccatune/{cca}/"
-        if flows[0].params:
-            writes.append((folder + "settings", "follow_initial 0\n"))
-            writes.append((folder + "parameters", "".join(f"{name} {v}\n" for name, v in flows[0].params.items())))
-        if flows[0].ensemble_text is not None:
-            writes.append((folder + "ensemble", flows[0].ensemble_text))
+        # Otherwise the run would use the table and the parameters of the machine's initial namespace.
+        writes.append((folder + "settings", "follow_initial 0\n"))
+        writes += [(folder + name, text) for name, text in files]
     return writes
 
 

@@ -82,8 +82,8 @@ char LICENSE[] SEC("license") = "GPL";
 /* --- maps --------------------------------------------------------------------- */
 
 /*
- * An array of maps whose elements have this type. An inner map's size is that of the map that is put
- * there, where the flags have BPF_F_INNER_MAP.
+ * An array of maps whose elements have this type. An inner map's size is that of the map that is
+ * put there, where the flags have BPF_F_INNER_MAP.
  */
 #define CCATUNE_MAPS(name, places, flags, type_of_value) \
 	struct { \
@@ -146,8 +146,8 @@ static inline void ccatune_count(u64 *count, u64 by)
 }
 
 /*
- * The text bounds the table, but the verifier does not know. The compiler must not see the mask, or it
- * may prove it needless and leave it out.
+ * The text bounds the table, but the verifier does not know. The compiler must not see the mask,
+ * or it may prove it needless and leave it out.
  */
 static inline u32 ccatune_value(const struct ccatune_config *config, u32 index)
 {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from serving.agent.settings import AgentSettings
     from serving.agent.store import Store
     from serving.agent.table import Table
-    from serving.agent.tree import DEFAULT_PROC_ROOT, ProcTree, Tree
+    from serving.agent.tree import DEFAULT_PROC_ROOT, AutoTree, BpfTree, NotLoadedError, ProcTree, Tree, make_tree
 
 _NAMES = {
     "errors": (
@@ -54,7 +54,7 @@ _NAMES = {
     "settings": ("AgentSettings",),
     "store": ("Store",),
     "table": ("Table",),
-    "tree": ("DEFAULT_PROC_ROOT", "ProcTree", "Tree"),
+    "tree": ("DEFAULT_PROC_ROOT", "AutoTree", "BpfTree", "NotLoadedError", "ProcTree", "Tree", "make_tree"),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -63,6 +63,8 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentSettings",
+    "AutoTree",
+    "BpfTree",
     "CcaReport",
     "DamagedFileError",
     "Decision",
@@ -70,6 +72,7 @@ __all__ = [
     "Keeper",
     "KernelRefusedError",
     "KernelView",
+    "NotLoadedError",
     "Offer",
     "OfferCheck",
     "OfferRefusedError",
@@ -85,6 +88,7 @@ __all__ = [
     "Tree",
     "decide",
     "look",
+    "make_tree",
     "parse_offer",
     "read_boot_id",
 ]

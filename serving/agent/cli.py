@@ -20,20 +20,21 @@ from serving.agent.log import EventLog
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
 from serving.agent.store import STATE, Store
-from serving.agent.tree import DEFAULT_PROC_ROOT, ProcTree, Tree
+from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
 
 EXIT_FALLS_SHORT = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _UNIT = "ccatune-agent.service"
+_UNIT_OF_BPF = "ccatune-agent-bpf.service"
 
 # Makes the tree for the given settings. The second argument holds the values of `extra_options` by name.
 TreeFactory = Callable[[AgentSettings, dict[str, Any]], Tree]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _proc_tree(settings: AgentSettings, _: dict[str, Any]) -> Tree:
-    return ProcTree(settings.proc_root)
+def _tree_of(settings: AgentSettings, _: dict[str, Any]) -> Tree:
+    return make_tree(settings.via, proc_root=settings.proc_root)
 
 
 def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -68,6 +69,13 @@ def _settings_options(function: _Function) -> _Function:
         _option("--channel", default="champion", show_default=True, help="Channel to follow."),
         _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
         _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Where to remember."),
+        _option(
+            "--via",
+            type=click.Choice(VIAS),
+            default="auto",
+            show_default=True,
+            help="Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded.",
+        ),
         _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
         _option("--agent-id", default="", help="Name to report under.  [default: the host's name]"),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
@@ -105,8 +113,8 @@ class _AgentGroup(click.Group):
         return command
 
 
-def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
-    """Return the command group. `make_tree` receives the values of `extra_options` by name."""
+def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
+    """Return the command group. `choose_tree` receives the values of `extra_options` by name."""
 
     @click.group(name="agent", cls=_AgentGroup, invoke_without_command=True)
     @_settings_options
@@ -127,13 +135,14 @@ def make_agent(make_tree: TreeFactory = _proc_tree, *, extra_options: Sequence[c
         Examples:
           ccatune agent --registry http://127.0.0.1:8640 --cca gr --dry-run
           ccatune agent --registry http://127.0.0.1:8640 --channel champion --cca gr
+          ccatune agent --registry http://127.0.0.1:8640 --cca gr --via bpf
           ccatune agent status
         """
         if ctx.invoked_subcommand is not None:
             return
         extra = {option.name: values.pop(option.name) for option in extra_options if option.name is not None}
         settings = AgentSettings(ccas=cca, **{"registry": values.pop("registry") or "", **values})
-        tree = make_tree(settings, extra)
+        tree = choose_tree(settings, extra)
         if dry_run:
             ctx.exit(_dry_run(settings, tree, as_json=as_json))
         log = EventLog(as_json=as_json)
@@ -255,16 +264,19 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
 
 
 @click.command()
-def unit() -> None:
+@click.option("--bpf", is_flag=True, help="Add the rights that an algorithm in BPF needs.")
+def unit(*, bpf: bool) -> None:
     """Print the systemd unit that starts the agent at boot, before the network is configured.
 
     \b
-    Example:
+    Examples:
       ccatune agent unit > /etc/systemd/system/ccatune-agent.service
+      ccatune agent unit --bpf > /etc/systemd/system/ccatune-agent.service
     """
     from importlib import resources
 
-    click.echo(resources.files("serving.agent").joinpath(_UNIT).read_text(encoding="utf-8"), nl=False)
+    for name in (_UNIT, _UNIT_OF_BPF) if bpf else (_UNIT,):
+        click.echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8"), nl=False)
 
 
 def _state_line(state: dict[str, Any]) -> str:

@@ -3,15 +3,15 @@
 
 `enable` saves the current settings on disk, then changes three things:
 
-    1. modprobe tcp_<cca>
+    1. the algorithm is loaded: modprobe tcp_<cca>, or ccatune-bpf load <cca> (loading.py)
     2. net.ipv4.tcp_allowed_congestion_control: the algorithm is added to the list
     3. net.ipv4.tcp_congestion_control: the algorithm becomes the default for new connections of this network
        namespace
 
-The modules allow only programs with CAP_NET_ADMIN to choose their algorithms, unless they are loaded with
+The algorithms allow only programs with CAP_NET_ADMIN to choose them, unless the modules are loaded with
 unrestricted=1. An algorithm on the list of step 2 is open to every program, in all network namespaces.
 
-`disable` restores the saved settings, unloads the modules that `enable` loaded, and deletes the saved settings.
+`disable` restores the saved settings, unloads what `enable` loaded, and deletes the saved settings.
 
 - The settings are saved before anything is changed, and a second `enable` keeps them. `disable` can therefore undo
   an `enable` that was killed at any moment, and any sequence of commands.
@@ -24,27 +24,22 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.ensemble import write_atomically
-from serving.agent.errors import AgentError
+from serving.agent.loading import Host, InBpf, LoadVia, Modules, NotLoadableError, SwitchError, name_in_bpf, run_program
 from serving.agent.runner import BOOT_ID_PATH, read_boot_id
+
+__all__ = ["ALLOWED", "DEFAULT", "DEFAULT_ENABLED_FILE", "Remembered", "Switch", "SwitchError"]
 
 DEFAULT_ENABLED_FILE = Path("/var/lib/ccatune-agent/enabled.json")
 DEFAULT = "tcp_congestion_control"
 ALLOWED = "tcp_allowed_congestion_control"
 _AVAILABLE = "tcp_available_congestion_control"
-_CORE_MODULE = "ccatune"
-# Maps the prefix of an algorithm's name to the module that all algorithms with this prefix share.
-_FAMILIES = {"rtcp_": "tcp_rtcp"}
-
-
-class SwitchError(AgentError):
-    """A setting or a module cannot be changed."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ class Remembered:
     before: the values that `enable` found, by the setting's name; after: the values that it set.
     modules: the modules that `enable` loaded, in order of loading.
     namespace: the network namespace that `enable` ran in; "" if the system does not report it.
+    bpf: the algorithms that `enable` loaded in BPF. A file from before BPF has no such field.
     """
 
     boot_id: str
@@ -61,6 +57,7 @@ class Remembered:
     after: dict[str, str]
     modules: list[str] = field(default_factory=list)
     namespace: str = ""
+    bpf: list[str] = field(default_factory=list)
 
     @staticmethod
     def from_json(data: Any) -> Remembered:
@@ -71,20 +68,27 @@ class Remembered:
             after={str(name): str(value) for name, value in data["after"].items()},
             modules=[str(name) for name in data["modules"]],
             namespace=str(data.get("namespace", "")),
+            bpf=[str(name) for name in data.get("bpf", [])],
         )
 
 
-def run_program(arguments: Sequence[str]) -> str:
-    """Run a program. Return "" if it succeeded, else its error message."""
-    try:
-        done = subprocess.run(list(arguments), capture_output=True, text=True, check=False)
-    except OSError as error:
-        return f"{arguments[0]}: {error.strerror}"
-    return "" if done.returncode == 0 else done.stderr.strip() or f"{arguments[0]}: status {done.returncode}"
+@dataclass(frozen=True)
+class _Offered:
+    """An algorithm that the kernel offers now.
+
+    name: as sockets choose it. found: the saved state, with what was loaded for it. done: what was loaded, in words.
+    """
+
+    name: str
+    found: Remembered
+    done: list[str] = field(default_factory=list)
 
 
 class Switch:
-    """Enables and disables an algorithm. `root` is the /proc folder; `program` runs modprobe and rmmod."""
+    """Enables and disables an algorithm.
+
+    root: the /proc folder. program: runs modprobe and rmmod. host: loads algorithms in BPF; None: BpfHost.
+    """
 
     def __init__(
         self,
@@ -92,32 +96,31 @@ class Switch:
         *,
         root: Path = Path("/proc"),
         program: Callable[[Sequence[str]], str] = run_program,
+        host: Host | None = None,
     ) -> None:
         self._file = file
         self._root = root
-        self._program = program
+        self._modules = Modules(root, program)
+        self._bpf = InBpf(host or BpfHost())
         self._boot_id = read_boot_id(root / BOOT_ID_PATH.relative_to("/proc"))
 
     # -- the two commands ------------------------------------------------------
 
-    def enable(self, cca: str, *, as_default: bool) -> list[str]:
+    def enable(self, cca: str, *, as_default: bool, via: LoadVia = "auto") -> list[str]:
         """Enable `cca` and return a description of each change.
 
+        via: where the algorithm is to run; auto: as a module if its module can be loaded, else in BPF.
         Raises SwitchError. If no `enable` came before this one, its changes are undone first.
         """
         known = self._recall()
         before = {name: self._read(name) for name in (DEFAULT, ALLOWED)}
-        found = known or Remembered(self._boot_id, before, {}, namespace=self._namespace())
-        absent = self._absent(cca)
-        found = replace(found, modules=[*found.modules, *(name for name in absent if name not in found.modules)])
-        if absent:
-            self._keep(found)
-            self._load(cca, known, absent)
-        loaded = [name for name in absent if self._is_loaded(name)]
-        wanted = {ALLOWED: _with(self._read(ALLOWED), cca)}
+        offered = self._offer(
+            cca, via, known, known or Remembered(self._boot_id, before, {}, namespace=self._namespace())
+        )
+        found, done = offered.found, offered.done
+        wanted = {ALLOWED: _with(self._read(ALLOWED), offered.name)}
         if as_default:
-            wanted[DEFAULT] = cca
-        done = [f"module {name} loaded" for name in loaded]
+            wanted[DEFAULT] = offered.name
         # The kernel adds the default to the allowed algorithms by itself. The final values are therefore read back
         # below and saved again.
         self._keep(replace(found, after={**found.after, **wanted}))
@@ -132,9 +135,9 @@ class Switch:
         return done or [f"{cca} is enabled already"]
 
     def disable(self) -> tuple[list[str], str]:
-        """Restore all settings and unload the modules.
+        """Restore all settings and unload what `enable` loaded.
 
-        Returns a description of each change, and a message about the module that is still in use ("" if none is).
+        Returns a description of each change, and a message about what could not be unloaded ("" if all was).
         Raises SwitchError.
         """
         known = self._recall()
@@ -143,63 +146,86 @@ class Switch:
             return [f"{self._file}: it remembers nothing that was enabled since this machine was started"], ""
         # The default must be restored first: the kernel always allows the default algorithm.
         done = [self._put_back(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
-        busy = self._unload(known, done)
+        left = "; ".join(filter(None, (self._modules.unload(known.modules, done), self._bpf.unload(known.bpf, done))))
         said = [line for line in done if line]
-        if busy:
-            return said, (
-                f"{busy}; flows that use it keep it loaded, and network namespaces made meanwhile, whose default it "
-                "became: run `disable` again when they have ended"
-            )
+        if left:
+            return said, left
         self._file.unlink(missing_ok=True)
         return said or ["everything was put back already"], ""
 
-    # -- modules ---------------------------------------------------------------
+    # -- loading ---------------------------------------------------------------
 
-    def _is_loaded(self, module: str) -> bool:
-        try:
-            modules = (self._root / "modules").read_text(encoding="ascii")
-        except FileNotFoundError as error:
-            raise SwitchError(
-                f"{error.filename}: expected a kernel that takes modules, got one without; "
-                "boot one that does (Linux 6.1, 6.12 or 7.3)"
-            ) from error
-        return any(line.split(" ", 1)[0] == module for line in modules.splitlines())
+    def _offer(self, cca: str, via: LoadVia, known: Remembered | None, found: Remembered) -> _Offered:
+        """Make the kernel offer `cca`, and save what is loaded for it before it is loaded.
 
-    def _absent(self, cca: str) -> list[str]:
-        """Return the modules that must be loaded for `cca`, in order of loading."""
-        if cca in self._read(_AVAILABLE).split():
-            return []
-        shared = [module for family, module in _FAMILIES.items() if cca.startswith(family)]
-        return [name for name in (_CORE_MODULE, *shared, f"tcp_{cca}") if not self._is_loaded(name)]
-
-    def _load(self, cca: str, known: Remembered | None, absent: list[str]) -> None:
-        """Load the modules of `cca`.
-
-        Raises SwitchError where this fails. The modules that did load are then unloaded, and the saved settings are
-        those from before this `enable`.
+        known: what the file holds; it holds this again if the algorithm cannot be loaded. Raises SwitchError.
         """
-        complaint = self._program(["modprobe", f"tcp_{cca}"])
-        if complaint or cca not in self._read(_AVAILABLE).split():
-            self._unload(Remembered(self._boot_id, {}, {}, absent), [])
-            if known is None:
-                self._file.unlink(missing_ok=True)
-            else:
-                self._keep(known)
-            raise SwitchError(
+        if via == "bpf":
+            return self._in_bpf(cca, known, found)
+        if via == "module" or self._is_available(cca):
+            return self._as_module(cca, known, found, strict=via == "module")
+        try:
+            return self._as_module(cca, known, found)
+        except NotLoadableError as error:
+            if cca not in BPF_CCAS:
+                raise
+            try:
+                return self._in_bpf(cca, known, found)
+            except SwitchError as another:
+                raise SwitchError(f"{error}; {another}") from another
+
+    def _as_module(self, cca: str, known: Remembered | None, found: Remembered, *, strict: bool = False) -> _Offered:
+        """strict: an algorithm in BPF does not count."""
+        if self._is_available(cca):
+            if strict and BPF_CCAS.get(cca) == cca and not self._modules.offers(cca) and self._bpf.has(cca):
+                raise SwitchError(
+                    f"module tcp_{cca}: expected to load it, but {cca} is loaded in BPF; `ccatune disable` or "
+                    f"`ccatune-bpf unload {cca}` first, or enable it with --via bpf"
+                )
+            return _Offered(cca, found)
+        absent = self._modules.absent(cca)
+        found = replace(found, modules=[*found.modules, *(name for name in absent if name not in found.modules)])
+        self._keep(found)
+        complaint = self._modules.load(cca)
+        if complaint or not self._is_available(cca):
+            self._modules.unload(absent, [])
+            self._restore(known)
+            raise NotLoadableError(
                 f"module tcp_{cca}: expected it to load and to offer {cca}, got: "
                 f"{complaint or 'no such algorithm afterwards'}; install the modules (dkms install ccatune) "
                 "for the running kernel"
             )
+        loaded = self._modules.loaded()
+        return _Offered(cca, found, [f"module {name} loaded" for name in absent if name in loaded])
 
-    def _unload(self, known: Remembered, done: list[str]) -> str:
-        for module in reversed(known.modules):
-            if not self._is_loaded(module):
-                continue
-            complaint = self._program(["rmmod", module])
-            if complaint:
-                return f"module {module} was not unloaded ({complaint})"
-            done.append(f"module {module} unloaded")
-        return ""
+    def _in_bpf(self, cca: str, known: Remembered | None, found: Remembered) -> _Offered:
+        name, has = name_in_bpf(cca), self._bpf.has(cca)
+        if self._is_available(name):
+            if has and not self._modules.offers(name):
+                return _Offered(name, found)
+            raise SwitchError(
+                f"BPF: expected to load {cca}, but the kernel offers {name} from elsewhere, e.g. from its module; "
+                f"`ccatune disable` or `rmmod tcp_{name}` first, or enable it with --via auto"
+            )
+        if has and cca not in found.bpf:
+            raise SwitchError(
+                f"BPF: expected to load {cca}, but another load of it is under way or was interrupted; "
+                f"`ccatune-bpf unload {cca}` first"
+            )
+        if cca not in found.bpf:
+            found = replace(found, bpf=[*found.bpf, cca])
+        self._keep(found)
+        # Where an `enable` was killed, a part of the algorithm may be left, which the kernel does not offer.
+        complaint = (self._bpf.unload([cca], []) if has else "") or self._bpf.load(cca)
+        if not complaint and not self._is_available(name):
+            complaint = self._bpf.unload([cca], []) or "no such algorithm afterwards"
+        if complaint:
+            self._restore(known)
+            raise SwitchError(f"BPF: expected to load {cca} and to offer {name}, got: {complaint}")
+        return _Offered(name, found, [f"{cca} loaded in BPF" + (f" as {name}" if name != cca else "")])
+
+    def _is_available(self, name: str) -> bool:
+        return name in self._read(_AVAILABLE).split()
 
     # -- settings --------------------------------------------------------------
 
@@ -269,6 +295,13 @@ class Switch:
             return str((self._root / "self" / "ns" / "net").readlink())
         except OSError:
             return ""
+
+    def _restore(self, known: Remembered | None) -> None:
+        """Save `known`, which is what the file held before, or None where there was none."""
+        if known is None:
+            self._file.unlink(missing_ok=True)
+        else:
+            self._keep(known)
 
     def _keep(self, known: Remembered) -> None:
         try:

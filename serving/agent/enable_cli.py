@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from serving.agent.enable import DEFAULT_ENABLED_FILE, Switch
+from serving.agent.loading import LOAD_VIAS, LoadVia
 
 _NAME = re.compile(r"[a-z0-9_]{1,15}")
 
@@ -34,23 +35,34 @@ def _tell(done: list[str], *, as_json: bool) -> None:
 @click.command()
 @click.argument("cca", default="gr")
 @click.option("--allow-only", is_flag=True, help="Leave the default alone: only let programs choose it.")
+@click.option(
+    "--via",
+    type=click.Choice(LOAD_VIAS),
+    default="auto",
+    show_default=True,
+    help="Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded.",
+)
 @_state_option
 @_json_option
-def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> None:
+def enable(*, cca: str, allow_only: bool, via: LoadVia, state_file: Path, as_json: bool) -> None:
     """Make the algorithm CCA the default of new connections in this network namespace. CCA defaults to gr.
 
-    Loads the algorithm's module, lets every program on this machine choose the algorithm (also in containers), and
-    makes it the default. Without this, only programs with CAP_NET_ADMIN may choose it. The earlier settings are
-    saved once, and `disable` restores them. Existing connections keep their algorithm.
+    Loads the algorithm, lets every program on this machine choose it (also in containers), and makes it the default.
+    Without this, only programs with CAP_NET_ADMIN may choose it. The earlier settings are saved once, and `disable`
+    restores them. Existing connections keep their algorithm.
+
+    The algorithms gr, roccet and cubic also run in BPF, on a kernel without the modules. This needs the program
+    ccatune-bpf. There cubic is called ccatune_cubic, because the kernel has a cubic of its own.
 
     \b
     Examples:
       ccatune enable gr
       ccatune enable gr --allow-only
+      ccatune enable gr --via bpf
     """
     if not _NAME.fullmatch(cca):
         raise click.UsageError(f"CCA: expected the name of an algorithm, e.g. gr, got {cca!r}")
-    _tell(Switch(state_file).enable(cca, as_default=not allow_only), as_json=as_json)
+    _tell(Switch(state_file).enable(cca, as_default=not allow_only, via=via), as_json=as_json)
 
 
 @click.command()
@@ -58,10 +70,10 @@ def enable(*, cca: str, allow_only: bool, state_file: Path, as_json: bool) -> No
 @_json_option
 @click.pass_context
 def disable(ctx: click.Context, *, state_file: Path, as_json: bool) -> None:
-    """Restore every setting that `enable` changed, and unload the modules that it loaded.
+    """Restore every setting that `enable` changed, and unload what it loaded.
 
     The exit status is 1 if a module is still in use. The settings are then restored; run `disable` again later to
-    unload the module.
+    unload the module. What was loaded in BPF is unloaded at once, and connections that use it keep it.
 
     \b
     Example:

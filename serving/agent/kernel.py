@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kmod.ensemble import without_urgent_mark
+from serving.agent.tree import NotLoadedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _CONSISTENT_READ_ATTEMPTS = 3
 
 _ERRNO_WORDS = {
-    errno.EPERM: "not permitted: CAP_NET_ADMIN is needed to write",
+    errno.EPERM: "not permitted: CAP_NET_ADMIN is needed to write, and CAP_BPF too for a CCA in BPF",
     errno.EACCES: "no access: the agent must run as root or own the file, with CAP_NET_ADMIN",
     errno.EINVAL: "a line of the table is malformed for the running module",
     errno.ERANGE: "a value is outside the range of the running module",
@@ -45,6 +46,8 @@ def errno_in_words(error: OSError) -> str:
     if error.errno is None:
         return str(error)
     name = errno.errorcode.get(error.errno, f"errno {error.errno}")
+    if isinstance(error, NotLoadedError):
+        return f"{name} ({error.strerror})"
     return f"{name} ({_ERRNO_WORDS.get(error.errno, os.strerror(error.errno))})"
 
 

@@ -2,7 +2,7 @@
 """The agent's settings: one frozen class that checks all values, and the reader of the TOML file.
 
 A command-line option has precedence over the variable CCATUNE_AGENT_NAME, the variable over the file, and the file
-over the default. The file's keys are registry, cca (a list, or one string), channel, state_dir, proc_root,
+over the default. The file's keys are registry, cca (a list, or one string), channel, state_dir, via, proc_root,
 agent_id, ca_file and the keys of SECONDS.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from kmod.abi import ALGORITHMS
 from serving.agent.address import check_url
 from serving.agent.errors import SettingsError
-from serving.agent.tree import DEFAULT_PROC_ROOT
+from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Via
 
 DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
 DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
@@ -43,6 +43,7 @@ class AgentSettings:
     ccas: tuple[str, ...]
     channel: str = "champion"
     state_dir: Path = DEFAULT_STATE_DIR
+    via: Via = "auto"
     proc_root: Path = DEFAULT_PROC_ROOT
     agent_id: str = ""
     ca_file: str | None = None
@@ -60,6 +61,10 @@ class AgentSettings:
             raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
         for cca in self.ccas:
             _require_algorithm(cca)
+        if self.via not in VIAS:
+            raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
+        if self.via == "bpf":
+            _require_bpf(self.ccas)
         # The channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
         if not _NAME.fullmatch(self.channel) or self.channel in _DOTS:
             raise SettingsError(f"channel: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {self.channel!r}")
@@ -86,6 +91,7 @@ _FILE_KEYS: dict[str, tuple[type, ...]] = {
     "cca": (list, str),
     "channel": (str,),
     "state_dir": (str,),
+    "via": (str,),
     "proc_root": (str,),
     "agent_id": (str,),
     "ca_file": (str,),
@@ -127,6 +133,14 @@ def _require_algorithm(cca: str) -> None:
     kept = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
     if cca not in kept:
         raise SettingsError(f"cca: expected one of {', '.join(kept)}, got {cca!r}; correct --cca")
+
+
+def _require_bpf(ccas: tuple[str, ...]) -> None:
+    from kmod.bpf_host import BPF_CCAS
+
+    for cca in ccas:
+        if cca not in BPF_CCAS:
+            raise SettingsError(f"via: expected auto or proc for {cca}, which does not run in BPF, got bpf")
 
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Access to the module's /proc tree. It has one folder per CCA, with the files `parameters`, `ensemble`, `status`.
+"""Access to the kernel's files of a CCA: `parameters`, `ensemble` and `status`.
 
-`Tree` is the interface that the agent needs, and `ProcTree` implements it for /proc/net/ccatune. A stand-in for
-machines without the module has the same two methods. The caller passes it in, so the agent does not import it.
+`Tree` is the interface that the agent needs. Its implementations are:
 
-The kernel collects the text that is written through one file descriptor. It applies the text at the line `end`,
+    ProcTree   the module's files below /proc/net/ccatune
+    BpfTree    the files of a CCA that runs in BPF, through the program `ccatune-bpf`
+    AutoTree   for each CCA the first of these two that has it
+
+A stand-in for machines without either has the same two methods. The caller passes it in, so the agent does not
+import it.
+
+The module collects the text that is written through one file descriptor. It applies the text at the line `end`,
 completely or not at all. The text is therefore written through one descriptor, with one write() call unless the
 kernel accepts only a part of it. An error of write() or close() reaches the caller with the kernel's errno.
 """
@@ -15,7 +21,13 @@ import contextlib
 import errno
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Via = Literal["auto", "proc", "bpf"]
+VIAS: tuple[Via, ...] = ("auto", "proc", "bpf")
 
 DEFAULT_PROC_ROOT = Path("/proc/net/ccatune")
 
@@ -32,6 +44,20 @@ class Tree(Protocol):
 
     def read(self, cca: str, file: str) -> str:
         """Return the whole text of the file of that CCA."""
+
+
+class NotLoadedError(FileNotFoundError):
+    """No file of this CCA exists. `strerror` says what is missing and what to do."""
+
+
+class Host(Protocol):
+    """The two methods of kmod.bpf_host.BpfHost that BpfTree needs."""
+
+    def read_bytes(self, cca: str, file: str) -> bytes:
+        """Return the content of the file."""
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write the whole text to the file."""
 
 
 class ProcTree:
@@ -69,10 +95,107 @@ class ProcTree:
                     raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", str(self.root / cca / file))
         finally:
             os.close(descriptor)
+        return _decode(b"".join(chunks), str(self.root / cca / file))
+
+
+def _installed_host() -> Host:
+    # The import takes longer than the first write to /proc, and a CCA of the module does not need it.
+    from kmod.bpf_host import BpfHost
+
+    return BpfHost()
+
+
+class BpfTree:
+    """The files of the CCAs that run in BPF. Every access starts `ccatune-bpf`, which takes a few milliseconds.
+
+    host: gives the host for one access. By default it is looked for each time, because an operator may install the
+    program while the agent runs.
+    """
+
+    def __init__(self, host: Callable[[], Host] = _installed_host) -> None:
+        self._host = host
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write `text`. Raises OSError with the program's errno, and NotLoadedError where the CCA is not loaded."""
+        text.encode("ascii")
         try:
-            return b"".join(chunks).decode("ascii")
-        except UnicodeDecodeError as error:
-            raise OSError(errno.EILSEQ, f"not ASCII at byte {error.start}", str(self.root / cca / file)) from error
+            self._host().write(cca, file, text)
+        except FileNotFoundError as error:
+            raise _not_loaded(error) from error
+
+    def read(self, cca: str, file: str) -> str:
+        """Return the text.
+
+        Raises OSError: with the program's errno, with EFBIG above 1 MiB, or with EILSEQ where the text is not ASCII.
+        Raises NotLoadedError where the CCA is not loaded.
+        """
+        try:
+            data = self._host().read_bytes(cca, file)
+        except FileNotFoundError as error:
+            raise _not_loaded(error) from error
+        if len(data) > MAX_READ_BYTES:
+            raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
+        return _decode(data, f"{cca}/{file}")
+
+
+class AutoTree:
+    """The module's files where /proc has a folder of the CCA, else those in BPF where the CCA is loaded there.
+
+    The choice is made at every access, because an operator may load either one while the agent runs.
+    """
+
+    def __init__(self, proc: ProcTree, bpf: BpfTree) -> None:
+        self._proc = proc
+        self._bpf = bpf
+
+    def write(self, cca: str, file: str, text: str) -> None:
+        """Write `text`. Raises OSError as the chosen tree does, and NotLoadedError where neither has the CCA."""
+        if self._is_in_proc(cca):
+            self._proc.write(cca, file, text)
+            return
+        try:
+            self._bpf.write(cca, file, text)
+        except NotLoadedError as error:
+            raise self._nowhere(cca, file, error) from error
+
+    def read(self, cca: str, file: str) -> str:
+        """Return the text. Raises OSError as the chosen tree does, and NotLoadedError where neither has the CCA."""
+        if self._is_in_proc(cca):
+            return self._proc.read(cca, file)
+        try:
+            return self._bpf.read(cca, file)
+        except NotLoadedError as error:
+            raise self._nowhere(cca, file, error) from error
+
+    def _is_in_proc(self, cca: str) -> bool:
+        return (self._proc.root / cca).is_dir()
+
+    def _nowhere(self, cca: str, file: str, error: NotLoadedError) -> NotLoadedError:
+        path = self._proc.root / cca
+        return NotLoadedError(
+            errno.ENOENT,
+            f"the module is not loaded, or does not know this CCA: {path} is missing; in BPF: {error.strerror}; "
+            f"`ccatune enable {cca}` loads one of them",
+            str(path / file),
+        )
+
+
+def make_tree(via: Via, *, proc_root: Path = DEFAULT_PROC_ROOT) -> Tree:
+    """Return the tree of the setting `via`."""
+    if via == "proc":
+        return ProcTree(proc_root)
+    return BpfTree() if via == "bpf" else AutoTree(ProcTree(proc_root), BpfTree())
+
+
+def _not_loaded(error: FileNotFoundError) -> NotLoadedError:
+    return NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename)
+
+
+def _decode(data: bytes, name: str) -> str:
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise OSError(errno.EILSEQ, f"not ASCII at byte {error.start}", name) from error
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -17,7 +17,7 @@ int bridge_row(u32 id, const char *text, u32 len, u32 state, u32 delay_class, u3
 
 u32 bridge_level(u32 is_log, u32 step, u32 count, u32 per_octave, u64 value)
 {
-	struct ens_axis a = { NULL, step, count, per_octave, is_log ? ENS_LOG : ENS_LINEAR };
+	struct ens_axis a = { 0, step, count, per_octave, is_log ? ENS_LOG : ENS_LINEAR };
 
 	return ens_level(&a, value);
 }

@@ -12,6 +12,7 @@ KINDS = {".c", ".cpp", ".def", ".h", ".hpp", ".py"}
 LICENCES = {
     "kmod/core": "GPL-2.0 OR MIT",
     "kmod/linux": "GPL-2.0",
+    "kmod/bpf/": "GPL-2.0",
     "tests/vm/hello": "GPL-2.0",
     "tests/vm/faulty": "GPL-2.0",
     "": "MIT",

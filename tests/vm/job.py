@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.vm import boot, cases
 from tests.vm.lines import DEBUG
-from tests.vm.subjects import SUBJECTS, Subject
+from tests.vm.subjects import GR, ROCCET, SUBJECTS, Subject
 
 LIMIT_BYTES_PER_S, LIMIT_BURST_BYTES = 500_000, 400_000
 # R-TCP counts what segments carry, the police action IP packets: a frame that comes in has lost its Ethernet header.
@@ -68,6 +68,24 @@ def of_subject(subject: Subject, folder: Path) -> dict[str, Any]:
     }
 
 
+def bpf_tables(subject: Subject) -> list[dict[str, Any]]:
+    """A table, and a newer one with other values: the column that tells rows apart, and its first and last value."""
+    shapes: list[dict[str, Any]] = [
+        {"serial": 11, "base": 20, "levels": 12, "step": 250_000},
+        {"serial": 13, "base": 50, "levels": 24, "step": 125_000, "epoch_ms": 300, "epsilon_pct": 25},
+    ]
+    return [
+        {
+            "text": cases.text(subject, **shape),
+            "serial": shape["serial"],
+            "column": subject.marker,
+            "first": shape["base"] * subject.unit,
+            "last": shape["base"] * subject.unit + 2 * shape["levels"] * subject.second_levels - 1,
+        }
+        for shape in shapes
+    ]
+
+
 def job(folder: Path, *, long: bool) -> dict[str, Any]:
     """The contents of job.json: what holds for every program, and what for those of a subject."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,6 +117,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
         "web": WEB,
         # R-TCP's table has 512 places in a namespace that is not the initial one
         "many": {"connections": MANY_CONNECTIONS if long else FEW_CONNECTIONS, "clients": MANY_CLIENTS},
+        "bpf": {subject.cca: bpf_tables(subject) for subject in (GR, ROCCET)},
         "bulk_rounds": 3,
         "bulk_s": 1,
     }

@@ -3,7 +3,7 @@
 
 What a program shows of the tree it shows of ccatune.ko, whichever algorithm's folder it uses. So in the tier GR has all
 of them on one line (6.12), and the other modules have those there that show the algorithm's own code. The other lines
-have the essential ones (ESSENTIALS): load, a table written, flows, replay. With CCATUNE_VM_LONG=1 (the campaign `vm`)
+have the essential ones (programs.py): load, a table written, flows, replay. With CCATUNE_VM_LONG=1 (the campaign `vm`)
 every module has all of them on each line that emulation/vm/kernel-lines.json marks for it, the programs run longer, and
 the sizes that the claims name are required. In the debug kernel (tests/vm/lines.py) every module has all of them, too.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,32 +20,15 @@ from emulation.standin import StandInTree
 from emulation.vm import build_modules
 from kmod.abi import ALGORITHMS
 from tests.contract.replaying import compile_replayer, replay
-from tests.vm import boot, cases
+from tests.vm import cases
 from tests.vm.boot import Found, result_of
-from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S, job
-from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
+from tests.vm.job import FEW_CONNECTIONS, MANY_CLIENTS, MANY_CONNECTIONS, TRANSFER_PAUSES_S
+from tests.vm.lines import DEBUG, LINES, LONG
+from tests.vm.programs import programs_of
 from tests.vm.subjects import GR, SUBJECTS, Subject
 
 pytestmark = pytest.mark.vm
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "pauses", "marks"]
-PROGRAMS += ["many"] if LONG or DEBUG else []
-# What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
-# R-TCP over CUBIC is in test_limited.py.
-OWN_PROGRAMS = {
-    "roccet": ["rules", "record"],
-    "rtcp_bbr": ["recall", "record", "many"],
-    "rtcp_bbr3": ["rules", "record"],
-}
-# What each line has, by module.
-ESSENTIALS = {cca: ["pauses"] for cca in SUBJECTS} | {GR.cca: ["rules", "record", "pauses"]}
-TIMEOUT_S = 7200 if LONG or DEBUG else 1200
-# Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
-# 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
-PATIENCE = 20
-# On a debug kernel a sender hardly keeps fifty flows busy: between two of a flow's pauses, which measure the sender,
-# there are seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
-SLOW_ESTIMATE_MS = 50
 LEVEL_BYTES_PER_S = 250_000
 N_LEVELS = 12
 # Of R-TCP's table in a namespace that is not the initial one: 64 sets of 8.
@@ -60,55 +42,6 @@ HAPPENED = {
     "rtcp_bbr": ["undo_event", "looked_up", "client"],
     "rtcp_bbr3": ["undo_event", "looked_up", "client", "loss"],
 }
-
-
-def programs_of(line: str, cca: str) -> list[str]:
-    """What runs for a module on a line."""
-    if line not in FULL_LINES:
-        return ESSENTIALS.get(cca, [])
-    if not LONG and not DEBUG and cca != GR.cca:
-        return OWN_PROGRAMS.get(cca, [])
-    # Whose rows are not by throughput; who answers marks of ECN itself.
-    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca}
-    return [name for name in PROGRAMS if not lacks.get(name)]
-
-
-@pytest.fixture(scope="session")
-def found_on() -> dict[str, Found]:
-    """What was found, by line: each is booted once, in whatever order its tests come."""
-    return {}
-
-
-@pytest.fixture
-def found(
-    request: pytest.FixtureRequest, found_on: dict[str, Found], tmp_path_factory: pytest.TempPathFactory
-) -> Found:
-    """What each program found on this line; the folder shared with the guest is kept for the replay."""
-    line = request.param
-    if line not in found_on:
-        found_on[line] = run_on(line, tmp_path_factory)
-    return found_on[line]
-
-
-def run_on(line: str, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """Boot the line and run all programs."""
-    folder = tmp_path_factory.mktemp(f"guest-{line}")
-    names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs_of(line, cca)]
-    names += [f"leaks:{GR.cca}"] if DEBUG else []
-    told = {**job(folder, long=LONG), "patience": PATIENCE}
-    if DEBUG:
-        for cca, subject in SUBJECTS.items():
-            told["subjects"][cca]["tables"] |= slow_tables(subject)
-    outcomes = boot.run_programs(line, names, told, folder=folder, timeout_s=TIMEOUT_S)
-    print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
-    outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
-    return outcomes
-
-
-def slow_tables(subject: Subject) -> dict[str, str]:
-    """The tables that fifty flows are on, with estimates that a slow sender leaves time for."""
-    both: dict[str, Any] = {"hold_back_permille": 300, "levels": 8, "step": 50_000, "estimate_ms": SLOW_ESTIMATE_MS}
-    return {"held_back": cases.text(subject, 12, **both), "moved": cases.text(subject, 14, base=50, **both)}
 
 
 @pytest.fixture

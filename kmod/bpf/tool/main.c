@@ -23,8 +23,8 @@ static const char usage[] =
 	"ensemble, status, flows or recording (docs/proc.md, docs/bpf.md).\n"
 	"\n"
 	"Maps are pinned below DIR [" DEFAULT_PINS ", or CCATUNE_BPF_PINS], so that a table outlives\n"
-	"this program. Takes CAP_BPF and CAP_NET_ADMIN. The exit status of a failure is the errno that\n"
-	"/proc would give: 22 EINVAL, 34 ERANGE, 27 EFBIG, 17 EEXIST, 116 ESTALE, 2 not loaded.\n"
+	"this program. Takes CAP_BPF and CAP_NET_ADMIN, `load` CAP_PERFMON too. The exit status of a\n"
+	"failure is the errno that /proc would give: 22 EINVAL, 34 ERANGE, 27 EFBIG, 17 EEXIST, 116 ESTALE, 2 not loaded.\n"
 	"\n"
 	"Example:\n"
 	"  ccatune-bpf load gr && ccatune-bpf write gr ensemble < table.txt\n";

@@ -216,6 +216,14 @@ int open_loaded(struct loaded *l, const char *pins, const char *name)
 	return err ? err : config_read(l);
 }
 
+/* The path of a map that belongs to one table. */
+int pin_of(const struct loaded *l, const char *name, u64 generation, char *path, size_t room)
+{
+	int len = snprintf(path, room, "%s/%s-%llu", l->folder, name, (unsigned long long)generation);
+
+	return len < 0 || (size_t)len >= room ? -ENAMETOOLONG : 0;
+}
+
 /* The descriptors go with the process. */
 void close_loaded(struct loaded *l)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file `recording` (kmod/core/recording.h): `start N`, `stop`, `clear`. The records are an array
- * that the object appends to; this program puts in what is in force, before it is.
+ * The file `recording` (kmod/core/recording.h): `start N`, `stop`, `clear`. The records are an
+ * array that the object appends to; this program puts in what is in force, before it is.
  */
 #include <bpf/bpf.h>
 #include <errno.h>

@@ -49,12 +49,13 @@ static void show_totals(const struct loaded *l, FILE *out)
 	fprintf(out, "reoptimisations %llu\n", (number)c.reoptimisations);
 }
 
-/* A map in one of the two places of `sums` or `delays`. Its descriptor takes CAP_SYS_ADMIN. */
-static int inner_fd(int outer, u64 generation)
+/* The array of a table's sums or delays. */
+static int array_fd(const struct loaded *l, const char *name, u64 generation)
 {
-	u32 place = (u32)(generation & 1), id = 0;
+	char path[600];
+	int err = pin_of(l, name, generation, path, sizeof(path));
 
-	return bpf_map_lookup_elem(outer, &place, &id) ? -ENOENT : bpf_map_get_fd_by_id(id);
+	return err ? err : bpf_obj_get(path);
 }
 
 static void show_class(FILE *out, const struct ens_table *t, u32 class)
@@ -106,7 +107,8 @@ static void show_row(FILE *out, const struct ens_table *t, u32 line, const struc
 static void show_table(const struct loaded *l, FILE *out)
 {
 	const struct ens_table *t = &l->config->table.ens;
-	int delays = inner_fd(l->delays, t->generation), sums = inner_fd(l->sums, t->generation);
+	int delays = array_fd(l, "delays", t->generation);
+	int sums = array_fd(l, "sums", t->generation);
 	struct ccatune_delays of_class;
 	struct ccatune_sums of_row;
 	u32 i;

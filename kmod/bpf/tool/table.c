@@ -23,7 +23,7 @@ int ensemble_show(struct loaded *l, FILE *out)
 	return 0;
 }
 
-/* All of the text, or an error; what follows the end is one. */
+/* The bytes up to the end of the table, or an error. */
 static int parse(struct ens_parser *p, u32 *values, const char *text, u32 len)
 {
 	u32 at = 0;
@@ -37,32 +37,47 @@ static int parse(struct ens_parser *p, u32 *values, const char *text, u32 len)
 		if (ens_needs_values(p))
 			ens_give_values(p, values);
 	}
-	return at < len ? -EINVAL : 0;
+	return ens_has_ended(p) ? (int)at : -EINVAL;
 }
 
-/* Arrays of zeros for the sums of a table, which are there before it is in force. */
-static int new_sums(struct loaded *l, const struct ens_table *t)
+/*
+ * An array of zeros in the place of the table's generation, and pinned under the generation: to
+ * open a map by its number takes more rights than ccatune-bpf has.
+ */
+static int new_array(struct loaded *l, int outer, const char *name, u64 generation, u32 bytes,
+		     u32 elements)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
-	u32 place = (u32)(t->generation & 1);
-	u32 rows = ens_rows(t) * CCATUNE_GROUPS, classes = ens_state_rows(t) * CCATUNE_GROUPS;
-	int sums, delays, err;
+	u32 place = (u32)(generation & 1);
+	char path[600];
+	int fd, err;
 
-	sums = bpf_map_create(BPF_MAP_TYPE_ARRAY, "sums", sizeof(u32), sizeof(struct ccatune_sums),
-			      rows, &options);
-	if (sums < 0)
-		return sums;
-	delays = bpf_map_create(BPF_MAP_TYPE_ARRAY, "delays", sizeof(u32),
-				sizeof(struct ccatune_delays), classes, &options);
-	err = delays < 0 ? delays : 0;
+	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), bytes, elements, &options);
+	if (fd < 0)
+		return fd;
+	/* The one of the generation before the last is not read any more. */
+	if (generation > 1 && !pin_of(l, name, generation - 2, path, sizeof(path)))
+		unlink(path);
+	err = pin_of(l, name, generation, path, sizeof(path));
+	if (!err) {
+		unlink(path);
+		err = bpf_obj_pin(fd, path);
+	}
 	if (!err)
-		err = bpf_map_update_elem(l->sums, &place, &sums, BPF_ANY);
-	if (!err)
-		err = bpf_map_update_elem(l->delays, &place, &delays, BPF_ANY);
-	close(sums);
-	if (delays >= 0)
-		close(delays);
+		err = bpf_map_update_elem(outer, &place, &fd, BPF_ANY);
+	close(fd);
 	return err;
+}
+
+/* The sums of a table are there before it is in force. */
+static int new_sums(struct loaded *l, const struct ens_table *t)
+{
+	int err = new_array(l, l->sums, "sums", t->generation, sizeof(struct ccatune_sums),
+			    ens_rows(t) * CCATUNE_GROUPS);
+
+	return err ? err : new_array(l, l->delays, "delays", t->generation,
+				     sizeof(struct ccatune_delays),
+				     ens_state_rows(t) * CCATUNE_GROUPS);
 }
 
 static int clear_table(struct loaded *l)
@@ -112,19 +127,23 @@ int ensemble_write(struct loaded *l, const char *text, u32 len)
 	static u32 values[CCATUNE_MAX_VALUES];
 	static struct ens_table table;
 	static struct ens_parser parser;
-	int err;
+	int taken, err;
 
 	if (!len)
 		return 0;
 	memset(&table, 0, sizeof(table));
 	ens_parser_init(&parser, &table, l->id);
-	err = parse(&parser, values, text, len);
-	if (!err && !ens_has_ended(&parser))
-		err = -EINVAL;
-	if (err) {
+	taken = parse(&parser, values, text, len);
+	if (taken < 0) {
 		complain("line %u: expected a table of %s, whole and within its ranges (docs/proc.md)",
 			 parser.line_no + !parser.error, l->name);
-		return err;
+		return taken;
 	}
-	return ens_is_clear(&parser) ? clear_table(l) : take_table(l, &table, values);
+	err = ens_is_clear(&parser) ? clear_table(l) : take_table(l, &table, values);
+	/* As in /proc: the table is in force, and what follows its end is refused. */
+	if (!err && (u32)taken < len) {
+		complain("expected no text after the end; what came before it is in force");
+		err = -EINVAL;
+	}
+	return err;
 }

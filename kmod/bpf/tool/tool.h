@@ -10,7 +10,8 @@
  *   show.c     `status` and `flows`
  *   record.c   `recording`
  *
- * Functions that can fail return 0 or a negative errno. What went wrong is printed where it happened.
+ * Functions that can fail return 0 or a negative errno. What went wrong is printed where it
+ * happened.
  */
 #ifndef CCATUNE_BPF_TOOL_H
 #define CCATUNE_BPF_TOOL_H
@@ -50,6 +51,7 @@ int unload(const char *pins, const char *name);
 int list(const char *pins);
 int open_loaded(struct loaded *l, const char *pins, const char *name);
 void close_loaded(struct loaded *l);
+int pin_of(const struct loaded *l, const char *name, u64 generation, char *path, size_t room);
 
 /* config.c */
 int config_first(struct loaded *l);

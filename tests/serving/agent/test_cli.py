@@ -219,6 +219,7 @@ def test_mistakes_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) ->
         ([], "registry: expected http"),
         (["--registry", "http://r"], "cca: expected at least one algorithm"),
         (["--registry", "http://r", "--cca", "nosuch"], "cca: expected one of gr, roccet"),
+        (["--registry", "http://r", "--cca", "gr", "--via", "xdp"], "'auto', 'proc', 'bpf'"),
         (["--registry", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
         (["--config", "/nonexistent.toml"], "there is none; set --config"),
         (["--no-such"], "No such option"),
@@ -243,6 +244,18 @@ def test_unit_is_printed_as_it_is_shipped(capsys: pytest.CaptureFixture[str]) ->
     ):
         assert line in lines
     assert not [line for line in lines if line.startswith("ExecStop")]
+
+
+def test_unit_for_bpf_is_the_same_unit_with_more_rights(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["unit"]) == 0
+    unit = capsys.readouterr().out
+    assert run(["unit", "--bpf"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(unit)
+    added = printed.removeprefix(unit).splitlines()
+    for line in ("[Service]", "CapabilityBoundingSet=CAP_BPF", "SystemCallFilter=bpf", "ReadWritePaths=/sys/fs/bpf"):
+        assert line in added
+        assert line == "[Service]" or line not in unit.splitlines()
 
 
 def chosen(arguments: list[str]) -> AgentSettings:
@@ -270,6 +283,9 @@ def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, mon
     assert (settings.registry, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
     assert (settings.channel, settings.agent_id) == ("environment", "option")
     assert settings.timeout_s == 10
+    assert (settings.via, chosen(["--via", "proc"]).via) == ("auto", "proc")
+    path.write_text('registry = "http://file"\ncca = "gr"\nvia = "bpf"\n', encoding="utf-8")
+    assert chosen([]).via == "bpf"
 
 
 def test_several_algorithms_come_from_options_environment_or_file(

@@ -12,55 +12,7 @@ from click.testing import CliRunner
 
 from serving.agent.cli import agent
 from serving.agent.enable import ALLOWED, DEFAULT, Switch, SwitchError
-
-
-class Machine:
-    """Files of /proc, and a modprobe and an rmmod that act on them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.settings = root / "sys" / "net" / "ipv4"
-        self.settings.mkdir(parents=True)
-        self.boot("first")
-        self.busy = ""
-        self.ran: list[list[str]] = []
-
-    def boot(self, name: str) -> None:
-        """Everything as it is after a boot."""
-        boot_id = self.root / "sys" / "kernel" / "random" / "boot_id"
-        boot_id.parent.mkdir(parents=True, exist_ok=True)
-        boot_id.write_text(f"{name}\n")
-        self.write(DEFAULT, "cubic")
-        self.write(ALLOWED, "reno cubic")
-        self.write("tcp_available_congestion_control", "reno cubic bbr")
-        (self.root / "modules").write_text("tcp_bbr 20480 0 - Live 0x0\n")
-
-    def write(self, name: str, value: str) -> None:
-        (self.settings / name).write_text(f"{value}\n")
-
-    def read(self, name: str) -> str:
-        # A sysctl replaces its value; a file keeps the tail of a longer one, after the line's end.
-        return (self.settings / name).read_text().split("\n")[0]
-
-    def modules(self) -> list[str]:
-        return [line.split()[0] for line in (self.root / "modules").read_text().splitlines()]
-
-    def program(self, arguments: Sequence[str]) -> str:
-        self.ran.append(list(arguments))
-        name = arguments[1]
-        if arguments[0] == "modprobe":
-            if name not in {"tcp_gr", "tcp_rtcp_cubic"}:
-                return f"FATAL: Module {name} not found"
-            shared = ["tcp_rtcp"] if "rtcp" in name else []
-            with (self.root / "modules").open("a") as file:
-                file.writelines(f"{module} 1 1 - Live 0x0\n" for module in ("ccatune", *shared, name))
-            self.write("tcp_available_congestion_control", f"reno cubic bbr {name.removeprefix('tcp_')}")
-            return ""
-        if name == self.busy:
-            return f"rmmod: ERROR: Module {name} is in use"
-        lines = (self.root / "modules").read_text().splitlines(keepends=True)
-        (self.root / "modules").write_text("".join(line for line in lines if line.split()[0] != name))
-        return ""
+from tests.serving.agent.machine import Machine
 
 
 @pytest.fixture
@@ -70,7 +22,7 @@ def machine(tmp_path: Path) -> Machine:
 
 @pytest.fixture
 def switch(machine: Machine, tmp_path: Path) -> Switch:
-    return Switch(tmp_path / "state" / "enabled.json", root=machine.root, program=machine.program)
+    return machine.switch(tmp_path / "state" / "enabled.json")
 
 
 def settings(machine: Machine) -> tuple[str, str]:
@@ -132,9 +84,9 @@ def test_a_kill_while_the_module_loads_is_undone(machine: Machine, tmp_path: Pat
 
     file = tmp_path / "enabled.json"
     with pytest.raises(KeyboardInterrupt):
-        Switch(file, root=machine.root, program=killed).enable("gr", as_default=True)
+        Switch(file, root=machine.root, program=killed, host=machine.bpf).enable("gr", as_default=True)
     assert machine.modules() == ["tcp_bbr", "ccatune", "tcp_gr"]
-    Switch(file, root=machine.root, program=machine.program).disable()
+    machine.switch(file).disable()
     assert machine.modules() == ["tcp_bbr"]
 
 
@@ -199,7 +151,7 @@ def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: S
     switch.enable("gr", as_default=True)
     machine.boot("second")
     machine.write(DEFAULT, "bbr")
-    again = Switch(tmp_path / "state" / "enabled.json", root=machine.root, program=machine.program)
+    again = machine.switch(tmp_path / "state" / "enabled.json")
     assert again.disable() == nothing_in(tmp_path / "state" / "enabled.json")
     assert settings(machine) == ("bbr", "reno cubic")
 
@@ -215,7 +167,7 @@ def test_a_missing_module_is_an_error_that_says_what_to_do_and_changes_nothing(
 def test_a_kernel_that_takes_no_modules_is_named_and_nothing_is_changed(machine: Machine, switch: Switch) -> None:
     (machine.root / "modules").unlink()
     with pytest.raises(SwitchError, match="expected a kernel that takes modules"):
-        switch.enable("gr", as_default=True)
+        switch.enable("gr", as_default=True, via="module")
     assert settings(machine) == ("cubic", "reno cubic")
     assert machine.ran == []
 

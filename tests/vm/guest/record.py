@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,12 @@ def forth(*words: str) -> None:
     inside.run(*inside.within("router", "tc", "qdisc", "replace", "dev", "ccat2", "root", "netem", *words))
 
 
-def live_through(connection: socket.socket, job: dict[str, Any], *, table: bool) -> None:
-    """Everything that can happen to a flow, in turn."""
+def live_through(connection: socket.socket, job: dict[str, Any], *, move: Callable[[], object]) -> None:
+    """Everything that can happen to a flow, in turn. move: writes another table while the flow runs."""
     push(connection, 2)
     forth("rate", "60mbit", "limit", "100", "loss", "1%")
     push(connection, 2)
-    if table:
-        tree.must("ensemble", job["tables"]["moved_levels"])
+    move()
     # Late, not lost: the RTO fires, the ACKs come, and the timestamps tell that it was for nothing.
     for _ in range(job["spurious"]):
         back("delay", "900ms")
@@ -97,13 +97,18 @@ def unsent(connection: socket.socket) -> int:
 
 def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
     """One recording; its bytes."""
+
+    def move() -> None:
+        if table:
+            tree.must("ensemble", job["tables"]["moved_levels"])
+
     if table:
         tree.must("ensemble", job["tables"]["levels"])
     back("delay", "20ms")
     forth("rate", "60mbit", "limit", "100")
     tree.must("recording", "start 200000\n", folder)
     connection = connect(name)
-    live_through(connection, job, table=table)
+    live_through(connection, job, move=move)
     second = connect(name)
     push(second, 1)
     second.close()

@@ -83,20 +83,35 @@ def must(name: str, text: str, folder: Path | None = None) -> None:
 
 def status(folder: Path | None = None) -> dict[str, str]:
     """The lines of one name and one value."""
-    pairs = (line.partition(" ") for line in read("status", folder).splitlines())
+    return totals_of(read("status", folder))
+
+
+def totals_of(text: str) -> dict[str, str]:
+    """Those of such a text."""
+    pairs = (line.partition(" ") for line in text.splitlines())
     return {name: value for name, _, value in pairs if name not in {"row", "delay"}}
 
 
 def rows(folder: Path | None = None, kind: str = "row") -> list[dict[str, str]]:
     """The `row` or `delay` lines of status."""
-    lines = (line.split() for line in read("status", folder).splitlines())
+    return rows_of(read("status", folder), kind)
+
+
+def rows_of(text: str, kind: str = "row") -> list[dict[str, str]]:
+    """Those of such a text."""
+    lines = (line.split() for line in text.splitlines())
     return [dict(word.split("=", 1) for word in words[1:]) for words in lines if words and words[0] == kind]
 
 
 def flows(folder: Path | None = None) -> list[dict[str, str]]:
     """A dictionary a flow, with `local` and `remote`."""
+    return flows_of(read("flows", folder))
+
+
+def flows_of(text: str) -> list[dict[str, str]]:
+    """Those of such a text."""
     found = []
-    for line in read("flows", folder).splitlines():
+    for line in text.splitlines():
         local, remote, *words = line.split()
         found.append({"local": local, "remote": remote, **dict(word.split("=", 1) for word in words)})
     return found

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+"""Real flows of this machine's kernel, under algorithms in BPF that follow a table."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from kmod.bpf_host import BPF_CCAS, BpfHost
+from tests.bpf.link import link
+from tests.contract.replaying import replay
+from tests.vm import cases
+from tests.vm.subjects import GR, ROCCET, Subject
+
+SECONDS = 5.0
+LINK_MBPS = 20.0
+
+
+def flows_of(host: BpfHost, cca: str) -> list[dict[str, str]]:
+    """The lines of `flows` by name."""
+    lines = host.read(cca, "flows").splitlines()
+    return [dict(word.split("=", 1) for word in line.split()[2:]) for line in lines]
+
+
+def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
+    """Whether a flow is on a row of the table with that base (tests/vm/cases.py)."""
+    rows = 2 * 4 * subject.second_levels
+    return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
+
+
+@pytest.mark.parametrize("subject", [GR, ROCCET], ids=lambda subject: subject.cca)
+def test_running_flows_follow_a_new_table_and_replay_in_user_space(
+    host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
+) -> None:
+    cca = subject.cca
+    host.load(cca)
+    host.write(cca, "recording", "start 60000\n")
+    host.write(cca, "ensemble", cases.text(subject, 1, epoch_ms=300))
+    with link() as path, path.flows(cca, seconds=SECONDS) as mbps:
+        time.sleep(SECONDS / 2)
+        [before] = flows_of(host, cca)
+        host.write(cca, "ensemble", cases.urgent(cases.text(subject, 2, base=40, epoch_ms=500)))
+        time.sleep(0.5)
+        [after] = flows_of(host, cca)
+    host.write(cca, "recording", "stop\n")
+    assert is_row_of(subject, before, base=20)
+    assert is_row_of(subject, after, base=40)
+    assert mbps[0] >= 0.9 * LINK_MBPS
+    rows = [line for line in host.read(cca, "status").splitlines() if line.startswith("row ")]
+    assert rows
+    assert "delay class=" in host.read(cca, "status")
+    recording = tmp_path / "recording"
+    recording.write_bytes(host.read_bytes(cca, "recording"))
+    found = replay(replayer, recording, folder=tmp_path)
+    assert found["differing"] == 0
+    assert found["replayed"] >= 2_000
+    assert found["tables"] == 2
+    assert found["recall"] >= 1
+
+
+def test_gr_keeps_the_queue_near_its_target_at_the_rate_of_the_link(host: BpfHost) -> None:
+    host.load("gr")
+    host.write("gr", "parameters", "delay_threshold_us 40000\n")
+    delays_us = []
+    with link() as path, path.flows("gr", seconds=6) as mbps:
+        for _ in range(20):
+            time.sleep(0.25)
+            [flow] = flows_of(host, "gr")
+            delays_us.append(int(flow["queueing_delay_us"]))
+    assert mbps[0] >= 0.9 * LINK_MBPS
+    assert 20_000 < sorted(delays_us)[10] < 60_000
+
+
+def test_cubic_is_as_fast_as_the_kernels_own(host: BpfHost) -> None:
+    host.load("cubic")
+    with link() as path, path.flows(BPF_CCAS["cubic"], seconds=4) as ours:
+        pass
+    with link() as path, path.flows("cubic", seconds=4) as theirs:
+        pass
+    assert ours[0] >= 0.95 * theirs[0]
+
+
+def test_fifty_flows_take_a_table_and_leave_nothing(host: BpfHost) -> None:
+    host.load("gr")
+    host.write("gr", "ensemble", cases.text(GR, 1, epoch_ms=300))
+    with link() as path, path.flows("gr", seconds=6, count=50):
+        time.sleep(4)
+        host.write("gr", "ensemble", cases.urgent(cases.text(GR, 2, base=40, epoch_ms=300)))
+        time.sleep(1)
+        flows = flows_of(host, "gr")
+    assert len(flows) == 50
+    on_rows = [flow for flow in flows if flow["state"] != "-"]
+    assert len(on_rows) >= 45
+    assert all(is_row_of(GR, flow, base=40) for flow in on_rows)
+    deadline = time.monotonic() + 20
+    while flows_of(host, "gr") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert flows_of(host, "gr") == []
+    assert "\nflows 0\n" in host.read("gr", "status")
+
+
+def test_a_socket_beyond_max_flows_runs_the_kernels_cubic(host: BpfHost) -> None:
+    host.load("gr")
+    host.write("gr", "settings", "max_flows 0\n")
+    with link() as path, path.flows("gr", seconds=1) as mbps:
+        time.sleep(0.5)
+        assert flows_of(host, "gr") == []
+    assert mbps[0] > 1
+    assert "\nallocation_fallbacks 1\n" in host.read("gr", "status")

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""GR, ROCCET and CUBIC in BPF (kmod/bpf), through ccatune-bpf: in place of the modules, and on some lines beside them.
+
+A flow of GR and one of ROCCET each have a table that is replaced under them. GR's lives through everything that
+record.py has. ROCCET's does so on the lines that run all programs; on the others it has losses and pauses only.
+Their recordings are left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of BPF is in the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import inside
+import pauses
+import record
+import tree
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+sys.path.append(str(REPOSITORY))
+
+from kmod.bpf_host import BPF_CCAS, BpfHost  # noqa: E402 - found on the path just made
+
+PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
+FILE_SYSTEM = Path("/sys/fs/bpf")
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+# Those with a table.
+TUNED = ("gr", "roccet")
+_ACKED = 120  # offset of tcpi_bytes_acked, include/uapi/linux/tcp.h
+
+
+def in_kernel() -> dict[str, Any]:
+    """How many programs and maps of BPF there are, and the congestion controls."""
+    counts = {kind: len(json.loads(inside.run("bpftool", "-j", kind, "list"))) for kind in ("prog", "map")}
+    return {**counts, "algorithms": sorted(AVAILABLE.read_text().split())}
+
+
+def settled(wanted: dict[str, Any], *, timeout_s: float) -> dict[str, Any]:
+    """What is in the kernel once it is as wanted, or after so long: the kernel frees objects a moment later."""
+    with contextlib.suppress(TimeoutError):
+        inside.wait_for(lambda: in_kernel() == wanted, timeout_s=timeout_s, what="the objects' end", pause_s=0.2)
+    return in_kernel()
+
+
+def acked(connection: socket.socket) -> int:
+    """Bytes that the peer has acknowledged."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED + 8)
+    return int(struct.unpack_from("Q", info, _ACKED)[0])
+
+
+def algorithm_of(connection: socket.socket) -> str:
+    """The name of its congestion control."""
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+def refusal(host: BpfHost, cca: str) -> list[Any]:
+    """The errno and the message of a load that fails; empty if it does not."""
+    try:
+        host.load(cca)
+    except OSError as error:
+        return [error.errno, error.strerror]
+    return []
+
+
+# --- a flow under a table -----------------------------------------------------------
+
+
+def on_row(host: BpfHost, cca: str, connection: socket.socket, table: dict[str, Any]) -> dict[str, Any]:
+    """Send until the flow is on a row of this table; its line of `flows`, and what `status` says then."""
+    found: dict[str, Any] = {}
+
+    def is_there() -> bool:
+        record.push(connection, 0.3)
+        for flow in tree.flows_of(host.read(cca, "flows")):
+            if flow["state"] != "-" and table["first"] <= int(flow[table["column"]]) <= table["last"]:
+                found["flow"] = flow
+        return "flow" in found
+
+    inside.wait_for(is_there, timeout_s=30, what=f"a flow of {cca} on a row of the table from {table['first']} on")
+    status = host.read(cca, "status")
+    return {**found, "totals": tree.totals_of(status), "rows": tree.rows_of(status)}
+
+
+def with_pauses(cca: str, job: dict[str, Any]) -> None:
+    """A flow of transfers with pauses in between."""
+    with record.connect(BPF_CCAS[cca]) as connection:
+        connection.settimeout(60)
+        pauses.transfer(connection)
+        for pause_s in job["transfer_pauses_s"]:
+            time.sleep(pause_s)
+            pauses.transfer(connection)
+
+
+def live_briefly(connection: socket.socket, job: dict[str, Any], *, move: Callable[[], object]) -> None:
+    """Slow start, losses, and as many ACKs as a recording needs."""
+    record.push(connection, 1)
+    record.forth("rate", "60mbit", "limit", "100", "loss", "1%")
+    move()
+    record.push_until(connection, job["record_acks"])
+
+
+def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
+    """A flow's life under two tables, and its recording."""
+    first, second = job["bpf"][cca]
+    seen: dict[str, Any] = {}
+    record.back("delay", "20ms")
+    record.forth("rate", "60mbit", "limit", "100")
+    host.write(cca, "ensemble", first["text"])
+    host.write(cca, "recording", "start 100000\n")
+    with record.connect(BPF_CCAS[cca]) as connection:
+        seen["algorithm"] = algorithm_of(connection)
+
+        def move() -> None:
+            seen["first"] = on_row(host, cca, connection, first)
+            host.write(cca, "ensemble", second["text"])
+            seen["second"] = on_row(host, cca, connection, second)
+
+        if cca == "gr" or job["full_line"]:
+            record.live_through(connection, job, move=move)
+        else:
+            live_briefly(connection, job, move=move)
+    with_pauses(cca, job)
+    inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
+    host.write(cca, "recording", "stop\n")
+    (inside.SHARE / f"bpf-{cca}.recording").write_bytes(host.read_bytes(cca, "recording"))
+    host.write(cca, "recording", "clear\n")
+    seen["ensemble"] = host.read(cca, "ensemble")
+    seen["totals"] = tree.totals_of(host.read(cca, "status"))
+    return seen
+
+
+# --- unloading ------------------------------------------------------------------------
+
+
+def unloaded_under_a_flow(host: BpfHost, cca: str) -> dict[str, Any]:
+    """A flow goes on under an algorithm that was unloaded, and no other one can begin."""
+    with record.connect(BPF_CCAS[cca]) as connection:
+        record.push(connection, 1)
+        before = acked(connection)
+        host.unload(cca)
+        seen: dict[str, Any] = {"in kernel": in_kernel()["algorithms"], "algorithm": algorithm_of(connection)}
+        try:
+            record.connect(BPF_CCAS[cca]).close()
+        except OSError as error:
+            seen["another one"] = error.errno
+
+        def goes_on() -> bool:
+            record.push(connection, 0.2)
+            return acked(connection) > before + 1_000_000
+
+        inside.wait_for(goes_on, timeout_s=20, what="the flow going on")
+        inside.wait_for(lambda: not record.unsent(connection), timeout_s=60, what="everything sent")
+    return seen
+
+
+def leave_nothing(host: BpfHost) -> None:
+    """Whatever failed before: other programs need the names and find no BPF file system."""
+    for cca in host.loaded():
+        host.unload(cca)
+    inside.run("umount", FILE_SYSTEM, check=False)
+
+
+# --- beside the modules -----------------------------------------------------------------
+
+
+def three_flows(host: BpfHost) -> dict[str, Any]:
+    """At once: GR and CUBIC in BPF, ROCCET as a module. Which host has which, and what each flow has sent."""
+    names = ("gr", "roccet", BPF_CCAS["cubic"])
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(record.connect(name)) for name in names]
+        for _ in range(3):
+            for connection in connections:
+                record.push(connection, 0.3)
+        return {
+            "gr in BPF": len(tree.flows_of(host.read("gr", "flows"))),
+            "roccet's module": len(tree.flows(tree.PLACE / "roccet")),
+            "cubic in BPF": len(tree.flows_of(host.read("cubic", "flows"))),
+            "acked_bytes": {name: acked(connection) for name, connection in zip(names, connections, strict=True)},
+        }
+
+
+def beside_modules(host: BpfHost, job: dict[str, Any]) -> dict[str, Any]:
+    """With the modules loaded: who has a name keeps it, and other names do not disturb each other."""
+    before = in_kernel()
+    seen: dict[str, Any] = {"before": before, "refused": refusal(host, "gr")}
+    seen["after refusals"] = settled(before, timeout_s=5)
+    seen["loaded after refusals"] = host.loaded()
+    module = next(path for path in job["modules"] if Path(path).stem == "tcp_gr")
+    inside.run("rmmod", "tcp_gr")
+    host.load("gr")
+    host.load("cubic")
+    done = subprocess.run(["insmod", module], capture_output=True, text=True, check=False)
+    seen["insmod tcp_gr"] = [done.returncode, done.stderr.strip()]
+    seen["folders of modules"] = sorted(path.name for path in tree.PLACE.iterdir())
+    with inside.chain(delay_ms=20), inside.receiver():
+        seen["flows"] = three_flows(host)
+        inside.wait_for(lambda: not tree.flows(tree.PLACE / "roccet"), timeout_s=30, what="the module's flow's end")
+    host.unload("gr")
+    host.unload("cubic")
+    inside.run("insmod", module)
+    seen["after"] = settled(before, timeout_s=10)
+    return seen
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """Beside the modules where the job says so, then without them."""
+    host = BpfHost(PROGRAM)
+    seen: dict[str, Any] = {}
+    try:
+        if job["full_line"]:
+            seen["beside"] = beside_modules(host, job)
+        tree.unload_modules(job)
+        before = in_kernel()
+        for cca in BPF_CCAS:
+            host.load(cca)
+        seen |= {"before": before, "loaded": host.loaded(), "in kernel": in_kernel()}
+        with inside.chain(), inside.receiver():
+            seen["flows"] = {cca: one_flow(host, cca, job) for cca in TUNED}
+            seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
+            for cca in TUNED:
+                host.unload(cca)
+            seen |= {"after": settled(before, timeout_s=10), "loaded after": host.loaded()}
+    finally:
+        leave_nothing(host)
+    return seen

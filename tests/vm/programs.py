@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""The programs that run in the one boot of a line, for the tests of the modules and of the algorithms in BPF."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tests.vm import boot, cases
+from tests.vm.boot import Found
+from tests.vm.job import job
+from tests.vm.lines import DEBUG, FULL_LINES, LONG
+from tests.vm.subjects import GR, SUBJECTS, Subject
+
+PROGRAMS = ["rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "pauses", "marks"]
+PROGRAMS += ["many"] if LONG or DEBUG else []
+# What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
+# R-TCP over CUBIC is in test_limited.py.
+OWN_PROGRAMS = {
+    "roccet": ["rules", "record"],
+    "rtcp_bbr": ["recall", "record", "many"],
+    "rtcp_bbr3": ["rules", "record"],
+}
+# What each line has, by module.
+ESSENTIALS = {cca: ["pauses"] for cca in SUBJECTS} | {GR.cca: ["rules", "record", "pauses"]}
+# The program of test_bpf.py, on every line.
+BPF = "bpf"
+TIMEOUT_S = 7200 if LONG or DEBUG else 1500
+# Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
+# 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
+PATIENCE = 20
+# On a debug kernel a sender hardly keeps fifty flows busy: between two of a flow's pauses, which measure the sender,
+# there are seldom the 250 ms of the other tables' estimates, and a flow without any has no row.
+SLOW_ESTIMATE_MS = 50
+
+
+def programs_of(line: str, cca: str) -> list[str]:
+    """What runs for a module on a line."""
+    if line not in FULL_LINES:
+        return ESSENTIALS.get(cca, [])
+    if not LONG and not DEBUG and cca != GR.cca:
+        return OWN_PROGRAMS.get(cca, [])
+    # Whose rows are not by throughput; who answers marks of ECN itself.
+    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca}
+    return [name for name in PROGRAMS if not lacks.get(name)]
+
+
+def names_of_modules(line: str) -> list[str]:
+    """The programs of test_modules.py, as boot.run_programs names them."""
+    names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs_of(line, cca)]
+    return names + ([f"leaks:{GR.cca}"] if DEBUG else [])
+
+
+def run_on(line: str, names: list[str], *, folder: Path) -> Found:
+    """Boot the line and run these programs."""
+    told = {**job(folder, long=LONG), "patience": PATIENCE, "full_line": line in FULL_LINES}
+    if DEBUG:
+        for cca, subject in SUBJECTS.items():
+            told["subjects"][cca]["tables"] |= slow_tables(subject)
+    outcomes = boot.run_programs(line, names, told, folder=folder, timeout_s=TIMEOUT_S)
+    print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
+    outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
+    return outcomes
+
+
+def slow_tables(subject: Subject) -> dict[str, str]:
+    """The tables that fifty flows are on, with estimates that a slow sender leaves time for."""
+    both: dict[str, Any] = {"hold_back_permille": 300, "levels": 8, "step": 50_000, "estimate_ms": SLOW_ESTIMATE_MS}
+    return {"held_back": cases.text(subject, 12, **both), "moved": cases.text(subject, 14, base=50, **both)}
+
+
+def bpf_lacks() -> str:
+    """What this machine lacks to build ccatune-bpf and to count its objects; "" if nothing."""
+    # The PATH of an ordinary user lacks the folder of bpftool; that of the guest has it.
+    places = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+    lacking = [name for name in ("clang-19", "bpftool") if not shutil.which(name, path=places)]
+    return f"not installed: {', '.join(lacking)} (make setup)" if lacking else ""
+
+
+def build_bpf() -> str:
+    """Build ccatune-bpf, under the lock of `make bpf`. What the compiler said where it failed; "" otherwise."""
+    done = subprocess.run(["make", "-s", "bpf"], cwd=boot.REPOSITORY, capture_output=True, text=True, check=False)
+    return f"make bpf: status {done.returncode}\n{done.stderr}" if done.returncode else ""
