@@ -367,15 +367,21 @@ ccatune_recording(const struct ccatune_flow *flow)
  */
 noinline int ccatune_keep_record(struct ccatune_recording *recording, struct rec_record *record)
 {
+	u32 place_of_map = 0, at = 0;
+	void *map = bpf_map_lookup_elem(&records, &place_of_map);
+	struct ccatune_recording *head;
 	struct rec_record *place;
 	u64 number;
 
-	if (!recording || !record)
+	/* Head and place of one map: the recording may have ended meanwhile. */
+	head = map ? bpf_map_lookup_elem(map, &at) : NULL;
+	if (!head || !recording || !record)
 		return 0;
-	number = __sync_fetch_and_add(&recording->next, 1);
-	if (number >= recording->size)
+	number = __sync_fetch_and_add(&head->next, 1);
+	if (number >= head->size)
 		return 0;
-	place = ccatune_in(&records, 0, (u32)number + 1);
+	at = (u32)number + 1;
+	place = bpf_map_lookup_elem(map, &at);
 	if (!place)
 		return 0;
 	rec_finish(record);
@@ -428,6 +434,11 @@ static inline void ccatune_put_addresses(struct ccatune_flow *flow, const struct
 	flow->is_ipv6 = c->skc_family == AF_INET6;
 	flow->local[0] = c->skc_rcv_saddr;
 	flow->remote[0] = c->skc_daddr;
+	/* An IPv4 address in one of IPv6: as IPv4. */
+	if (flow->is_ipv6 && !c->skc_v6_daddr.in6_u.u6_addr32[0] &&
+	    !c->skc_v6_daddr.in6_u.u6_addr32[1] &&
+	    c->skc_v6_daddr.in6_u.u6_addr32[2] == __builtin_bswap32(0xffff))
+		flow->is_ipv6 = 0;
 	for (i = 0; flow->is_ipv6 && i < 4; i++) {
 		flow->local[i] = c->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
 		flow->remote[i] = c->skc_v6_daddr.in6_u.u6_addr32[i];
@@ -497,7 +508,10 @@ static inline void ccatune_flow_end(struct sock *sk, void *flows_of_object)
 		ccatune_count(&counts->flows, (u64)-1);
 }
 
-/* A socket without a flow runs the kernel's CUBIC, or Reno where there is none. */
+/*
+ * A socket without a flow runs the kernel's CUBIC, or Reno where there is none. The kernel refuses
+ * that where the route fixes the algorithm; the socket then runs our Reno (ccatune_plain_grow()).
+ */
 static inline void ccatune_fall_back(struct sock *sk)
 {
 	struct ccatune_counters *counts = ccatune_counters();

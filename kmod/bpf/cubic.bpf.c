@@ -8,6 +8,7 @@
 #include "ccatune.h"
 
 #include "cubic.h"
+#include "plain.h"
 #include "window.h"
 
 struct cubic_kflow {
@@ -65,7 +66,11 @@ void BPF_PROG(cubic_bpf_cong_avoid, struct sock *sk, u32 ack_seq, u32 acked_pkts
 	struct cubic_kflow *f = ccatune_flow_of(sk);
 	struct cca_window w;
 
-	if (!f || !tcp_is_cwnd_limited(sk))
+	if (!f) {
+		ccatune_plain_grow(sk, acked_pkts);
+		return;
+	}
+	if (!tcp_is_cwnd_limited(sk))
 		return;
 	ccatune_read_window(sk, &w);
 	cubic_grow(&f->cubic, &f->params, &w, acked_pkts);

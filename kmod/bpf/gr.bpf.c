@@ -33,6 +33,7 @@ noinline int gr_bpf_recall(struct gr_flow *f, struct gr_params *defaults,
 	gr_bpf_recall(f, (struct gr_params *)(defaults), (struct ccatune_config *)(table), now_us)
 
 #include "gr_ops.h"
+#include "plain.h"
 
 CCATUNE_FLOWS(struct gr_kflow)
 
@@ -73,9 +74,12 @@ static inline void gr_bpf_ack(struct sock *sk, const struct rate_sample *rs)
 {
 	struct gr_kflow *f = gr_kflow_of(sk);
 
+	if (!f) {
+		ccatune_plain_grow(sk, rs->acked_sacked);
+		return;
+	}
 	gr_main(sk, rs);
-	if (f)
-		ccatune_flow_note(&f->head, sk);
+	ccatune_flow_note(&f->head, sk);
 }
 
 CCATUNE_PROG_CONG_CONTROL(gr_bpf_cong_control, gr_bpf_ack)
@@ -84,7 +88,10 @@ CCATUNE_PROG_TX_START(gr_bpf_tx_start, gr_tx_start)
 SEC("struct_ops")
 void BPF_PROG(gr_bpf_set_state, struct sock *sk, u8 new_state)
 {
-	gr_set_state(sk, new_state);
+	if (gr_kflow_of(sk))
+		gr_set_state(sk, new_state);
+	else
+		ccatune_plain_set_state(sk, new_state);
 }
 
 SEC("struct_ops")
@@ -96,7 +103,7 @@ u32 BPF_PROG(gr_bpf_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 u32 BPF_PROG(gr_bpf_ssthresh, struct sock *sk)
 {
-	return gr_ssthresh(sk);
+	return gr_kflow_of(sk) ? gr_ssthresh(sk) : tcp_reno_ssthresh(sk);
 }
 
 SEC(".struct_ops")

@@ -3,8 +3,8 @@
  * The maps that the BPF objects and ccatune-bpf share.
  *
  *   ccatune_config     what is in force: parameters, settings, the table. ccatune-bpf fills a new
- *                      map and puts it into `configs` by one update: a reader sees the old one or the
- *                      new one, never a part of each.
+ *                      map and puts it into `configs` by one update: a reader sees the old one
+ *                      or the new one, never a part of each.
  *   ccatune_sums       sums over the epochs on a row, and histograms of its classes; a new map with
  *                      each table
  *   ccatune_counters   counts since the object was loaded

@@ -31,6 +31,7 @@ noinline int roccet_bpf_recall(struct roccet_flow *f, struct roccet_params *defa
 	roccet_bpf_recall(f, (struct roccet_params *)(defaults), \
 			  (struct ccatune_config *)(table), now_us)
 
+#include "plain.h"
 #include "roccet_ops.h"
 
 CCATUNE_FLOWS(struct roccet_kflow)
@@ -72,7 +73,10 @@ void BPF_PROG(roccet_bpf_pkts_acked, struct sock *sk, const struct ack_sample *s
 SEC("struct_ops")
 void BPF_PROG(roccet_bpf_cong_avoid, struct sock *sk, u32 ack_seq, u32 acked_pkts)
 {
-	roccet_cong_avoid(sk, ack_seq, acked_pkts);
+	if (roccet_kflow_of(sk))
+		roccet_cong_avoid(sk, ack_seq, acked_pkts);
+	else
+		ccatune_plain_grow(sk, acked_pkts);
 }
 
 SEC("struct_ops")

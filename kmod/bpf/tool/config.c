@@ -55,7 +55,13 @@ static int walk_pins(const struct loaded *l, bool remove_others)
 	struct dirent *entry;
 	int found = -ENOENT, fd;
 	char path[600];
+	u32 id;
 
+	if (!wanted) {
+		if (dir)
+			closedir(dir);
+		return -ENOENT;
+	}
 	if (!dir)
 		return -errno;
 	while ((entry = readdir(dir))) {
@@ -65,12 +71,13 @@ static int walk_pins(const struct loaded *l, bool remove_others)
 		fd = bpf_obj_get(path);
 		if (fd < 0)
 			continue;
-		if (found < 0 && wanted && map_id(fd) == wanted) {
+		id = map_id(fd);
+		if (found < 0 && id == wanted) {
 			found = fd;
 			continue;
 		}
 		close(fd);
-		if (remove_others)
+		if (remove_others && id)
 			unlink(path);
 	}
 	closedir(dir);

@@ -8,6 +8,7 @@
 
 #include "tool.h"
 
+#define MOST_ERRNO 133
 #define MOST_TEXT_BYTES (ENS_MAX_TEXT_BYTES + 1)	/* one more than any file takes */
 
 static const char usage[] =
@@ -24,7 +25,8 @@ static const char usage[] =
 	"\n"
 	"Maps are pinned below DIR [" DEFAULT_PINS ", or CCATUNE_BPF_PINS], so that a table outlives\n"
 	"this program. Takes CAP_BPF and CAP_NET_ADMIN, `load` CAP_PERFMON too. The exit status of a\n"
-	"failure is the errno that /proc would give: 22 EINVAL, 34 ERANGE, 27 EFBIG, 17 EEXIST, 116 ESTALE, 2 not loaded.\n"
+	"failure is the errno that /proc would give: 22 EINVAL, 34 ERANGE, 27 EFBIG, 17 EEXIST,\n"
+	"116 ESTALE; 2: not loaded.\n"
 	"\n"
 	"Example:\n"
 	"  ccatune-bpf load gr && ccatune-bpf write gr ensemble < table.txt\n";
@@ -69,15 +71,23 @@ static const struct file *find_file(const char *name)
 
 static int read_file(const char *pins, const char *name, const struct file *file)
 {
+	char *text = NULL;
+	size_t len = 0;
 	struct loaded l;
+	FILE *out;
 	int err = open_loaded(&l, pins, name);
 
 	if (err)
 		return err;
-	err = file->show(&l, stdout);
+	/* The lock goes before anything is printed: who reads slowly must not hold up a writer. */
+	out = open_memstream(&text, &len);
+	err = out ? file->show(&l, out) : -ENOMEM;
 	close_loaded(&l);
-	if (!err && (fflush(stdout) || ferror(stdout)))
+	if (out && fclose(out) && !err)
+		err = -ENOMEM;
+	if (!err && (fwrite(text, 1, len, stdout) < len || fflush(stdout)))
 		err = -EIO;
+	free(text);
 	return err;
 }
 
@@ -88,9 +98,12 @@ static int write_text(struct loaded *l, const struct file *file, const char *tex
 
 	if (!err)
 		return 0;
-	host = host_read(l);
-	host.rejected_writes++;
-	host_write(l, &host);
+	/* Commands to the recording are not counted, as in /proc. */
+	if (file->write != recording_write) {
+		host = host_read(l);
+		host.rejected_writes++;
+		host_write(l, &host);
+	}
 	complain("%s/%s: %s", l->name, file->name, strerror(-err));
 	return err;
 }
@@ -144,6 +157,7 @@ static int run(const char *pins, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	const char *pins = getenv("CCATUNE_BPF_PINS");
+	int err;
 
 	argc--;
 	argv++;
@@ -160,5 +174,7 @@ int main(int argc, char **argv)
 		puts("ccatune-bpf " CCATUNE_VERSION);
 		return 0;
 	}
-	return -run(pins && *pins ? pins : DEFAULT_PINS, argc, argv);
+	err = -run(pins && *pins ? pins : DEFAULT_PINS, argc, argv);
+	/* libbpf has numbers of its own, beyond those of the kernel's ABI. */
+	return err < 0 || err > MOST_ERRNO ? EIO : err;
 }

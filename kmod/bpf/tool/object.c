@@ -101,10 +101,11 @@ static bool is_bpffs(const char *path)
 	return !statfs(path, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC;
 }
 
-/* Makes the folder; where its parent is no BPF file system, one is mounted there. */
+/* Makes the folder. /sys/fs/bpf becomes a BPF file system where it is none yet. */
 static int make_pins(const char *pins)
 {
 	char parent[256], *slash;
+	int err;
 
 	if (strlen(pins) >= sizeof(parent)) {
 		complain("--pins: expected less than %zu characters", sizeof(parent));
@@ -112,32 +113,41 @@ static int make_pins(const char *pins)
 	}
 	strcpy(parent, pins);
 	slash = strrchr(parent, '/');
-	if (!slash || slash == parent) {
+	if (*pins != '/' || !slash || slash == parent) {
 		complain("--pins: expected an absolute folder below another one, got %s", pins);
 		return -EINVAL;
 	}
 	*slash = '\0';
-	if (!is_bpffs(parent) && mount("bpf", parent, "bpf", 0, "mode=0700")) {
-		complain("%s: expected a BPF file system, and none can be mounted there (%s)", parent,
-			 strerror(errno));
-		return -errno;
+	/* Elsewhere a mount would hide files. */
+	if (!is_bpffs(parent) && (strcmp(parent, "/sys/fs/bpf") ||
+				  mount("bpf", parent, "bpf", 0, "mode=0700"))) {
+		complain("%s: expected a BPF file system (`mount -t bpf bpf %s`)", parent, parent);
+		return -ENOTDIR;
 	}
 	if (mkdir(pins, 0700) && errno != EEXIST) {
-		complain("%s: %s", pins, strerror(errno));
-		return -errno;
+		err = -errno;
+		complain("%s: %s", pins, strerror(-err));
+		return err;
 	}
 	return 0;
 }
 
 static int lock_folder(struct loaded *l)
 {
+	struct stat locked, named;
+
 	l->lock = open(l->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (l->lock < 0)
 		return -errno;
-	return flock(l->lock, LOCK_EX) ? -errno : 0;
+	if (flock(l->lock, LOCK_EX))
+		return -errno;
+	/* While this waited, an unload may have removed the folder. */
+	if (fstat(l->lock, &locked) || stat(l->folder, &named))
+		return -errno;
+	return locked.st_ino == named.st_ino ? 0 : -ENOENT;
 }
 
-static int remove_folder(const char *folder)
+static int empty_folder(const char *folder)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -152,6 +162,15 @@ static int remove_folder(const char *folder)
 		unlink(path);
 	}
 	closedir(dir);
+	return 0;
+}
+
+static int remove_folder(const char *folder)
+{
+	int err = empty_folder(folder);
+
+	if (err)
+		return err;
 	return rmdir(folder) ? -errno : 0;
 }
 
@@ -161,6 +180,29 @@ static int open_pin(const struct loaded *l, const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", l->folder, name);
 	return bpf_obj_get(path);
+}
+
+/* Whether the algorithm whose pins are here is offered to sockets. */
+static bool is_registered(const struct loaded *l)
+{
+	int ops = open_pin(l, "ops");
+	struct bpf_map_info info = {};
+	u32 bytes = sizeof(info), place = 0;
+	struct ops_head {
+		u32 refs;
+		u32 state;	/* enum bpf_struct_ops_state: 1 is in use */
+	} *value;
+	bool registered = false;
+
+	if (ops < 0)
+		return false;
+	if (!bpf_obj_get_info_by_fd(ops, &info, &bytes)) {
+		value = calloc(1, info.value_size);
+		registered = value && !bpf_map_lookup_elem(ops, &place, value) && value->state == 1;
+		free(value);
+	}
+	close(ops);
+	return registered;
 }
 
 static int name_folder(struct loaded *l, const char *pins, const char *name)
@@ -178,15 +220,26 @@ static int name_folder(struct loaded *l, const char *pins, const char *name)
 	return at;
 }
 
+static size_t value_bytes(int fd)
+{
+	struct bpf_map_info info = {};
+	u32 bytes = sizeof(info);
+
+	return bpf_obj_get_info_by_fd(fd, &info, &bytes) ? 0 : info.value_size;
+}
+
 static int open_maps(struct loaded *l)
 {
 	const struct {
 		const char *name;
 		int *fd;
+		size_t bytes;		/* of a value; 0: not compared */
 	} maps[] = {
-		{ "configs", &l->configs }, { "sums", &l->sums }, { "delays", &l->delays },
-		{ "records", &l->records }, { "counters", &l->counters }, { "flows", &l->flows },
-		{ "host", &l->host },
+		{ "configs", &l->configs, 0 }, { "sums", &l->sums, 0 },
+		{ "delays", &l->delays, 0 }, { "records", &l->records, 0 },
+		{ "counters", &l->counters, sizeof(struct ccatune_counters) },
+		{ "flows", &l->flows, flow_bytes(l->id) },
+		{ "host", &l->host, sizeof(struct ccatune_host) },
 	};
 	size_t i;
 
@@ -195,6 +248,10 @@ static int open_maps(struct loaded *l)
 		if (*maps[i].fd < 0) {
 			complain("%s/%s: %s", l->folder, maps[i].name, strerror(-*maps[i].fd));
 			return *maps[i].fd;
+		}
+		if (maps[i].bytes && value_bytes(*maps[i].fd) != maps[i].bytes) {
+			complain("%s was loaded by another version; unload it with that one", l->name);
+			return -EPROTO;
 		}
 	}
 	return 0;
@@ -273,9 +330,10 @@ static int begin(struct bpf_object *object, struct loaded *l)
 		return err;
 	link = bpf_map__attach_struct_ops(bpf_object__find_map_by_name(object, "ops"));
 	if (!link) {
-		complain("%s: cannot be registered: %s%s", l->name, strerror(errno),
-			 errno == EEXIST ? "; a module has the name" : "");
-		return -errno;
+		err = -errno;
+		complain("%s: cannot be registered: %s%s", l->name, strerror(-err),
+			 err == -EEXIST ? "; a module has the name, or BPF below other pins" : "");
+		return err;
 	}
 	/* The map keeps it registered; the link would end it with this process. */
 	bpf_link__disconnect(link);
@@ -321,14 +379,19 @@ int load(const char *pins, const char *name)
 	err = make_pins(pins);
 	if (err)
 		return err;
-	if (mkdir(l.folder, 0700)) {
-		if (errno == EEXIST)
-			complain("%s is loaded already", name);
-		else
-			complain("%s: %s", l.folder, strerror(errno));
-		return -errno;
+	if (mkdir(l.folder, 0700) && errno != EEXIST) {
+		err = -errno;
+		complain("%s: %s", l.folder, strerror(-err));
+		return err;
 	}
 	err = lock_folder(&l);
+	if (!err && is_registered(&l)) {
+		complain("%s is loaded already", name);
+		return -EEXIST;
+	}
+	/* What a load that was killed has left. */
+	if (!err)
+		err = empty_folder(l.folder);
 	if (!err)
 		err = load_object(&l, &algorithms[at].variant[variant]);
 	if (err)
@@ -336,7 +399,10 @@ int load(const char *pins, const char *name)
 	return err;
 }
 
-/* Sockets that run it keep it until they end. */
+/*
+ * Sockets that run it keep it until they end, and network namespaces whose default it is until they
+ * have another one.
+ */
 int unload(const char *pins, const char *name)
 {
 	struct loaded l;
@@ -351,9 +417,17 @@ int unload(const char *pins, const char *name)
 		return err;
 	}
 	ops = open_pin(&l, "ops");
-	if (ops >= 0 && bpf_map_delete_elem(ops, &place) && errno != ENOENT) {
-		complain("%s: cannot be unregistered: %s", name, strerror(errno));
-		return -errno;
+	/* Network namespaces and listening sockets may keep the object: without its table. */
+	if (!open_maps(&l) && !config_read(&l) && l.config->has_table) {
+		l.config->has_table = 0;
+		l.config->recalls++;
+		config_publish(&l);
+	}
+	/* EINPROGRESS: an unload was killed after this. */
+	err = ops < 0 ? 0 : bpf_map_delete_elem(ops, &place);
+	if (err && err != -ENOENT && err != -EINPROGRESS) {
+		complain("%s: cannot be unregistered: %s", name, strerror(-err));
+		return err;
 	}
 	return remove_folder(l.folder);
 }

@@ -151,11 +151,27 @@ static int fill(struct loaded *l, u32 size)
 	bpf_map_lookup_elem(l->counters, &place, &counters);
 	r->next = 0;
 	r->size = size;
-	r->first = (u32)counters.keys + 1;
+	/* No flow reaches this number, until begin(). */
+	r->first = (u32)counters.keys + (1u << 30);
 	add_params(l, r);
 	if (l->config->has_table)
 		add_table(l, r);
 	munmap(r, bytes_of(size));
+	return 0;
+}
+
+/* The recording is in place: flows from the next one on are part of it, with their start. */
+static int begin(struct loaded *l)
+{
+	struct ccatune_counters counters = {};
+	struct ccatune_recording *r = map_pinned(l);
+	u32 place = 0;
+
+	if (!r)
+		return -ENOMEM;
+	bpf_map_lookup_elem(l->counters, &place, &counters);
+	__atomic_store_n(&r->first, (u32)counters.keys + 1, __ATOMIC_RELEASE);
+	munmap(r, bytes_of(r->size));
 	return 0;
 }
 
@@ -178,7 +194,11 @@ static int start(struct loaded *l, u32 size)
 		err = fill(l, size);
 	if (!err)
 		err = bpf_map_update_elem(l->records, &place, &fd, BPF_ANY);
+	if (!err)
+		err = begin(l);
 	close(fd);
+	if (err)
+		clear(l);
 	return err;
 }
 

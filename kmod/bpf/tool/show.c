@@ -278,6 +278,14 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 	fputc('\n', out);
 }
 
+/* The bytes of a flow in the map; 0: not known to this program. */
+size_t flow_bytes(u32 id)
+{
+	if (id == CCA_ID_gr)
+		return sizeof(struct gr_kflow);
+	return id == CCA_ID_roccet ? sizeof(struct roccet_kflow) : 0;
+}
+
 /*
  * One after the other by key. A flow that ends meanwhile takes its place along, and the walk begins
  * anew; so it is bounded by the number of flows that there may be.

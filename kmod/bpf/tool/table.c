@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The file `ensemble`. */
 #include <bpf/bpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,6 +41,27 @@ static int parse(struct ens_parser *p, u32 *values, const char *text, u32 len)
 	return ens_has_ended(p) ? (int)at : -EINVAL;
 }
 
+/* Removes the pins `name-N` of all generations but one. */
+static void unlink_others(const struct loaded *l, const char *name, u64 kept)
+{
+	DIR *dir = opendir(l->folder);
+	struct dirent *entry;
+	char keep[64], path[600];
+	size_t len = strlen(name);
+
+	if (!dir)
+		return;
+	snprintf(keep, sizeof(keep), "%s-%llu", name, (unsigned long long)kept);
+	while ((entry = readdir(dir))) {
+		if (strncmp(entry->d_name, name, len) || entry->d_name[len] != '-' ||
+		    !strcmp(entry->d_name, keep))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", l->folder, entry->d_name);
+		unlink(path);
+	}
+	closedir(dir);
+}
+
 /*
  * An array of zeros in the place of the table's generation, and pinned under the generation: to
  * open a map by its number takes more rights than ccatune-bpf has.
@@ -55,14 +77,10 @@ static int new_array(struct loaded *l, int outer, const char *name, u64 generati
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), bytes, elements, &options);
 	if (fd < 0)
 		return fd;
-	/* The one of the generation before the last is not read any more. */
-	if (generation > 1 && !pin_of(l, name, generation - 2, path, sizeof(path)))
-		unlink(path);
+	unlink_others(l, name, l->config->table.ens.generation);
 	err = pin_of(l, name, generation, path, sizeof(path));
-	if (!err) {
-		unlink(path);
+	if (!err)
 		err = bpf_obj_pin(fd, path);
-	}
 	if (!err)
 		err = bpf_map_update_elem(outer, &place, &fd, BPF_ANY);
 	close(fd);
@@ -104,7 +122,11 @@ static int take_table(struct loaded *l, struct ens_table *offered, const u32 *va
 			return 0;
 		before->urgent = true;
 	} else {
-		offered->generation = ++host.generations;
+		/* The sums of the table in force are at its generation modulo 2: not in that place. */
+		do
+			host.generations++;
+		while (before && !((host.generations ^ before->generation) & 1));
+		offered->generation = host.generations;
 		offered->values = NULL;
 		l->config->table.ens = *offered;
 		memcpy(l->config->values, values, ens_values_bytes(offered));

@@ -53,6 +53,9 @@ int open_loaded(struct loaded *l, const char *pins, const char *name);
 void close_loaded(struct loaded *l);
 int pin_of(const struct loaded *l, const char *name, u64 generation, char *path, size_t room);
 
+/* show.c */
+size_t flow_bytes(u32 id);
+
 /* config.c */
 int config_first(struct loaded *l);
 int config_read(struct loaded *l);

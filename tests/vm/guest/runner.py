@@ -60,6 +60,8 @@ def main() -> None:
     # Before anything hides the kernel's own modules, and before their words are anybody's.
     inside.run("modprobe", "-a", "veth", "sch_netem", "sch_tbf")
     be_patient(job["patience"])
+    # Programs that enable an algorithm, or run the agent, mean the modules. The program bpf names ccatune-bpf itself.
+    os.environ["CCATUNE_BPF"] = "/nonexistent"
     kmsg = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
     os.lseek(kmsg, 0, os.SEEK_END)
     for name in sys.argv[2:]:
