@@ -58,8 +58,9 @@
  * DEVIATION: a window consists of pairs of packets, because a receiver acknowledges pairs and
  * delays the ACK of an odd packet. A cap that is rounded down stays below R, one that is rounded
  * up stays above. It is rounded down, with one pair more while there are tokens for it. The cap
- * of a probe is rounded up, and lets through more than the noise threshold in 16 rounds, its
- * longest duration, for any gamma and g. Each flow's own probe can then show a change.
+ * of a probe is rounded up. A probe lasts for at most 16 rounds. In these it sends more packets
+ * beyond R than the noise threshold, for any gamma and g, so each flow's own probe can show a
+ * change.
  * DEVIATION: a change lifts a window's cap for six rounds. A small window grows slowly, and would
  * not show another change within three. Back under the cap it would start again, without end.
  */

@@ -204,9 +204,10 @@ CCA_FN struct rtcp_entry *rtcp_clients_find(const struct rtcp_clients *t,
 }
 
 /*
- * Resets the client to a new one. The state that its flows depend on stays: their numbers, their
- * packets in flight, the clock of their phases, and the counts that they compare with. No cap is
- * in force from here on, because the client is not limited. Each flow is free with its next ACK.
+ * Resets the client to a new one, except for the state that its flows depend on: how many they
+ * are, their packets in flight, the clock of their phases, and the counters whose changes they
+ * watch. No cap is in force from here on, because the client is not limited. Each flow is free
+ * with its next ACK.
  */
 CCA_FN void rtcp_client_forget(struct rtcp_client *c)
 {

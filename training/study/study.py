@@ -36,7 +36,7 @@ __all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"
 
 
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
-    """The key of a journal (hex): settings, traces, version of core and simulator."""
+    """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator."""
     content = {
         "study": study.digest,
         "traces": sorted(f"{r.name} {r.trace.digest}" for r in recordings),

@@ -274,7 +274,7 @@ protected:
     std::uint32_t next_tx_ = 0;
     std::uint32_t last_rtt_us_ = 0;
     std::uint32_t rtt_round_end_ = 0;        // ends the round trip over which RTTVAR is taken
-    std::uint32_t reorder_wait_us_ = 0;      // until the next segment in doubt counts as lost; 0: none in doubt
+    std::uint32_t reorder_wait_us_ = 0;      // time until the next unacknowledged segment counts as lost; 0: there is none
     std::uint32_t untold_lost_pkts_ = 0;     // losses found by a timer, not yet reported to the algorithm
     std::uint32_t episode_end_ = 0;          // the episode ends when all below is acknowledged
     std::uint32_t lost_base_pkts_ = 0;       // total losses when the sampled segment was sent
