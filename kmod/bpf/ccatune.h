@@ -169,8 +169,7 @@ static inline struct ccatune_table *ccatune_flow_table(const struct ccatune_flow
 /* What stands in before the first configuration, for the verifier: no flow begins by then. */
 struct ccatune_params no_params;
 
-static inline const struct ccatune_params *
-ccatune_flow_params(const struct ccatune_flow *flow)
+static inline const struct ccatune_params *ccatune_flow_params(const struct ccatune_flow *flow)
 {
 	struct ccatune_config *config = ccatune_config();
 
@@ -187,9 +186,8 @@ static inline bool ccatune_is_recalled(struct ccatune_flow *flow)
 	return true;
 }
 
-static inline u8 ccatune_flow_class(const struct ccatune_flow *flow,
-					     const struct sock *sk,
-					     const struct ccatune_table *table)
+static inline u8 ccatune_flow_class(const struct ccatune_flow *flow, const struct sock *sk,
+				    const struct ccatune_table *table)
 {
 	struct ccatune_config *config = ccatune_config();
 	u32 number = 0;
@@ -207,8 +205,8 @@ static inline u8 ccatune_flow_class(const struct ccatune_flow *flow,
 }
 
 /* Adds a sample of queueing delay to the current epoch, as ens_clock_on_ack() does. */
-static inline void ccatune_flow_sample(struct ccatune_flow *flow,
-						const struct cca_ack *ack, u32 queueing_delay_us)
+static inline void ccatune_flow_sample(struct ccatune_flow *flow, const struct cca_ack *ack,
+				       u32 queueing_delay_us)
 {
 	u32 bucket;
 
@@ -317,15 +315,16 @@ noinline int ccatune_take_row(struct ccatune_flow *flow, struct ccatune_table *t
 	return 0;
 }
 
-/* After a turn of the flow's clock. An epoch that began under another table is not counted. */
+/* As in kmod/linux/flow.c. An epoch that began under another table is not counted. */
 static inline void
 ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
-			 const struct ens_clock *clock, struct ccatune_table *table, u64 now_us,
-			 u8 turn, bool held_back)
+			 const struct ens_flow *ens, struct ccatune_table *table, u64 now_us)
 {
+	const struct ens_clock *clock = &ens->clock;
 	struct ccatune_counters *counts = ccatune_counters();
 	bool same = table && flow->table == table->ens.generation;
 	const struct tcp_sock *tp = tcp_sk(sk);
+	u8 turn = ens->turn;
 
 	if (counts && turn <= ENS_KEPT)
 		ccatune_count(&counts->turns[turn], 1);
@@ -341,7 +340,7 @@ ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 	ccatune_flow_begin_epoch(flow, sk, now_us);
 	flow->turn = turn;
 	flow->delay_class = clock->delay_class;
-	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
+	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
 	flow->table = 0;
 	if (table && clock->state != ENS_NO_STATE) {
 		flow->table = table->ens.generation;
@@ -352,8 +351,7 @@ ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 /* --- recording ---------------------------------------------------------------- */
 
 /* The recording that includes this flow, NULL if there is none. */
-static inline struct ccatune_recording *
-ccatune_recording(const struct ccatune_flow *flow)
+static inline struct ccatune_recording *ccatune_recording(const struct ccatune_flow *flow)
 {
 	struct ccatune_recording *head = ccatune_in(&records, 0, 0);
 

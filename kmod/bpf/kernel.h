@@ -169,7 +169,6 @@ enum {
 };
 
 enum {
-	TCP_CLOSE = 7,
 	AF_INET6 = 10,
 	SOL_TCP = 6,
 	TCP_CONGESTION = 13,

@@ -16,6 +16,8 @@
 #ifndef CCATUNE_BPF_LAYOUT_H
 #define CCATUNE_BPF_LAYOUT_H
 
+#include "../linux/host.h"
+
 #define CCATUNE_MOST_FLOWS 65536u	/* of an object */
 #define CCATUNE_MAX_VALUES (1u << 17)	/* of a table: each takes at least 2 of 256 KiB of text */
 
@@ -25,12 +27,6 @@ enum ccatune_setting {
 	CCATUNE_DEFAULT_CLASS,
 	CCATUNE_MAX_FLOWS,
 	CCATUNE_SETTINGS,
-};
-
-enum ccatune_class_source {
-	CCATUNE_CLASS_OF_NOTHING,
-	CCATUNE_CLASS_OF_PRIORITY,
-	CCATUNE_CLASS_OF_MARK,
 };
 
 enum ccatune_group {

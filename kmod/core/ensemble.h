@@ -132,13 +132,6 @@ CCA_FN u32 ens_row_index(const struct ens_table *t, u32 state, u32 delay_class)
 	       cca_min_u32(delay_class, ens_state_rows(t) - 1);
 }
 
-CCA_FN const u32 *ens_row(const struct ens_table *t, u32 state, u32 delay_class)
-{
-	u32 row = ens_row_index(t, state, delay_class);
-
-	return t->values + row * t->n_columns;
-}
-
 /*
  * A host that cannot follow the pointer to the values (a BPF map holds none), or that must show its
  * bounds to a verifier, defines these before it includes the core: the value of a table at an index

@@ -64,4 +64,52 @@ CCA_FN int cca_parse_params(void *params, u32 id, const char *text, u32 len, u32
 	return 0;
 }
 
+/* Whether the text is the one line `clear`. */
+CCA_FN bool cca_is_clear(const char *text, u32 len)
+{
+	const char *end = text + len;
+	struct ens_cursor line = cca_next_line(&text, end);
+
+	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
+}
+
+/* A setting of a host, which is no parameter of an algorithm. */
+struct cca_setting_spec {
+	const char *name;
+	u32 min, initial, max;
+	const char *unit;
+};
+
+/*
+ * Sets what the text names in values, one for each of the count specs. After an error values holds
+ * the lines before it. line_no: lines taken.
+ */
+CCA_FN int cca_parse_settings(const struct cca_setting_spec *specs, u32 count, u32 *values,
+			      const char *text, u32 len, u32 *line_no)
+{
+	const char *end = text + len;
+	struct ens_cursor line;
+	struct cca_word name;
+	u64 value = 0;
+	u32 i;
+	int err;
+
+	for (*line_no = 0; text != end; ) {
+		line = cca_next_line(&text, end);
+		++*line_no;
+		err = cca_take_assignment(&line, &name, &value);
+		for (i = 0; i < count; i++)
+			if (cca_word_is(name, specs[i].name))
+				break;
+		if (i == count)
+			return -CCA_EINVAL;
+		if (err)
+			return err;
+		if (value < specs[i].min || value > specs[i].max)
+			return -CCA_ERANGE;
+		values[i] = (u32)value;
+	}
+	return 0;
+}
+
 #endif /* CCA_PARAMS_TEXT_H */

@@ -29,8 +29,7 @@
 #include "ensemble_format.h"
 #include "ensemble_recording.h"
 #include "histogram.h"
-
-#define CCATUNE_VERSION "0.1.0"
+#include "host.h"
 
 struct ccatune_cca;
 struct ccatune_flow;
@@ -113,12 +112,6 @@ enum ccatune_setting {
 	CCATUNE_SETTINGS,
 };
 
-enum ccatune_class_source {
-	CCATUNE_CLASS_OF_NOTHING,
-	CCATUNE_CLASS_OF_PRIORITY,
-	CCATUNE_CLASS_OF_MARK,
-};
-
 struct ccatune_cca {
 	/*
 	 * Flows read these fields for each ACK. Only writes to files in /proc and the end of the
@@ -192,8 +185,8 @@ void ccatune_cca_put(struct ccatune_cca *cca);
 struct ccatune_flow *ccatune_flow_start(struct ccatune_algorithm *algorithm, struct sock *sk);
 void ccatune_flow_end(struct ccatune_flow *flow);
 void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
-			      const struct ens_clock *clock, struct ccatune_table *table,
-			      u64 now_us, u8 turn, bool held_back);
+			      const struct ens_flow *ens, struct ccatune_table *table,
+			      u64 now_us);
 
 static inline struct ccatune_cca *ccatune_cca_of(const struct net *net,
 						 const struct ccatune_algorithm *algorithm)

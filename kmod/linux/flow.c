@@ -165,15 +165,16 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
 
 /*
  * Counts the epoch that has ended and begins the next one. Call this under rcu_read_lock(), after
- * the flow's clock has ended its epoch. table: the one that the clock read, NULL for none. turn:
- * how the clock chose the row. An epoch that began under another table is not counted, because
- * its row no longer exists.
+ * the flow's clock has ended its epoch. table: the one that the clock read, NULL for none. An
+ * epoch that began under another table is not counted, because its row no longer exists.
  */
 void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
-			      const struct ens_clock *clock, struct ccatune_table *table,
-			      u64 now_us, u8 turn, bool held_back)
+			      const struct ens_flow *ens, struct ccatune_table *table,
+			      u64 now_us)
 {
+	const struct ens_clock *clock = &ens->clock;
 	struct ccatune_cca *cca = flow->cca;
+	u8 turn = ens->turn;
 	bool same = table && flow->table == table->ens.generation;
 
 	if (turn <= ENS_KEPT)
@@ -185,7 +186,7 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 	ccatune_flow_begin_epoch(flow, sk, now_us);
 	flow->turn = turn;
 	flow->delay_class = clock->delay_class;
-	flow->group = held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
+	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
 	/*
 	 * A table of another owner is the initial namespace's. It has separate sums for the flows
 	 * of its followers.

@@ -74,15 +74,6 @@ static void gr_record_event(struct gr_kflow *f, const struct cca_event *ev)
 
 /* --- events ------------------------------------------------------------------- */
 
-static void gr_turned(struct gr_kflow *f, const struct sock *sk, struct ccatune_table *table,
-		      u64 now_us)
-{
-	const struct ens_flow *ens = &f->gr.ens;
-
-	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn,
-				 ens->held_back);
-}
-
 /*
  * Makes the flow follow a recall of rows, if there was one. Call this under rcu_read_lock(),
  * before an ACK or a transmission.
@@ -123,7 +114,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 		f->queueing_delay_us = gr_queueing_delay_us(&f->gr.gr, ack.rtt_us);
 	ccatune_flow_sample(&f->head, &ack, f->queueing_delay_us);
 	if (f->gr.ens.turn != ENS_WAITED)
-		gr_turned(f, sk, table, ack.now_us);
+		ccatune_flow_epoch_ended(&f->head, sk, &f->gr.ens, table, ack.now_us);
 	gr_record_ack(f, &ack, table, params);
 	rcu_read_unlock();
 	gr_copy_info(sk, f);

@@ -36,7 +36,7 @@ static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct
 
 	if (ens->turn == ENS_WAITED)
 		return;
-	ccatune_flow_epoch_ended(flow, sk, &ens->clock, table, now_us, ens->turn, ens->held_back);
+	ccatune_flow_epoch_ended(flow, sk, ens, table, now_us);
 	recording = ccatune_recording(flow);
 	if (!recording)
 		return;

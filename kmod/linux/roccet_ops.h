@@ -74,15 +74,6 @@ static void roccet_record_event(struct roccet_kflow *f, const struct sock *sk,
 
 /* --- calls from the kernel ------------------------------------------------------- */
 
-static void roccet_turned(struct roccet_kflow *f, const struct sock *sk,
-			  struct ccatune_table *table, u64 now_us)
-{
-	const struct ens_flow *ens = &f->roccet.ens;
-
-	ccatune_flow_epoch_ended(&f->head, sk, &ens->clock, table, now_us, ens->turn,
-				 ens->held_back);
-}
-
 /*
  * Makes the flow follow a recall of rows, if there was one. Call this under rcu_read_lock(),
  * before an ACK or a transmission.
@@ -126,7 +117,7 @@ static void roccet_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		f->queueing_delay_us = roccet_queueing_delay_us(&f->roccet.roccet, ack.rtt_us);
 	ccatune_flow_sample(&f->head, &ack, f->queueing_delay_us);
 	if (f->roccet.ens.turn != ENS_WAITED)
-		roccet_turned(f, sk, table, ack.now_us);
+		ccatune_flow_epoch_ended(&f->head, sk, &f->roccet.ens, table, ack.now_us);
 	roccet_record_ack(f, sk, &ack, &before, &w, table, params);
 	rcu_read_unlock();
 	ccatune_write_window(sk, &w);

@@ -143,14 +143,6 @@ int ccatune_params_init(struct ccatune_cca *cca)
 	return 0;
 }
 
-static bool params_is_clear(const char *text, u32 len)
-{
-	const char *end = text + len;
-	struct ens_cursor line = cca_next_line(&text, end);
-
-	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
-}
-
 /* Applies the text to a copy of the values in force. Call this with the writers' lock held. */
 static int params_parse(struct ccatune_cca *cca, u32 *values, const char *text, u32 len)
 {
@@ -168,7 +160,7 @@ static int params_parse(struct ccatune_cca *cca, u32 *values, const char *text, 
  */
 int ccatune_params_set(struct ccatune_cca *cca, const char *text, u32 len)
 {
-	bool clear = params_is_clear(text, len);
+	bool clear = cca_is_clear(text, len);
 	struct ccatune_params *params, *before;
 	int err = 0;
 

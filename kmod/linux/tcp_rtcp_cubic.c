@@ -176,8 +176,7 @@ static void rtcp_cubic_pkts_acked(struct sock *sk, const struct ack_sample *samp
 	table = rtcp_cubic_take_ack(f, &ack, &w);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_epoch_ended(head, sk, &ens->clock, table, ack.now_us, ens->turn,
-					 ens->held_back);
+		ccatune_flow_epoch_ended(head, sk, ens, table, ack.now_us);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->cubic.state.flow, &f->cubic.params.rtcp);
 	ccatune_write_window(sk, &w);

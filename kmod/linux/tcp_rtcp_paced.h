@@ -220,8 +220,7 @@ CCATUNE_CONG_CONTROL(paced_main)
 	table = paced_take_ack(f, &ack);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
-		ccatune_flow_epoch_ended(head, sk, &ens->clock, table, ack.now_us, ens->turn,
-					 ens->held_back);
+		ccatune_flow_epoch_ended(head, sk, ens, table, ack.now_us);
 	rcu_read_unlock();
 	rtcp_copy_info(sk, &f->shared, &f->bbr.state.flow, &f->bbr.params.rtcp);
 	ccatune_apply(sk, &f->decision);

@@ -29,8 +29,7 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, struct rtcp_en
 			table ? &table->ens : NULL, now_us, set);
 	if (ens->flow.turn == ENS_WAITED)
 		return;
-	ccatune_flow_epoch_ended(&f->head, f->head.sk, &ens->flow.clock, table, now_us,
-				 ens->flow.turn, ens->flow.held_back);
+	ccatune_flow_epoch_ended(&f->head, f->head.sk, &ens->flow, table, now_us);
 	recording = ccatune_recording(&f->head);
 	if (!recording)
 		return;

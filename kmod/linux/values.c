@@ -14,13 +14,7 @@
 
 #define VALUES_MAX_BYTES 4096u
 
-struct setting_spec {
-	const char *name;
-	u32 min, initial, max;
-	const char *unit;
-};
-
-static const struct setting_spec setting_specs[CCATUNE_SETTINGS] = {
+static const struct cca_setting_spec setting_specs[CCATUNE_SETTINGS] = {
 	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
 				   CCATUNE_CLASS_OF_PRIORITY, CCATUNE_CLASS_OF_MARK, "choice" },
 	[CCATUNE_CLASS_MASK] = { "class_mask", 1, U32_MAX, U32_MAX, "mask" },
@@ -55,51 +49,17 @@ void ccatune_settings_init(struct ccatune_cca *cca)
 		cca->setting[i] = setting_specs[i].initial;
 }
 
-static unsigned int setting_find(struct cca_word name)
-{
-	unsigned int i;
-
-	for (i = 0; i < CCATUNE_SETTINGS; i++)
-		if (cca_word_is(name, setting_specs[i].name))
-			break;
-	return i;
-}
-
-static int settings_parse(u32 *values, const char *text, u32 len)
-{
-	const char *end = text + len;
-	struct ens_cursor line;
-	struct cca_word name;
-	u64 value = 0;
-	unsigned int i;
-	int err;
-
-	while (text != end) {
-		line = cca_next_line(&text, end);
-		err = cca_take_assignment(&line, &name, &value);
-		i = setting_find(name);
-		if (i == CCATUNE_SETTINGS)
-			return -EINVAL;
-		if (err)
-			return err;
-		if (value < setting_specs[i].min || value > setting_specs[i].max)
-			return -ERANGE;
-		values[i] = (u32)value;
-	}
-	return 0;
-}
-
 static int settings_set(struct ccatune_cca *cca, const char *text, u32 len)
 {
 	u32 values[CCATUNE_SETTINGS];
 	unsigned int i;
-	u32 follows;
+	u32 follows, line_no;
 	int err;
 
 	mutex_lock(&cca->lock);
 	memcpy(values, cca->setting, sizeof(values));
 	follows = values[CCATUNE_FOLLOW_INITIAL];
-	err = settings_parse(values, text, len);
+	err = cca_parse_settings(setting_specs, CCATUNE_SETTINGS, values, text, len, &line_no);
 	for (i = 0; !err && i < CCATUNE_SETTINGS; i++)
 		WRITE_ONCE(cca->setting[i], values[i]);
 	if (!err) {
@@ -184,7 +144,7 @@ static int parameters_show(struct seq_file *m, void *v)
 static int settings_show(struct seq_file *m, void *v)
 {
 	struct ccatune_cca *cca = ((struct values_file *)m->private)->cca;
-	const struct setting_spec *spec;
+	const struct cca_setting_spec *spec;
 	unsigned int i;
 
 	for (i = 0; i < CCATUNE_SETTINGS; i++) {

@@ -125,7 +125,9 @@ class Switch:
         # below and saved again.
         self._keep(replace(found, after={**found.after, **wanted}))
         try:
-            done += [line for name, value in wanted.items() if (line := self._set(name, value))]
+            # A sysctl that has the name already may stand for what was loaded under it before.
+            loaded = bool(offered.done)
+            done += [line for name, value in wanted.items() if (line := self._set(name, value, anew=loaded))]
         except SwitchError:
             if known is None:
                 self.disable()
@@ -238,9 +240,10 @@ class Switch:
         except OSError as error:
             raise SwitchError(f"net.ipv4.{name}: cannot be read: {error.strerror}") from error
 
-    def _set(self, name: str, value: str) -> str:
+    def _set(self, name: str, value: str, *, anew: bool = False) -> str:
+        """Set a sysctl and return what that means; "" if it had the value. anew: it is written even then."""
         was = self._read(name)
-        if was == value:
+        if was == value and not anew:
             return ""
         try:
             # There is no O_CREAT: a missing file means that the kernel does not have this sysctl.
@@ -253,7 +256,7 @@ class Switch:
             raise SwitchError(
                 f"net.ipv4.{name}: cannot be set to {value!r}: {error.strerror}; root with CAP_NET_ADMIN may"
             ) from error
-        return f"net.ipv4.{name} = {value}: {_meaning(name, was, value)}"
+        return "" if was == value else f"net.ipv4.{name} = {value}: {_meaning(name, was, value)}"
 
     def _put_back(self, name: str, known: Remembered) -> str:
         now = self._read(name)

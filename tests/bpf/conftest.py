@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from kmod.bpf_host import BpfHost
-from tests.bpf.sole import sole_user
+from tests.bpf.sole import built_program, sole_host
 from tests.contract.replaying import compile_replayer
 from tests.contract.toolchain import SANITIZED_C
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,8 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def program() -> Path:
     """ccatune-bpf, built."""
-    subprocess.run(["make", "-s", "bpf"], cwd=REPOSITORY, check=True)
-    return REPOSITORY / "build" / "bpf" / "ccatune-bpf"
+    return built_program()
 
 
 @pytest.fixture(scope="session")
@@ -40,18 +37,9 @@ def replayer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def host(program: Path, tmp_path: Path) -> Iterator[BpfHost]:
-    """A host with nothing loaded; whatever a test leaves is unloaded. No other test has BPF's names meanwhile."""
-    bpffs = tmp_path / "bpffs"
-    bpffs.mkdir()
-    with sole_user():
-        subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
-        found = BpfHost(program, pins=bpffs / "ccatune")
-        try:
-            yield found
-        finally:
-            for cca in found.loaded():
-                found.unload(cca)
-            subprocess.run(["umount", str(bpffs)], check=True)
+    """A host with nothing loaded; no other test has BPF's names meanwhile."""
+    with sole_host(program, tmp_path / "bpffs") as found:
+        yield found
 
 
 def kernel_objects() -> set[tuple[str, int]]:

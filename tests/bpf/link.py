@@ -35,6 +35,8 @@ sockets = []
 for _ in range(int(sys.argv[4])):
     one = socket.socket()
     one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[3].encode())
+    # However this program ends, its connections are reset, and what is unsent is dropped.
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     one.connect((sys.argv[1], int(sys.argv[2])))
     one.setblocking(False)
     sockets.append(one)
@@ -42,10 +44,10 @@ print("ready", flush=True)
 end = time.monotonic() + float(sys.argv[5])
 while time.monotonic() < end:
     for one in select.select([], sockets, [], 0.1)[1]:
-        one.send(bytes(65536))
-for one in sockets:  # what is unsent is dropped
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    one.close()
+        try:
+            one.send(bytes(65536))
+        except OSError:  # the receiver has ended
+            sockets.remove(one)
 """
 
 

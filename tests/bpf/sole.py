@@ -1,20 +1,49 @@
 # SPDX-License-Identifier: MIT
-"""Names of congestion controls belong to the whole kernel: one test at a time has those of BPF."""
+"""Names of congestion controls belong to the whole kernel: one test at a time has those of BPF, on this machine."""
 
 from __future__ import annotations
 
 import fcntl
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parents[2] / "build" / "bpf" / ".sole-user"
+from kmod.bpf_host import BpfHost
+
+# Whichever clone of the repository a test belongs to. Emulations lock a file in this folder.
+LOCK = Path("/sys/kernel/btf")
 
 
 @contextmanager
 def sole_user() -> Iterator[None]:
-    """Wait until no other process of the tests uses BPF's names."""
-    LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with LOCK.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    """Wait until no other test uses BPF's names."""
+    folder = os.open(LOCK, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(folder)
+
+
+@contextmanager
+def sole_host(program: Path, bpffs: Path) -> Iterator[BpfHost]:
+    """A host with nothing loaded, below a BPF file system of its own; whatever is left there is unloaded."""
+    bpffs.mkdir()
+    with sole_user():
+        subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
+        host = BpfHost(program, pins=bpffs / "ccatune")
+        try:
+            yield host
+        finally:
+            for cca in host.loaded():
+                host.unload(cca)
+            subprocess.run(["umount", str(bpffs)], check=True)
+
+
+def built_program() -> Path:
+    """ccatune-bpf, built where it is not up to date."""
+    repository = Path(__file__).resolve().parents[2]
+    subprocess.run(["make", "-s", "bpf"], cwd=repository, check=True)
+    return repository / "build" / "bpf" / "ccatune-bpf"

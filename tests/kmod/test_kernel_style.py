@@ -132,7 +132,7 @@ def test_the_start_of_a_transfer_is_received_as_the_kernels_version_sends_it() -
 
 def test_the_version_is_the_same_wherever_it_stands() -> None:
     project = re.search(r'^version = "(.*)"$', (KMOD.parent / "pyproject.toml").read_text(encoding="utf-8"), re.M)
-    module = re.search(r'#define CCATUNE_VERSION "(.*)"', (KMOD / "linux" / "ccatune.h").read_text(encoding="ascii"))
+    module = re.search(r'#define CCATUNE_VERSION "(.*)"', (KMOD / "linux" / "host.h").read_text(encoding="ascii"))
     package = re.search(r'^PACKAGE_VERSION="(.*)"$', (KMOD / "linux" / "dkms.conf").read_text(encoding="ascii"), re.M)
     assert project is not None
     assert module is not None

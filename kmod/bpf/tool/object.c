@@ -385,13 +385,16 @@ int load(const char *pins, const char *name)
 		return err;
 	}
 	err = lock_folder(&l);
-	if (!err && is_registered(&l)) {
+	if (err) {
+		complain("%s: %s; another program unloads it, try again", l.folder, strerror(-err));
+		return err;
+	}
+	if (is_registered(&l)) {
 		complain("%s is loaded already", name);
 		return -EEXIST;
 	}
 	/* What a load that was killed has left. */
-	if (!err)
-		err = empty_folder(l.folder);
+	err = empty_folder(l.folder);
 	if (!err)
 		err = load_object(&l, &algorithms[at].variant[variant]);
 	if (err)

@@ -97,13 +97,12 @@ static void add_params(struct loaded *l, struct ccatune_recording *r)
 	rec_finish(place);
 }
 
-static int add(struct loaded *l, void (*what)(struct loaded *l, struct ccatune_recording *r))
-{
-	struct ccatune_recording *r;
+typedef void change(struct loaded *l, struct ccatune_recording *r);
 
-	if (!is_running(l))
-		return 0;
-	r = map_pinned(l);
+static int change_recording(struct loaded *l, change *what)
+{
+	struct ccatune_recording *r = map_pinned(l);
+
 	if (!r)
 		return -EIO;
 	what(l, r);
@@ -113,12 +112,12 @@ static int add(struct loaded *l, void (*what)(struct loaded *l, struct ccatune_r
 
 int recording_add_table(struct loaded *l)
 {
-	return add(l, add_table);
+	return is_running(l) ? change_recording(l, add_table) : 0;
 }
 
 int recording_add_params(struct loaded *l)
 {
-	return add(l, add_params);
+	return is_running(l) ? change_recording(l, add_params) : 0;
 }
 
 static int stop(struct loaded *l)
@@ -140,62 +139,57 @@ static int clear(struct loaded *l)
 	return err;
 }
 
-static int fill(struct loaded *l, u32 size)
+/* The number of the next flow. */
+static u32 next_flow(const struct loaded *l)
 {
 	struct ccatune_counters counters = {};
-	struct ccatune_recording *r = map_pinned(l);
 	u32 place = 0;
 
-	if (!r)
-		return -ENOMEM;
 	bpf_map_lookup_elem(l->counters, &place, &counters);
-	r->next = 0;
-	r->size = size;
-	/* No flow reaches this number, until begin(). */
-	r->first = (u32)counters.keys + (1u << 30);
+	return (u32)counters.keys + 1;
+}
+
+/* What is in force. No flow reaches the number yet from which on flows are recorded. */
+static void fill(struct loaded *l, struct ccatune_recording *r)
+{
+	r->first = next_flow(l) + (1u << 30);
 	add_params(l, r);
 	if (l->config->has_table)
 		add_table(l, r);
-	munmap(r, bytes_of(size));
-	return 0;
 }
 
-/* The recording is in place: flows from the next one on are part of it, with their start. */
-static int begin(struct loaded *l)
+/* The recording is in place: it has the next flows from their start on. */
+static void admit_flows(struct loaded *l, struct ccatune_recording *r)
 {
-	struct ccatune_counters counters = {};
-	struct ccatune_recording *r = map_pinned(l);
-	u32 place = 0;
-
-	if (!r)
-		return -ENOMEM;
-	bpf_map_lookup_elem(l->counters, &place, &counters);
-	__atomic_store_n(&r->first, (u32)counters.keys + 1, __ATOMIC_RELEASE);
-	munmap(r, bytes_of(r->size));
-	return 0;
+	__atomic_store_n(&r->first, next_flow(l), __ATOMIC_RELEASE);
 }
 
 static int start(struct loaded *l, u32 size)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP | BPF_F_MMAPABLE);
+	struct ccatune_recording head = { .size = size };
+	struct rec_record first = {};
 	u32 place = 0;
 	char path[600];
 	int fd, err = clear(l);
 
 	if (err)
 		return err;
+	memcpy(&first, &head, sizeof(head));
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "records", sizeof(u32), sizeof(struct rec_record),
 			    size + 1, &options);
 	if (fd < 0)
 		return fd;
 	pin_path(l, path, sizeof(path));
-	err = bpf_obj_pin(fd, path);
+	err = bpf_map_update_elem(fd, &place, &first, BPF_ANY);
 	if (!err)
-		err = fill(l, size);
+		err = bpf_obj_pin(fd, path);
+	if (!err)
+		err = change_recording(l, fill);
 	if (!err)
 		err = bpf_map_update_elem(l->records, &place, &fd, BPF_ANY);
 	if (!err)
-		err = begin(l);
+		err = change_recording(l, admit_flows);
 	close(fd);
 	if (err)
 		clear(l);

@@ -66,8 +66,8 @@ static void unlink_others(const struct loaded *l, const char *name, u64 kept)
  * An array of zeros in the place of the table's generation, and pinned under the generation: to
  * open a map by its number takes more rights than ccatune-bpf has.
  */
-static int new_array(struct loaded *l, int outer, const char *name, u64 generation, u32 bytes,
-		     u32 elements)
+static int new_array(struct loaded *l, int outer, const char *name, u64 generation, u64 in_force,
+		     u32 bytes, u32 elements)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
 	u32 place = (u32)(generation & 1);
@@ -77,7 +77,7 @@ static int new_array(struct loaded *l, int outer, const char *name, u64 generati
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), bytes, elements, &options);
 	if (fd < 0)
 		return fd;
-	unlink_others(l, name, l->config->table.ens.generation);
+	unlink_others(l, name, in_force);
 	err = pin_of(l, name, generation, path, sizeof(path));
 	if (!err)
 		err = bpf_obj_pin(fd, path);
@@ -87,13 +87,16 @@ static int new_array(struct loaded *l, int outer, const char *name, u64 generati
 	return err;
 }
 
-/* The sums of a table are there before it is in force. */
-static int new_sums(struct loaded *l, const struct ens_table *t)
+/*
+ * The sums of a table are there before it is in force, beside those of the generation in_force (0:
+ * none).
+ */
+static int new_sums(struct loaded *l, const struct ens_table *t, u64 in_force)
 {
-	int err = new_array(l, l->sums, "sums", t->generation, sizeof(struct ccatune_sums),
-			    ens_rows(t) * CCATUNE_GROUPS);
+	int err = new_array(l, l->sums, "sums", t->generation, in_force,
+			    sizeof(struct ccatune_sums), ens_rows(t) * CCATUNE_GROUPS);
 
-	return err ? err : new_array(l, l->delays, "delays", t->generation,
+	return err ? err : new_array(l, l->delays, "delays", t->generation, in_force,
 				     sizeof(struct ccatune_delays),
 				     ens_state_rows(t) * CCATUNE_GROUPS);
 }
@@ -110,6 +113,7 @@ static int take_table(struct loaded *l, struct ens_table *offered, const u32 *va
 {
 	struct ens_table *before = l->config->has_table ? &l->config->table.ens : NULL;
 	struct ccatune_host host = host_read(l);
+	u64 in_force = before ? before->generation : 0;
 	int verdict = ens_admit(before, offered), err;
 
 	if (verdict < 0) {
@@ -125,7 +129,7 @@ static int take_table(struct loaded *l, struct ens_table *offered, const u32 *va
 		/* The sums of the table in force are at its generation modulo 2: not in that place. */
 		do
 			host.generations++;
-		while (before && !((host.generations ^ before->generation) & 1));
+		while (before && !((host.generations ^ in_force) & 1));
 		offered->generation = host.generations;
 		offered->values = NULL;
 		l->config->table.ens = *offered;
@@ -133,7 +137,7 @@ static int take_table(struct loaded *l, struct ens_table *offered, const u32 *va
 		l->config->has_table = 1;
 		err = host_write(l, &host);
 		if (!err)
-			err = new_sums(l, offered);
+			err = new_sums(l, offered, in_force);
 		if (!err)
 			err = recording_add_table(l);
 		if (err)

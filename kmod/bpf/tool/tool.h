@@ -28,7 +28,6 @@
 
 #include "../layout.h"
 
-#define CCATUNE_VERSION "0.1.0"
 #define DEFAULT_PINS "/sys/fs/bpf/ccatune"
 
 /* A loaded algorithm: its folder of pins, locked, and its maps. */

@@ -7,13 +7,7 @@
 
 #define MOST_BYTES 4096u
 
-struct setting_spec {
-	const char *name;
-	u32 min, initial, max;
-	const char *unit;
-};
-
-static const struct setting_spec specs[CCATUNE_SETTINGS] = {
+static const struct cca_setting_spec specs[CCATUNE_SETTINGS] = {
 	[CCATUNE_CLASS_SOURCE] = { "class_source", CCATUNE_CLASS_OF_NOTHING,
 				   CCATUNE_CLASS_OF_PRIORITY, CCATUNE_CLASS_OF_MARK, "choice" },
 	[CCATUNE_CLASS_MASK] = { "class_mask", 1, 0xffffffffu, 0xffffffffu, "mask" },
@@ -46,18 +40,10 @@ int settings_show(struct loaded *l, FILE *out)
 	return 0;
 }
 
-static bool is_clear(const char *text, u32 len)
-{
-	const char *end = text + len;
-	struct ens_cursor line = cca_next_line(&text, end);
-
-	return cca_word_is(ens_take_word(&line), "clear") && ens_at_end(&line) && text == end;
-}
-
 int parameters_write(struct loaded *l, const char *text, u32 len)
 {
 	struct ccatune_host host = host_read(l);
-	bool clear = is_clear(text, len);
+	bool clear = cca_is_clear(text, len);
 	u32 line_no = 0;
 	int err = 0;
 
@@ -83,33 +69,6 @@ int parameters_write(struct loaded *l, const char *text, u32 len)
 	return err ? err : config_publish(l);
 }
 
-static int parse_settings(u32 *values, const char *text, u32 len, u32 *line_no)
-{
-	const char *end = text + len;
-	struct ens_cursor line;
-	struct cca_word name;
-	u64 value = 0;
-	u32 i;
-	int err;
-
-	for (*line_no = 0; text != end; ) {
-		line = cca_next_line(&text, end);
-		++*line_no;
-		err = cca_take_assignment(&line, &name, &value);
-		for (i = 0; i < CCATUNE_SETTINGS; i++)
-			if (cca_word_is(name, specs[i].name))
-				break;
-		if (i == CCATUNE_SETTINGS)
-			return -EINVAL;
-		if (err)
-			return err;
-		if (value < specs[i].min || value > specs[i].max)
-			return -ERANGE;
-		values[i] = (u32)value;
-	}
-	return 0;
-}
-
 int settings_write(struct loaded *l, const char *text, u32 len)
 {
 	u32 line_no = 0;
@@ -119,7 +78,7 @@ int settings_write(struct loaded *l, const char *text, u32 len)
 		return 0;
 	if (len > MOST_BYTES)
 		return -EFBIG;
-	err = parse_settings(l->config->setting, text, len, &line_no);
+	err = cca_parse_settings(specs, CCATUNE_SETTINGS, l->config->setting, text, len, &line_no);
 	if (err) {
 		complain("line %u: expected `NAME VALUE` with a setting within its range", line_no);
 		return err;

@@ -21,7 +21,7 @@ from emulation.mahimahi.translate import Runner, files_in_bpf, to_job
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
-from tests.bpf.sole import sole_user
+from tests.bpf.sole import built_program, sole_user
 from tests.emulation.real_links.test_real_links import below, command_of
 
 LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=200)
@@ -59,14 +59,13 @@ def state_once_free() -> tuple[list[str], list[str], list[str]]:
 
 
 @pytest.fixture
-def program(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """ccatune-bpf, built. No other test has BPF's names meanwhile, and this one leaves nothing behind."""
     if reason := bpf_host.lacking() or ("" if shutil.which("clang-19") else "not installed: clang-19"):
         pytest.skip(reason)
-    built = repository / "build" / "bpf" / "ccatune-bpf"
+    built = built_program()
     monkeypatch.setenv("CCATUNE_BPF", str(built))
     with sole_user():
-        subprocess.run(["make", "-s", "bpf"], cwd=repository, check=True)
         before = state_once_free()
         assert before[0] == [], "GR or ROCCET is in use on this machine, outside these tests"
         yield built

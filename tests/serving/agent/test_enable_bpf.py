@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,19 @@ def test_bpf_is_loaded_allowed_and_made_default_and_disable_puts_everything_back
     assert seen(machine) == before
     assert machine.ran == []
     assert not file.exists()
+
+
+def test_a_default_of_that_name_is_written_again_because_it_stands_for_what_was_loaded_before(
+    machine: Machine, switch: Switch
+) -> None:
+    machine.write(DEFAULT, "gr")
+    sysctl = machine.root / "sys" / "net" / "ipv4" / DEFAULT
+    os.utime(sysctl, (0, 0))
+    switch.enable("gr", as_default=True, via="bpf")
+    assert sysctl.stat().st_mtime > 0
+    os.utime(sysctl, (0, 0))
+    switch.enable("gr", as_default=True, via="bpf")
+    assert sysctl.stat().st_mtime == 0
 
 
 def test_cubic_gets_the_name_that_sockets_choose_in_bpf(machine: Machine, switch: Switch) -> None:
@@ -214,9 +228,9 @@ def moments(machine: Machine, monkeypatch: pytest.MonkeyPatch, *, kill_at: int) 
     def watched(name: str) -> None:
         original = getattr(enable_module, name, None) or getattr(Switch, name)
 
-        def call(*arguments: object) -> object:
+        def call(*arguments: object, **named: object) -> object:
             at_moment(f"before {name}")
-            result = original(*arguments)
+            result = original(*arguments, **named)
             at_moment(f"after {name}")
             return result
 
