@@ -39,13 +39,11 @@ def address(number: int) -> str:
 
 
 def read_on(to: Path) -> None:
-    """Read every file until told to stop; leave how often, and the most flows that were seen."""
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    """Read every file, once at least, until told to stop; leave how often, and the most flows that were seen."""
     folder = tree.OWN_PLACE / tree.CCA
     files = [name for name in FILES if (folder / name).exists()]
     most = times = 0
-    while not stopped:
+    while not (times and storm.told_to_stop()):
         texts = {name: tree.read(name, folder) for name in files}
         most = max(most, texts["flows"].count("\n"))
         times += 1
@@ -101,7 +99,7 @@ def crowd(count: int, clients: int, to: Path) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count + 256, 2 * count + 256))
     inside.run("ip", "link", "set", "lo", "mtu", "1500", "up")
     folder = tree.OWN_PLACE / tree.CCA
-    reader = storm.in_child(lambda: read_on(to.with_suffix(".read")), "")
+    reader = storm.reader(lambda: read_on(to.with_suffix(".read")), "")
     try:
         with contextlib.ExitStack() as stack:
             pairs = connect(stack, count, clients)

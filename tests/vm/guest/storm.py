@@ -98,12 +98,24 @@ def in_child(work: Any, namespace: str) -> int:
         os._exit(status)
 
 
+def reader(work: Any, namespace: str) -> int:
+    """A child that is stopped by SIGTERM, which it finds pending (told_to_stop), however early it comes."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        return in_child(work, namespace)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+
+def told_to_stop() -> bool:
+    """In a reader: whether SIGTERM came."""
+    return signal.SIGTERM in signal.sigpending()
+
+
 def read_on(folder: Path, to: Path) -> None:
-    """Read every file until told to stop, and leave the tables that were found."""
-    stopped: list[int] = []
-    signal.signal(signal.SIGTERM, lambda *_: stopped.append(1))
+    """Read every file, once at least, until told to stop, and leave the tables that were found."""
     found: set[str] = set()
-    while not stopped:
+    while not (found and told_to_stop()):
         found.add(tree.read("ensemble", folder))
         for name in ("parameters", "settings", "status", "flows"):
             if name != "flows" and "\n" not in tree.read(name, folder):
@@ -140,7 +152,7 @@ def storm(job: dict[str, Any], *, seed: int, count: int) -> dict[str, Any]:
     for path in places.values():
         path.mkdir(exist_ok=True)
     readers = [
-        in_child(lambda to=path / f"read-{n}": read_on(folder, to), space)
+        reader(lambda to=path / f"read-{n}": read_on(folder, to), space)
         for space, path in places.items()
         for n in range(2)
     ]
