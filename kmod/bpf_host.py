@@ -17,7 +17,12 @@ __all__ = ["BPF_CCAS", "BpfHost", "find_program", "lacking"]
 
 PROGRAM = "ccatune-bpf"
 # The name that sockets choose, by algorithm: the kernel has a `cubic` of its own.
-BPF_CCAS: Mapping[str, str] = {"gr": "gr", "roccet": "roccet", "cubic": "ccatune_cubic"}
+BPF_CCAS: Mapping[str, str] = {
+    "gr": "gr",
+    "roccet": "roccet",
+    "cubic": "ccatune_cubic",
+    "rtcp_cubic": "rtcp_cubic",
+}
 _BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
 _MOST_ERRNO = 133
 

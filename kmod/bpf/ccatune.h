@@ -17,6 +17,15 @@
 /* A map holds no pointers: the values lie behind the table (layout.h). */
 #define ENS_VALUE(table, index) ccatune_value((const struct ccatune_config *)(table), index)
 
+#define CCA_INDEX(i, count) ccatune_index(i, count)
+
+/* The comparison is hidden from the compiler, or it may prove it needless and leave it out. */
+static inline u64 ccatune_index(u64 i, const u64 count)
+{
+	asm volatile("if %0 < %1 goto +1; %0 = 0" : "+r"(i) : "i"(count));
+	return i;
+}
+
 struct ccatune_config;
 static inline u32 ccatune_value(const struct ccatune_config *config, u32 index);
 
@@ -174,6 +183,13 @@ static inline const struct ccatune_params *ccatune_flow_params(const struct ccat
 	struct ccatune_config *config = ccatune_config();
 
 	return config ? &config->params : &no_params;
+}
+
+static inline bool ccatune_was_recalled(const struct ccatune_flow *flow)
+{
+	struct ccatune_config *config = ccatune_config();
+
+	return config && config->recalls != flow->recalls;
 }
 
 static inline bool ccatune_is_recalled(struct ccatune_flow *flow)

@@ -62,6 +62,14 @@ typedef uint64_t u64;
 #define CCA_FN static inline
 #endif
 
+/*
+ * An index into an array of `count` elements, which the code keeps below that. A host whose
+ * verifier does not see this defines its own: one that says so.
+ */
+#ifndef CCA_INDEX
+#define CCA_INDEX(i, count) (i)
+#endif
+
 #define CCA_USEC_PER_SEC 1000000u
 #define CCA_USEC_PER_MSEC 1000u
 

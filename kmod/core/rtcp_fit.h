@@ -124,6 +124,23 @@ CCA_FN u64 rtcp_less(u64 a, u64 b)
 
 /* --- candidates ---------------------------------------------------------------------- */
 
+/* The largest candidate. Call this after the trigger only. */
+CCA_FN u32 rtcp_last(const struct rtcp_fit *f)
+{
+	return CCA_INDEX(f->count - 1u, RTCP_MAX_CANDIDATES);
+}
+
+/* r_j */
+CCA_FN u32 rtcp_rate_of(const struct rtcp_fit *f, u32 j)
+{
+	return f->rate_bytes_per_s[CCA_INDEX(j, RTCP_MAX_CANDIDATES)];
+}
+
+CCA_FN void rtcp_set_rate_of(struct rtcp_fit *f, u32 j, u32 bytes_per_s)
+{
+	f->rate_bytes_per_s[CCA_INDEX(j, RTCP_MAX_CANDIDATES)] = bytes_per_s;
+}
+
 /* b_j: below 2^43 + 17 x 2^43 / 2. */
 CCA_FN u64 rtcp_bucket(const struct rtcp_fit *f, u32 j)
 {
@@ -157,9 +174,9 @@ CCA_FN void rtcp_fit_raise(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 {
 	u32 j;
 
-	for (j = 0; j < f->count; j++)
-		if (rtcp_bucket(f, j) + rtcp_carried(f->rate_bytes_per_s[j], q20s) < acked_bytes)
-			f->rate_bytes_per_s[j] = rtcp_least_rate(f, j, acked_bytes, q20s);
+	for (j = 0; j <= rtcp_last(f); j++)
+		if (rtcp_bucket(f, j) + rtcp_carried(rtcp_rate_of(f, j), q20s) < acked_bytes)
+			rtcp_set_rate_of(f, j, rtcp_least_rate(f, j, acked_bytes, q20s));
 }
 
 /*
@@ -168,7 +185,7 @@ CCA_FN void rtcp_fit_raise(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
  */
 CCA_FN bool rtcp_smaller_fits(const struct rtcp_fit *f, u32 j, u64 q20s)
 {
-	u32 smaller = f->rate_bytes_per_s[j - 1], larger = f->rate_bytes_per_s[j];
+	u32 smaller = rtcp_rate_of(f, j - 1), larger = rtcp_rate_of(f, j);
 
 	return smaller <= larger || rtcp_carried(smaller - larger, q20s) <
 				    2 * (rtcp_bucket(f, j) - rtcp_bucket(f, j - 1));
@@ -177,7 +194,7 @@ CCA_FN bool rtcp_smaller_fits(const struct rtcp_fit *f, u32 j, u64 q20s)
 /* Theorem 2: goes down from the largest candidate while the next smaller one fits better. */
 CCA_FN void rtcp_fit_choose(struct rtcp_fit *f, u64 q20s)
 {
-	u32 j = f->count - 1u;
+	u32 j = rtcp_last(f);
 
 	while (j && rtcp_smaller_fits(f, j, q20s))
 		j--;
@@ -187,13 +204,13 @@ CCA_FN void rtcp_fit_choose(struct rtcp_fit *f, u64 q20s)
 /* Section 4.2, range compensation: drops the smallest candidate and adds a larger one. */
 CCA_FN void rtcp_fit_extend(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 {
-	u32 last = f->count - 1u, j;
+	u32 last = rtcp_last(f), j;
 
 	for (j = 0; j < last; j++)
-		f->rate_bytes_per_s[j] = f->rate_bytes_per_s[j + 1];
+		rtcp_set_rate_of(f, j, rtcp_rate_of(f, j + 1));
 	f->low_bytes += f->step_bytes;
 	f->from_zero = false;
-	f->rate_bytes_per_s[last] = rtcp_least_rate(f, last, acked_bytes, q20s);
+	rtcp_set_rate_of(f, last, rtcp_least_rate(f, last, acked_bytes, q20s));
 }
 
 /* Updates the fit with an ACK at time t = q20s (in 2^-20 s). Does nothing before the trigger. */
@@ -206,7 +223,7 @@ CCA_FN void rtcp_fit_on_ack(struct rtcp_fit *f, u64 acked_bytes, u64 q20s)
 	rtcp_fit_raise(f, acked_bytes, q20s);
 	rtcp_fit_choose(f, q20s);
 	for (i = 0; i < RTCP_EXTENSIONS; i++) {
-		if (f->best != f->count - 1u ||
+		if (f->best != rtcp_last(f) ||
 		    rtcp_bucket(f, f->best) + f->step_bytes > acked_bytes)
 			break;
 		rtcp_fit_extend(f, acked_bytes, q20s);
@@ -221,7 +238,7 @@ CCA_FN u64 rtcp_fit_bucket(const struct rtcp_fit *f)
 
 CCA_FN u32 rtcp_fit_rate(const struct rtcp_fit *f)
 {
-	return f->rate_bytes_per_s[f->best];
+	return rtcp_rate_of(f, f->best);
 }
 
 /* C(B, R, t) of the best fit. Overflow: 2^47 + 2^54. */

@@ -233,6 +233,12 @@ static inline u32 ccatune_recalls(const struct ccatune_cca *cca)
 	return cca->initial ? recalls + smp_load_acquire(&cca->initial->recalls) : recalls;
 }
 
+/* Whether rows were recalled that the flow has not looked up again. */
+static inline bool ccatune_was_recalled(const struct ccatune_flow *flow)
+{
+	return ccatune_recalls(flow->cca) != flow->recalls;
+}
+
 /*
  * Whether rows were recalled since the last call for this flow. If so, the flow must look its row
  * up again.

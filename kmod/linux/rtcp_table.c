@@ -24,7 +24,7 @@
 #include <net/ipv6.h>
 
 #include "rtcp_internal.h"
-#include "sock.h"
+#include "rtcp_ops.h"
 
 #define RTCP_DEFAULT_SETS 2048u			/* 16384 clients, 5 MiB */
 #define RTCP_DEFAULT_NAMESPACE_SETS 64u		/* 512 clients, 160 KiB */
@@ -226,40 +226,12 @@ EXPORT_SYMBOL_GPL(rtcp_member_tell);
 void rtcp_kflow_end(struct sock *sk, struct rtcp_kflow *f, struct rtcp_flow *flow)
 {
 	struct rtcp_sock *own = inet_csk_ca(sk);
-	struct ccatune_recording *recording;
-	struct rtcp_client *c;
-	struct rec_record r;
 
-	rcu_read_lock();
-	recording = ccatune_recording(&f->head);
-	c = rtcp_member_lock(&f->member, recording, false);
-	rtcp_flow_leaves(flow, c);
-	if (recording) {
-		rec_init(&r, (enum rec_kind)RTCP_REC_LEAVE, f->head.recorded_as,
-			 tcp_sk(sk)->tcp_mstamp);
-		rtcp_kflow_record(f, flow, c, recording, &r);
-	}
-	rtcp_member_unlock(&f->member);
-	rcu_read_unlock();
-	rtcp_member_part(&f->member);
+	rtcp_kflow_leave(f, sk, flow);
 	own->flow = NULL;
 	ccatune_flow_end(&f->head);
 }
 EXPORT_SYMBOL_GPL(rtcp_kflow_end);
-
-/*
- * As ccatune_read_tx_start(). In addition, a flow that is inactive, because all of its data was
- * acknowledged, starts a transfer even if the kernel does not take it for application-limited.
- */
-bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
-			enum cca_event_kind *kind)
-{
-	if (ccatune_read_tx_start(sk, kind))
-		return true;
-	*kind = CCA_TRANSFER_STARTED;
-	return ccatune_is_tx_start(sk) && !flow->active;
-}
-EXPORT_SYMBOL_GPL(rtcp_read_tx_start);
 
 /* --- the module -------------------------------------------------------------------- */
 

@@ -49,11 +49,7 @@ struct rtcp_member {
 RTCP_ASSERT(member_is_small, sizeof(struct rtcp_member) + sizeof(struct rtcp_flow) <=
 			     RTCP_MOST_STATE_BYTES + 2 * sizeof(void *));
 
-struct rtcp_kflow {
-	struct ccatune_flow head;
-	struct rtcp_member member;
-	u32 queueing_delay_us;
-};
+#include "rtcp_kflow.h"	/* which has members */
 
 /* The socket's private area: a pointer, and the values that `ss` shows without it. */
 struct rtcp_sock {
@@ -79,8 +75,6 @@ void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp
 void rtcp_copy_info(struct sock *sk, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 		    const struct rtcp_params *params);
 size_t rtcp_get_info(struct sock *sk, u32 ext, int *attr, union tcp_cc_info *info);
-bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_flow *flow,
-			enum cca_event_kind *kind);
 
 static inline struct rtcp_kflow *rtcp_kflow_of(const struct sock *sk)
 {
@@ -91,6 +85,11 @@ static inline struct rtcp_kflow *rtcp_kflow_of(const struct sock *sk)
 static inline u32 rtcp_member_number(const struct rtcp_member *m)
 {
 	return m->entry ? (u32)(m->entry - m->table->clients.entries) + 1 : 0;
+}
+
+static inline bool rtcp_member_is_own(const struct rtcp_member *m)
+{
+	return !m->entry;
 }
 
 static inline struct rtcp_place *rtcp_member_place(const struct rtcp_member *m)
@@ -147,36 +146,6 @@ static inline void rtcp_member_on_ack(struct rtcp_member *m, struct ccatune_reco
 {
 	if (m->entry && unlikely(rtcp_entry_on_ack(&m->table->clients, m->entry, now_us)))
 		rtcp_member_tell(m, recording);
-}
-
-/* Call this with the client's lock held, so that records are in the order of events. */
-static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
-				     const struct rtcp_client *c,
-				     struct ccatune_recording *recording, struct rec_record *r)
-{
-	rtcp_put_states(r, c, flow, rtcp_member_number(&f->member));
-	ccatune_record(recording, r);
-}
-
-/*
- * Call this after an ACK, with the client's lock held. Returns true if the flow has left a client
- * that is split.
- */
-static inline bool rtcp_kflow_moves(struct rtcp_kflow *f, struct rtcp_flow *flow,
-				    struct rtcp_client *c, u64 now_us)
-{
-	if (likely(c->kind != RTCP_SPLIT) || !f->member.entry)
-		return false;
-	rtcp_flow_moves(flow, c, &f->member.own, now_us);
-	return true;
-}
-
-/* The unsent and unacknowledged bytes of a connection: u + v in equation 22, below 2^32. */
-static inline u32 rtcp_waiting_bytes(const struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return READ_ONCE(tp->write_seq) - tp->snd_una;
 }
 
 #endif /* CCATUNE_TCP_RTCP_H */

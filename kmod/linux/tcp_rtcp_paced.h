@@ -34,7 +34,7 @@
 #include "plain.h"
 #include "sock.h"
 #include "tcp_rtcp.h"
-#include "tcp_rtcp_recall.h"
+#include "rtcp_ops.h"
 #ifdef paced_flow_on_loss
 #include "sent_log.h"
 #endif
@@ -169,10 +169,11 @@ static void paced_look(struct sock *sk, struct paced_kflow *f)
  * Passes an ACK to the core. Returns the table in force, NULL for none. Call this under
  * rcu_read_lock().
  */
-static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct cca_ack *ack)
+static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct sock *sk,
+					    const struct cca_ack *ack)
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
-	u32 waiting_bytes = rtcp_waiting_bytes(f->shared.head.sk);
+	u32 waiting_bytes = rtcp_waiting_bytes(sk);
 	struct rtcp_client *c = paced_lock(f, recording);
 	struct ccatune_flow *head = &f->shared.head;
 	const struct ccatune_params *params;
@@ -180,12 +181,12 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 	bool moves;
 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
-	rtcp_kflow_follow_recall(&f->shared, &f->bbr.ens, &f->bbr.state.flow, c,
-				 &f->bbr.params.rtcp, ack->now_us);
+	rtcp_kflow_follow_recall(&f->shared, sk, &f->bbr.ens, &f->bbr.state.flow, c,
+				 &f->bbr.params.rtcp, PACED_ID, ack->now_us);
 	/* After the recall, so that no epoch ends with a table that was recalled. */
 	table = ccatune_flow_table(head);
 	params = ccatune_flow_params(head);
-	ens_flow_set_class(&f->bbr.ens.flow, ccatune_flow_class(head, head->sk, table));
+	ens_flow_set_class(&f->bbr.ens.flow, ccatune_flow_class(head, sk, table));
 	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_flow_on_ack(&f->bbr, c, (const struct rtcp_params *)params->value,
 			  table ? &table->ens : NULL, ack, &f->decision);
@@ -217,7 +218,7 @@ CCATUNE_CONG_CONTROL(paced_main)
 		return;
 	paced_put_sent(sk, f, &ack);
 	rcu_read_lock();
-	table = paced_take_ack(f, &ack);
+	table = paced_take_ack(f, sk, &ack);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
 	if (ens->turn != ENS_WAITED)
 		ccatune_flow_epoch_ended(head, sk, ens, table, ack.now_us);
@@ -250,8 +251,8 @@ CCATUNE_TX_START(paced_tx_start)
 
 	if (!f)
 		return;
-	rtcp_kflow_before_sending(&f->shared, &f->bbr.ens, &f->bbr.state.flow,
-				  &f->bbr.params.rtcp);
+	rtcp_kflow_before_sending(&f->shared, sk, &f->bbr.ens, &f->bbr.state.flow,
+				  &f->bbr.params.rtcp, PACED_ID);
 	if (rtcp_read_tx_start(sk, &f->bbr.state.flow, &kind))
 		paced_notify(sk, kind);
 }

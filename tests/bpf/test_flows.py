@@ -12,7 +12,7 @@ from kmod.bpf_host import BPF_CCAS, BpfHost
 from tests.bpf.link import link
 from tests.contract.replaying import replay
 from tests.vm import cases
-from tests.vm.subjects import GR, ROCCET, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP_CUBIC, Subject
 
 SECONDS = 5.0
 LINK_MBPS = 20.0
@@ -30,7 +30,7 @@ def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
     return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
 
 
-@pytest.mark.parametrize("subject", [GR, ROCCET], ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("subject", [GR, ROCCET, RTCP_CUBIC], ids=lambda subject: subject.cca)
 def test_running_flows_follow_a_new_table_and_replay_in_user_space(
     host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
 ) -> None:

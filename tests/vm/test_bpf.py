@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The algorithms in BPF (kmod/bpf) in a running kernel of each line: what guest/bpf.py found, in the modules' boot.
 
-On each line GR, ROCCET and CUBIC load, and flows of GR and ROCCET run under a table that is replaced. On the lines that
+On each line the algorithms load, and a flow of each that has a table runs under one that is replaced. On the lines that
 have all programs of the modules (tests/vm/lines.py) BPF is beside the modules, too, and ROCCET's flow meets all that
 GR's does; on the others it meets losses and pauses. With CCATUNE_VM_LONG=1 recordings
 hold 10,000 events. The debug kernel has no BPF.
@@ -21,7 +21,7 @@ from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
 from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
 from tests.vm.programs import BPF, bpf_lacks
-from tests.vm.subjects import GR, ROCCET, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP_CUBIC, Subject
 
 pytestmark = pytest.mark.vm
 if DEBUG:
@@ -32,12 +32,13 @@ LEAST_EVENTS = 10_000 if LONG else 2_000
 HAPPENED = {
     "gr": ["slow_start", "recovery_entered", "idle_restart", "looked_up"],
     "roccet": ["slow_start", "recovery_entered", "idle_restart", "looked_up", "ssthresh", "grow", "told_lost"],
+    "rtcp_cubic": ["slow_start", "recovery_entered", "idle_restart", "looked_up", "ssthresh", "grow", "limited"],
 }
 ALSO_HAPPENED = {
     "gr": ["timeout", "undo_event", "raised"],
     "roccet": ["timeout", "undo_event", "raised", "undo", "lowered"],
 }
-TUNED = [GR, ROCCET]
+TUNED = [GR, ROCCET, RTCP_CUBIC]
 REGISTERED = sorted(BPF_CCAS.values())
 # The kernel logs whom it refuses.
 REFUSED = "TCP: gr already registered or non-unique key"
@@ -66,7 +67,9 @@ def seen(found: Found) -> Any:
 def test_all_are_offered_to_sockets(seen: Any) -> None:
     assert seen["loaded"] == sorted(BPF_CCAS)
     assert set(seen["in kernel"]["algorithms"]) - set(seen["before"]["algorithms"]) == set(REGISTERED)
-    assert {cca: flow["algorithm"] for cca, flow in seen["flows"].items()} == {"gr": "gr", "roccet": "roccet"}
+    assert {cca: flow["algorithm"] for cca, flow in seen["flows"].items()} == {
+        subject.cca: subject.cca for subject in TUNED
+    }
 
 
 @on_each_line
@@ -107,7 +110,7 @@ def test_a_recording_replays_to_the_same_decisions(found: Found, seen: Any, subj
     assert held["differing"] == 0
     assert held["replayed"] >= LEAST_EVENTS
     assert (held["flows"], held["tables"], held["told_twice"]) == (2, 2, 0)
-    lives_through_all = subject is GR or "beside" in seen
+    lives_through_all = subject is GR or (subject is ROCCET and "beside" in seen)
     happened = HAPPENED[subject.cca] + (ALSO_HAPPENED[subject.cca] if lives_through_all else [])
     assert {name: held[name] for name in happened if not held[name]} == {}
     # Each transfer of the flow with pauses.
@@ -115,9 +118,17 @@ def test_a_recording_replays_to_the_same_decisions(found: Found, seen: Any, subj
 
 
 @on_each_line
+def test_rtcp_finds_a_policer_and_caps_its_window(seen: Any) -> None:
+    flow = seen["flows"]["rtcp_cubic"]["capped"]
+    assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
+    assert 0.9 * 1_250_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 1_250_000
+    assert int(flow["cap_pkts"]) >= 2
+
+
+@on_each_line
 def test_a_flow_goes_on_under_an_algorithm_that_was_unloaded_and_none_begins(seen: Any) -> None:
     assert seen["unloaded under a flow"] == {
-        "in kernel": sorted({*seen["before"]["algorithms"], "gr", "roccet"}),
+        "in kernel": sorted({*seen["before"]["algorithms"], *(subject.cca for subject in TUNED)}),
         "algorithm": BPF_CCAS["cubic"],
         "another one": errno.ENOENT,
     }

@@ -31,6 +31,7 @@
 OBJECTS(gr)
 OBJECTS(roccet)
 OBJECTS(cubic)
+OBJECTS(rtcp_cubic)
 
 struct variant {
 	const char *start, *end;
@@ -49,6 +50,7 @@ static const struct {
 	ALGORITHM(gr),
 	ALGORITHM(roccet),
 	ALGORITHM(cubic),
+	ALGORITHM(rtcp_cubic),
 };
 
 static int find(const char *name)
@@ -58,7 +60,7 @@ static int find(const char *name)
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		if (!strcmp(algorithms[i].name, name))
 			return (int)i;
-	complain("expected an algorithm among gr, roccet and cubic, got %s", name);
+	complain("expected an algorithm among gr, roccet, cubic and rtcp_cubic, got %s", name);
 	return -ENOENT;
 }
 

@@ -8,7 +8,9 @@
 
 #include "tool.h"
 
-#include "../../linux/kflow.h"
+#include "../rtcp_member.h"
+
+#include "../../linux/rtcp_kflow.h"
 
 /* --- status ----------------------------------------------------------------------- */
 
@@ -192,6 +194,33 @@ static void view_roccet(const struct ccatune_flow *flow, struct view *v)
 	v->queueing_delay_us = f->queueing_delay_us;
 }
 
+static const char *rtcp_mode(const struct rtcp_client *c, const struct rtcp_flow *flow)
+{
+	static const char *const phases[] = {
+		[RTCP_FREE] = "free",
+		[RTCP_CAPPED] = "capped",
+		[RTCP_PROBING] = "probing",
+		[RTCP_REFILLING] = "refilling",
+		[RTCP_LIFTED] = "lifted",
+		[RTCP_VERIFYING] = "verifying",
+	};
+
+	if (flow->phase == RTCP_FREE && c->kind == RTCP_UNKNOWN && c->fit.count)
+		return "estimating";
+	return flow->phase <= RTCP_VERIFYING ? phases[flow->phase] : "-";
+}
+
+static void view_rtcp_cubic(const struct ccatune_flow *flow, struct view *v)
+{
+	const struct rtcp_cubic_kflow *f = (const struct rtcp_cubic_kflow *)flow;
+
+	v->clock = &f->cubic.ens.flow.clock;
+	v->params = &f->cubic.params.rtcp;
+	v->mode = rtcp_mode(&f->shared.member.own, &f->cubic.state.flow);
+	v->min_rtt_us = f->shared.member.own.min_rtt_us;
+	v->queueing_delay_us = f->shared.queueing_delay_us;
+}
+
 static void view_plain(const struct ccatune_flow *flow, struct view *v)
 {
 	(void)flow;
@@ -243,6 +272,28 @@ static void show_roccet(FILE *out, const struct roccet_state *s)
 		(number)(s->acked_q8 >> 8), (number)(s->windows_q8 >> 8), s->launches, s->events);
 }
 
+static void show_rtcp(FILE *out, const struct rtcp_cubic_kflow *f)
+{
+	static const char *const kinds[] = {
+		[RTCP_UNKNOWN] = "unknown",
+		[RTCP_LIMITED] = "limited",
+		[RTCP_CLEARED] = "cleared",
+		[RTCP_SPLIT] = "split",
+	};
+	const struct rtcp_client *c = &f->shared.member.own;
+	bool limited = c->kind == RTCP_LIMITED;
+	u32 cap_pkts = rtcp_cap_pkts(&f->cubic.state.flow, c, &f->cubic.params.rtcp);
+
+	fprintf(out, " limiter=%s bucket_bytes=%llu limit_bytes_per_s=%u tokens_bytes=%llu",
+		kinds[c->kind & 3], (number)(limited ? c->bucket_bytes : 0),
+		limited ? c->bytes_per_s : 0, (number)(limited ? rtcp_tokens(c) : 0));
+	if (cap_pkts == RTCP_NO_CAP_PKTS)
+		fputs(" cap_pkts=-", out);
+	else
+		fprintf(out, " cap_pkts=%u", cap_pkts);
+	fprintf(out, " sharing=%u shared=0", c->sharing);
+}
+
 static void show_params(FILE *out, u32 id, const void *params)
 {
 	const struct cca_param_spec *spec;
@@ -261,6 +312,8 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 		view_gr(f, &v);
 	else if (id == CCA_ID_roccet)
 		view_roccet(f, &v);
+	else if (id == CCA_ID_rtcp_cubic)
+		view_rtcp_cubic(f, &v);
 	else
 		view_plain(f, &v);
 	show_addresses(out, f);
@@ -273,6 +326,8 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 			v.min_rtt_us, v.queueing_delay_us, (number)v.pacing_bytes_per_s);
 	if (id == CCA_ID_roccet)
 		show_roccet(out, &((const struct roccet_kflow *)f)->roccet.roccet);
+	else if (id == CCA_ID_rtcp_cubic)
+		show_rtcp(out, (const struct rtcp_cubic_kflow *)f);
 	if (v.params)
 		show_params(out, id, v.params);
 	fputc('\n', out);
@@ -281,9 +336,16 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 /* The bytes of a flow in the map; 0: not known to this program. */
 size_t flow_bytes(u32 id)
 {
-	if (id == CCA_ID_gr)
+	switch (id) {
+	case CCA_ID_gr:
 		return sizeof(struct gr_kflow);
-	return id == CCA_ID_roccet ? sizeof(struct roccet_kflow) : 0;
+	case CCA_ID_roccet:
+		return sizeof(struct roccet_kflow);
+	case CCA_ID_rtcp_cubic:
+		return sizeof(struct rtcp_cubic_kflow);
+	default:
+		return 0;
+	}
 }
 
 /*

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""GR, ROCCET and CUBIC in BPF (kmod/bpf), through ccatune-bpf: in place of the modules, and on some lines beside them.
+"""The algorithms in BPF (kmod/bpf), through ccatune-bpf: in place of the modules, and on some lines beside them.
 
-A flow of GR and one of ROCCET each have a table that is replaced under them. GR's lives through everything that
-record.py has. ROCCET's does so on the lines that run all programs; on the others it has losses and pauses only.
-Their recordings are left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of BPF is in the kernel.
+A flow of each that has a table lives under one that is replaced. GR's lives through everything that record.py has.
+ROCCET's does so on the lines that run all programs; on the others it has losses and pauses only. R-TCP's has these, and
+then a policer, until it is capped. Their recordings are left in the shared folder as bpf-ALGORITHM.recording. At the
+end nothing of BPF is in the kernel.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import inside
+import limited
 import pauses
 import record
 import tree
@@ -33,7 +35,8 @@ PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
 FILE_SYSTEM = Path("/sys/fs/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # Those with a table.
-TUNED = ("gr", "roccet")
+TUNED = ("gr", "roccet", "rtcp_cubic")
+POLICED = {"rate": "10mbit", "burst_bytes": 200_000}
 _ACKED = 120  # offset of tcpi_bytes_acked, include/uapi/linux/tcp.h
 
 
@@ -107,6 +110,23 @@ def live_briefly(connection: socket.socket, job: dict[str, Any], *, move: Callab
     record.push_until(connection, job["record_acks"])
 
 
+def capped(host: BpfHost, cca: str, connection: socket.socket) -> dict[str, str]:
+    """Send through a policer until the flow is capped; its line of `flows` then."""
+    found: dict[str, str] = {}
+
+    def is_capped() -> bool:
+        record.push(connection, 0.3)
+        found.update(tree.flows_of(host.read(cca, "flows"))[0])
+        return found["mode"] == "capped"
+
+    limited.police(**POLICED)
+    try:
+        inside.wait_for(is_capped, timeout_s=60, what="a cap")
+    finally:
+        limited.free()
+    return found
+
+
 def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
     """A flow's life under two tables, and its recording."""
     first, second = job["bpf"][cca]
@@ -123,10 +143,12 @@ def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
             host.write(cca, "ensemble", second["text"])
             seen["second"] = on_row(host, cca, connection, second)
 
-        if cca == "gr" or job["full_line"]:
+        if cca == "gr" or (cca == "roccet" and job["full_line"]):
             record.live_through(connection, job, move=move)
         else:
             live_briefly(connection, job, move=move)
+        if cca == "rtcp_cubic":
+            seen["capped"] = capped(host, cca, connection)
     with_pauses(cca, job)
     inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
     host.write(cca, "recording", "stop\n")

@@ -31,6 +31,11 @@ def police(rate: str, burst_bytes: int) -> None:
     inside.run(*inside.within("far", "tc", "filter", "add", "dev", "ccat3", "parent", "ffff:", *words))
 
 
+def free() -> None:
+    """Take the policer away."""
+    inside.run(*inside.within("far", "tc", "qdisc", "del", "dev", "ccat3", "ingress"))
+
+
 def clients(folder: Path | None = None) -> list[dict[str, str]]:
     """The lines of `clients`."""
     found = []
