@@ -9,11 +9,14 @@
     flows     processor time per packet with 10, 100 and 1,000 GR flows in one simulation. The link has 2 Mbit/s and
               100 packets of buffer per flow, and the flows start within a second
     core      ns per ACK of each algorithm's core alone, and of the log that BBRv3 needs besides it in the kernel
+    bpf       ns per ACK and throughput of the algorithms in BPF on this machine's kernel (emulation/bpf_bench.py). It
+              requires root and changes the list of congestion controls meanwhile, so it runs only if it is named
 
 Speed, base and scaling are also measured by processor time, which approximates the result of an idle machine on a busy
 one. The figures are medians of `repeats` runs. The targets are for wall time:
 
     speed 4 million packets per second, base 2 million each, scaling at least 1.8
+    bpf   95 % of the throughput of the kernel's own CUBIC
 
 The flows have a target for processor time: a packet takes at most 4 times as long with 1,000 flows as with 10
 (MOST_FLOWS_RATIO). The ratio would be 1 if the cost were exactly linear in the number of flows. In practice the state
@@ -43,7 +46,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from emulation import _engine
+from emulation import _engine, bpf_bench
 from emulation.options import FiniteRange
 from emulation.qos import QoS
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
@@ -58,6 +61,7 @@ TARGET_PKTS_PER_S = 4e6
 TARGET_BASE_PKTS_PER_S = 2e6
 TARGET_SCALING = 1.8
 MOST_FLOWS_RATIO = 4.0
+TARGET_SHARE = 0.95
 FLOW_COUNTS = (10, 100, 1000)
 BASE_CCAS: tuple[Cca, ...] = ("cubic", "bbr")
 TURNS = 8
@@ -186,7 +190,10 @@ PARTS: dict[str, Callable[[float], Figures]] = {
     "flows": measure_flows,
     "core": lambda _: measure_core(),
     "scaling": measure_scaling,
+    "bpf": lambda _: bpf_bench.measure_bpf(),
 }
+# These run only if they are named.
+NAMED_ONLY = frozenset({"bpf"})
 
 
 def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: bool) -> dict[str, list[float]]:
@@ -206,13 +213,17 @@ def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: boo
 
 @dataclass(frozen=True)
 class Figure:
-    """How a figure is printed: its label, the factor `scale`, and its target (at least `least` or at most `most`)."""
+    """How a figure is printed: its label, the factor `scale`, and its target (at least `least` or at most `most`).
+
+    requires: what the machine lacks if the figure has no value.
+    """
 
     label: str
     part: str
     scale: float = 1.0
     least: float | None = None
     most: float | None = None
+    requires: str = "two processors"
 
     def falls_short(self, value: float) -> bool:
         """Whether a value misses the target."""
@@ -247,7 +258,23 @@ def figures_of(parts: Sequence[str]) -> dict[str, Figure]:
         "bbr3_ns_per_ack": Figure("  BBRv3's", "core"),
         "sent_log_ns_per_ack": Figure("  and its log in the kernel", "core"),
     }
+    figures |= figures_of_bpf()
     return {name: figure for name, figure in figures.items() if figure.part in parts}
+
+
+def figures_of_bpf() -> dict[str, Figure]:
+    """Return the figures of the part `bpf` by name."""
+    cubic, bbr = "CUBIC of the kernel's own in BPF", "BBRv1 in the kernel"
+    figures = {
+        "bpf_kernels_cubic_ns_per_ack": Figure("the kernel's CUBIC, ns an ACK", "bpf", requires=cubic),
+        "bpf_kernels_cubic_mbps": Figure("the kernel's CUBIC, Gbit/s over a veth", "bpf", scale=1e-3),
+        "bpf_kernels_bbr_share": Figure("the kernel's BBRv1, share of that", "bpf", requires=bbr),
+    }
+    for each in bpf_bench.CONTENDERS:
+        name = f"{each.cca} with a table" if each.has_table else f"{each.cca} in BPF"
+        figures[f"bpf_{each.label}_ns_per_ack"] = Figure(f"{name}, ns an ACK", "bpf")
+        figures[f"bpf_{each.label}_share"] = Figure("  share of the kernel's CUBIC", "bpf", least=TARGET_SHARE)
+    return figures
 
 
 @click.command()
@@ -263,12 +290,17 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
     """Measure the simulator: packets per second, gain of a second thread, cost of an ACK in the core.
 
     \b
+    `--only bpf` measures the algorithms in BPF on this machine's kernel, as root:
+    cost of an ACK, and throughput beside the kernel's own CUBIC.
+
+    \b
     Example:
       ccatune bench
       ccatune bench --enforce --json
       ccatune bench --only core
+      ccatune bench --only bpf
     """
-    parts = only or tuple(PARTS)
+    parts = only or tuple(name for name in PARTS if name not in NAMED_ONLY)
     runs = measure(parts, repeats=repeats, duration_s=duration_s, quiet=as_json)
     medians = {name: statistics.median(values) for name, values in runs.items()}
     figures = figures_of(parts)
@@ -306,7 +338,7 @@ def print_figures(
     for name, figure in figures.items():
         verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:
-            table.add_row(figure.label, "-", "-", "-", figure.target, "needs two processors")
+            table.add_row(figure.label, "-", "-", "-", figure.target, f"needs {figure.requires}")
             continue
         values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
         table.add_row(figure.label, *values, figure.target, verdict)

@@ -35,7 +35,7 @@ from emulation.errors import EmulationError
 from emulation.mahimahi import keeper
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
-from kmod.bpf_host import BpfHost
+from kmod.bpf_host import BPF_CCAS, BpfHost
 
 __all__ = ["CCAS", "InBpf", "available_ccas", "can_share", "lacking", "version_here"]
 
@@ -196,7 +196,8 @@ def _takes(lock: int) -> bool:
 
 def _check_names_are_free(ccas: Sequence[str]) -> None:
     """Raise EmulationError if another program has registered one of these algorithms."""
-    if taken := sorted(set(ccas) & available_ccas().keys()):
+    available = available_ccas()
+    if taken := [cca for cca in ccas if BPF_CCAS[cca] in available]:
         name = taken[0]
         raise EmulationError(
             f"mahimahi: expected the kernel without {name}, but another program has registered it, and its parameters "
