@@ -13,7 +13,7 @@ UV := build/lock-tool/bin/uv
 COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
 	--python-version $(LOCK_PYTHON)
 
-.PHONY: help setup build modules bpf demo test check lint format prove prove-kernel lock clean
+.PHONY: help setup build modules bpf packages demo test check lint format prove prove-kernel lock clean
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
@@ -45,6 +45,11 @@ modules: build ## Build the kernel modules for each tested kernel line into buil
 bpf: ## Build the BPF objects and ccatune-bpf into build/bpf, where clang and libbpf are installed
 	@mkdir -p build
 	@flock build/.bpf-lock $(MAKE) -s -C kmod/bpf OUT=$(CURDIR)/build/bpf
+
+packages: build bpf ## Build the Debian packages of agent, modules (DKMS) and BPF into dist/
+	@rm -rf build/agent-wheel dist
+	@$(PIP) wheel --quiet --no-deps --no-build-isolation -w build/agent-wheel packaging/agent
+	$(BIN)/python packaging/build_packages.py --wheel build/agent-wheel/*.whl --out dist
 
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
 	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")
