@@ -40,17 +40,24 @@ int settings_show(struct loaded *l, FILE *out)
 	return 0;
 }
 
+/* 0, or an error where a text is longer than /proc takes. */
+static int check_length(u32 len)
+{
+	if (len <= MOST_BYTES)
+		return 0;
+	complain("expected at most %u bytes, got more", MOST_BYTES);
+	return -EFBIG;
+}
+
 int parameters_write(struct loaded *l, const char *text, u32 len)
 {
 	struct ccatune_host host = host_read(l);
 	bool clear = cca_is_clear(text, len);
 	u32 line_no = 0;
-	int err = 0;
+	int err = check_length(len);
 
-	if (!len)
-		return 0;
-	if (len > MOST_BYTES)
-		return -EFBIG;
+	if (!len || err)
+		return err;
 	if (clear)
 		cca_params_init(l->config->params.value, l->id);
 	else
@@ -72,12 +79,10 @@ int parameters_write(struct loaded *l, const char *text, u32 len)
 int settings_write(struct loaded *l, const char *text, u32 len)
 {
 	u32 line_no = 0;
-	int err;
+	int err = check_length(len);
 
-	if (!len)
-		return 0;
-	if (len > MOST_BYTES)
-		return -EFBIG;
+	if (!len || err)
+		return err;
 	err = cca_parse_settings(specs, CCATUNE_SETTINGS, l->config->setting, text, len, &line_no);
 	if (err) {
 		complain("line %u: expected `NAME VALUE` with a setting within its range", line_no);
