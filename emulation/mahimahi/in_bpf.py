@@ -37,10 +37,10 @@ from emulation.mahimahi.translate import Files
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
 
-__all__ = ["CCAS", "InBpf", "available_ccas", "can_share", "lacking", "version_here"]
+__all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
 # cubic is left out: the scenario's cubic is the kernel's own.
-CCAS = ("gr", "roccet")
+CCAS = ("gr", "roccet", "rtcp_cubic")
 WAIT_S = 600.0
 # A file that every kernel has on which the objects can be loaded. It is the same in every mount namespace. A container
 # with a network namespace of its own has another one, and is refused because the name is taken.
@@ -49,6 +49,10 @@ _LOOK_S = 0.2
 _END_S = 60.0
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 _MODULES = Path("/proc/net/ccatune")
+
+
+class NameTakenError(EmulationError):
+    """Another program has registered an algorithm, for example a server in operation."""
 
 
 def available_ccas() -> dict[str, bool]:
@@ -87,14 +91,20 @@ def can_share(files: Mapping[str, Files], others: Mapping[str, Files]) -> bool:
 class InBpf:
     """The algorithms that are loaded in BPF during a context.
 
-    Raises EmulationError at its beginning if they cannot be loaded, and at its end if one cannot be unloaded.
+    wait_s: how long to wait for another emulation that uses BPF; None: WAIT_S.
+    pins: the folder of pins during the context (`ccatune-bpf --pins`); None outside of it, or without algorithms.
+
+    Raises EmulationError at its beginning if they cannot be loaded (NameTakenError if another program has registered
+    one), and at its end if one cannot be unloaded.
     """
 
-    def __init__(self, ccas: Collection[str]) -> None:
+    def __init__(self, ccas: Collection[str], *, wait_s: float | None = None) -> None:
         self._ccas = sorted(ccas)
+        self._wait_s = WAIT_S if wait_s is None else wait_s
         self._in_force: dict[str, Files] = {}
         self._keeper: subprocess.Popen[bytes] | None = None
         self._host = BpfHost()
+        self.pins: Path | None = None
 
     def __enter__(self) -> Self:
         if not self._ccas:
@@ -102,12 +112,12 @@ class InBpf:
         program = bpf_host.find_program()
         if program is None:
             raise EmulationError(f"mahimahi: expected {bpf_host.PROGRAM}, found none; run `make bpf`")
-        with _locked(self._ccas) as lock:
+        with _locked(self._ccas, wait_s=self._wait_s) as lock:
             _check_names_are_free(self._ccas)
             self._keeper = _start_keeper(program, lock)
         # The keeper's file system, seen from this process's mount namespace.
-        pins = Path(f"/proc/{self._keeper.pid}/root{keeper.PINS}")
-        self._host = BpfHost(program, pins=pins)
+        self.pins = Path(f"/proc/{self._keeper.pid}/root{keeper.PINS}")
+        self._host = BpfHost(program, pins=self.pins)
         try:
             for cca in self._ccas:
                 self._host.load(cca)
@@ -147,6 +157,7 @@ class InBpf:
     def _close(self) -> None:
         """Let the keeper unload the algorithms, and wait for its end."""
         started, self._keeper = self._keeper, None
+        self.pins = None
         if started is None:
             return
         assert started.stdin is not None  # noqa: S101 (a pipe, for the type checker)
@@ -165,19 +176,19 @@ class InBpf:
 
 
 @contextmanager
-def _locked(ccas: Sequence[str]) -> Iterator[int]:
+def _locked(ccas: Sequence[str], *, wait_s: float) -> Iterator[int]:
     """Yield the descriptor of the lock. Other processes that inherit it hold the lock, too, until all have closed it.
 
     Raises:
-        EmulationError: another emulation holds it for longer than WAIT_S.
+        EmulationError: another emulation holds it for longer than wait_s.
     """
     lock = os.open(LOCK, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        end_s = time.monotonic() + WAIT_S
+        end_s = time.monotonic() + wait_s
         while not _takes(lock):
             if time.monotonic() > end_s:
                 raise EmulationError(
-                    f"mahimahi: expected {', '.join(ccas)} in BPF free within {WAIT_S:g} s, but another emulation on "
+                    f"mahimahi: expected {', '.join(ccas)} in BPF free within {wait_s:g} s, but another emulation on "
                     "this machine uses BPF; run this one after it"
                 )
             time.sleep(_LOOK_S)
@@ -195,11 +206,11 @@ def _takes(lock: int) -> bool:
 
 
 def _check_names_are_free(ccas: Sequence[str]) -> None:
-    """Raise EmulationError if another program has registered one of these algorithms."""
+    """Raise NameTakenError if another program has registered one of these algorithms."""
     available = available_ccas()
     if taken := [cca for cca in ccas if BPF_CCAS[cca] in available]:
         name = taken[0]
-        raise EmulationError(
+        raise NameTakenError(
             f"mahimahi: expected the kernel without {name}, but another program has registered it, and its parameters "
             f"apply to every network namespace; run `ccatune-bpf unload {name}`, or use the runner vm"
         )

@@ -43,6 +43,7 @@ __all__ = [
     "cores_of",
     "emulate",
     "emulate_each",
+    "emulate_in",
     "emulate_many",
     "host_runner",
     "lacking",
@@ -290,6 +291,22 @@ def emulate_each(
 
     with InBpf({cca for planned in waiting for cca in planned.files}) as bpf:
         _run_all(waiting, each, bpf=bpf, series_every_s=series_every_s, processors=processors)
+
+
+def emulate_in(bpf: InBpf, scenario: Scenario, *, series_every_s: float | None = None) -> QoS:
+    """Run one scenario over Mahimahi with algorithms that the caller has loaded.
+
+    Their parameters and ensembles stay as they are. The scenario should state the same ones.
+
+    Raises:
+        EmulationError: as `emulate_many`.
+    """
+    found: list[QoS | EmulationError] = []
+    waiting = deque([_Planned(0, scenario, to_job(scenario, host_runner()), files={})])
+    _run_all(waiting, lambda _, each: found.append(each), bpf=bpf, series_every_s=series_every_s, processors=0)
+    if isinstance(found[0], EmulationError):
+        raise found[0]
+    return found[0]
 
 
 def emulate_many(
