@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+MOST_S = 3600.0
 SENDER_ADDRESS, RECEIVER_ADDRESS, PORT = "10.9.0.1", "10.9.0.2", 5001
 
 _RECEIVE = """
@@ -59,15 +60,21 @@ class Link:
     receiver: str
 
     @contextmanager
-    def flows(self, cca: str, *, seconds: float, count: int = 1) -> Iterator[list[float]]:
-        """Send for so long, while the body runs. The list has the throughput in Mbit/s after it."""
+    def flows(self, cca: str, *, seconds: float | None, count: int = 1) -> Iterator[list[float]]:
+        """Send for so long, while the body runs. The list has the throughput in Mbit/s after it.
+
+        seconds: None sends until the body ends, and measures nothing.
+        """
+        lasts_s = str(MOST_S if seconds is None else seconds)
         arguments = [RECEIVER_ADDRESS, str(PORT)]
-        receiver = _started(self.receiver, _RECEIVE, [*arguments, str(count), str(seconds)])
+        receiver = _started(self.receiver, _RECEIVE, [*arguments, str(count), lasts_s])
         sender = None
         mbps: list[float] = []
         try:
-            sender = _started(self.sender, _SEND, [*arguments, cca, str(count), str(seconds)])
+            sender = _started(self.sender, _SEND, [*arguments, cca, str(count), lasts_s])
             yield mbps
+            if seconds is None:
+                return
             total, _ = receiver.communicate(timeout=seconds + 30)
             sender.wait(timeout=10)  # so that it resets its connections
             mbps.append(int(total) * 8e-6 / seconds)

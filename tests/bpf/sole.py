@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from emulation.mahimahi import in_bpf
 from kmod.bpf_host import BpfHost
 
-# Whichever clone of the repository a test belongs to. Emulations lock a file in this folder.
+# Whichever clone of the repository a test belongs to. Emulations lock a file in this folder, and so does who must not
+# meet one.
 LOCK = Path("/sys/kernel/btf")
 
 
@@ -28,18 +30,32 @@ def sole_user() -> Iterator[None]:
 
 
 @contextmanager
+def no_emulation() -> Iterator[None]:
+    """Wait until no emulation uses BPF's names. Emulations then wait for the body."""
+    with in_bpf.LOCK.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def sole_host(program: Path, bpffs: Path) -> Iterator[BpfHost]:
     """A host with nothing loaded, below a BPF file system of its own; whatever is left there is unloaded."""
+    with sole_user(), no_emulation(), mounted_host(program, bpffs) as host:
+        yield host
+
+
+@contextmanager
+def mounted_host(program: Path, bpffs: Path) -> Iterator[BpfHost]:
+    """The same for who has BPF's names already."""
     bpffs.mkdir()
-    with sole_user():
-        subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
-        host = BpfHost(program, pins=bpffs / "ccatune")
-        try:
-            yield host
-        finally:
-            for cca in host.loaded():
-                host.unload(cca)
-            subprocess.run(["umount", str(bpffs)], check=True)
+    subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
+    host = BpfHost(program, pins=bpffs / "ccatune")
+    try:
+        yield host
+    finally:
+        for cca in host.loaded():
+            host.unload(cca)
+        subprocess.run(["umount", str(bpffs)], check=True)
 
 
 def built_program() -> Path:
