@@ -51,7 +51,10 @@ packages: build bpf ## Build the Debian packages of agent, modules (DKMS) and BP
 	@$(PIP) wheel --quiet --no-deps --no-build-isolation -w build/agent-wheel packaging/agent
 	$(BIN)/python packaging/build_packages.py --wheel build/agent-wheel/*.whl --out dist
 
+# Without ccatune-bpf the demo uses a stand-in for the kernel, and says so.
 demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of your own)
+	@if command -v clang-19 >/dev/null && echo '#include <bpf/libbpf.h>' | $(CC) -fsyntax-only -xc - 2>/dev/null; then \
+		$(MAKE) -s bpf; fi
 	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")
 
 test: build lint check ## Set up, build, lint and run every tier that this machine can run

@@ -3,8 +3,9 @@
 
     1. train on recorded links, or on generated ones if there are none
     2. start a registry, and publish the ensemble to it
-    3. let the agent apply the ensemble
-    4. evaluate the gain on epochs that were not used for training
+    3. let the agent apply the ensemble, to this machine's kernel if possible, otherwise to a stand-in (demo_kernel.py)
+    4. on this machine's kernel: send a flow under the ensemble
+    5. evaluate the gain on epochs that were not used for training
 
 All files are written to one folder. The registry keeps running at the end if the output is a terminal and not JSON;
 --keep and --no-keep override this.
@@ -19,12 +20,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 
+from emulation.errors import EmulationError
 from emulation.traces import default_traces
 from serving.errors import ServingError
 
@@ -33,7 +36,6 @@ __all__ = ["demo"]
 ROOT = Path(__file__).resolve().parents[1]
 STUDY = ROOT / "configs" / "studies" / "gr-demo.yaml"
 MODELS = ROOT / "configs" / "traces"
-REAL_TREE = Path("/proc/net/ccatune")
 MADE_S = 1200
 START_S = 30.0
 
@@ -54,6 +56,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
       ccatune demo --traces recordings/ --out /tmp/demo --no-keep
     """
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, _exit)
     out.mkdir(parents=True, exist_ok=True)
     keep = sys.stdout.isatty() and not as_json if keep is None else keep
     say = Say(quiet=as_json)
@@ -65,18 +68,19 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
     with _registry(out, port=port, keep=keep) as url:
         say.step("Publish: an immutable ensemble, and the channel that points to it")
         say.run("publish", ensemble, "--channel", "champion", "--note", "demo", "--url", url)
-        say.step("Apply: the agent checks, writes, reads back")
-        say.run("agent", "--registry", url, "--cca", "gr", "--once", "--state-dir", out / "agent", *_tree(out))
+        applied, flow = _apply(say, url, out, traces=links[1])
         say.step("Judge: flows over recordings that nobody trained on")
         figures = json.loads(say.capture("evaluate", ensemble, *links, "--plot", picture, "--json"))
         say.last(figures, {
             "took": f"{time.monotonic() - began:.0f} s",
             "ensemble": str(ensemble),
             "picture": str(picture),
+            **({"flow": flow["picture"]} if flow else {}),
             "API": f"{url}/v1/docs" + ("" if keep else f"  (ended; again: ccatune serve --database {_database(out)})"),
         })  # fmt: skip
     if as_json:
-        click.echo(json.dumps({**figures, "ensemble": str(ensemble), "picture": str(picture)}))
+        places = {"ensemble": str(ensemble), "picture": str(picture)}
+        click.echo(json.dumps({**figures, **places, "applied": applied, "flow": flow}))
 
 
 class Say:
@@ -92,15 +96,25 @@ class Say:
         if not self._quiet:
             click.secho(f"\n{self._number}. {text}", bold=True)
 
-    def run(self, *words: object) -> None:
-        """Run a command and show its output. Raises ServingError where it fails."""
-        self._announce(words)
+    def line(self, text: str) -> None:
+        """Print text."""
+        if not self._quiet:
+            click.echo(text)
+
+    def run(self, *words: object, environment: Mapping[str, str] | None = None) -> None:
+        """Run a command and show its output. Raises ServingError where it fails.
+
+        environment: variables of the command besides those of this process.
+        """
+        added = dict(environment or {})
+        self._announce([*(f"{name}={value}" for name, value in added.items()), "ccatune", *words])
         stdout = sys.stderr if self._quiet else None
-        self._require(subprocess.run(_command(words), stdout=stdout, check=False).returncode, words)
+        done = subprocess.run(_command(words), stdout=stdout, env={**os.environ, **added}, check=False)
+        self._require(done.returncode, words)
 
     def capture(self, *words: object) -> str:
         """Run a command and return its standard output; show its standard error. Raises ServingError where it fails."""
-        self._announce(words)
+        self._announce(["ccatune", *words])
         done = subprocess.run(_command(words), stdout=subprocess.PIPE, text=True, check=False)
         self._require(done.returncode, words)
         return done.stdout
@@ -117,12 +131,17 @@ class Say:
 
     def _announce(self, words: Sequence[object]) -> None:
         if not self._quiet:
-            click.secho("$ ccatune " + " ".join(_short(word) for word in words), dim=True)
+            click.secho("$ " + " ".join(_short(word) for word in words), dim=True)
 
     @staticmethod
     def _require(status: int, words: Sequence[object]) -> None:
         if status != 0:
             raise ServingError(f"demo: expected `ccatune {words[0]}` to succeed, it exited {status}; see above")
+
+
+def _exit(number: int, _: FrameType | None) -> None:
+    """End by an exception, so that everything is cleaned up; the status is that of a process that the signal ended."""
+    sys.exit(128 + number)
 
 
 def _short(word: object) -> str:
@@ -133,21 +152,41 @@ def _command(words: Sequence[object]) -> list[str]:
     return [sys.executable, str(ROOT / "ccatune.py"), *map(str, words)]
 
 
-def _links(traces: Path | None, out: Path, say: Say) -> list[object]:
-    """Return the options for the traces: those of the caller, else recorded ones, else generated ones."""
+def _links(traces: Path | None, out: Path, say: Say) -> tuple[str, Path]:
+    """Return the option for the traces: those of the caller, else recorded ones, else generated ones."""
     folder = traces or default_traces()
     if folder is not None:
-        return ["--traces", folder]
+        return "--traces", folder
     say.step("Make links: there are no recorded ones (set TRACES=folder to use yours)")
     made = out / "traces"
     made.mkdir(exist_ok=True)
     for seed, model in enumerate(sorted(MODELS.glob("*.json")), start=1):
         say.run("traces", "make", model, "--duration", MADE_S, "--seed", seed, "-o", made / f"{model.stem}.down")
-    return ["--traces", made]
+    return "--traces", made
 
 
-def _tree(out: Path) -> list[object]:
-    return [] if REAL_TREE.is_dir() else ["--stand-in", out / "proc"]
+def _apply(say: Say, url: str, out: Path, *, traces: Path) -> tuple[str, dict[str, Any] | None]:
+    """Let the agent apply the ensemble, and send a flow if the kernel took it.
+
+    Returns a sentence that says what the agent wrote to, and the figures of the flow.
+    """
+    from serving.demo_kernel import flow_lines, opened, send_flow
+
+    say.step("Apply: the agent checks, writes, reads back")
+    with opened(out) as target:
+        say.line(target.what)
+        words = ("agent", "--registry", url, "--cca", "gr", "--once", *target.options)
+        say.run(*words, environment=target.environment)
+        if target.bpf is None:
+            return target.what, None
+        say.step("Send: a flow of this machine's kernel over a recorded link, under the ensemble")
+        try:
+            flow = send_flow(target.bpf, traces=traces, picture=out / "flow.png")
+        except EmulationError as error:
+            click.echo(f"The flow could not be sent: {error}", err=True)
+            return target.what, None
+        say.line("\n".join(flow_lines(flow)))
+        return target.what, flow
 
 
 def _database(out: Path) -> str:

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from emulation import mahimahi
+from kmod import bpf_host
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = [sys.executable, str(ROOT / "ccatune.py")]
@@ -31,7 +35,7 @@ def finished(made_links: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     out = tmp_path_factory.mktemp("demo")
     done = subprocess.run(
         [*CLI, "demo", "--traces", made_links, "--out", out, "--no-keep", "--json"],
-        check=True, capture_output=True, text=True, timeout=600,
+        check=True, capture_output=True, text=True, timeout=600, env={**os.environ, "CCATUNE_BPF": "/nowhere"},
     )  # fmt: skip
     figures: dict[str, object] = json.loads(done.stdout)
     return out, figures
@@ -57,6 +61,13 @@ def test_demo_leaves_the_published_table_in_the_stand_in(finished: tuple[Path, d
     state = json.loads((out / "proc" / "gr.json").read_text(encoding="utf-8"))
     assert f"digest {published['digest']}\n" in state["ensemble"]
     assert state["rejected_writes"] == 0
+
+
+def test_demo_says_why_it_uses_the_stand_in(finished: tuple[Path, dict[str, object]]) -> None:
+    _, figures = finished
+    reason = mahimahi.lacking() or bpf_host.lacking() or "ccatune-bpf is not built; install clang-19 and libbpf-dev"
+    assert f"The agent writes to a stand-in, not to this machine's kernel: {reason}" in str(figures["applied"])
+    assert figures["flow"] is None
 
 
 def test_demo_says_which_command_failed(tmp_path: Path) -> None:
