@@ -82,29 +82,6 @@ def test_cubic_is_as_fast_as_the_kernels_own(host: BpfHost) -> None:
     assert ours[0] >= 0.95 * theirs[0]
 
 
-def test_fifty_flows_take_a_table_and_leave_nothing(host: BpfHost) -> None:
-    host.load("gr")
-    host.write("gr", "ensemble", cases.text(GR, 1, epoch_ms=300))
-    with link() as path, path.flows("gr", seconds=16, count=50):
-        time.sleep(4)
-        host.write("gr", "ensemble", cases.urgent(cases.text(GR, 2, base=40, epoch_ms=300)))
-        deadline = time.monotonic() + 10  # at a flow's next ACK: a timeout may come before it
-        while time.monotonic() < deadline:
-            time.sleep(0.2)
-            flows = flows_of(host, "gr")
-            on_rows = [flow for flow in flows if flow["state"] != "-"]
-            if all(is_row_of(GR, flow, base=40) for flow in on_rows):
-                break
-    assert len(flows) == 50
-    assert len(on_rows) >= 45
-    assert all(is_row_of(GR, flow, base=40) for flow in on_rows)
-    deadline = time.monotonic() + 20
-    while flows_of(host, "gr") and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert flows_of(host, "gr") == []
-    assert "\nflows 0\n" in host.read("gr", "status")
-
-
 def test_a_socket_beyond_max_flows_runs_the_kernels_cubic(host: BpfHost) -> None:
     host.load("gr")
     host.write("gr", "settings", "max_flows 0\n")

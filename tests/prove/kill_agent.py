@@ -14,19 +14,22 @@ and after the start without a registry:
   - nothing half-written is left in the state folder.
 At the end an agent with a registry comes to be in sync with the channel's last move.
 
+tests/prove/kill_bpf.py does the same with GR in BPF.
+
 Example: python -m tests.prove.kill_agent --count 50
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +40,7 @@ from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from serving.agent import Store, Table
 from serving.agent.store import LAST_KNOWN_GOOD, PENDING
+from serving.agent.tree import Tree
 from serving.client import RegistryClient
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,26 +62,66 @@ class ShortfallError(Exception):
     """What should always hold did not."""
 
 
+@dataclass(frozen=True)
+class Server:
+    """What an agent writes to.
+
+    options, environment: of the agent. reboot: loses the table. settle: waits until no write of a killed agent goes on.
+    """
+
+    tree: Tree
+    options: Sequence[str]
+    reboot: Callable[[], None]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    settle: Callable[[], None] = lambda: None
+
+
+def stand_in(folder: Path) -> Server:
+    """A server whose tree is a stand-in."""
+    return Server(
+        tree=StandInTree(folder),
+        options=["--stand-in", str(folder)],
+        reboot=lambda: (folder / f"{CCA}.json").unlink(missing_ok=True),
+    )
+
+
 @dataclass
 class Site:
-    """A registry, a server's stand-in tree and its agent's state folder; `ensembles` by digest."""
+    """A registry, a server and its agent's state folder; `ensembles` by digest."""
 
     folder: Path
     url: str
     client: RegistryClient
     ensembles: dict[str, Ensemble]
-    tree: StandInTree = field(init=False)
+    server: Server
     store: Store = field(init=False)
 
     def __post_init__(self) -> None:
-        self.tree = StandInTree(self.folder / "tree")
         self.store = Store(self.folder / "state")
+
+    @property
+    def tree(self) -> Tree:
+        """The server's."""
+        return self.server.tree
 
     def agent(self, url: str, *options: str) -> list[str]:
         """The command line of an agent."""
-        folders = ["--state-dir", str(self.store.root), "--stand-in", str(self.folder / "tree")]
+        folders = ["--state-dir", str(self.store.root), *self.server.options]
         times = ["--interval", "0.1", "--timeout", "10", "--wait", "20", "--agent-id", "server"]
         return [*ccatune("agent"), "--registry", url, "--cca", CCA, *folders, *times, *options]
+
+    @contextmanager
+    def running_agent(self) -> Iterator[subprocess.Popen[bytes]]:
+        """Start an agent, and end it when the block ends."""
+        with (self.folder / "agent.log").open("ab") as log:
+            process = subprocess.Popen(self.agent(self.url), stdout=log, stderr=log, env=self.environment)
+            with ended(process):
+                yield process
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of an agent."""
+        return {**os.environ, **self.server.environment}
 
     def published(self) -> set[str]:
         """The text of every deployment that was ever made."""
@@ -143,7 +187,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 
 
 @contextmanager
-def site(folder: Path) -> Iterator[Site]:
+def site(folder: Path, server: Server) -> Iterator[Site]:
     """Start a registry with some ensembles, the channel at the first."""
     ready = folder / "ready"
     serve = [*ccatune("serve"), "--port", "0", "--ready-file", str(ready)]
@@ -153,11 +197,11 @@ def site(folder: Path) -> Iterator[Site]:
             subprocess.Popen(
                 [*serve, "--database", f"sqlite:///{folder}/registry.db"], stdout=log, stderr=log, cwd=folder
             )
-        ) as server,
+        ) as registry,
     ):
         deadline_s = time.monotonic() + START_S
         while not ready.exists():
-            if server.poll() is not None or time.monotonic() > deadline_s:
+            if registry.poll() is not None or time.monotonic() > deadline_s:
                 raise ShortfallError(f"ccatune serve did not start: {(folder / 'serve.log').read_text()}")
             time.sleep(0.02)
         url = ready.read_text(encoding="utf-8").strip()
@@ -166,7 +210,7 @@ def site(folder: Path) -> Iterator[Site]:
             for one in ensembles.values():
                 client.publish(one)
             client.move(CCA, CHANNEL, digest=next(iter(ensembles)))
-            yield Site(folder=folder, url=url, client=client, ensembles=ensembles)
+            yield Site(folder=folder, url=url, client=client, ensembles=ensembles, server=server)
 
 
 @contextmanager
@@ -199,16 +243,15 @@ def wait_for_application(on: Site, process: subprocess.Popen[bytes]) -> None:
 
 def kill_one(on: Site, rng: random.Random, *, aimed: bool) -> None:
     """Start an agent, let the channel move, and kill the agent at a random moment of its life or of an application."""
-    with (on.folder / "agent.log").open("ab") as log, moving(on, random.Random(rng.random())):
-        process = subprocess.Popen(on.agent(on.url), stdout=log, stderr=log)
-        with ended(process):
-            if aimed:
-                wait_for_application(on, process)
-            time.sleep(rng.uniform(0.0, LONGEST_APPLICATION_S if aimed else LONGEST_LIFE_S))
-            if process.poll() is not None:
-                raise ShortfallError(f"the agent ended by itself with {process.returncode}: {tail(on)}")
-            process.kill()
-            process.wait(END_S)
+    with moving(on, random.Random(rng.random())), on.running_agent() as process:
+        if aimed:
+            wait_for_application(on, process)
+        time.sleep(rng.uniform(0.0, LONGEST_APPLICATION_S if aimed else LONGEST_LIFE_S))
+        if process.poll() is not None:
+            raise ShortfallError(f"the agent ended by itself with {process.returncode}: {tail(on)}")
+        process.kill()
+        process.wait(END_S)
+    on.server.settle()
 
 
 def tail(on: Site) -> str:
@@ -243,13 +286,14 @@ def start_without_registry(on: Site, good: Table | None, *, reboot: bool) -> Non
     """Start an agent that reaches no registry: the last known good must come to be in force."""
     pending = on.store.load_table(CCA, PENDING)
     if reboot:
-        (on.folder / "tree" / f"{CCA}.json").unlink(missing_ok=True)
+        on.server.reboot()
     elif pending is not None and pending.text == on.tree.read(CCA, "ensemble"):
         good = pending
     with (on.folder / "agent.log").open("ab") as log:
         done = subprocess.run(
-            on.agent(NOBODY, "--once", "--json"), stdout=subprocess.PIPE, stderr=log, check=False, timeout=START_S
-        )
+            on.agent(NOBODY, "--once", "--json"), stdout=subprocess.PIPE, stderr=log, check=False, timeout=START_S,
+            env=on.environment,
+        )  # fmt: skip
     if done.returncode != 1 or not done.stdout:
         raise ShortfallError(
             f"expected a report and exit status 1 without a registry, got {done.returncode}: {tail(on)}"
@@ -268,10 +312,7 @@ def start_without_registry(on: Site, good: Table | None, *, reboot: bool) -> Non
 def come_in_sync(on: Site) -> None:
     """Start an agent and wait until the registry hears that the channel's last move is in force."""
     last = on.client.channel(CCA, CHANNEL)
-    with (
-        (on.folder / "agent.log").open("ab") as log,
-        ended(subprocess.Popen(on.agent(on.url), stdout=log, stderr=log)),
-    ):
+    with on.running_agent():
         deadline_s = time.monotonic() + START_S
         while time.monotonic() < deadline_s:
             reports = [report for report in on.client.agents(cca=CCA) if report["agent_id"] == "server"]
@@ -284,10 +325,10 @@ def come_in_sync(on: Site) -> None:
         raise ShortfallError("the agent is in sync, but another table is in force")
 
 
-def kill_agents(folder: Path, *, count: int, seed: int) -> Tally:
+def kill_agents(folder: Path, server: Server, *, count: int, seed: int) -> Tally:
     """Run the campaign in a folder. Raises ShortfallError."""
     rng, tally = random.Random(seed), Tally()
-    with site(folder) as on:
+    with site(folder, server) as on:
         for number in range(count):
             before = on.tree.read(CCA, "ensemble")
             kill_one(on, rng, aimed=number % 2 == 1)
@@ -306,7 +347,7 @@ def main(*, count: int, seed: int, as_json: bool) -> None:
     """Kill the agent COUNT times; exit 0 where everything held, 1 where something did not."""
     with tempfile.TemporaryDirectory(prefix="ccatune-kill-agent-") as folder:
         try:
-            tally = kill_agents(Path(folder), count=count, seed=seed)
+            tally = kill_agents(Path(folder), stand_in(Path(folder) / "tree"), count=count, seed=seed)
         except ShortfallError as error:
             click.echo(f"kill_agent: falls short: {error}")
             sys.exit(1)
