@@ -7,11 +7,13 @@ of threads or processes, and interruptions do not change its result.
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, Protocol
 
 from training.searches.search import Found
@@ -105,11 +107,21 @@ class Processes:
 
         each = self.count if len(tasks) == 1 else 1
         # A new interpreter: threads of this one could hold a lock at the moment of a fork.
-        with ProcessPoolExecutor(
-            self.count, mp_context=get_context("spawn"), initializer=signal.signal,
-            initargs=(signal.SIGINT, signal.SIG_IGN),  # Ctrl-C ends the study, and its processes with it
-        ) as pool:  # fmt: skip
+        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
             _collect({pool.submit(_run, task, each): task for task in _longest_first(tasks)}, done)
+
+
+def _begin_process() -> None:
+    """Ctrl-C ends the study, and its processes with it. They also end if the study is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent:
+        parent.join()
+        os._exit(1)
 
 
 def _run(task: Task, threads: int) -> Part:
