@@ -79,16 +79,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tier vm goes first: it takes longest."""
-    items.sort(key=lambda item: item.get_closest_marker("vm") is None)
+    """The tier vm goes first: it takes longest. Flows of this machine's kernel go last: they disturb nobody there."""
+
+    def turn(item: pytest.Item) -> int:
+        if item.get_closest_marker("vm"):
+            return 0
+        return 2 if item.get_closest_marker("mahimahi") or item.get_closest_marker("bpf") else 1
+
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """With --dist loadgroup: the folder of the tier vm to one worker, everything else to whoever is free.
+    """With --dist loadgroup: the folder of the tier vm to one worker, any other file to whoever is free, in order.
 
-    Its machines take turns then, and the other worker does the rest. pytest-xdist's own groups travel in the
-    name of a test, where pytest from 9.2 on does not look any more: they are silently ignored.
+    The virtual machines take turns then, and the other worker does the rest; a file's fixtures are made once.
+    pytest-xdist's own groups travel in the name of a test, where pytest from 9.2 on does not look any more: they are
+    silently ignored.
     """
     if config.getvalue("dist") != "loadgroup":
         return None
@@ -96,8 +103,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | 
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "vm" if VM_FOLDER in nodeid.partition("::")[0].split("/")[:-1] else nodeid
+            file = nodeid.partition("::")[0]
+            return "vm" if VM_FOLDER in file.split("/")[:-1] else file
 
+    config.option.loadscopereorder = False
     return Scheduling(config, log)  # type: ignore[arg-type]
 
 
@@ -149,6 +158,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for tier in TIERS:
         for line in tier_lines(tier, ran=ran[tier], left_out=left_out[tier]):
             terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="session")
+def replayer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Replays recordings of a kernel in the core (tests/contract/replaying.py); compiled once for all workers."""
+    from tests.contract.replaying import compile_replayer
+    from tests.once import made_once
+
+    return made_once(tmp_path_factory, "replayer", compile_replayer) / "replay"
 
 
 @pytest.fixture(scope="session")

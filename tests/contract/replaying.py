@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.contract.toolchain import HERE, SANITIZED_C, Build, ToolchainError, compile_program, run_program
 
-__all__ = ["RecordingError", "compile_replayer", "make_recording", "replay"]
+__all__ = ["RecordingError", "compile_maker", "compile_replayer", "make_recording", "replay"]
 
 SOURCES = HERE / "replay"
 
@@ -22,9 +22,13 @@ def compile_replayer(folder: Path, *, build: Build = SANITIZED_C) -> Path:
     return compile_program(build, [SOURCES / "replay.c"], folder=folder, name="replay")
 
 
-def make_recording(path: Path, *, cca: str, events: int, seed: int, folder: Path) -> None:
+def compile_maker(folder: Path) -> Path:
+    """Compile what makes recordings into `folder`, and return it."""
+    return compile_program(SANITIZED_C, [SOURCES / "record.c"], folder=folder, name="record")
+
+
+def make_recording(maker: Path, path: Path, *, cca: str, events: int, seed: int, folder: Path) -> None:
     """Make a recording of made-up events, as a kernel would, for tests of the replayer itself."""
-    maker = compile_program(SANITIZED_C, [SOURCES / "record.c"], folder=folder, name="record")
     result = run_program(maker, cca, str(seed), str(events), str(path), folder=folder)
     if result.returncode:
         raise ToolchainError(f"{maker}: exit status {result.returncode}\n{result.stderr}")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.replaying import RecordingError, compile_replayer, make_recording, replay
+from tests.contract.replaying import RecordingError, compile_maker, make_recording, replay
+from tests.once import made_once
 
 HEADER = struct.Struct("=6IQ")
 RECORD_BYTES = 128
@@ -25,14 +26,18 @@ LOST_AT = 32 + 4 * 2
 TX_INFLIGHT_AT = 32 + 4 * 9
 
 
-@pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the replayer and a recording of either mode."""
-    folder = tmp_path_factory.mktemp("replay")
-    compile_replayer(folder)
-    for cca in CCAS:
-        make_recording(folder / f"{cca}.recording", cca=cca, events=EVENTS, seed=SEEDS.get(cca, 7), folder=folder)
-    return folder
+@pytest.fixture(scope="session")
+def workshop(replayer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the replayer and a recording of each algorithm."""
+
+    def make(folder: Path) -> None:
+        maker = compile_maker(folder)
+        for cca in CCAS:
+            path = folder / f"{cca}.recording"
+            make_recording(maker, path, cca=cca, events=EVENTS, seed=SEEDS.get(cca, 7), folder=folder)
+        (folder / "replay").symlink_to(replayer)
+
+    return made_once(tmp_path_factory, "recordings", make)
 
 
 def replay_bytes(workshop: Path, data: bytes, tmp_path: Path) -> dict[str, int]:

@@ -10,6 +10,7 @@ import pytest
 
 from kmod.ensemble import MAX_TEXT_BYTES
 from tests.contract.toolchain import PLAIN_LIBRARY, compile_program
+from tests.once import made_once
 
 TWIN_ID = 63
 MAX_PARAMS = 16
@@ -83,7 +84,9 @@ class Core:
 @pytest.fixture(scope="session")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Core:
     """The core, compiled once."""
-    folder = tmp_path_factory.mktemp("core")
-    return Core(
-        compile_program(PLAIN_LIBRARY, [Path(__file__).with_name("core_bridge.c")], folder=folder, name="core.so")
-    )
+    source = Path(__file__).with_name("core_bridge.c")
+
+    def make(folder: Path) -> None:
+        compile_program(PLAIN_LIBRARY, [source], folder=folder, name="core.so")
+
+    return Core(made_once(tmp_path_factory, "core", make) / "core.so")
