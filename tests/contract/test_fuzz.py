@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A minute of fuzzing the text of ensembles, and some of fuzzing flows. `make prove` fuzzes for longer."""
+"""Seconds of fuzzing the text of ensembles and flows, and faults that it must find. `make prove` fuzzes for longer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from tests.contract.fuzzing import FLOW, FUZZ, TEXT, Target, build_fuzzer, read_
 from tests.contract.toolchain import SANITIZED_C, compile_program, run_program
 
 
-# The minute is in two halves, for two cores.
 @pytest.mark.fuzz
-@pytest.mark.parametrize(("target", "seed", "seconds"), [(TEXT, 1, 30), (TEXT, 2, 30), (FLOW, 3, 20)],
-                         ids=["text, first half", "text, second half", "flow"])  # fmt: skip
-def test_fuzzing_finds_nothing(target: Target, seed: int, seconds: int, tmp_path: Path) -> None:
-    run = run_fuzzer(target, seconds=seconds, seed=seed, folder=tmp_path)
+@pytest.mark.parametrize("target", [TEXT, FLOW], ids=lambda target: target.name)
+def test_fuzzing_finds_nothing(target: Target, tmp_path: Path) -> None:
+    run = run_fuzzer(target, seconds=4, seed=1, folder=tmp_path)
     assert run.found == ""
     assert run.inputs > 0
 
@@ -25,9 +23,9 @@ def test_fuzzing_finds_nothing(target: Target, seed: int, seconds: int, tmp_path
 @pytest.mark.parametrize("target", [TEXT, FLOW], ids=lambda target: target.name)
 def test_our_driver_repeats_itself_and_reaches_everything(target: Target, tmp_path: Path) -> None:
     program = build_fuzzer(target, folder=tmp_path, guided=False)
-    few, many = ("5000", "30000") if target is TEXT else ("1000", "8000")
+    few, many = ("1000", "10000") if target is TEXT else ("300", "3000")
     first, second, whole = (
-        run_program(program, "--seed", "5", "--runs", runs, folder=tmp_path) for runs in (few, few, many)
+        run_program(program, "--seed", "6", "--runs", runs, folder=tmp_path) for runs in (few, few, many)
     )
     assert first.stdout == second.stdout
     assert whole.returncode == 0, whole.stderr

@@ -47,8 +47,7 @@ def undefined_symbols(folder: Path) -> set[str]:
     return {line.split()[-1] for line in listing.stdout.splitlines()}
 
 
-@pytest.mark.parametrize("standard", ["-std=gnu89", "-std=gnu11"])
-@pytest.mark.parametrize("bits", ["-m32", "-m64"])
+@pytest.mark.parametrize(("bits", "standard"), [("-m32", "-std=gnu89"), ("-m64", "-std=gnu11")])
 def test_core_compiles_for_a_kernel_and_divides_by_its_function(bits: str, standard: str, tmp_path: Path) -> None:
     text = "".join(f'#include "{path.name}"\n' for path in sorted(CORE.glob("*.h")))
     result = compile_for_a_kernel(text, bits, standard, folder=tmp_path)

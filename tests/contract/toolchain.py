@@ -24,7 +24,6 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
 C11 = ("gcc", "-std=c11")
 NO_CHANGES: Mapping[str, tuple[str, str]] = MappingProxyType({})
-CXX20 = ("g++", "-std=c++20", "-xc++")
 
 
 class ToolchainError(Exception):
@@ -42,7 +41,6 @@ class Build:
 
 
 SANITIZED_C = Build("gcc, C11, sanitized", C11, ("-O1", "-g", *SANITIZERS))
-SANITIZED_CXX = Build("g++, C++20, sanitized", CXX20, ("-O1", "-g", *SANITIZERS))
 # Neither optimised nor sanitized: both make branches that the source does not have.
 COUNTED_C = Build("gcc, C11, counted", C11, ("-O0", "--coverage"))
 PLAIN_LIBRARY = Build("gcc, C11, shared", C11, ("-O1", "-fPIC", "-shared"))
