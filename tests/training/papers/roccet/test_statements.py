@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,7 @@ def recordings() -> list[Recording]:
     return [Recording(name, name, trace, (), ()) for name in ("pqsa-4g-validation", "mahimahi-mobile")]
 
 
+@cache
 def campaign() -> Campaign:
     return plan(settings(), parts=tuple(PARTS), recordings=recordings())
 

@@ -278,7 +278,10 @@ def test_without_recorded_traces_made_ones_stand_in(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_small_campaign_is_the_same_again_and_is_judged_drawn_and_tabled(tmp_path: Path) -> None:
-    small = settings()
+    whole = settings()
+    grid = whole.lifted.grid.model_copy(update={"rates_mbps": (0.512,), "rtts_ms": (20, 80)})
+    freed = whole.freed.model_copy(update={"rates_mbps": (0.512,), "rtts_ms": (20, 80)})
+    small = settings(lifted=whole.lifted.model_copy(update={"grid": grid}), freed=freed)
     recordings = [even("a", seconds=30)]
     parts = {part: run_part(small, part, recordings, threads=2) for part in parts_of(small)}
     again = next(part for part in parts if part.cca == "rtcp_bbr" and part.value == "4000000")
