@@ -313,17 +313,17 @@ def test_what_cannot_be_asked_is_refused(plan_file: Path, capsys: Capture, words
 
 @pytest.mark.mahimahi
 def test_the_simulator_agrees_with_this_machines_kernel(tmp_path: Path, capsys: Capture) -> None:
-    """The short version of the campaign, with all the targets that the whole one is held to.
+    """Half of the campaign's short version, with all the targets that the whole one is held to.
 
     Where the machine woke up late, which the campaign tells by timers of its own, those runs are run anew.
     """
     for _ in range(TRIES):
         words = ["fidelity", "--short", "--enforce", "--redo-disturbed", "--work", str(tmp_path)]
-        status = ccatune.run(words)
+        status = ccatune.run([*words, "--only", "20mbps-rtt50-bdp1", "--only", "made-4g/cubic"])
         out = capsys.readouterr().out
         if status == 0 or "~" not in out:
             break
     if status == 1 and "~" in out:
         pytest.xfail(f"this machine woke up late, {TRIES} times over:\n{out}")
     assert status == 0, out
-    assert "fidelity: 8 cases compared: all hold" in out
+    assert "fidelity: 4 cases compared: all hold" in out

@@ -17,7 +17,6 @@ import ccatune
 from emulation.errors import EmulationError
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
 LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=100)
@@ -59,16 +58,6 @@ def test_rtt_is_propagation_and_queue(cubic: Runs) -> None:
     (qos,) = cubic.qos
     rtt_ms, queue_ms = qos.series["rtt_ms"][20:], qos.series["queueing_delay_ms"][20:]
     assert (rtt_ms - queue_ms).mean() == pytest.approx(40, abs=6 * cubic.slack)
-
-
-@pytest.mark.mahimahi
-def test_a_real_reno_does_on_a_link_what_the_simulator_says() -> None:
-    asked = scenario(FlowSpec(cca="reno"), link=LinkSpec(rate_mbps=20, rtt_ms=50, buffer_pkts=84), duration_s=10)
-    runs, said = least_disturbed(asked), simulate(asked)
-    (real,) = runs.qos
-    assert real.throughput_mbps == pytest.approx(said.throughput_mbps, rel=0.05 * runs.slack)
-    real_ms, said_ms = (qos.queueing_delay.percentile_ms(95) for qos in (real, said))
-    assert real_ms == pytest.approx(said_ms, abs=8 * runs.slack)
 
 
 @pytest.mark.mahimahi
