@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One boot of each kernel line for test_modules.py and test_bpf.py, with the programs of the tests that were chosen."""
+"""One boot of each kernel line for all tests of modules and of BPF, with the programs of the tests that were chosen."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def found(
 def names_of(line: str, request: pytest.FixtureRequest) -> list[str]:
     """The programs whose tests are in this session. That of BPF is the first: no socket of another one is left then."""
     files = {item.path.name for item in request.session.items}
-    names = names_of_modules(line) if "test_modules.py" in files else []
+    names = names_of_modules(line, files=files)
     if "test_bpf.py" in files and not request.getfixturevalue("bpf_problem"):
         names.insert(0, BPF)
     return names

@@ -13,21 +13,25 @@ from tests.vm import boot, cases
 from tests.vm.boot import Found
 from tests.vm.job import job
 from tests.vm.lines import DEBUG, FULL_LINES, LONG
-from tests.vm.subjects import GR, SUBJECTS, Subject
+from tests.vm.subjects import GR, RTCP_CUBIC, SUBJECTS, Subject
 
-PROGRAMS = ["rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "pauses", "marks"]
+PROGRAMS = ["clients", "rules", "rights", "reload", "life", "follow", "recall", "storm", "record", "marks"]
 PROGRAMS += ["many"] if LONG or DEBUG else []
 # What other modules have of their own, in the tier; all else is the shell's, as under GR, and the campaign's.
-# R-TCP over CUBIC is in test_limited.py.
+# R-TCP over CUBIC is in test_limited.py, too.
 OWN_PROGRAMS = {
-    "roccet": ["rules", "record"],
+    "roccet": ["record"],
+    "rtcp_cubic": ["clients"],
     "rtcp_bbr": ["recall", "record", "many"],
     "rtcp_bbr3": ["rules", "record"],
 }
-# What each line has, by module.
-ESSENTIALS = {cca: ["pauses"] for cca in SUBJECTS} | {GR.cca: ["rules", "record", "pauses"]}
-# The program of test_bpf.py, on every line.
+# What the other lines have, by module: in the tier a table written, a flow under it, and its replay, all of them brief.
+BRIEF = {GR.cca: ["record"]}
+ESSENTIALS = {cca: ["record"] for cca in SUBJECTS} | {GR.cca: ["rules", "record"]}
+BRIEF_ACKS = 400
+# The program of test_bpf.py, on every line, and that of test_clients.py.
 BPF = "bpf"
+CLIENTS = f"clients:{RTCP_CUBIC.cca}"
 TIMEOUT_S = 7200 if LONG or DEBUG else 1500
 # Times as long as alone. A closed socket whose peer's last words a path took with it when it went tries again for some
 # 150 s, and its module stays for it: a program that unloads has to wait for those of the programs before.
@@ -40,29 +44,35 @@ SLOW_ESTIMATE_MS = 50
 def programs_of(line: str, cca: str) -> list[str]:
     """What runs for a module on a line."""
     if line not in FULL_LINES:
-        return ESSENTIALS.get(cca, [])
+        return (ESSENTIALS if LONG else BRIEF).get(cca, [])
     if not LONG and not DEBUG and cca != GR.cca:
         return OWN_PROGRAMS.get(cca, [])
-    # Whose rows are not by throughput; who answers marks of ECN itself.
-    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca}
+    # Whose rows are not by throughput; who answers marks of ECN itself; one of those who share their files' code.
+    lacks = {"follow": SUBJECTS[cca].shares_clients, "marks": cca != GR.cca, "clients": cca != RTCP_CUBIC.cca}
     return [name for name in PROGRAMS if not lacks.get(name)]
 
 
-def names_of_modules(line: str) -> list[str]:
-    """The programs of test_modules.py, as boot.run_programs names them."""
+def names_of_modules(line: str, *, files: set[str]) -> list[str]:
+    """The programs of these files of tests, as boot.run_programs names them."""
+    if "test_modules.py" not in files:
+        return [CLIENTS] if "test_clients.py" in files else []
     names = [f"{program}:{cca}" for cca in SUBJECTS for program in programs_of(line, cca)]
     return names + ([f"leaks:{GR.cca}"] if DEBUG else [])
 
 
 def run_on(line: str, names: list[str], *, folder: Path) -> Found:
     """Boot the line and run these programs."""
-    told = {**job(folder, long=LONG), "patience": PATIENCE, "full_line": line in FULL_LINES}
+    full = line in FULL_LINES
+    told = {**job(folder, long=LONG), "patience": PATIENCE, "full_line": full}
+    if not full and not LONG:
+        told |= {"brief": True, "record_acks": BRIEF_ACKS}
     if DEBUG:
         for cca, subject in SUBJECTS.items():
             told["subjects"][cca]["tables"] |= slow_tables(subject)
     outcomes = boot.run_programs(line, names, told, folder=folder, timeout_s=TIMEOUT_S)
     print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
     outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
+    outcomes["brief"] = boot.Outcome("brief", told["brief"], "", [], 0)
     return outcomes
 
 

@@ -8,61 +8,45 @@ from typing import Any
 
 import pytest
 
-from tests.vm import boot
 from tests.vm.boot import Found, result_of
-from tests.vm.job import job
-from tests.vm.lines import FULL_LINES, LONG
+from tests.vm.lines import FULL_LINES
 from tests.vm.subjects import RTCP_CUBIC
 
-pytestmark = pytest.mark.vm
-
-NAME = f"clients:{RTCP_CUBIC.cca}"
+pytestmark = [pytest.mark.vm, pytest.mark.parametrize("found", FULL_LINES, indirect=True)]
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """The program's outcome."""
-    folder = tmp_path_factory.mktemp("clients")
-    return boot.run_programs(FULL_LINES[-1], [NAME], job(folder, long=LONG), folder=folder, timeout_s=600)
+@pytest.fixture
+def seen(found: Found) -> Any:
+    """What the program found, in the modules' boot."""
+    return result_of(found, "clients", RTCP_CUBIC)
 
 
-@pytest.fixture(scope="module")
-def found(ran: Found) -> Any:
-    """What the program found."""
-    return result_of(ran, "clients", RTCP_CUBIC)
+def test_addresses_are_shown_to_the_capability_alone(seen: Any) -> None:
+    assert seen["mode"] == "0o600"
+    assert seen["root"] == "0"
+    assert seen["nobody"] == str(errno.EACCES)
+    assert seen["powerless"] == "Operation not permitted"
 
 
-def test_nothing_is_in_the_kernel_log(ran: Found, found: Any) -> None:
-    del found
-    assert ran[NAME].complaints == []
-
-
-def test_addresses_are_shown_to_the_capability_alone(found: Any) -> None:
-    assert found["mode"] == "0o600"
-    assert found["root"] == "0"
-    assert found["nobody"] == str(errno.EACCES)
-    assert found["powerless"] == "Operation not permitted"
-
-
-def test_clients_are_forgotten_on_request(found: Any) -> None:
-    seen = found["forgotten"]
+def test_clients_are_forgotten_on_request(seen: Any) -> None:
+    told = seen["forgotten"]
     both = {"127.0.0.1": "1", "::/64": "0"}
-    assert seen["known"] == both
-    assert set(seen["refused"]) == {errno.EINVAL}
-    assert seen["not there"] == [errno.ENOENT, errno.ENOENT]
-    assert seen["all or none"] == [errno.ENOENT, both]
-    assert seen["without connections"] == [0, {"127.0.0.1": "1"}]
-    assert seen["with one"] == [0, {"127.0.0.1": "1"}]
-    assert seen["received"] == 6000
-    assert seen["all"] == [0, {}]
+    assert told["known"] == both
+    assert set(told["refused"]) == {errno.EINVAL}
+    assert told["not there"] == [errno.ENOENT, errno.ENOENT]
+    assert told["all or none"] == [errno.ENOENT, both]
+    assert told["without connections"] == [0, {"127.0.0.1": "1"}]
+    assert told["with one"] == [0, {"127.0.0.1": "1"}]
+    assert told["received"] == 6000
+    assert told["all"] == [0, {}]
 
 
-def test_a_namespaces_table_is_made_when_its_first_connection_begins(found: Any) -> None:
+def test_a_namespaces_table_is_made_when_its_first_connection_begins(seen: Any) -> None:
     # The first one has a client of its own: it begins where nothing can wait for memory.
-    assert found["first use"] == ["0", "1"]
+    assert seen["first use"] == ["0", "1"]
 
 
-def test_a_retransmission_is_no_start_of_a_transfer(found: Any) -> None:
+def test_a_retransmission_is_no_start_of_a_transfer(seen: Any) -> None:
     # A start with each send, of which there are two.
-    assert found["retransmitted"]["timeouts"] >= 1
-    assert found["retransmitted"]["starts"] == 2
+    assert seen["retransmitted"]["timeouts"] >= 1
+    assert seen["retransmitted"]["starts"] == 2

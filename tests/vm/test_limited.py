@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.replaying import compile_replayer, replay
+from tests.contract.replaying import replay
 from tests.vm import boot
 from tests.vm.boot import result_of
 from tests.vm.job import LIMIT_BYTES_PER_S, job, limits
@@ -131,10 +131,10 @@ def test_ss_says_what_is_known(found: Any) -> None:
 
 
 def test_a_recording_of_the_clients_flows_replays_to_the_same_decisions(
-    ran: tuple[Subject, Outcomes, Path], found: Any, tmp_path: Path
+    ran: tuple[Subject, Outcomes, Path], found: Any, replayer: Path, tmp_path: Path
 ) -> None:
     del found
-    seen = replay(compile_replayer(tmp_path), ran[2] / f"limited-{ran[0].cca}.recording", folder=tmp_path)
+    seen = replay(replayer, ran[2] / f"limited-{ran[0].cca}.recording", folder=tmp_path)
     assert seen["differing"] == 0
     # Two one after the other, two at a time, the one for ss; and those by address, which may end behind the recording.
     assert seen["flows"] == 8

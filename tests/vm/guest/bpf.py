@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The algorithms in BPF (kmod/bpf), through ccatune-bpf: in place of the modules, and on some lines beside them.
 
-A flow of each that has a table lives under one that is replaced. GR's lives through everything that record.py has.
-ROCCET's does so on the lines that run all programs; on the others it has losses and pauses only. R-TCP's has these, and
-then a policer, until it is capped. Their recordings are left in the shared folder as bpf-ALGORITHM.recording. At the
-end nothing of BPF is in the kernel.
+A flow of each that has a table lives under one that is replaced. On the lines that run all programs GR's and ROCCET's
+live through everything that record.py has. On the others ROCCET's has losses and pauses only. R-TCP's has these, and
+then a policer, until it is capped. Where the job says that it is brief every flow has losses only, and none is left
+without its algorithm. Their recordings are left in the shared folder as bpf-ALGORITHM.recording. At the end nothing of
+BPF is in the kernel.
 """
 
 from __future__ import annotations
@@ -15,14 +16,11 @@ import socket
 import struct
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import inside
 import limited
-import pauses
 import record
 import tree
 
@@ -92,24 +90,6 @@ def on_row(host: BpfHost, cca: str, connection: socket.socket, table: dict[str, 
     return {**found, "totals": tree.totals_of(status), "rows": tree.rows_of(status)}
 
 
-def with_pauses(cca: str, job: dict[str, Any]) -> None:
-    """A flow of transfers with pauses in between."""
-    with record.connect(BPF_CCAS[cca]) as connection:
-        connection.settimeout(60)
-        pauses.transfer(connection)
-        for pause_s in job["transfer_pauses_s"]:
-            time.sleep(pause_s)
-            pauses.transfer(connection)
-
-
-def live_briefly(connection: socket.socket, job: dict[str, Any], *, move: Callable[[], object]) -> None:
-    """Slow start, losses, and as many ACKs as a recording needs."""
-    record.push(connection, 1)
-    record.forth("rate", "60mbit", "limit", "100", "loss", "1%")
-    move()
-    record.push_until(connection, job["record_acks"])
-
-
 def capped(host: BpfHost, cca: str, connection: socket.socket) -> dict[str, str]:
     """Send through a policer until the flow is capped; its line of `flows` then."""
     found: dict[str, str] = {}
@@ -143,13 +123,12 @@ def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
             host.write(cca, "ensemble", second["text"])
             seen["second"] = on_row(host, cca, connection, second)
 
-        if cca == "gr" or (cca == "roccet" and job["full_line"]):
-            record.live_through(connection, job, move=move)
-        else:
-            live_briefly(connection, job, move=move)
-        if cca == "rtcp_cubic":
+        lives_through_all = (cca == "gr" and not job["brief"]) or (cca == "roccet" and job["full_line"])
+        (record.live_through if lives_through_all else record.live_briefly)(connection, job, move=move)
+        if cca == "rtcp_cubic" and not job["brief"]:
             seen["capped"] = capped(host, cca, connection)
-    with_pauses(cca, job)
+    if not job["brief"]:
+        record.with_pauses(BPF_CCAS[cca], job)
     inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
     host.write(cca, "recording", "stop\n")
     (inside.SHARE / f"bpf-{cca}.recording").write_bytes(host.read_bytes(cca, "recording"))
@@ -246,8 +225,9 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         seen |= {"before": before, "loaded": host.loaded(), "in kernel": in_kernel()}
         with inside.chain(), inside.receiver():
             seen["flows"] = {cca: one_flow(host, cca, job) for cca in TUNED}
-            seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
-            for cca in TUNED:
+            if not job["brief"]:
+                seen["unloaded under a flow"] = unloaded_under_a_flow(host, "cubic")
+            for cca in host.loaded():
                 host.unload(cca)
             seen |= {"after": settled(before, timeout_s=10), "loaded after": host.loaded()}
     finally:

@@ -2,7 +2,9 @@
 """Recordings of what the kernel's algorithms were told and decided, with everything in them that can happen to a flow.
 
 Slow start, loss, a timeout (the path dark for a while), undo (packets late and not lost), idle times, epochs and a
-table moved under the flow. The recordings are left in the shared folder, for a replay on the host.
+table moved under the flow. Then a flow that pauses between transfers: the kernel notifies a congestion control when a
+flow that has nothing in flight sends again. Pauses are shorter than a retransmission timeout (a transfer starts) and
+longer (an idle restart). The recordings are left in the shared folder, for a replay on the host.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import inside
 import tree
 
 _CHUNK = b"\0" * 65536
+_TRANSFER = b"\0" * 30_000
 _SEGS_IN = 140  # offset of tcpi_segs_in, include/uapi/linux/tcp.h
 _MOST_S = 900
 _NETEM = ("tc", "qdisc", "replace", "dev", "ccat3", "root", "netem", "limit", "100000")
@@ -88,6 +91,25 @@ def live_through(connection: socket.socket, job: dict[str, Any], *, move: Callab
     push_until(connection, job["record_acks"])
 
 
+def live_briefly(connection: socket.socket, job: dict[str, Any], *, move: Callable[[], object]) -> None:
+    """Slow start, losses, and as many ACKs as a recording needs."""
+    push(connection, 1)
+    forth("rate", "60mbit", "limit", "100", "loss", "1%")
+    move()
+    push_until(connection, job["record_acks"])
+
+
+def with_pauses(name: str, job: dict[str, Any]) -> None:
+    """A flow of transfers with pauses in between, each of them acknowledged."""
+    forth("rate", "60mbit", "limit", "100")
+    with connect(name) as connection:
+        connection.settimeout(60)
+        for pause_s in (0, *job["transfer_pauses_s"]):
+            time.sleep(pause_s)
+            connection.sendall(_TRANSFER)
+            inside.wait_for(lambda: not unsent(connection), timeout_s=60, what="everything acknowledged")
+
+
 def unsent(connection: socket.socket) -> int:
     """Bytes that are not acknowledged yet (SIOCOUTQ)."""
     import fcntl
@@ -95,7 +117,7 @@ def unsent(connection: socket.socket) -> int:
     return int(struct.unpack("i", fcntl.ioctl(connection, 0x5411, b"\0\0\0\0"))[0])
 
 
-def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
+def record(name: str, folder: Path, job: dict[str, Any], *, table: bool, brief: bool) -> int:
     """One recording; its bytes."""
 
     def move() -> None:
@@ -107,12 +129,9 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
     back("delay", "20ms")
     forth("rate", "60mbit", "limit", "100")
     tree.must("recording", "start 200000\n", folder)
-    connection = connect(name)
-    live_through(connection, job, move=move)
-    second = connect(name)
-    push(second, 1)
-    second.close()
-    connection.close()
+    with connect(name) as connection:
+        (live_briefly if brief else live_through)(connection, job, move=move)
+        with_pauses(name, job)
     if table:
         tree.must("ensemble", "clear\n")
     tree.must("recording", "stop\n", folder)
@@ -125,7 +144,7 @@ def record(name: str, folder: Path, job: dict[str, Any], *, table: bool) -> int:
 def main(job: dict[str, Any]) -> dict[str, int]:
     """The subject under a table, then what has none."""
     with inside.chain(), inside.receiver():
-        found = {job["cca"]: record(job["cca"], tree.here(), job, table=True)}
+        found = {job["cca"]: record(job["cca"], tree.here(), job, table=True, brief=job["brief"])}
         for cca in job["recorded_beside"]:
-            found[cca] = record(f"ccatune_{cca}", tree.PLACE / cca, job, table=False)
+            found[cca] = record(f"ccatune_{cca}", tree.PLACE / cca, job, table=False, brief=job["brief_beside"])
         return found
