@@ -136,8 +136,8 @@ def plain() -> dict[str, Any]:
             push_until(connection, lambda: window_of(connection)[0] >= 20, what="a window of 20 packets")
             inside.wait_for(lambda: not record.unsent(connection), timeout_s=60, what="everything acknowledged")
             inside.shape(rate="", queue_bytes=0, loss="loss 100%")
-            record.push(connection, 0.1)
-            # Without an ACK the window stays until the timeout; a silence before it may have lowered it.
+            connection.send(record.TRANSFER)
+            # Without an ACK the window stays until the timeout, which is near; a silence may have lowered it before.
             windows = [window_of(connection)]
             inside.wait_for(
                 lambda: windows.append(window_of(connection)) or windows[-1][1] != windows[0][1],

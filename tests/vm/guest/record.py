@@ -20,7 +20,7 @@ import inside
 import tree
 
 _CHUNK = b"\0" * 65536
-_TRANSFER = b"\0" * 30_000
+TRANSFER = b"\0" * 30_000
 _SEGS_IN = 140  # offset of tcpi_segs_in, include/uapi/linux/tcp.h
 _MOST_S = 900
 _NETEM = ("tc", "qdisc", "replace", "dev", "ccat3", "root", "netem", "limit", "100000")
@@ -106,7 +106,7 @@ def with_pauses(name: str, job: dict[str, Any]) -> None:
         connection.settimeout(60)
         for pause_s in (0, *job["transfer_pauses_s"]):
             time.sleep(pause_s)
-            connection.sendall(_TRANSFER)
+            connection.sendall(TRANSFER)
             inside.wait_for(lambda: not unsent(connection), timeout_s=60, what="everything acknowledged")
 
 
