@@ -18,7 +18,7 @@ import pytest
 from emulation.mahimahi.in_bpf import available_ccas
 from serving.demo_kernel import opened
 from tests.bpf.conftest import kernel_objects
-from tests.bpf.sole import mounted_host, sole_user
+from tests.bpf.sole import mounted_host, no_emulation, sole_user
 from tests.emulation.mahimahi.test_in_bpf import has_receiver, state_of_the_machine, state_once_free
 from tests.emulation.real_links.test_real_links import below, command_of
 
@@ -82,14 +82,16 @@ def demo(folder: Path, link: Path, program: Path) -> Iterator[subprocess.Popen[s
 def nothing_left() -> Iterator[None]:
     """Check that the body leaves neither an algorithm nor a file system nor a program or map of BPF."""
     with sole_user():
-        before, objects = state_once_free(), kernel_objects()
+        with no_emulation():
+            before, objects = state_once_free(), kernel_objects()
         assert before[0] == [], "GR or ROCCET is in use on this machine, outside these tests"
         yield
-        end_s = time.monotonic() + 30  # the kernel frees programs and maps a while later
-        while (state_of_the_machine() != before or kernel_objects() - objects) and time.monotonic() < end_s:
-            time.sleep(0.1)
-        assert state_of_the_machine() == before
-        assert kernel_objects() - objects == set()
+        with no_emulation():
+            end_s = time.monotonic() + 30  # the kernel frees programs and maps a while later
+            while (state_of_the_machine() != before or kernel_objects() - objects) and time.monotonic() < end_s:
+                time.sleep(0.1)
+            assert state_of_the_machine() == before
+            assert kernel_objects() - objects == set()
 
 
 def test_demo_sends_a_flow_of_this_kernel_under_the_ensemble(program: Path, link: Path, tmp_path: Path) -> None:

@@ -155,6 +155,9 @@ def accept_all(plan: dict[str, object]) -> list[Flow]:
     for listener, flow in zip(listeners, flows, strict=True):
         connection = listener.accept()[0]
         listener.close()
+        # The connection is closed with a reset, also when this process is killed. Otherwise the kernel would keep it, its
+        # namespace and an algorithm in BPF for minutes, to send the data that are left.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.settimeout(0.0)
         if flow["priority"]:
             connection.setsockopt(socket.SOL_SOCKET, _SO_PRIORITY, int(flow["priority"]))  # type: ignore[call-overload]
@@ -185,8 +188,6 @@ def serve(plan: dict[str, object]) -> dict[str, object]:
     samples.next_s = 0.0
     samples.take(duration_s, connections)
     for flow in flows:
-        # Close with a reset. Data that is still in flight at the end is of no interest.
-        flow.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         flow.connection.close()
     transfers = {str(number): flow.transfers_s for number, flow in enumerate(flows)}
     return {"fields": _FIELDS, "rows": samples.rows, "transfers": transfers, "late_s": late_s}
