@@ -72,6 +72,7 @@ def run_on(line: str, names: list[str], *, folder: Path) -> Found:
     outcomes = boot.run_programs(line, names, told, folder=folder, timeout_s=TIMEOUT_S)
     print({name: outcome.seconds for name, outcome in outcomes.items()})  # noqa: T201 - shown where a test fails
     outcomes["folder"] = boot.Outcome("folder", folder, "", [], 0)
+    outcomes["line"] = boot.Outcome("line", line, "", [], 0)
     outcomes["brief"] = boot.Outcome("brief", told["brief"], "", [], 0)
     return outcomes
 

@@ -155,8 +155,8 @@ def accept_all(plan: dict[str, object]) -> list[Flow]:
     for listener, flow in zip(listeners, flows, strict=True):
         connection = listener.accept()[0]
         listener.close()
-        # The connection is closed with a reset, also when this process is killed. Otherwise the kernel would keep it, its
-        # namespace and an algorithm in BPF for minutes, to send the data that are left.
+        # The connection is closed with a reset, also when this process is killed. Otherwise the kernel would keep it,
+        # its namespace and an algorithm in BPF for minutes, to send the data that are left.
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.settimeout(0.0)
         if flow["priority"]:

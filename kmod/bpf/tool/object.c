@@ -351,7 +351,10 @@ static int load_object(struct loaded *l, const struct variant *variant)
 	if (!object)
 		return -errno;
 	err = bpf_object__load(object);
-	if (err)
+	if (err == -EFAULT || err == -E2BIG)
+		complain("%s: the verifier of this kernel cannot follow the program; expected a newer "
+			 "kernel (docs/bpf.md)", l->name);
+	else if (err)
 		complain("%s: the kernel does not load it: %s", l->name, strerror(-err));
 	else
 		err = begin(object, l);
