@@ -165,7 +165,11 @@ def test_one_as_a_module_and_one_in_bpf_are_both_undone(machine: Machine, switch
 @pytest.mark.parametrize(
     ("cca", "via", "words"),
     [
-        ("rtcp_bbr", "bpf", "expected one of gr, roccet, cubic, got rtcp_bbr; enable rtcp_bbr with --via module"),
+        (
+            "rtcp_bbr",
+            "bpf",
+            "expected one of gr, roccet, cubic, rtcp_cubic, got rtcp_bbr; enable rtcp_bbr with --via module",
+        ),
         ("rtcp_bbr", "auto", "Module tcp_rtcp_bbr not found; install the modules [^;]*$"),
         ("roccet", "module", "Module tcp_roccet not found; install the modules [^;]*$"),
         ("roccet", "auto", "Module tcp_roccet not found; .*; BPF: expected to load roccet .*ccatune-bpf is not inst"),
