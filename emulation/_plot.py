@@ -229,7 +229,7 @@ def _retransmissions(axes: Axes, flows: list[_FlowSeries]) -> None:
         pkts_per_s = pkts / flow.columns["time_s"][0]
         axes.fill_between(time_s, pkts_per_s, step="pre", color=flow.colour, alpha=0.35, lw=0)
         axes.plot(time_s, pkts_per_s, color=flow.colour, drawstyle="steps-pre", lw=1.0)
-    axes.set_ylabel("resent\n(packets/s)", color=INK)
+    axes.set_ylabel("retransmitted\n(packets/s)", color=INK)
     axes.set_ylim(bottom=0, top=None if any(flow.columns["retransmitted_pkts"].any() for flow in flows) else 1)
 
 
@@ -366,7 +366,7 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         f"{scenario.name}   RTT {link.rtt_ms:g} ms, buffer {buffer}{loss}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
-        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, resent {qos.retransmission_rate:.2%}",
+        f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, retransmitted {qos.retransmission_rate:.2%}",
         fontsize=11.5,
         color=INK,
     )

@@ -40,7 +40,7 @@ Emulate = Callable[..., list[QoS]]
     type=click.Choice(RUNNERS),
     default="mahimahi",
     show_default=True,
-    help="On this machine's kernel (gr and roccet: in BPF), or in the virtual machine with our modules.",
+    help="On this machine's kernel, with ccatune's algorithms in BPF; or in the virtual machine, with its modules.",
 )
 @click.option(
     "--kernel", "line", type=click.Choice(LINES), help=f"The virtual machine's kernel.  [default: {FULL_LINE}]"
@@ -170,7 +170,7 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
         print_figures(scenarios[0], results[0][0])
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "resent", "fairness")
+    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "retransmitted", "fairness")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     formats = ("{:.2f}", "{:.1%}", "{:.0f}", "{:.2%}", "{:.3f}")

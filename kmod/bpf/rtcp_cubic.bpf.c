@@ -22,8 +22,6 @@ noinline int rtcp_bpf_fit_on_ack(struct rtcp_fit *fit, u64 acked_bytes, u64 q20s
 
 #define rtcp_fit_on_ack rtcp_bpf_fit_on_ack
 
-#include "rtcp_detect.h"
-
 #include "rtcp_cap.h"
 
 noinline int rtcp_bpf_flow_step(struct rtcp_flow *f, struct rtcp_client *c, struct rtcp_params *p,
@@ -55,8 +53,6 @@ noinline int rtcp_bpf_update_share(struct rtcp_flow *f, struct rtcp_client *c, u
 }
 
 #define rtcp_flow_update_share rtcp_bpf_update_share
-
-#include "rtcp_ensemble.h"
 
 #include "rtcp_recording.h"
 

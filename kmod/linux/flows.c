@@ -11,13 +11,7 @@
 #include <net/ipv6.h>
 
 #include "internal.h"
-
-static const char *const flows_turns[] = {
-	[ENS_WAITED] = "none",
-	[ENS_LOOKED_UP] = "looked_up",
-	[ENS_RAISED] = "raised",
-	[ENS_KEPT] = "kept",
-};
+#include "show.h"
 
 /* The flow with the number *pos, or with the next number in use; NULL after the last flow. */
 static struct ccatune_flow *flows_find(struct ccatune_cca *cca, loff_t *pos)
@@ -69,24 +63,6 @@ static void flows_put_addresses(struct seq_file *m, const struct sock *sk)
 	seq_printf(m, "%pI4:%u %pI4:%u", &inet->inet_saddr, local, &inet->inet_daddr, remote);
 }
 
-static void flows_put_row(struct seq_file *m, const struct ccatune_flow *flow,
-			  const struct ens_clock *clock)
-{
-	u32 state = READ_ONCE(clock->state);
-
-	if (state == ENS_NO_STATE)
-		seq_puts(m, " state=-");
-	else
-		seq_printf(m, " state=%u", state);
-	seq_printf(m, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu",
-		   READ_ONCE(clock->delay_class),
-		   state == ENS_NO_STATE ? "none" :
-		   READ_ONCE(flow->group) % CCATUNE_GROUPS == CCATUNE_HELD_BACK ? "held_back" :
-										  "ensemble",
-		   READ_ONCE(clock->epoch), flows_turns[READ_ONCE(flow->turn) & 3],
-		   READ_ONCE(clock->measured_bytes_per_s));
-}
-
 /*
  * The bytes since start_bytes. An epoch may end between the two reads, and start_bytes is then
  * the larger one. Overflow: the caller multiplies by 10^6, and 2^43 bytes x 10^6 < 2^63.
@@ -108,20 +84,6 @@ static void flows_put_socket(struct seq_file *m, const struct ccatune_flow *flow
 	seq_printf(m, " rtt_us=%u cwnd_pkts=%u segments=%u retransmitted=%u bytes_acked=%llu",
 		   READ_ONCE(tp->srtt_us) >> 3, tcp_snd_cwnd(tp), READ_ONCE(tp->data_segs_out),
 		   READ_ONCE(tp->total_retrans), READ_ONCE(tp->bytes_acked));
-}
-
-static void flows_put_params(struct seq_file *m, u32 id, const void *params)
-{
-	const struct cca_param_spec *spec;
-	u32 i;
-
-	for (i = 0; i < CCA_MAX_PARAMS; i++) {
-		spec = cca_param_at(id, i);
-		if (!spec)
-			break;
-		if (spec->kind == CCA_TUNED)
-			seq_printf(m, " %s=%u", spec->name, data_race(cca_param_get(params, i)));
-	}
 }
 
 /*
@@ -149,7 +111,7 @@ static int flows_show(struct seq_file *m, void *v)
 	algorithm->view(flow, &view);
 	flows_put_addresses(m, flow->sk);
 	if (view.clock)
-		flows_put_row(m, flow, view.clock);
+		ccatune_show_row(m, flow, view.clock);
 	seq_printf(m, " mode=%s", view.mode);
 	flows_put_socket(m, flow);
 	if (view.clock)
@@ -158,7 +120,7 @@ static int flows_show(struct seq_file *m, void *v)
 	if (algorithm->show)
 		algorithm->show(m, flow);
 	if (view.params)
-		flows_put_params(m, algorithm->id, view.params);
+		ccatune_show_params(m, algorithm->id, view.params);
 	seq_putc(m, '\n');
 	return flows_is_gone(flow) ? SEQ_SKIP : 0;
 }

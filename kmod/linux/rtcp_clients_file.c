@@ -11,6 +11,7 @@
 
 #include "params_text.h"
 #include "rtcp_internal.h"
+#include "rtcp_text.h"
 
 #define RTCP_COMMANDS_MAX_BYTES 4096u
 

@@ -16,19 +16,6 @@ static struct rtcp_cubic_kflow *rtcp_cubic_of(const struct sock *sk);
 /* Keeps what `ss` shows of the flow. */
 static void rtcp_cubic_copy_info(struct sock *sk, const struct rtcp_cubic_kflow *f);
 
-static inline struct rtcp_client *rtcp_cubic_lock(struct rtcp_cubic_kflow *f,
-						  struct ccatune_recording *recording)
-	__acquires(&f->shared.member)
-{
-	return rtcp_member_lock(&f->shared.member, recording, false);
-}
-
-static inline void rtcp_cubic_unlock(struct rtcp_cubic_kflow *f)
-	__releases(&f->shared.member)
-{
-	rtcp_member_unlock(&f->shared.member);
-}
-
 /* --- recording, with the client's lock held: records are in the order of events ------ */
 
 static void rtcp_cubic_record(struct rtcp_cubic_kflow *f, const struct rtcp_client *c,
@@ -48,11 +35,8 @@ static void rtcp_cubic_record_start(struct rtcp_cubic_kflow *f, const struct rtc
 
 	if (!recording)
 		return;
-	ccatune_record_params(recording, params, CCA_ID_rtcp_cubic);
-	rec_init(&r, REC_START, f->shared.head.recorded_as, start->now_us);
-	rec_put_start(&r, start, f->cubic.ens.flow.clock.delay_class, f->shared.head.hash,
-		      params->version);
-	r.word[RTCP_REC_START_WAITING] = waiting_bytes;
+	rtcp_begin_start(recording, &r, &f->shared, &f->cubic.ens, start, waiting_bytes, params,
+			 CCA_ID_rtcp_cubic);
 	rtcp_cubic_put_windows(&r, before, after);
 	rtcp_cubic_put_outcome(&r, &f->cubic, c);
 	rtcp_cubic_record(f, c, recording, &r);
@@ -66,20 +50,14 @@ static void rtcp_cubic_record_ack(struct rtcp_cubic_kflow *f, const struct rtcp_
 				  const struct ccatune_table *table,
 				  const struct ccatune_params *params)
 {
-	const struct ens_flow *ens = &f->cubic.ens.flow;
 	struct rec_record r;
 
 	if (!recording)
 		return;
-	rec_init(&r, REC_TOLD, f->shared.head.recorded_as, ack->now_us);
-	ens_flow_put_ack(&r, ens, ack, table ? table->ens.generation : 0, params->version);
-	r.word[RTCP_REC_WAITING] = waiting_bytes;
+	rtcp_begin_ack(recording, &r, REC_TOLD, &f->shared, &f->cubic.ens, ack, waiting_bytes,
+		       table, params, CCA_ID_rtcp_cubic);
 	rtcp_cubic_put_windows(&r, before, after);
 	rtcp_cubic_put_outcome(&r, &f->cubic, c);
-	if (ens->turn != ENS_WAITED) {
-		ccatune_record_table(recording, table);
-		ccatune_record_params(recording, params, CCA_ID_rtcp_cubic);
-	}
 	rtcp_cubic_record(f, c, recording, &r);
 }
 
@@ -112,7 +90,7 @@ static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, con
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
 	u32 waiting_bytes = rtcp_waiting_bytes(sk);
-	struct rtcp_client *c = rtcp_cubic_lock(f, recording);
+	struct rtcp_client *c = rtcp_kflow_lock(&f->shared, recording);
 	struct cca_window before = *w;
 	struct ccatune_flow *head = &f->shared.head;
 	const struct ccatune_params *params;
@@ -133,7 +111,7 @@ static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, con
 		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
 	rtcp_cubic_record_ack(f, c, recording, ack, waiting_bytes, &before, w, table, params);
 	moves = rtcp_kflow_moves(&f->shared, &f->cubic.state.flow, c, ack->now_us);
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
 	return table;
@@ -175,10 +153,10 @@ static void rtcp_cubic_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	ccatune_read_window(sk, &before);
 	w = before;
 	rcu_read_lock();
-	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	c = rtcp_kflow_lock(&f->shared, ccatune_recording(&f->shared.head));
 	rtcp_cubic_grow(&f->cubic.state, &f->cubic.params, c, &w, acked_pkts);
 	rtcp_cubic_record_asked(f, sk, c, REC_GROW, &before, &w, acked_pkts, 0);
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 	ccatune_write_window(sk, &w);
 }
@@ -195,10 +173,10 @@ static u32 rtcp_cubic_threshold(struct sock *sk)
 	ccatune_read_window(sk, &before);
 	w = before;
 	rcu_read_lock();
-	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	c = rtcp_kflow_lock(&f->shared, ccatune_recording(&f->shared.head));
 	result = rtcp_cubic_ssthresh(&f->cubic.state, &f->cubic.params, c, &w);
 	rtcp_cubic_record_asked(f, sk, c, REC_SSTHRESH, &before, &w, 0, result);
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
 	return result;
@@ -217,14 +195,14 @@ static void rtcp_cubic_notify(struct sock *sk, enum cca_event_kind kind)
 	ccatune_read_event(sk, kind, &ev);
 	rcu_read_lock();
 	recording = ccatune_begin_record(&f->shared.head, sk, &r, REC_EVENT);
-	c = rtcp_cubic_lock(f, recording);
+	c = rtcp_kflow_lock(&f->shared, recording);
 	rtcp_cubic_flow_on_event(&f->cubic, c, &ev);
 	if (recording) {
 		rec_put_event(&r, &ev);
 		rtcp_cubic_put_outcome(&r, &f->cubic, c);
 		rtcp_cubic_record(f, c, recording, &r);
 	}
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 }
 
@@ -239,10 +217,10 @@ static u32 rtcp_cubic_undo_cwnd(struct sock *sk)
 		return tcp_reno_undo_cwnd(sk);
 	ccatune_read_window(sk, &w);
 	rcu_read_lock();
-	c = rtcp_cubic_lock(f, ccatune_recording(&f->shared.head));
+	c = rtcp_kflow_lock(&f->shared, ccatune_recording(&f->shared.head));
 	result = rtcp_cubic_undo(&f->cubic.state, &f->cubic.params, c, &w);
 	rtcp_cubic_record_asked(f, sk, c, REC_UNDO, &w, &w, 0, result);
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 	rtcp_cubic_notify(sk, CCA_UNDO);
 	return result;
@@ -302,7 +280,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	rtcp_flow_update_share(&f->cubic.state.flow, c, waiting_bytes);
 	rtcp_cubic_bound(&f->cubic.state, &f->cubic.params, c, &w);
 	rtcp_cubic_record_start(f, c, recording, &start, waiting_bytes, &before, &w, params);
-	rtcp_cubic_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 	ccatune_write_window(sk, &w);
 	/*

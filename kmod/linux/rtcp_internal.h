@@ -11,8 +11,4 @@ struct rtcp_table *rtcp_table_seen(const struct net *net);
 void rtcp_table_put(struct rtcp_table *t);
 u32 rtcp_ipv6_prefix_bits(void);
 
-/* rtcp_show.c */
-const char *rtcp_class_name(u8 kind);
-void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c);
-
 #endif /* CCATUNE_RTCP_INTERNAL_H */

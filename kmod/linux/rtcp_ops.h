@@ -20,7 +20,50 @@
 #include "rtcp_recording.h"
 #include "sock.h"
 
-/* Call this with the client's lock held, so that records are in the order of events. */
+/* Locks the client of a flow that has begun. recording: that of the flow. */
+static inline struct rtcp_client *rtcp_kflow_lock(struct rtcp_kflow *f,
+						  struct ccatune_recording *recording)
+	__acquires(&f->member)
+{
+	return rtcp_member_lock(&f->member, recording, false);
+}
+
+static inline void rtcp_kflow_unlock(struct rtcp_kflow *f)
+	__releases(&f->member)
+{
+	rtcp_member_unlock(&f->member);
+}
+
+/* --- recording, with the client's lock held: records are in the order of events -------- */
+
+/* Begins the record of a connection's start. id: of the algorithm. */
+static inline void rtcp_begin_start(struct ccatune_recording *recording, struct rec_record *r,
+				    const struct rtcp_kflow *f, const struct rtcp_ens *ens,
+				    const struct cca_start *start, u32 waiting_bytes,
+				    const struct ccatune_params *params, u32 id)
+{
+	ccatune_record_params(recording, params, id);
+	rec_init(r, REC_START, f->head.recorded_as, start->now_us);
+	rec_put_start(r, start, ens->flow.clock.delay_class, f->head.hash, params->version);
+	r->word[RTCP_REC_START_WAITING] = waiting_bytes;
+}
+
+/* Begins the record of an ACK, REC_ACK or REC_TOLD. id: of the algorithm. */
+static inline void rtcp_begin_ack(struct ccatune_recording *recording, struct rec_record *r,
+				  enum rec_kind kind, const struct rtcp_kflow *f,
+				  const struct rtcp_ens *ens, const struct cca_ack *ack,
+				  u32 waiting_bytes, const struct ccatune_table *table,
+				  const struct ccatune_params *params, u32 id)
+{
+	if (ens->flow.turn != ENS_WAITED) {
+		ccatune_record_table(recording, table);
+		ccatune_record_params(recording, params, id);
+	}
+	rec_init(r, kind, f->head.recorded_as, ack->now_us);
+	ens_flow_put_ack(r, &ens->flow, ack, table ? table->ens.generation : 0, params->version);
+	r->word[RTCP_REC_WAITING] = waiting_bytes;
+}
+
 static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 				     const struct rtcp_client *c,
 				     struct ccatune_recording *recording, struct rec_record *r)
@@ -28,6 +71,8 @@ static inline void rtcp_kflow_record(const struct rtcp_kflow *f, const struct rt
 	rtcp_put_states(r, c, flow, rtcp_member_number(&f->member));
 	ccatune_record(recording, r);
 }
+
+/* --- events ------------------------------------------------------------------------ */
 
 /*
  * Call this after an ACK, with the client's lock held. Returns true if the flow has left a client
@@ -106,9 +151,9 @@ static inline void rtcp_kflow_before_sending(struct rtcp_kflow *f, const struct 
 	if (likely(!ccatune_was_recalled(&f->head)))
 		return;
 	rcu_read_lock();
-	c = rtcp_member_lock(&f->member, ccatune_recording(&f->head), false);
+	c = rtcp_kflow_lock(f, ccatune_recording(&f->head));
 	rtcp_kflow_follow_recall(f, sk, ens, flow, c, set, id, tcp_sk(sk)->tcp_mstamp);
-	rtcp_member_unlock(&f->member);
+	rtcp_kflow_unlock(f);
 	rcu_read_unlock();
 }
 
@@ -122,14 +167,14 @@ static inline void rtcp_kflow_leave(struct rtcp_kflow *f, const struct sock *sk,
 
 	rcu_read_lock();
 	recording = ccatune_recording(&f->head);
-	c = rtcp_member_lock(&f->member, recording, false);
+	c = rtcp_kflow_lock(f, recording);
 	rtcp_flow_leaves(flow, c);
 	if (recording) {
 		rec_init(&r, (enum rec_kind)RTCP_REC_LEAVE, f->head.recorded_as,
 			 tcp_sk(sk)->tcp_mstamp);
 		rtcp_kflow_record(f, flow, c, recording, &r);
 	}
-	rtcp_member_unlock(&f->member);
+	rtcp_kflow_unlock(f);
 	rcu_read_unlock();
 	rtcp_member_part(&f->member);
 }

@@ -5,27 +5,7 @@
 #include <net/tcp.h>
 
 #include "rtcp_internal.h"
-
-static const char *const rtcp_classes[] = {
-	[RTCP_UNKNOWN] = "unknown",
-	[RTCP_LIMITED] = "limited",
-	[RTCP_CLEARED] = "cleared",
-	[RTCP_SPLIT] = "split",
-};
-
-const char *rtcp_class_name(u8 kind)
-{
-	return rtcp_classes[kind & 3];
-}
-
-static const char *const rtcp_phases[] = {
-	[RTCP_FREE] = "free",
-	[RTCP_CAPPED] = "capped",
-	[RTCP_PROBING] = "probing",
-	[RTCP_REFILLING] = "refilling",
-	[RTCP_LIFTED] = "lifted",
-	[RTCP_VERIFYING] = "verifying",
-};
+#include "rtcp_text.h"
 
 /*
  * The client of a flow. The flow may leave this client meanwhile, but its memory stays valid
@@ -36,15 +16,6 @@ static const struct rtcp_client *rtcp_client_seen(const struct rtcp_kflow *f)
 	const struct rtcp_entry *entry = READ_ONCE(f->member.entry);
 
 	return entry ? &entry->client : &f->member.own;
-}
-
-static const char *rtcp_mode(const struct rtcp_client *c, const struct rtcp_flow *flow)
-{
-	u8 phase = READ_ONCE(flow->phase);
-
-	if (phase == RTCP_FREE && READ_ONCE(c->kind) == RTCP_UNKNOWN && READ_ONCE(c->fit.count))
-		return "estimating";
-	return phase < ARRAY_SIZE(rtcp_phases) ? rtcp_phases[phase] : "-";
 }
 
 void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
@@ -61,34 +32,14 @@ void rtcp_view(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 }
 EXPORT_SYMBOL_GPL(rtcp_view);
 
-/* B, R and the tokens are shown as 0 if no limiter is known. */
-void rtcp_show_client(struct seq_file *m, const struct rtcp_client *c)
-{
-	bool limited = c->kind == RTCP_LIMITED;
-
-	seq_printf(m, " bucket_bytes=%llu limit_bytes_per_s=%u tokens_bytes=%llu",
-		   limited ? c->bucket_bytes : 0, limited ? c->bytes_per_s : 0,
-		   limited ? rtcp_tokens(c) : 0);
-}
-
-/*
- * Reads without the client's lock, so the numbers of a line may be of different moments, as for
- * any flow. The bounds that the core states hold for any values, and so for this copy, too.
- */
+/* Reads without the client's lock. */
 void rtcp_show(struct seq_file *m, const struct rtcp_kflow *f, const struct rtcp_flow *flow,
 	       const struct rtcp_params *params)
 {
 	struct rtcp_client c = data_race(*rtcp_client_seen(f));
 	struct rtcp_flow own = data_race(*flow);
-	u32 cap_pkts = rtcp_cap_pkts(&own, &c, params);
 
-	seq_printf(m, " limiter=%s", rtcp_class_name(c.kind));
-	rtcp_show_client(m, &c);
-	if (cap_pkts == RTCP_NO_CAP_PKTS)
-		seq_puts(m, " cap_pkts=-");
-	else
-		seq_printf(m, " cap_pkts=%u", cap_pkts);
-	seq_printf(m, " sharing=%u shared=%u", c.sharing, READ_ONCE(f->member.entry) != NULL);
+	rtcp_show_flow(m, &c, &own, params, READ_ONCE(f->member.entry) != NULL);
 }
 EXPORT_SYMBOL_GPL(rtcp_show);
 

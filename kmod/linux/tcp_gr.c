@@ -15,6 +15,7 @@
 #include "gr_ops.h"
 #include "offer.h"
 #include "plain.h"
+#include "show.h"
 
 struct gr_sock {
 	struct gr_kflow *flow;
@@ -77,20 +78,13 @@ static void gr_release(struct sock *sk)
 
 /* --- files and diagnostics ------------------------------------------------------ */
 
-static const char *const gr_modes[] = {
-	[GR_SLOW_START] = "slow_start",
-	[GR_CRUISE] = "cruise",
-	[GR_DRAIN] = "drain",
-};
-
 static void gr_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 {
 	const struct gr_kflow *f = container_of(flow, struct gr_kflow, head);
-	u8 mode = READ_ONCE(f->gr.gr.mode);
 
 	view->clock = &f->gr.ens.clock;
 	view->params = &f->gr.params;
-	view->mode = mode < ARRAY_SIZE(gr_modes) ? gr_modes[mode] : "-";
+	view->mode = gr_mode(&f->gr.gr);
 	view->pacing_bytes_per_s = READ_ONCE(f->decision.pacing_bytes_per_s);
 	view->min_rtt_us = READ_ONCE(f->gr.gr.min_rtt_us);
 	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);

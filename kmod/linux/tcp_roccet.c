@@ -17,6 +17,7 @@
 #include "offer.h"
 #include "plain.h"
 #include "roccet_ops.h"
+#include "show.h"
 
 struct roccet_sock {
 	struct roccet_kflow *flow;
@@ -53,22 +54,6 @@ static void roccet_release(struct sock *sk)
 
 /* --- files and diagnostics -------------------------------------------------------- */
 
-static const char *roccet_mode(const struct roccet_state *s)
-{
-	static const char *const phases[] = {
-		[ROCCET_NO_PHASE] = "waiting",
-		[ROCCET_LAUNCH] = "launch",
-		[ROCCET_ORBITER] = "orbiter",
-	};
-	u8 phase = READ_ONCE(s->phase);
-
-	if (READ_ONCE(s->in_recovery))
-		return "recovery";
-	if (READ_ONCE(s->drains))
-		return "drain";
-	return phase < ARRAY_SIZE(phases) ? phases[phase] : "-";
-}
-
 static void roccet_view(const struct ccatune_flow *flow, struct ccatune_view *view)
 {
 	const struct roccet_kflow *f = container_of(flow, struct roccet_kflow, head);
@@ -80,20 +65,9 @@ static void roccet_view(const struct ccatune_flow *flow, struct ccatune_view *vi
 	view->queueing_delay_us = READ_ONCE(f->queueing_delay_us);
 }
 
-/*
- * srrtt_q16 is at most 2^28, so the product fits into 64 bits. The sums are those of the current
- * interval, up to the end of its last round trip.
- */
 static void roccet_show(struct seq_file *m, const struct ccatune_flow *flow)
 {
-	const struct roccet_kflow *f = container_of(flow, struct roccet_kflow, head);
-	const struct roccet_state *s = &f->roccet.roccet;
-
-	seq_printf(m, " srrtt_permille=%llu jitter_us=%u",
-		   ((u64)READ_ONCE(s->srrtt_q16) * 1000) >> 16, READ_ONCE(s->jitter_us_q4) >> 4);
-	seq_printf(m, " interval_acked_pkts=%llu interval_windows_pkts=%llu launches=%u events=%u",
-		   READ_ONCE(s->acked_q8) >> 8, READ_ONCE(s->windows_q8) >> 8,
-		   READ_ONCE(s->launches), READ_ONCE(s->events));
+	roccet_show_state(m, &container_of(flow, struct roccet_kflow, head)->roccet.roccet);
 }
 
 static struct tcp_congestion_ops roccet_ops __read_mostly = {

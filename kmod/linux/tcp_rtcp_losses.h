@@ -27,7 +27,7 @@ static void paced_lose(struct paced_kflow *f, const struct cca_loss *loss)
 
 	rcu_read_lock();
 	recording = ccatune_recording(&f->shared.head);
-	c = paced_lock(f, recording);
+	c = rtcp_kflow_lock(&f->shared, recording);
 	paced_flow_on_loss(&f->bbr, loss);
 	if (recording) {
 		rec_init(&r, (enum rec_kind)RTCP_REC_LOSS, f->shared.head.recorded_as,
@@ -36,7 +36,7 @@ static void paced_lose(struct paced_kflow *f, const struct cca_loss *loss)
 		paced_put_outcome(&r, &f->bbr, c, &f->decision);
 		paced_record(f, c, recording, &r);
 	}
-	paced_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 }
 

@@ -61,19 +61,6 @@ static struct paced_kflow *paced_of(const struct sock *sk)
 	return shared ? container_of(shared, struct paced_kflow, shared) : NULL;
 }
 
-static struct rtcp_client *paced_lock(struct paced_kflow *f,
-				      struct ccatune_recording *recording)
-	__acquires(&f->shared.member)
-{
-	return rtcp_member_lock(&f->shared.member, recording, false);
-}
-
-static void paced_unlock(struct paced_kflow *f)
-	__releases(&f->shared.member)
-{
-	rtcp_member_unlock(&f->shared.member);
-}
-
 /* --- recording, with the client's lock held: records are in the order of events ------ */
 
 static void paced_record(struct paced_kflow *f, const struct rtcp_client *c,
@@ -91,11 +78,8 @@ static void paced_record_start(struct paced_kflow *f, const struct rtcp_client *
 
 	if (!recording)
 		return;
-	ccatune_record_params(recording, params, PACED_ID);
-	rec_init(&r, REC_START, f->shared.head.recorded_as, start->now_us);
-	rec_put_start(&r, start, f->bbr.ens.flow.clock.delay_class, f->shared.head.hash,
-		      params->version);
-	r.word[RTCP_REC_START_WAITING] = waiting_bytes;
+	rtcp_begin_start(recording, &r, &f->shared, &f->bbr.ens, start, waiting_bytes, params,
+			 PACED_ID);
 	paced_put_outcome(&r, &f->bbr, c, &f->decision);
 	paced_record(f, c, recording, &r);
 }
@@ -105,19 +89,13 @@ static void paced_record_ack(struct paced_kflow *f, const struct rtcp_client *c,
 			     u32 waiting_bytes, const struct ccatune_table *table,
 			     const struct ccatune_params *params)
 {
-	const struct ens_flow *ens = &f->bbr.ens.flow;
 	struct rec_record r;
 
 	if (!recording)
 		return;
-	rec_init(&r, REC_ACK, f->shared.head.recorded_as, ack->now_us);
-	ens_flow_put_ack(&r, ens, ack, table ? table->ens.generation : 0, params->version);
-	r.word[RTCP_REC_WAITING] = waiting_bytes;
+	rtcp_begin_ack(recording, &r, REC_ACK, &f->shared, &f->bbr.ens, ack, waiting_bytes, table,
+		       params, PACED_ID);
 	paced_put_outcome(&r, &f->bbr, c, &f->decision);
-	if (ens->turn != ENS_WAITED) {
-		ccatune_record_table(recording, table);
-		ccatune_record_params(recording, params, PACED_ID);
-	}
 	paced_record(f, c, recording, &r);
 }
 
@@ -136,7 +114,7 @@ static void paced_notify(struct sock *sk, enum cca_event_kind kind)
 	ccatune_read_event(sk, kind, &ev);
 	rcu_read_lock();
 	recording = ccatune_recording(&f->shared.head);
-	c = paced_lock(f, recording);
+	c = rtcp_kflow_lock(&f->shared, recording);
 	paced_flow_on_event(&f->bbr, c, &ev, &f->decision);
 	if (recording) {
 		rec_init(&r, REC_EVENT, f->shared.head.recorded_as, ev.now_us);
@@ -144,7 +122,7 @@ static void paced_notify(struct sock *sk, enum cca_event_kind kind)
 		paced_put_outcome(&r, &f->bbr, c, &f->decision);
 		paced_record(f, c, recording, &r);
 	}
-	paced_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 	ccatune_apply(sk, &f->decision);
 }
@@ -174,7 +152,7 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 {
 	struct ccatune_recording *recording = ccatune_recording(&f->shared.head);
 	u32 waiting_bytes = rtcp_waiting_bytes(sk);
-	struct rtcp_client *c = paced_lock(f, recording);
+	struct rtcp_client *c = rtcp_kflow_lock(&f->shared, recording);
 	struct ccatune_flow *head = &f->shared.head;
 	const struct ccatune_params *params;
 	struct ccatune_table *table;
@@ -194,7 +172,7 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 		f->shared.queueing_delay_us = rtcp_queueing_delay_us(c, ack->rtt_us);
 	paced_record_ack(f, c, recording, ack, waiting_bytes, table, params);
 	moves = rtcp_kflow_moves(&f->shared, &f->bbr.state.flow, c, ack->now_us);
-	paced_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	if (unlikely(moves))
 		rtcp_member_part(&f->shared.member);
 	return table;
@@ -316,7 +294,7 @@ static void paced_begin(struct paced_kflow *f, struct sock *sk)
 			head->hash, &f->decision);
 	rtcp_flow_update_share(&f->bbr.state.flow, c, waiting_bytes);
 	paced_record_start(f, c, recording, &start, waiting_bytes, params);
-	paced_unlock(f);
+	rtcp_kflow_unlock(&f->shared);
 	rcu_read_unlock();
 }
 

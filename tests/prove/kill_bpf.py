@@ -232,7 +232,7 @@ def kill_load_of_loaded(on: Site, *, longest_s: float) -> None:
 
 
 def take_back(on: Site) -> None:
-    """Unload after a killed load, which may have come to nothing yet."""
+    """Unload after a killed load, which may have loaded nothing yet."""
     if (on.pins / CCA).is_dir():
         on.host.unload(CCA)
     if CCA in available_ccas() or (on.pins / CCA).exists():

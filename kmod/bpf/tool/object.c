@@ -28,10 +28,11 @@
 		".byte 0\n.previous\n");
 #define OBJECTS(algorithm) OBJECT(algorithm, 601) OBJECT(algorithm, 610) OBJECT(algorithm, 701)
 
-OBJECTS(gr)
-OBJECTS(roccet)
-OBJECTS(cubic)
-OBJECTS(rtcp_cubic)
+/* As in the Makefile and in kmod/bpf_host.py. */
+#define NAME(algorithm) #algorithm ", "
+#define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) f(cubic)
+
+EACH_ALGORITHM(OBJECTS)
 
 struct variant {
 	const char *start, *end;
@@ -40,17 +41,14 @@ struct variant {
 #define VARIANT(algorithm, kernel) \
 	{ object_##algorithm##_##kernel, object_##algorithm##_##kernel##_end }
 #define ALGORITHM(name) \
-	{ #name, CCA_ID_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } }
+	{ #name, CCA_ID_##name, { VARIANT(name, 601), VARIANT(name, 610), VARIANT(name, 701) } },
 
 static const struct {
 	const char *name;
 	u32 id;
 	struct variant variant[3];
 } algorithms[] = {
-	ALGORITHM(gr),
-	ALGORITHM(roccet),
-	ALGORITHM(cubic),
-	ALGORITHM(rtcp_cubic),
+	EACH_ALGORITHM(ALGORITHM)
 };
 
 static int find(const char *name)
@@ -60,7 +58,7 @@ static int find(const char *name)
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++)
 		if (!strcmp(algorithms[i].name, name))
 			return (int)i;
-	complain("expected an algorithm among gr, roccet, cubic and rtcp_cubic, got %s", name);
+	complain("expected an algorithm among " EACH_ALGORITHM(NAME) "got %s", name);
 	return -ENOENT;
 }
 

@@ -12,6 +12,18 @@
 
 #include "../../linux/rtcp_kflow.h"
 
+/* The text is that of the modules (show.h). A flow is a copy here. */
+struct seq_file {
+	FILE *out;
+};
+
+#define seq_printf(m, ...) fprintf((m)->out, __VA_ARGS__)
+#define seq_puts(m, text) fputs(text, (m)->out)
+#define READ_ONCE(x) (x)
+#define data_race(x) (x)
+
+#include "../../linux/rtcp_text.h"
+
 /* --- status ----------------------------------------------------------------------- */
 
 static const char *const groups[CCATUNE_GROUPS] = {
@@ -133,13 +145,6 @@ int status_show(struct loaded *l, FILE *out)
 
 /* --- flows ------------------------------------------------------------------------ */
 
-static const char *const turns[] = {
-	[ENS_WAITED] = "none",
-	[ENS_LOOKED_UP] = "looked_up",
-	[ENS_RAISED] = "raised",
-	[ENS_KEPT] = "kept",
-};
-
 /* What `flows` says of a flow beyond what every flow has. */
 struct view {
 	const struct ens_clock *clock;
@@ -150,37 +155,16 @@ struct view {
 	u32 queueing_delay_us;
 };
 
-static const char *const gr_modes[] = {
-	[GR_SLOW_START] = "slow_start",
-	[GR_CRUISE] = "cruise",
-	[GR_DRAIN] = "drain",
-};
-
 static void view_gr(const struct ccatune_flow *flow, struct view *v)
 {
 	const struct gr_kflow *f = (const struct gr_kflow *)flow;
 
 	v->clock = &f->gr.ens.clock;
 	v->params = &f->gr.params;
-	v->mode = f->gr.gr.mode <= GR_DRAIN ? gr_modes[f->gr.gr.mode] : "-";
+	v->mode = gr_mode(&f->gr.gr);
 	v->pacing_bytes_per_s = f->decision.pacing_bytes_per_s;
 	v->min_rtt_us = f->gr.gr.min_rtt_us;
 	v->queueing_delay_us = f->queueing_delay_us;
-}
-
-static const char *roccet_mode(const struct roccet_state *s)
-{
-	static const char *const phases[] = {
-		[ROCCET_NO_PHASE] = "waiting",
-		[ROCCET_LAUNCH] = "launch",
-		[ROCCET_ORBITER] = "orbiter",
-	};
-
-	if (s->in_recovery)
-		return "recovery";
-	if (s->drains)
-		return "drain";
-	return s->phase <= ROCCET_ORBITER ? phases[s->phase] : "-";
 }
 
 static void view_roccet(const struct ccatune_flow *flow, struct view *v)
@@ -192,22 +176,6 @@ static void view_roccet(const struct ccatune_flow *flow, struct view *v)
 	v->mode = roccet_mode(&f->roccet.roccet);
 	v->min_rtt_us = f->roccet.roccet.min_rtt_us;
 	v->queueing_delay_us = f->queueing_delay_us;
-}
-
-static const char *rtcp_mode(const struct rtcp_client *c, const struct rtcp_flow *flow)
-{
-	static const char *const phases[] = {
-		[RTCP_FREE] = "free",
-		[RTCP_CAPPED] = "capped",
-		[RTCP_PROBING] = "probing",
-		[RTCP_REFILLING] = "refilling",
-		[RTCP_LIFTED] = "lifted",
-		[RTCP_VERIFYING] = "verifying",
-	};
-
-	if (flow->phase == RTCP_FREE && c->kind == RTCP_UNKNOWN && c->fit.count)
-		return "estimating";
-	return flow->phase <= RTCP_VERIFYING ? phases[flow->phase] : "-";
 }
 
 static void view_rtcp_cubic(const struct ccatune_flow *flow, struct view *v)
@@ -238,20 +206,6 @@ static void show_addresses(FILE *out, const struct ccatune_flow *f)
 		f->remote_port);
 }
 
-static void show_state(FILE *out, const struct ccatune_flow *f, const struct ens_clock *clock)
-{
-	bool none = clock->state == ENS_NO_STATE;
-
-	if (none)
-		fputs(" state=-", out);
-	else
-		fprintf(out, " state=%u", clock->state);
-	fprintf(out, " class=%u group=%s epoch=%u turn=%s measured_bytes_per_s=%llu",
-		clock->delay_class,
-		none ? "none" : f->group == CCATUNE_HELD_BACK ? "held_back" : "ensemble",
-		clock->epoch, turns[f->turn & 3], (number)clock->measured_bytes_per_s);
-}
-
 static void show_socket(FILE *out, const struct ccatune_flow *f)
 {
 	u64 elapsed_us = cca_elapsed_us(f->seen_us, f->epoch_start_us);
@@ -264,48 +218,10 @@ static void show_socket(FILE *out, const struct ccatune_flow *f)
 		f->rtt_us, f->cwnd_pkts, f->segments, f->retransmitted, (number)f->bytes_acked);
 }
 
-static void show_roccet(FILE *out, const struct roccet_state *s)
-{
-	fprintf(out, " srrtt_permille=%llu jitter_us=%u", (number)(((u64)s->srrtt_q16 * 1000) >> 16),
-		s->jitter_us_q4 >> 4);
-	fprintf(out, " interval_acked_pkts=%llu interval_windows_pkts=%llu launches=%u events=%u",
-		(number)(s->acked_q8 >> 8), (number)(s->windows_q8 >> 8), s->launches, s->events);
-}
-
-static void show_rtcp(FILE *out, const struct rtcp_cubic_kflow *f)
-{
-	static const char *const kinds[] = {
-		[RTCP_UNKNOWN] = "unknown",
-		[RTCP_LIMITED] = "limited",
-		[RTCP_CLEARED] = "cleared",
-		[RTCP_SPLIT] = "split",
-	};
-	const struct rtcp_client *c = &f->shared.member.own;
-	bool limited = c->kind == RTCP_LIMITED;
-	u32 cap_pkts = rtcp_cap_pkts(&f->cubic.state.flow, c, &f->cubic.params.rtcp);
-
-	fprintf(out, " limiter=%s bucket_bytes=%llu limit_bytes_per_s=%u tokens_bytes=%llu",
-		kinds[c->kind & 3], (number)(limited ? c->bucket_bytes : 0),
-		limited ? c->bytes_per_s : 0, (number)(limited ? rtcp_tokens(c) : 0));
-	if (cap_pkts == RTCP_NO_CAP_PKTS)
-		fputs(" cap_pkts=-", out);
-	else
-		fprintf(out, " cap_pkts=%u", cap_pkts);
-	fprintf(out, " sharing=%u shared=0", c->sharing);
-}
-
-static void show_params(FILE *out, u32 id, const void *params)
-{
-	const struct cca_param_spec *spec;
-	u32 i;
-
-	for (i = 0; i < CCA_MAX_PARAMS && (spec = cca_param_at(id, i)); i++)
-		if (spec->kind == CCA_TUNED)
-			fprintf(out, " %s=%u", spec->name, cca_param_get(params, i));
-}
-
 static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 {
+	const struct rtcp_cubic_kflow *rtcp = (const struct rtcp_cubic_kflow *)f;
+	struct seq_file m = { out };
 	struct view v = {};
 
 	if (id == CCA_ID_gr)
@@ -318,18 +234,19 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 		view_plain(f, &v);
 	show_addresses(out, f);
 	if (v.clock)
-		show_state(out, f, v.clock);
+		ccatune_show_row(&m, f, v.clock);
 	fprintf(out, " mode=%s", v.mode);
 	show_socket(out, f);
 	if (v.clock)
 		fprintf(out, " min_rtt_us=%u queueing_delay_us=%u pacing_bytes_per_s=%llu",
 			v.min_rtt_us, v.queueing_delay_us, (number)v.pacing_bytes_per_s);
 	if (id == CCA_ID_roccet)
-		show_roccet(out, &((const struct roccet_kflow *)f)->roccet.roccet);
+		roccet_show_state(&m, &((const struct roccet_kflow *)f)->roccet.roccet);
 	else if (id == CCA_ID_rtcp_cubic)
-		show_rtcp(out, (const struct rtcp_cubic_kflow *)f);
+		rtcp_show_flow(&m, &rtcp->shared.member.own, &rtcp->cubic.state.flow,
+			       &rtcp->cubic.params.rtcp, false);
 	if (v.params)
-		show_params(out, id, v.params);
+		ccatune_show_params(&m, id, v.params);
 	fputc('\n', out);
 }
 

@@ -91,13 +91,16 @@ def on_row(host: BpfHost, cca: str, connection: socket.socket, table: dict[str, 
 
 
 def capped(host: BpfHost, cca: str) -> dict[str, str]:
-    """A new flow sends through a policer until it is capped; its line of `flows` then."""
+    """A new flow sends through a policer until it is capped; its line of `flows` then.
+
+    A flow that is capped has no cap while the bucket has tokens, as it has after a pause between two looks.
+    """
     found: dict[str, str] = {}
 
     def is_capped() -> bool:
         record.push(connection, 0.3)
         found.update(tree.flows_of(host.read(cca, "flows"))[0])
-        return found["mode"] == "capped"
+        return found["mode"] == "capped" and found["cap_pkts"] != "-"
 
     record.forth("rate", "60mbit", "limit", "100")
     limited.police(**POLICED)
