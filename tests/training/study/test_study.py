@@ -9,8 +9,8 @@ from links import STAGES, epochs_of_links, recording, study
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, Request
-from training.evaluation.executors import Part
 from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import Part
 from training.progress import Silent
 from training.study import Journal, Study, require_recordings, single_sets, study_key, study_of
 
