@@ -22,13 +22,13 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -256,7 +256,8 @@ class _Fitting:
 
     def _fit(self) -> None:
         try:
-            with contextlib.redirect_stdout(sys.stderr):  # figures alone stand on stdout
+            # Tune's tables would stand among the figures. What is done and what fails comes by the mailbox.
+            with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
                 self._tuner.fit()
         except BaseException as error:
             self.error = error
