@@ -40,7 +40,6 @@ from training.searches.space import Point, Space
 __all__ = ["MET", "ModelSearch", "ModelSettings", "Propose", "Seen", "quietly", "require_extra", "with_torch"]
 
 MET = 0.1
-LEAST_KNOWN = 2
 
 _LIBRARIES = threading.RLock()
 
@@ -59,7 +58,7 @@ class Seen:
 
 
 Propose = Callable[[Sequence[Seen], int], Sequence[float]]
-"""The next position, from everything seen and a seed below 2^32; of at least two of the points the cost is known."""
+"""The next position, from everything seen and a seed below 2^32; of at least one point the cost is known."""
 
 
 class ModelSettings(StudyPart):
@@ -176,11 +175,10 @@ class ModelSearch:
 
     def _next(self, number: int) -> Sequence[float]:
         seed = int(np.random.SeedSequence([*self._steps, number]).generate_state(1)[0])
-        seen = self.seen
-        if sum(one.cost is not None for one in seen) < LEAST_KNOWN:
+        if self.best is None:  # an evaluator that completes no point; nothing is known of the cost
             return [float(x) for x in np.random.default_rng(seed).random(len(self._space.dimensions))]
         try:
-            return self._propose(seen, seed)
+            return self._propose(self.seen, seed)
         except ImportError as error:
             raise TrainingError(f"search: expected the libraries of the extra `search` to be usable, got: {error}; "
                                 "pip install 'ccatune[search]'") from error  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -12,7 +13,7 @@ import pytest
 
 from training.errors import TrainingError
 from training.searches import BotorchChoice, Dimension, Point, RayChoice, Score, Space
-from training.searches.models import MET, ModelSearch, ModelSettings, Propose
+from training.searches.models import MET, ModelSearch, ModelSettings, Propose, Seen
 
 SPACE = Space((Dimension("w", 10_000, 1_000_000), Dimension("t", 2000, 400_000)))
 CANDIDATE = SPACE.point([0.9, 0.1])
@@ -106,6 +107,21 @@ def test_where_hopeless_points_stop_changes_no_point_nor_does_the_order_of_the_s
     assert stopped
     assert {one.violation for one in stopped} == {0.5}
     assert all(one.violation == -MET or 0 < one.violation < 0.5 for one in known)
+
+
+def test_the_model_proposes_once_the_cost_of_one_point_is_known() -> None:
+    known: list[int] = []
+
+    def propose(seen: Sequence[Seen], seed: int) -> list[float]:
+        del seed
+        known.append(sum(one.cost is not None for one in seen))
+        return [0.5, 0.5]
+
+    search = search_of(propose)
+    while not search.done:
+        for proposal in search.ask(4):
+            search.tell(proposal.number, Score(5.0 if proposal.number else 0.0, 0.5, 1))
+    assert known == [1] * 22
 
 
 def test_a_missing_extra_is_named_when_the_search_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
