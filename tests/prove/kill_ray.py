@@ -36,6 +36,8 @@ from ray.cluster_utils import Cluster
 from kmod.ensemble import Ensemble
 from tests.prove.kill_trainer import END_S, STUDY, ShortfallError, Site, finish, make_site, tail
 
+# A driver notices within this time that its cluster is gone.
+HEAD_S = 120.0
 INSIDE = "CCATUNE_KILL_RAY_INSIDE"
 RAY = ("--executor", "ray", "--address", "auto", "--resume")
 
@@ -73,9 +75,13 @@ class Campaign:
         elif kind == "head":
             assert self.cluster is not None
             self.cluster.head_node.kill_all_processes(check_alive=False, allow_graceful=False)
-            driver.wait(END_S)
+            try:
+                driver.wait(HEAD_S)
+            except subprocess.TimeoutExpired:
+                driver.send_signal(signal.SIGABRT)
+                raise ShortfallError(f"ccatune train goes on {HEAD_S:g} s after its head: {tail(self.site)}") from None
             self.start_cluster()
-        elif searching := [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_worker(pid)]:
+        elif searching := [int(path.name) for path in Path("/proc").glob("[0-9]*") if is_worker(path)]:
             os.kill(self.dice.choice(searching), signal.SIGKILL)
         else:
             return
@@ -113,10 +119,10 @@ class Campaign:
         self.site.out.unlink()
 
 
-def is_worker(pid: int) -> bool:
-    """Whether a process searches a state."""
+def is_worker(process: Path) -> bool:
+    """Whether a process, by its folder in /proc, searches a state."""
     with contextlib.suppress(OSError):
-        return b"SearchTrial" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"SearchTrial" in (process / "cmdline").read_bytes()
     return False
 
 
@@ -138,8 +144,10 @@ def kill_all(count: int, seed: int, kinds: tuple[str, ...]) -> str:
         finally:
             campaign.end_cluster()
     killed = ", ".join(f"{campaign.kills[kind]} kills of a {kind}" for kind in kinds)
-    return (f"{killed}; {campaign.resumed} studies resumed and {campaign.kills['endings']} ended, each with the "
-            f"ensemble of the one on threads, in {time.monotonic() - began_s:.0f} s: no finished part was lost")  # fmt: skip
+    return (
+        f"{killed} in {time.monotonic() - began_s:.0f} s: no finished part was lost; {campaign.kills['endings']} "
+        f"studies ended ({campaign.resumed} starts were resumptions), each with the ensemble of the one on threads"
+    )
 
 
 @click.command()
@@ -151,7 +159,7 @@ def main(*, count: int, seed: int, kinds: tuple[str, ...]) -> None:
     """Kill COUNT drivers, workers and heads; exit 0 where everything held, 1 where something did not."""
     if not os.environ.get(INSIDE):
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-m", __spec__.name]
-        sys.exit(subprocess.run([*apart, *sys.argv[1:]], env={**os.environ, INSIDE: "1"}, check=False).returncode)
+        sys.exit(subprocess.run([*apart, *sys.argv[1:]], env={**os.environ, INSIDE: "1", "PYTHONFAULTHANDLER": "1"}, check=False).returncode)
     try:
         click.echo(kill_all(count, seed, kinds))
     except ShortfallError as error:

@@ -45,6 +45,8 @@ def open_executor(name: ExecutorName, *, threads: int, address: str | None = Non
         TrainingError: Ray is not installed, or there is no usable cluster at the address.
     """
     if name == "ray":
+        if address:  # how often a head that does not answer is tried, about 50 s each; Ray reads it when imported
+            os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")
         try:
             from training.evaluation.cluster import connected
         except ImportError as error:
