@@ -159,7 +159,7 @@ def main(*, count: int, seed: int, kinds: tuple[str, ...]) -> None:
     """Kill COUNT drivers, workers and heads; exit 0 where everything held, 1 where something did not."""
     if not os.environ.get(INSIDE):
         apart = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-m", __spec__.name]
-        sys.exit(subprocess.run([*apart, *sys.argv[1:]], env={**os.environ, INSIDE: "1", "PYTHONFAULTHANDLER": "1"}, check=False).returncode)
+        sys.exit(subprocess.run([*apart, *sys.argv[1:]], env={**os.environ, INSIDE: "1"}, check=False).returncode)
     try:
         click.echo(kill_all(count, seed, kinds))
     except ShortfallError as error:
