@@ -64,9 +64,18 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(self.folder / f"{name}.json", canonical_json({"key": self._key, "part": part}))
 
+    def put_batch(self, name: str, data: bytes) -> None:
+        """Keep the next batch of runs under a name."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / f"{name}-{len(self.batches(name)):05d}.npz", data)
+
+    def batches(self, name: str) -> list[bytes]:
+        """The batches under a name, in order."""
+        return [path.read_bytes() for path in sorted(self.folder.glob(f"{name}-[0-9]*.npz"))]
+
     def discard(self) -> None:
         """Forget this study's parts: it is finished, or starts over."""
-        for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.tmp")]:
+        for path in [*self.folder.glob("*.json"), *self.folder.glob("*.npz"), *self.folder.glob(".*.tmp")]:
             path.unlink(missing_ok=True)
         for folder in (self.folder, self.folder.parent):
             with contextlib.suppress(OSError):  # others' files are in it, or it was never made
