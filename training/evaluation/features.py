@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """What is known of a case before any parameter set runs on it, as numbers for a model.
 
-    levels       the state's, on each axis
-    link         ln of the mean rate, and how it varies: quantiles of the rate over its mean in bins of 1 s, the change
-                 from bin to bin, and the share of bins of 200 ms without a delivery
-    path         ln of round trip and buffer, random loss, bursts of loss
-    limit        ln of rate, bucket and access rate over the limit, of the new limit over the old one, of the seconds
-                 that a file takes at the limit; the number of connections; the kind of case
-    references   of each algorithm that the objective compares with: ln of goodput and retransmissions, and whether
-                 R-TCP took the client for limited
+levels       the state's, on each axis
+link         ln of the mean rate, and how it varies: quantiles of the rate over its mean in bins of 1 s, the change
+             from bin to bin, and the share of bins of 200 ms without a delivery
+path         ln of round trip and buffer, random loss, bursts of loss
+limit        ln of rate, bucket and access rate over the limit, of the new limit over the old one, of the seconds
+             that a file takes at the limit; the number of connections; the kind of case
+references   of each algorithm that the objective compares with: ln of goodput and retransmissions, and whether
+             R-TCP took the client for limited
 """
 
 from __future__ import annotations

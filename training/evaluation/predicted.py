@@ -59,8 +59,8 @@ def scale_of(case: Case, references: Mapping[str, Tally]) -> Scale:
     return Scale(last.duration_s, last.capacity_bytes, goodput, most, case.group, references, last if alike else None)
 
 
-def outputs_of(tallies: Sequence[Tally], scales: Sequence[Scale]) -> Outputs:
-    """What a model learns of runs; scales: of their cases."""
+def outputs_of(tallies: Sequence[Tally], scales: Sequence[Scale], *, with_delays: bool = True) -> Outputs:
+    """What a model learns of runs; scales: of their cases. with_delays: where an objective needs them."""
     ratios = [
         (
             1.0 - t.delivered_bytes / max(t.capacity_bytes, 1),
@@ -69,7 +69,7 @@ def outputs_of(tallies: Sequence[Tally], scales: Sequence[Scale]) -> Outputs:
         )
         for t, scale in zip(tallies, scales, strict=True)
     ]
-    delays = np.array([t.delays for t in tallies], dtype=np.float32)
+    delays = np.array([t.delays if with_delays else [] for t in tallies], dtype=np.float32)
     return Outputs(
         np.clip(np.array(ratios, dtype=np.float64), 0.0, MOST_RATIO),
         np.array([float(t.is_limited) for t in tallies]),
@@ -79,7 +79,7 @@ def outputs_of(tallies: Sequence[Tally], scales: Sequence[Scale]) -> Outputs:
 
 def pool_of(scales: Sequence[Scale], ratios: NDArray[np.floating], flags: NDArray[np.floating],
             delays: NDArray[np.floating]) -> Pool:  # fmt: skip
-    """The predicted runs of a point. ratios [cases, 3], flags [cases], delays [cases, bins]."""
+    """The predicted runs of a point. ratios [cases, 3], flags [cases], delays [cases, bins]; no bins: not known."""
     ratios, flags = np.array(ratios, dtype=np.float64), np.array(flags, dtype=np.float64)
     for i, scale in enumerate(scales):
         if scale.fixed is not None:
@@ -90,7 +90,7 @@ def pool_of(scales: Sequence[Scale], ratios: NDArray[np.floating], flags: NDArra
     # Rounded sums, so that the packets of all bins add up.
     reached = np.rint(np.cumsum(delays, axis=1) * (delivered / WIRE_PACKET_BYTES)[:, None]).astype(np.int64)
     counts = np.diff(reached, axis=1, prepend=0)
-    packets = reached[:, -1]
+    packets = counts.sum(axis=1)
     goodput = np.rint([r * s.goodput * s.seconds for r, s in zip(ratios[:, 1], scales, strict=True)]).astype(np.int64)
     retransmitted = [r * s.retransmitted_pkts for r, s in zip(ratios[:, 2], scales, strict=True)]
     tallies = [

@@ -39,6 +39,7 @@ class CaseRunner:
         self._cca = cca
         self._names = tuple(names)
         self._threads = threads
+        self.objectives = tuple(objectives)
         self._needs_detection = any(one.needs_detection for one in objectives)
         self._algorithms = tuple(dict.fromkeys(name for one in objectives for name in one.references))
         self._references: dict[str, dict[str, Tally]] = {}

@@ -77,6 +77,10 @@ class Objective(Protocol):
     def needs_detection(self) -> bool:
         """Parameters have an effect only after R-TCP has begun to look for a rate limiter."""
 
+    @property
+    def needs_delays(self) -> bool:
+        """It scores the queueing delays of packets."""
+
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
         """The score of a point on its cases; with a rest, the best that it can still reach.
 

@@ -133,6 +133,7 @@ class SurrogateChoice(StudyPart):
         Raises:
             TrainingError: always.
         """
+        del space, candidates, samples, steps
         raise TrainingError(
             "search: expected one that searches each state by itself, got `kind: surrogate`; use it for stages alone"
         )

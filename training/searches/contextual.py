@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A model of the measures of a run: from features of its case and the parameters, by a bootstrapped ensemble of networks.
+"""A model of the measures of a run, by a bootstrapped ensemble of networks over its case's features and the parameters.
 
 A member is a network of two hidden layers. Its inputs are the standardised features of the case, the positions of the
 parameters, and a vector of the case, which is learnt, so that the runs of a case tell what its features do not. The
@@ -111,7 +111,7 @@ def _hats(bins: int) -> NDArray[np.float32]:
     """B: [hats, bins]; each falls linearly to 0 at its neighbours' centres."""
     centres = np.linspace(0, max(bins - 1, 1), max(-(-bins // BINS_PER_HAT), 2))
     away = np.abs(np.arange(bins)[None] - centres[:, None]) / (centres[1] - centres[0])
-    return np.maximum(1 - away, 0).astype(np.float32)
+    return np.asarray(np.maximum(1 - away, 0), dtype=np.float32)
 
 
 class Model:

@@ -14,7 +14,9 @@ A state keeps the best point by real runs on all its cases. Predictions choose p
 
 Of a point the objective scores the predicted tallies of the state's cases. Points are compared by
 
-    J = cost + u (1 [requirement missed] / 2 + 5 min(violation, 1)),  u the standard deviation of the cost over the space
+    J = cost + u (1 [requirement missed] / 2 + 5 min(violation, 1))
+
+with u the standard deviation of the cost over the space.
 
 A model may also be asked for states without runs (`Contextual.first_row`): their cases' features say where they are.
 """
@@ -87,6 +89,7 @@ class Contextual:
         self._seed = seed
         self._advance = advance
         self._model: Model | None = None
+        self._needs_delays = any(one.needs_delays for one in runner.objectives)
 
     @staticmethod
     def amount(search: SurrogateChoice, tasks: Sequence[SearchTask]) -> float:
@@ -167,7 +170,7 @@ class Contextual:
             features=np.array(list(runs.features.values())),
             cases=np.array([rows[key] for key, _ in asked]),
             positions=np.array([self._space.positions(point) for _, point in asked]),
-            outputs=outputs_of(tallies, [runs.scales[key] for key, _ in asked]),
+            outputs=outputs_of(tallies, [runs.scales[key] for key, _ in asked], with_delays=self._needs_delays),
             seed=self._seed,
         )
         self._rows = rows
@@ -182,11 +185,11 @@ class Contextual:
             if turn:
                 self._fit(search)
             proposed = [(group, c, self._propose(group, c)) for group in groups for c in range(len(group.found))]
-            for group, c, one in sorted(proposed, key=lambda each: -each[2].gain):
+            for group, c, new in sorted(proposed, key=lambda each: -each[2].gain):
                 spent = sum(each.runs for each in groups)
                 is_needed = not group.found[c]
-                if is_needed or (one.gain >= search.least_gain and spent < (search.budget or spent + 1)):
-                    self._finalist(group, c, one.point)
+                if is_needed or (new.gain >= search.least_gain and spent < (search.budget or spent + 1)):
+                    self._finalist(group, c, new.point)
 
     def _finalist(self, group: _Group, c: int, point: Point) -> None:
         if all(each.point != point for each in group.found[c]):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,14 @@ class Journal:
     def put_batch(self, name: str, data: bytes) -> None:
         """Keep the next batch of runs under a name."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / f"{name}-{len(self.batches(name)):05d}.npz", data)
+        write_atomically(self.folder / f"{name}-{len(self._batches(name)):05d}.npz", data)
 
-    def batches(self, name: str) -> list[bytes]:
+    def batches(self, name: str) -> Iterator[bytes]:
         """The batches under a name, in order."""
-        return [path.read_bytes() for path in sorted(self.folder.glob(f"{name}-[0-9]*.npz"))]
+        return (path.read_bytes() for path in self._batches(name))
+
+    def _batches(self, name: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{name}-[0-9]*.npz"))
 
     def discard(self) -> None:
         """Forget this study's parts: it is finished, or starts over."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The runs that a model learns from, in the order in which they were asked for, and on disk beside the finished parts."""
+"""The runs that a model learns from, in the order of their requests, and on disk beside the finished parts."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Runs:
         for key, points in missing.items():
             alike.setdefault(tuple(points), []).append(self.cases[key])
         found: dict[tuple[str, Point], Tally] = {}
-        for points, cases in alike.items():
-            for case, row in zip(cases, self.runner.run(cases, points), strict=True):
-                found |= {(case.key, p): replace(t, references={}) for p, t in zip(points, row, strict=True)}
+        for their, cases in alike.items():
+            for case, row in zip(cases, self.runner.run(cases, their), strict=True):
+                found |= {(case.key, p): replace(t, references={}) for p, t in zip(their, row, strict=True)}
         found = {run: found[run] for run in fresh if run in found}  # on disk in the order in which they are learnt
         self._known |= found
         self.asked |= fresh
@@ -109,7 +109,7 @@ def _read(data: bytes) -> dict[tuple[str, Point], Tally]:
     for i, key in enumerate(columns["keys"].tolist()):
         counts = dict(zip(_COUNTS, columns["counts"][i].tolist(), strict=True))
         found[key, tuple(columns["points"][i].tolist())] = Tally(
-            duration_s=float(columns["seconds"][i]), delays=columns["delays"][i], is_limited=bool(columns["limited"][i]),
-            group=str(columns["groups"][i]), **counts,
+            duration_s=float(columns["seconds"][i]), delays=columns["delays"][i],
+            is_limited=bool(columns["limited"][i]), group=str(columns["groups"][i]), **counts,
         )  # fmt: skip
     return found
