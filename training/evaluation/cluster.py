@@ -79,7 +79,7 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
         here = {"num_cpus": processors, "include_dashboard": False, "_temp_dir": folder}
         try:
             ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False,
-                     **({} if address else here))  # type: ignore[arg-type]  # fmt: skip
+                     **({} if address else here))  # fmt: skip
         except (OSError, RayError, RuntimeError, ValueError) as error:
             raise TrainingError(
                 f"--address {address}: expected a running Ray cluster, got: {str(error).splitlines()[0]}; "
@@ -98,7 +98,7 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-@ray.remote
+@ray.remote  # type: ignore[untyped-decorator]
 def _versions() -> dict[str, str]:
     return own_versions()
 
@@ -125,7 +125,7 @@ class _Mailbox:
         return taken
 
 
-class SearchTrial(tune.Trainable):
+class SearchTrial(tune.Trainable):  # type: ignore[misc]
     """One task. Its configuration names it; `tasks`, `mailbox`, `threads` and `versions` are the same for all."""
 
     _run: Run | None

@@ -39,6 +39,7 @@ class CaseRunner:
         self._cca = cca
         self._names = tuple(names)
         self._threads = threads
+        self.objectives = tuple(objectives)
         self._needs_detection = any(one.needs_detection for one in objectives)
         self._algorithms = tuple(dict.fromkeys(name for one in objectives for name in one.references))
         self._references: dict[str, dict[str, Tally]] = {}
@@ -51,7 +52,7 @@ class CaseRunner:
 
     def run_trials(self, cases: Sequence[Case], trials: Sequence[Trial]) -> list[list[Tally]]:
         """The same of trials: result[case][trial]."""
-        self._run_references([case for case in cases if case.key not in self._references])
+        self.references(cases)
         runs = [case for case in cases if case.key not in self._undetected]
         rows = dict(zip((case.key for case in runs), self._each(runs, trials), strict=True))
         found = []
@@ -60,6 +61,11 @@ class CaseRunner:
             row = rows.get(case.key) or [references[self._cca]] * len(trials)
             found.append([replace(tally, references=references) for tally in row])
         return found
+
+    def references(self, cases: Sequence[Case]) -> list[dict[str, Tally]]:
+        """The runs of the algorithms that the objectives compare with, by name, for each case."""
+        self._run_references([case for case in cases if case.key not in self._references])
+        return [self._references[case.key] for case in cases]
 
     def _run_references(self, cases: Sequence[Case]) -> None:
         self._references |= {case.key: {} for case in cases}

@@ -191,7 +191,7 @@ class Judgement:
 
     def false_row(self, tallies: Tallies) -> dict[str, Any]:
         """The number of clients without a limit that end as limited, and whether the criterion holds."""
-        hits = {name: sum(tally.is_limited for tally in its) for name, its in tallies.items()}
+        hits = {name: sum(bool(tally.is_limited) for tally in its) for name, its in tallies.items()}
         clients = len(tallies["learned"])
         share, (low, high) = hits["learned"] / clients, wilson_95(hits["learned"], clients)
         holds = low <= self._settings.most_false or hits["learned"] <= hits["paper"]

@@ -146,6 +146,7 @@ class DelayObjective:
     edges_us: NDArray[np.float64] = field(default_factory=compact_edges_us, repr=False, compare=False)
 
     needs_detection: ClassVar[bool] = False
+    needs_delays: ClassVar[bool] = True
 
     @property
     def references(self) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class MostGoodput:
     margin_se: float = 0.0
 
     needs_detection: ClassVar[bool] = False
+    needs_delays: ClassVar[bool] = False
 
     @property
     def references(self) -> tuple[str, ...]:

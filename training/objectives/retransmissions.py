@@ -93,6 +93,7 @@ class LeastRetransmissions:
     margin_se: float = 0.0
 
     needs_detection: ClassVar[bool] = True
+    needs_delays: ClassVar[bool] = False
 
     @property
     def references(self) -> tuple[str, ...]:

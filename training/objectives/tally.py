@@ -32,17 +32,19 @@ class Tally:
     all flows. delays: packets by queueing delay, in the engine's compact bins. is_limited: R-TCP takes the client for
     rate-limited at the end of the run. group: the case's. references: runs of other algorithms, with their default
     parameters, on the same case with the same random numbers, by algorithm.
+
+    Of a predicted run, retransmitted_pkts is an expected value and is_limited a probability.
     """
 
     duration_s: float
     capacity_bytes: int
     delivered_bytes: int
     packets: int
-    delays: NDArray[np.uint32]
+    delays: NDArray[np.integer]
     goodput_bytes: int = 0
     sent_pkts: int = 0
-    retransmitted_pkts: int = 0
-    is_limited: bool = False
+    retransmitted_pkts: float = 0
+    is_limited: float = False
     group: str = ""
     references: Mapping[str, Tally] = field(default_factory=dict)
 
@@ -74,6 +76,10 @@ class Objective(Protocol):
     @property
     def needs_detection(self) -> bool:
         """Parameters have an effect only after R-TCP has begun to look for a rate limiter."""
+
+    @property
+    def needs_delays(self) -> bool:
+        """It scores the queueing delays of packets."""
 
     def score(self, pool: Pool, *, rest: Rest | None = None) -> Score:
         """The score of a point on its cases; with a rest, the best that it can still reach.

@@ -7,6 +7,7 @@
     sobol   a Sobol sequence
     ray     Ray Tune's searchers Optuna and Ax
     botorch Bayesian optimisation with BoTorch, for expensive evaluations
+    surrogate   a model of all states of a stage together, in PyTorch (study/contextual.py)
 
 A new search is a class with the methods of `Search`, and a settings class with `kind` and `make`, which joins the
 union `SearchSettings`. Candidates are points that earlier stages of a study found; every search evaluates them, too.
@@ -19,8 +20,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from training.errors import TrainingError
 from training.fields import StudyPart
 from training.searches.botorch import BotorchChoice
+from training.searches.contextual import ModelSettings
 from training.searches.dds import AnnealingSettings, DdsSearch, DdsSettings, latin_hypercube
 from training.searches.points import PointsSearch, grid_points, sobol_points
 from training.searches.ray import RayChoice
@@ -45,6 +48,7 @@ __all__ = [
     "SearchSettings",
     "SobolChoice",
     "Space",
+    "SurrogateChoice",
     "space_of",
 ]
 
@@ -111,6 +115,37 @@ class SobolChoice(StudyPart):
         return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])
 
 
+class SurrogateChoice(StudyPart):
+    """A model of the runs of all states of the stage; one search for all of them (study/contextual.py)."""
+
+    kind: Literal["surrogate"]
+    points: int = Field(4, ge=1, description="random points that run on each case at first")
+    probes: int = Field(2, ge=0, description="times that a promising point of each state and class is tried")
+    probe_cases: int = Field(8, ge=1, description="cases of the state that it is tried on")
+    finalists: int = Field(2, ge=1, description="points of each state and class that run on all its cases, at most")
+    least_gain: float = Field(
+        0.02, ge=0, description="a further finalist is expected to gain so much, in standard deviations of the cost "
+        "over the space"
+    )  # fmt: skip
+    budget: int | None = Field(None, ge=1, description="no further finalists after so many runs of the stage")
+    model: ModelSettings = ModelSettings()
+    aim: Literal[0] = 0
+
+    def make(
+        self, space: Space, candidates: Sequence[Point], *, samples: Sequence[int], steps: Sequence[int]
+    ) -> Search:
+        """Refuse: there is no search of a single state.
+
+        Raises:
+            TrainingError: always.
+        """
+        del space, candidates, samples, steps
+        raise TrainingError(
+            "search: expected one that searches each state by itself, got `kind: surrogate`; use it for stages alone"
+        )
+
+
 SearchSettings = Annotated[
-    DdsChoice | LocalChoice | GridChoice | SobolChoice | RayChoice | BotorchChoice, Field(discriminator="kind")
+    DdsChoice | LocalChoice | GridChoice | SobolChoice | RayChoice | BotorchChoice | SurrogateChoice,
+    Field(discriminator="kind"),
 ]

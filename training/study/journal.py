@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,21 @@ class Journal:
         self.folder.mkdir(parents=True, exist_ok=True)
         write_atomically(path, canonical_json({"key": self._key, "part": content}))
 
+    def put_batch(self, name: str, data: bytes) -> None:
+        """Keep the next batch of runs under a name."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.folder / f"{name}-{len(self._batches(name)):05d}.npz", data)
+
+    def batches(self, name: str) -> Iterator[bytes]:
+        """The batches under a name, in order."""
+        return (path.read_bytes() for path in self._batches(name))
+
+    def _batches(self, name: str) -> list[Path]:
+        return sorted(self.folder.glob(f"{name}-[0-9]*.npz"))
+
     def discard(self) -> None:
         """Forget this study's parts: it is finished, or starts over."""
-        for path in [file for kind in ("*.json", "*.begun", ".*.tmp") for file in self.folder.glob(kind)]:
+        for path in [file for kind in ("*.json", "*.begun", "*.npz", ".*.tmp") for file in self.folder.glob(kind)]:
             path.unlink(missing_ok=True)
         for folder in (self.folder, self.folder.parent):
             with contextlib.suppress(OSError):  # others' files are in it, or it was never made

@@ -23,10 +23,11 @@ from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName, open_executor
-from training.evaluation.runner import core_version
+from training.evaluation.runner import CaseRunner, core_version
 from training.evaluation.tasks import Part
 from training.progress import Progress, Silent
-from training.searches import Point, Space
+from training.searches import Point, Space, SurrogateChoice
+from training.study.contextual import Contextual, union
 from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
 from training.study.settings import DEFAULTS, StageSettings, StudySettings
@@ -146,14 +147,36 @@ class Study:
             TrainingError: nothing to train on, or a search without a complete score.
         """
         keeper = _Keeper(journal, self.progress)
+        contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
                 missing = [group for group in self.groups(stage) if part_name(stage, group) not in keeper.parts]
+                search = stage.search or self.settings.search
+                if isinstance(search, SurrogateChoice):
+                    contextual = contextual or self.contextual(journal)
+                    tasks = [self._task(stage, group, keeper.parts) for group in self.groups(stage)]
+                    if missing:
+                        self.progress.phase(f"searching: {stage.name}", total=contextual.amount(search, tasks))
+                        contextual.stage(stage.name, search, tasks, keeper.keep)
+                    else:
+                        contextual.recall(stage.name, tasks)
+                    continue
                 tasks = [self._task(stage, group, keeper.parts) for group in missing]
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, keeper)
         return build_ensemble(self, keeper.parts)
+
+    def contextual(self, journal: Journal | None = None) -> Contextual:
+        """The model that the stages with `kind: surrogate` share, without runs.
+
+        Raises:
+            TrainingError: PyTorch is not installed.
+        """
+        s = self.settings
+        runner = CaseRunner(s.cca, s.names, s.objective.objectives(s.cca, "training"), threads=self.threads)
+        space = union([s.space(c) for c in range(s.n_classes)])
+        return Contextual(runner, space, seed=s.seed, journal=journal, advance=self.progress.advance)
 
     @cached_property
     def trained(self) -> list[State]:

@@ -90,8 +90,7 @@ class SearchRun:
         """Ask, evaluate and tell once, or confirm; the work of it in bytes."""
         if not self._joint.done:
             work = self._joint.step() * carried(self._task.cases)
-            if self._joint.done and not self._task.fresh:
-                self._part = Part(tuple(self._joint.best), self._evaluator.runs)
+            self._end_without_confirmation()
             return float(work)
         again = Evaluator(self._runner, self._task.fresh, rounds=(1.0,))
         best = [
@@ -100,6 +99,10 @@ class SearchRun:
         ]
         self._part = Part(tuple(best), self._evaluator.runs + again.runs)
         return float(self._task.finalists * carried(self._task.fresh))
+
+    def _end_without_confirmation(self) -> None:
+        if self._joint.done and not self._task.fresh:
+            self._part = Part(tuple(self._joint.best), self._evaluator.runs)
 
     def snapshot(self) -> dict[str, Any]:
         """The state between two steps, as JSON data."""
