@@ -118,7 +118,8 @@ def judge(study: Study, ensemble: Ensemble, rows: Mapping[tuple[State, int], Poi
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each class the states in which each set meets the requirement, its mean cost, and what the first row loses.
 
-    loses: the mean cost of first rows over that of another set, with its 95 % interval over the states.
+    loses: the mean cost of first rows over that of another set, with its 95 % interval over at least five
+    states.
     """
     found = []
     for number in sorted({row["class"] for row in rows}):
@@ -130,7 +131,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                          "violation": float(np.mean([row[name]["violation"] for row in its]))}  # fmt: skip
         for name in SCHEMES[1:3]:
             apart = np.array([row["first"]["cost"] - row[name]["cost"] for row in its])
-            interval = interval_of(apart) if len(apart) >= LEAST_SEEDS else float("nan")
+            interval = interval_of(apart) if len(apart) >= LEAST_SEEDS else None
             one[f"loses_to_{name}"] = {"cost": float(apart.mean()), "interval": interval}
         one["holds"] = one["first"]["met"] >= one["neighbour"]["met"]
         found.append(one)

@@ -44,8 +44,10 @@ def surrogate(*, judged: Judged, axis: str | None, levels: tuple[int, ...], leas
     for one in found:
         cells = "".join(f"{one[name]['met']:>11} met, cost {one[name]['cost']:>7.4f}" for name in SCHEMES)
         lines.append(f"{one['class']:>5} {one['states']:>7}{cells}{'' if one['holds'] else '  short'}")
-    lines += [f"class {one['class']}: first rows cost {one[f'loses_to_{name}']['cost']:+.4f} ± "
-              f"{one[f'loses_to_{name}']['interval']:.4f} beside the {name} ones"
-              for one in found for name in SCHEMES[1:3]]  # fmt: skip
+    for one in found:
+        for name in SCHEMES[1:3]:
+            loss = one[f"loses_to_{name}"]
+            interval = "" if loss["interval"] is None else f" ± {loss['interval']:.4f}"
+            lines.append(f"class {one['class']}: first rows cost {loss['cost']:+.4f}{interval} beside the {name} ones")
     finish(found, lines, line="first rows meet their requirement in as many states as the nearest trained state's rows",
            as_json=judged.as_json)  # fmt: skip
