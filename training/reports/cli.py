@@ -15,6 +15,7 @@ from training.reports.policing_command import policing
 from training.reports.roccet_command import roccet
 from training.reports.rtcp_command import rtcp
 from training.reports.states_command import bound, states
+from training.reports.verify_command import verify
 
 __all__ = ["report"]
 
@@ -174,3 +175,4 @@ report.add_command(policing)
 report.add_command(roccet)
 report.add_command(states)
 report.add_command(rtcp)
+report.add_command(verify)

@@ -6,7 +6,8 @@ the cases of the last stage, of: the state's points in all stages, the single se
 the first axis.
 
 The cases are epochs of the state that did not train, filled up with training ones. Each finalist runs on the same
-cases, so that differences are of pairs. The simulator runs them, too.
+cases, so that differences are of pairs. The simulator runs them, too: over the path of the study, and over the path
+that Mahimahi provides, which shows the emulator's part of the difference.
 
 Each finished run is a part of the study's journal. Runs on a real kernel are not deterministic: an ensemble with such
 runs has another digest each time, which its provenance says.
@@ -17,8 +18,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from emulation.fidelity.path import path_of_mahimahi
 from emulation.measures import Trial
 from emulation.simulator import compact_edges_us
 from kmod.ensemble import canonical_json
@@ -73,6 +75,7 @@ class Verification:
         self._last = s.all_stages[-1]
         self._training = s.objective.objectives(s.cca, "training", margin_se=self._last.margin_se)
         self._plain = s.objective.objectives(s.cca, "confirming", margin_se=0.0)
+        self._judging = s.objective.objectives(s.cca, "judging")
         margin = -quantile_of(settings.confidence, settings.runs)
         self._lenient = s.objective.objectives(s.cca, "confirming", margin_se=margin)
         self._runner = CaseRunner(s.cca, s.names, self._training, threads=study.threads)
@@ -90,14 +93,15 @@ class Verification:
             choice = choose(real, objective=self._plain[contest.delay_class],
                             lenient=self._lenient[contest.delay_class],
                             confidence=self._settings.confidence)  # fmt: skip
-            simulated = self._simulated(its, points)
+            simulated, on_path = self._simulated(its, points), self._on_path(its, points)
             name = self._study.name_of(self._last, contest.state)
             found = list(parts[name].found)
             if choice.number:
                 found[contest.delay_class] = contest.finalists[choice.number].found
             parts[name] = replace(parts[name], found=tuple(found))
-            late = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
-            rows.append(self._row(contest, choice, real, simulated, late))
+            kept = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
+            sides = {"simulator": simulated, "simulated_path": on_path, "kernel": real}
+            rows.append(self._row(contest, choice, sides, kept))
         s = self._study.settings
         return parts, {
             **made_with(self._settings.runner, s.cca),
@@ -217,16 +221,23 @@ class Verification:
         found = self._runner.run(cases, points)
         return [[row[at] for row in found] for at in range(len(points))]
 
+    def _on_path(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
+        """The same over the path that Mahimahi provides: the part of the difference that the emulator makes."""
+        runner: Literal["mahimahi", "vm"] = "vm" if self._settings.runner == "vm" else "mahimahi"
+        paths = [replace(case, key=f"{case.key}:{runner}", scenario=path_of_mahimahi(case.scenario, runner=runner))
+                 for case in cases]  # fmt: skip
+        return self._simulated(paths, points)
+
     def _row(
         self,
         contest: Contest,
         choice: Choice,
-        real: Sequence[Sequence[Tally]],
-        simulated: Sequence[Sequence[Tally]],
+        sides: Mapping[str, Sequence[Sequence[Tally]]],
         runs: Sequence[Sequence[Mapping[str, Any]]],
     ) -> dict[str, Any]:
+        """sides: the tallies of each side, [point][case]. runs: the kept data of the same runs."""
         s = self._study.settings
-        objective = self._plain[contest.delay_class]
+        objective = self._judging[contest.delay_class]
         percentile = s.delay_classes[contest.delay_class].percentile if s.delay_classes else 95
         finalists = []
         for at, finalist in enumerate(contest.finalists):
@@ -234,16 +245,14 @@ class Verification:
                 "values": dict(zip(s.names, finalist.found.point, strict=True)),
                 "from": list(finalist.origins),
                 "meets": choice.meets[at],
-                "simulator": _scored(objective, simulated[at]),
-                "kernel": _scored(objective, real[at]),
+                **{side: _scored(objective, tallies[at]) for side, tallies in sides.items()},
                 "runs": [
                     {
-                        "simulator": case_figures(sim, percentile=percentile),
-                        "kernel": case_figures(tally, percentile=percentile),
+                        **{side: case_figures(each[at][n], percentile=percentile) for side, each in sides.items()},
                         "late_share": run["late_share"],
                         "tries": run["tries"],
                     }
-                    for tally, sim, run in zip(real[at], simulated[at], runs[at], strict=True)
+                    for n, run in enumerate(runs[at])
                 ],
             })  # fmt: skip
         return {
