@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from links import recording, study
+from small import small
 
 from emulation.measures import Trial
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
@@ -145,6 +146,11 @@ def test_late_and_failed_runs_are_repeated_and_the_least_late_one_counts(monkeyp
 def test_a_verification_that_does_not_fit_the_study_is_refused(changes: dict[str, object], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         verified(**changes)
+
+
+def test_a_workload_whose_paths_mahimahi_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"verify: expected the workload epochs, got policed, whose paths have jitter"):
+        small(verify=VERIFY)
 
 
 def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
