@@ -25,7 +25,7 @@ FIGURES = (("throughput_mbps", "throughput"), ("delay_ms", "delay"))
 def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
     """Compare the simulator with a real kernel, on the runs that verified an ensemble's rows (docs/studies.md).
 
-    "same path" is the simulator over the path that Mahimahi provides. A point that is not in the ensemble is marked -.
+    The figures of a point are over all its runs. A point that is not in the ensemble is marked -.
 
     \b
     Example:
@@ -53,7 +53,7 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
 def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any]) -> list[str]:
     """A line for each finalist: its figures over all its runs, on each side; the ratio after the first of a state."""
     made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
-    heads = ("simulator", "same path", "kernel")
+    heads = ("simulator", "kernel")
     lines = [
         f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
         f"{'':<42}{''.join(f'{head:>16}' for head in heads)}   kernel over simulator (95 % interval)",
@@ -63,7 +63,7 @@ def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: M
     for row in rows:
         for at, one in enumerate(row["finalists"]):
             sides = "".join(f"{one[side]['throughput_mbps']:>9.3f}{_delay_ms(one[side]):>7}"
-                            for side in ("simulator", "simulated_path", "kernel"))  # fmt: skip
+                            for side in heads)  # fmt: skip
             place = f"{'/'.join(map(str, row['state'])):<7}{classes[row['class']]:<12}" if at == 0 else ""
             mark = " " if at == row["chosen"] else "-"
             late = max(run["late_share"] for run in one["runs"])

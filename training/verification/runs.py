@@ -6,6 +6,10 @@ of two points may not. A task therefore has all runs of a point in a state.
 
 A run is late if Mahimahi's shells woke up late (emulation/fidelity/machine.py). Late and failed runs are repeated with
 fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
+
+Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
+ACKs of emulation/fidelity/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
+kernel.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ import numpy as np
 
 from emulation.errors import EmulationError
 from emulation.fidelity.machine import LATE_MOST, Watch
-from emulation.fidelity.path import path_of_mahimahi
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi import runner as host
+from emulation.mahimahi.clock import with_clock_of_mahimahi
 from emulation.measures import Trial
 from emulation.processors import kept_awake
 from emulation.qos import QoS
@@ -108,8 +112,7 @@ def _is_late(found: Mapping[str, Any]) -> bool:
 
 def _emulate_each(runner: RunnerName, scenarios: Sequence[Scenario], each: Callable[..., None]) -> None:
     if runner == "simulator":
-        paths = [path_of_mahimahi(scenario, runner="mahimahi") for scenario in scenarios]
-        for at, qos in enumerate(simulate_many(paths)):
+        for at, qos in enumerate(simulate_many([with_clock_of_mahimahi(scenario) for scenario in scenarios])):
             each(at, qos)
     elif runner == "vm":
         guest.emulate_each(scenarios, each)

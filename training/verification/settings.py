@@ -22,7 +22,7 @@ class VerifySettings(StudyPart):
     runner: RunnerName = Field(
         "mahimahi",
         description="mahimahi: this machine's kernel. vm: the virtual machine's, up to ten times slower than real "
-        "time. simulator: a trial without a kernel, over the path that Mahimahi provides",
+        "time. simulator: a trial without a kernel, over a path with Mahimahi's clock of whole ms",
     )
     finalists: int = Field(2, ge=1, le=8, description="points of each state and delay class, the simulator's choice "
                            "among them")  # fmt: skip

@@ -6,8 +6,7 @@ the cases of the last stage, of: the state's points in all stages, the single se
 the first axis.
 
 The cases are epochs of the state that did not train, filled up with training ones. Each finalist runs on the same
-cases, so that differences are of pairs. The simulator runs them, too: over the path of the study, and over the path
-that Mahimahi provides, which shows the emulator's part of the difference.
+cases, so that differences are of pairs. The simulator runs them, too.
 
 Each finished run is a part of the study's journal. Runs on a real kernel are not deterministic: an ensemble with such
 runs has another digest each time, which its provenance says.
@@ -18,9 +17,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from emulation.fidelity.path import path_of_mahimahi
 from emulation.measures import Trial
 from emulation.simulator import compact_edges_us
 from kmod.ensemble import canonical_json
@@ -93,14 +91,13 @@ class Verification:
             choice = choose(real, objective=self._plain[contest.delay_class],
                             lenient=self._lenient[contest.delay_class],
                             confidence=self._settings.confidence)  # fmt: skip
-            simulated, on_path = self._simulated(its, points), self._on_path(its, points)
             name = self._study.name_of(self._last, contest.state)
             found = list(parts[name].found)
             if choice.number:
                 found[contest.delay_class] = contest.finalists[choice.number].found
             parts[name] = replace(parts[name], found=tuple(found))
             kept = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
-            sides = {"simulator": simulated, "simulated_path": on_path, "kernel": real}
+            sides = {"simulator": self._simulated(its, points), "kernel": real}
             rows.append(self._row(contest, choice, sides, kept))
         s = self._study.settings
         return parts, {
@@ -220,13 +217,6 @@ class Verification:
         """The simulator's tallies of the same runs: [point][case]."""
         found = self._runner.run(cases, points)
         return [[row[at] for row in found] for at in range(len(points))]
-
-    def _on_path(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
-        """The same over the path that Mahimahi provides: the part of the difference that the emulator makes."""
-        runner: Literal["mahimahi", "vm"] = "vm" if self._settings.runner == "vm" else "mahimahi"
-        paths = [replace(case, key=f"{case.key}:{runner}", scenario=path_of_mahimahi(case.scenario, runner=runner))
-                 for case in cases]  # fmt: skip
-        return self._simulated(paths, points)
 
     def _row(
         self,

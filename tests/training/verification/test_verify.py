@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from links import recording, study
 from small import small
 
+from emulation.mahimahi.translate import Runner
 from emulation.measures import Trial
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
@@ -22,7 +24,7 @@ from training.evaluation.tasks import Part
 from training.progress import Silent
 from training.reports.cli import report
 from training.study import Journal, Study
-from training.verification import runs, verify
+from training.verification import verify
 from training.verification.runs import VerifyTask
 
 RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
@@ -64,13 +66,15 @@ def test_the_provenance_says_what_ran_and_only_replaced_rows_differ(trained: Ens
         assert trained.row(state, delay_class) == expected
 
 
-def test_all_finalists_run_the_same_cases_on_all_sides(trained: Ensemble) -> None:
+def test_all_finalists_run_the_same_cases_on_both_sides(trained: Ensemble) -> None:
+    ratios = []
     for row in trained.provenance["verified"]["rows"]:
         assert row["finalists"][0]["from"][0] == "state"
         for one in row["finalists"]:
             assert len(one["runs"]) == 3
-            # The runner simulator runs the path that Mahimahi provides, with the counts of a kernel's run.
-            assert all(run["kernel"]["delay_ms"] == run["simulated_path"]["delay_ms"] for run in one["runs"])
+            ratios += [run["kernel"]["throughput_mbps"] / run["simulator"]["throughput_mbps"] for run in one["runs"]]
+    # A clock of whole ms is all that the sides differ in. Runs of 3 s on other cases would be far apart.
+    assert np.quantile(np.abs(np.log(ratios)), 0.75) < 0.1
 
 
 def test_an_interrupted_verification_goes_on_from_its_runs(
@@ -115,7 +119,7 @@ def test_an_interrupted_verification_goes_on_from_its_runs(
 
 def test_late_and_failed_runs_are_repeated_and_the_least_late_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     task = pickle.loads(pickle.dumps(VerifyTask("verify-it", "mahimahi", Trial("gr"), (SCENARIO,) * 3, (0, 1, 2))))  # noqa: S301
-    shares = {0: [0.0], 1: [0.5, 0.2, 0.3, 0.4], 2: [None, 0.001]}
+    shares: dict[int, list[float | None]] = {0: [0.0], 1: [0.5, 0.2, 0.3, 0.4], 2: [None, 0.001]}
     beside: list[list[int]] = []
 
     def side_by_side(_task: VerifyTask, numbers: list[int], errors: dict[int, str]) -> dict[int, Any]:
@@ -154,7 +158,9 @@ def test_a_workload_whose_paths_mahimahi_lacks_is_refused() -> None:
 
 
 def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs.host, "host_runner", lambda: runs.host.Runner(name="mahimahi", algorithms={}))
+    monkeypatch.setattr(
+        "training.verification.runs.host.host_runner", lambda: Runner(name="mahimahi", algorithms={"reno": "reno"})
+    )
     monkeypatch.setattr(Part, "from_json", lambda _: pytest.fail("a search began"))
     with pytest.raises(TrainingError, match=r"expected an algorithm that the runner mahimahi has .*got gr"):
         verified(runner="mahimahi").run()
