@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,9 @@ def summary(study: Study, ensemble: Ensemble) -> dict[str, Any]:
         **{f"mean_{name}_training": round(sum(by_metric[name]) / len(by_metric[name]), 3) for name in metrics},
         "runs": ensemble.provenance["runs"],
     }
+    if verified := ensemble.provenance.get("verified"):
+        outcomes = Counter(row["outcome"] for row in verified["rows"])
+        figures |= {f"rows_{name}": outcomes[name] for name in ("confirmed", "replaced", "missed")}
     if isinstance(study.workload, Epochs):
         found = study.workload.confusion
         figures |= {

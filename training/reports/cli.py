@@ -16,6 +16,7 @@ from training.reports.roccet_command import roccet
 from training.reports.rtcp_command import rtcp
 from training.reports.states_command import bound, states
 from training.reports.surrogate_command import surrogate
+from training.reports.verify_command import verify
 
 __all__ = ["report"]
 
@@ -187,3 +188,4 @@ report.add_command(roccet)
 report.add_command(states)
 report.add_command(rtcp)
 report.add_command(surrogate)
+report.add_command(verify)

@@ -2,7 +2,8 @@
 """Makes the ensemble of a finished study: a row for every state and class, and its provenance.
 
 The digest covers the provenance, so it holds what determines or describes the result and nothing that differs from run
-to run (no clock, no path, no number of threads). The same study gives the same digest wherever it runs.
+to run (no clock, no path, no number of threads). The same study gives the same digest wherever it runs. Only runs on a
+real kernel differ (training/verification); an ensemble with such runs says so.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ def score_json(score: Score) -> dict[str, Any]:
     return {"meets": score.feasible, "violation": round(score.violation, DIGITS), "cases": score.cases, **metrics}
 
 
-def build_ensemble(study: Study, parts: dict[str, Part]) -> Ensemble:
-    """The ensemble of a study all of whose parts are there."""
+def build_ensemble(study: Study, parts: dict[str, Part], verified: dict[str, Any] | None = None) -> Ensemble:
+    """The ensemble of a study all of whose parts are there. verified: what a kernel confirmed."""
     s = study.settings
     rows, states = [], []
     for state in s.states:
@@ -57,7 +58,7 @@ def build_ensemble(study: Study, parts: dict[str, Part]) -> Ensemble:
         axes=tuple(s.levels.values()),
         columns=s.names,
         rows=tuple(rows),
-        provenance=_provenance(study, parts, states),
+        provenance={**_provenance(study, parts, states), **({} if verified is None else {"verified": verified})},
     )
 
 

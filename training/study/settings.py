@@ -6,6 +6,7 @@
     objective   what is required, and what is minimised (training/objectives)
     search      how points are proposed (training/searches)
     stages      which searches run, over which states together, and what they take from each other
+    verify      which states a real kernel runs afterwards (training/verification)
 
 Everything here is part of the study's digest, and so of what a journal may be resumed with. How a study is run
 (threads, paths) is not.
@@ -17,9 +18,9 @@ import hashlib
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from emulation.errors import EmulationError
 from emulation.files import first_fault, read_document
@@ -30,6 +31,7 @@ from training.evaluation.executors import ExecutorName
 from training.fields import StudyPart
 from training.objectives import ObjectiveSettings
 from training.searches import DdsChoice, SearchSettings, Space, space_of
+from training.verification.settings import VerifySettings
 from training.workloads import ClockSettings, Sample, State, WorkloadSettings
 from training.workloads.axes import AxesSettings
 
@@ -87,6 +89,7 @@ class StudySettings(StudyPart):
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the cases after which hopeless points stop"
     )
+    verify: VerifySettings | None = Field(None, description="runs on a real kernel after the search; none: no such run")
     executor: ExecutorName = Field(
         "threads", exclude=True, description="where searches run, unless the command says it; no part of the digest"
     )
@@ -101,6 +104,8 @@ class StudySettings(StudyPart):
             spaces = [self.space(delay_class) for delay_class in range(self.n_classes)]
         except TrainingError as error:
             raise ValueError(str(error)) from error
+        if self.verify is not None:
+            self.verify.check(workload=self.workload.kind, states=self.states, n_classes=self.n_classes)
         seen: list[StageSettings] = []
         for stage in self.all_stages:
             self._check_stage(stage, seen)
@@ -116,9 +121,19 @@ class StudySettings(StudyPart):
                                  f"{ALGORITHMS[self.cca].param(d.name).default}, got {d.low} to {d.high}")  # fmt: skip
         return self
 
+    @model_serializer(mode="wrap")
+    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The digest of a study that verifies nothing does not depend on this field.
+        fields: dict[str, Any] = handler(self)
+        if self.verify is None:
+            fields.pop("verify", None)
+        return fields
+
     def _check_stage(self, stage: StageSettings, earlier: list[StageSettings]) -> None:
         known = {one.name: one for one in earlier}
         at = f"stage {stage.name}:"
+        if stage.name == "verify":
+            raise ValueError(f"{at} expected another name, which parts of the verification have in the journal")
         if stage.name in known:
             raise ValueError(f"{at} expected a name of its own, got it twice")
         if stage.group_by != tuple(name for name in self.levels if name in stage.group_by):

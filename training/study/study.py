@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Runs a study: its stages in order, each as one search for every group of states, then the ensemble.
+"""Runs a study: its stages in order, each as one search for every group of states, then runs on a kernel, if there are
+any (training/verification), and the ensemble.
 
 A stage takes from earlier ones the values that it holds and the candidates that it evaluates. Its searches depend on
 nothing else, so they run side by side, and each is kept in the journal as soon as it is finished. The same key gives
-the same ensemble, whatever interrupts it and wherever it runs.
+the same ensemble, whatever interrupts it and wherever it runs, unless a real kernel verifies it.
 
 A final stage among few candidates sees more cases than the search of a state, whose many points run on all of them.
 What that search ended on may meet the target only just, and on its own cases alone. The candidates of a final are the
@@ -32,6 +33,8 @@ from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
 from training.study.settings import DEFAULTS, StageSettings, StudySettings
 from training.study.tasks import ClassTask, SearchTask
+from training.verification.runs import require_runner
+from training.verification.verify import PREFIX, Verification
 from training.workloads import Setting, State, Workload
 from training.workloads.epochs import default_values
 
@@ -92,7 +95,8 @@ class _Keeper:
     def __init__(self, journal: Journal | None, progress: Progress) -> None:
         self._journal = journal
         self._progress = progress
-        self.parts = {name: Part.from_json(data) for name, data in (journal.parts() if journal else {}).items()}
+        kept = journal.parts() if journal else {}
+        self.parts = {name: Part.from_json(data) for name, data in kept.items() if not name.startswith(PREFIX)}
 
     def advance(self, amount: float) -> None:
         self._progress.advance(amount)
@@ -141,11 +145,15 @@ class Study:
         )  # fmt: skip
 
     def run(self, journal: Journal | None = None) -> Ensemble:
-        """Do all searches that the journal does not hold, and build the ensemble.
+        """Do all searches and runs on a kernel that the journal does not hold, and build the ensemble.
 
         Raises:
-            TrainingError: nothing to train on, or a search without a complete score.
+            TrainingError: nothing to train on, a search without a complete score, or a run on a kernel that failed.
+            EmulationError: the machine lacks what such runs require.
         """
+        verify = self.settings.verify
+        if verify is not None:
+            require_runner(verify.runner, self.settings.cca)
         keeper = _Keeper(journal, self.progress)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
@@ -165,7 +173,10 @@ class Study:
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, keeper)
-        return build_ensemble(self, keeper.parts)
+        if verify is None:
+            return build_ensemble(self, keeper.parts)
+        parts, verified = Verification(self, keeper.parts, verify).run(journal)
+        return build_ensemble(self, parts, verified)
 
     def contextual(self, journal: Journal | None = None) -> Contextual:
         """The model that the stages with `kind: surrogate` share, without runs.
@@ -189,7 +200,11 @@ class Study:
 
     def part_of(self, parts: dict[str, Part], stage: StageSettings, state: State) -> Part:
         """The part of a stage that a state belongs to."""
-        return parts[part_name(stage, self._project(self.workload.source(state), stage))]
+        return parts[self.name_of(stage, state)]
+
+    def name_of(self, stage: StageSettings, state: State) -> str:
+        """The name of that part."""
+        return part_name(stage, self._project(self.workload.source(state), stage))
 
     def _project(self, state: State, stage: StageSettings) -> State:
         return tuple(level for level, name in zip(state, self.settings.levels, strict=True) if name in stage.group_by)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT
+from __future__ import annotations
+
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from links import recording, study
+from small import small
+
+from emulation.mahimahi.translate import Runner
+from emulation.measures import Trial
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from kmod import bpf_host
+from kmod.ensemble import Ensemble
+from tests.bpf.sole import built_program, sole_user
+from training.errors import TrainingError
+from training.evaluation.tasks import Part
+from training.progress import Silent
+from training.reports.cli import report
+from training.study import Journal, Study
+from training.verification import verify
+from training.verification.runs import VerifyTask
+
+RECORDINGS = [recording("a", seed=1), recording("b", seed=2)]
+VERIFY = {"runner": "simulator", "states": 2, "finalists": 2, "runs": 3, "duration_s": 3}
+LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=200)
+SCENARIO = Scenario(name="it", link=LINK, flows=(FlowSpec(cca="gr"),), duration_s=4, warmup_s=1)
+
+
+def verified(**changes: object) -> Study:
+    return Study(study(verify={**VERIFY, **changes}), RECORDINGS, threads=2)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Ensemble:
+    return verified().run()
+
+
+@pytest.fixture
+def program(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """ccatune-bpf, built; no other test has BPF's names meanwhile."""
+    if reason := bpf_host.lacking() or ("" if shutil.which("clang-19") else "not installed: clang-19"):
+        pytest.skip(reason)
+    monkeypatch.setenv("CCATUNE_BPF", str(built_program()))
+    with sole_user():
+        yield
+
+
+def test_the_provenance_says_what_ran_and_only_replaced_rows_differ(trained: Ensemble) -> None:
+    found = trained.provenance["verified"]
+    assert found["runner"] == "simulator"
+    assert found["deterministic"]
+    assert len(found["rows"]) == 2 * 2
+    searched = Study(study(), RECORDINGS, threads=2).run()
+    replaced = {(tuple(row["state"]), row["class"]): row["finalists"][row["chosen"]]["values"] for row in found["rows"]}
+    for entry in trained.provenance["states"]:
+        state, delay_class = tuple(entry["state"]), entry["class"]
+        source = tuple(entry["copied_from"] or state)
+        expected = replaced.get((source, delay_class), searched.row(state, delay_class))
+        assert trained.row(state, delay_class) == expected
+
+
+def test_all_finalists_run_the_same_cases_on_both_sides(trained: Ensemble) -> None:
+    ratios = []
+    for row in trained.provenance["verified"]["rows"]:
+        assert row["finalists"][0]["from"][0] == "state"
+        for one in row["finalists"]:
+            assert len(one["runs"]) == 3
+            ratios += [run["kernel"]["throughput_mbps"] / run["simulator"]["throughput_mbps"] for run in one["runs"]]
+    # A clock of whole ms is all that the sides differ in. Runs of 3 s on other cases would be far apart.
+    assert np.quantile(np.abs(np.log(ratios)), 0.75) < 0.1
+
+
+def test_an_interrupted_verification_goes_on_from_its_runs(
+    tmp_path: Path, trained: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(tmp_path, key="ab" * 32)
+    made: list[str] = []
+
+    def counted(self: VerifyTask, numbers: list[int], errors: dict[int, str]) -> dict[int, Any]:
+        made.extend(f"{self.name}-{number}" for number in numbers)
+        return original(self, numbers, errors)
+
+    original = VerifyTask._side_by_side
+    monkeypatch.setattr(VerifyTask, "_side_by_side", counted)
+
+    class Stops(Silent):
+        verifying = False
+
+        def phase(self, text: str, *, total: float) -> None:  # noqa: ARG002
+            self.verifying = text.startswith("verifying")
+
+        def advance(self, amount: float) -> None:  # noqa: ARG002
+            if self.verifying and len([name for name in journal.parts() if name.startswith(verify.PREFIX)]) == 4:
+                raise KeyboardInterrupt
+
+    interrupted = verified()
+    interrupted.progress = Stops()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run(journal)
+    kept = {name for name in journal.parts() if name.startswith(verify.PREFIX)}
+    assert len(kept) == 4
+    made.clear()
+    assert verified().run(journal).digest == trained.digest
+    assert made
+    assert kept.isdisjoint(made)
+    # Runs of another kernel, or of another version of the algorithm, are made again.
+    monkeypatch.setattr(verify, "made_with", lambda runner, cca: {"runner": runner, "kernel": "another", cca: ""})
+    made.clear()
+    assert verified().run(journal).provenance["verified"]["kernel"] == "another"
+    assert kept <= set(made)
+
+
+def test_late_and_failed_runs_are_repeated_and_the_least_late_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = pickle.loads(pickle.dumps(VerifyTask("verify-it", "mahimahi", Trial("gr"), (SCENARIO,) * 3, (0, 1, 2))))  # noqa: S301
+    shares: dict[int, list[float | None]] = {0: [0.0], 1: [0.5, 0.2, 0.3, 0.4], 2: [None, 0.001]}
+    beside: list[list[int]] = []
+
+    def side_by_side(_task: VerifyTask, numbers: list[int], errors: dict[int, str]) -> dict[int, Any]:
+        beside.append(numbers)
+        found = {number: share for number in numbers if (share := shares[number].pop(0)) is not None}
+        errors.update({number: "lost" for number in numbers if number not in found})
+        return {number: {"late_share": share} for number, share in found.items()}
+
+    monkeypatch.setattr(VerifyTask, "_side_by_side", side_by_side)
+    kept: dict[str, Any] = {}
+    assert not task.run(kept.__setitem__, width=3)
+    assert beside == [[0, 1, 2], [1, 2], [1], [1]]
+    assert [kept[f"verify-it-{n}"]["late_share"] for n in range(3)] == [0.0, 0.2, 0.001]
+    shares.update({0: [None] * 4})
+    with pytest.raises(TrainingError, match=r"got none in 4 tries: lost; run the same command with --resume"):
+        VerifyTask("verify-it", "mahimahi", Trial("gr"), (SCENARIO,), (0,)).run(kept.__setitem__, width=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"states": [[99]]}, r"verify\.states: expected states of the study, got \(99,\)"),
+        ({"classes": [2]}, r"verify\.classes: expected classes below 2, got 2"),
+        ({"runner": "pantheon"}, "runner"),
+        ({"runs": 1}, "greater than or equal to 2"),
+    ],
+)
+def test_a_verification_that_does_not_fit_the_study_is_refused(changes: dict[str, object], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        verified(**changes)
+
+
+def test_a_workload_whose_paths_mahimahi_lacks_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"verify: expected the workload epochs, got policed, whose paths have jitter"):
+        small(verify=VERIFY)
+
+
+def test_a_runner_that_lacks_the_algorithm_is_refused_before_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "training.verification.runs.host.host_runner", lambda: Runner(name="mahimahi", algorithms={"reno": "reno"})
+    )
+    monkeypatch.setattr(Part, "from_json", lambda _: pytest.fail("a search began"))
+    with pytest.raises(TrainingError, match=r"expected an algorithm that the runner mahimahi has .*got gr"):
+        verified(runner="mahimahi").run()
+
+
+@pytest.mark.bpf
+@pytest.mark.mahimahi
+def test_this_machines_kernel_verifies_two_finalists(program: None, tmp_path: Path) -> None:
+    del program
+    ensemble = verified(runner="mahimahi", states=[[3]], classes=[1], runs=2).run(Journal(tmp_path, key="cd" * 32))
+    found = ensemble.provenance["verified"]
+    assert found["kernel"]
+    assert not found["deterministic"]
+    [row] = found["rows"]
+    assert [len(one["runs"]) for one in row["finalists"]] == [2, 2]
+    for run in [run for one in row["finalists"] for run in one["runs"]]:
+        assert run["kernel"]["throughput_mbps"] > 0.3 * run["simulator"]["throughput_mbps"]
+    file = tmp_path / "gr.json"
+    ensemble.save(file)
+    shown = CliRunner().invoke(report, ["verify", str(file), "--plot", str(tmp_path / "it.png")])
+    assert f"kernel {found['kernel']}" in shown.output
+    assert row["outcome"] in shown.output
+    assert (tmp_path / "it.png").stat().st_size > 0

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune report verify`: what real kernels confirmed of an ensemble, and how far they are from the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from training.options import as_json_option, plot_option
+from training.reports.judged import finish
+
+__all__ = ["verify"]
+
+LINE = "each verified row meets its requirement on the kernel, or misses it by no more than chance"
+FIGURES = (("throughput_mbps", "throughput"), ("delay_ms", "delay"))
+
+
+@click.command()
+@click.argument("file", metavar="ENSEMBLE", type=click.Path(path_type=Path))
+@plot_option
+@as_json_option
+def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
+    """Compare the simulator with a real kernel, on the runs that verified an ensemble's rows (docs/studies.md).
+
+    The figures of a point are over all its runs. A point that is not in the ensemble is marked -.
+
+    \b
+    Example:
+      ccatune report verify gr.json --plot verify.png
+    """
+    from emulation._plot import check_path
+    from kmod.ensemble import Ensemble
+    from training.errors import TrainingError
+
+    if plot is not None:
+        check_path(plot)
+    ensemble = Ensemble.load(file)
+    verified = ensemble.provenance.get("verified")
+    if not isinstance(verified, dict):
+        raise TrainingError(f"{file}: expected an ensemble of a study with `verify`, got one without such runs")
+    classes = [f"p{one.percentile} {one.queueing_delay_us // 1000} ms" for one in ensemble.classes] or ["all"]
+    rows = [{**row, "holds": row["finalists"][row["chosen"]]["meets"]} for row in verified["rows"]]
+    if plot is not None:
+        from training.reports.verify_plot import draw
+
+        draw(rows, path=plot)
+    finish(rows, table(rows, classes, verified), line=LINE, as_json=as_json)
+
+
+def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any]) -> list[str]:
+    """A line for each finalist: its figures over all its runs, on each side; the ratio after the first of a state."""
+    made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
+    heads = ("simulator", "kernel")
+    lines = [
+        f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
+        f"{'':<42}{''.join(f'{head:>16}' for head in heads)}   kernel over simulator (95 % interval)",
+        f"{'state':<7}{'target':<12} {'point from':<22}{'   Mbit/s     ms' * len(heads)}   "
+        f"{'throughput':<18}{'delay':<18}late",
+    ]
+    for row in rows:
+        for at, one in enumerate(row["finalists"]):
+            sides = "".join(f"{one[side]['throughput_mbps']:>9.3f}{_delay_ms(one[side]):>7}"
+                            for side in heads)  # fmt: skip
+            place = f"{'/'.join(map(str, row['state'])):<7}{classes[row['class']]:<12}" if at == 0 else ""
+            mark = " " if at == row["chosen"] else "-"
+            late = max(run["late_share"] for run in one["runs"])
+            ratios = "".join(f"{_interval(row['kernel_over_simulator'][name]):<18}" for name, _ in FIGURES)
+            end = f" {row['outcome']}" if at == 0 else ""
+            lines.append(f"{place:<19}{mark}{one['from'][0]:<22}{sides}{' ' if one['meets'] else '!'}  "
+                         f"{ratios if at == 0 else '':<36}{100 * late:.1f} %{end}")  # fmt: skip
+    return [*lines, *summary(rows)]
+
+
+def _delay_ms(score: Mapping[str, Any]) -> str:
+    return f"{score['delay_ms']:.1f}" if "delay_ms" in score else ""
+
+
+def _interval(ratio: Sequence[float]) -> str:
+    return f"{ratio[0]:.2f} ({ratio[1]:.2f}-{ratio[2]:.2f})"
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many rows have each outcome, and the ratios over all rows. A row counts once, by its own mean ratio."""
+    from training.verification.choice import ratio_95
+
+    counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
+    lines = [f"{len(rows)} rows: {', '.join(counts)}; ! marks a point that misses its requirement beyond chance"]
+    for name, title in FIGURES if len(rows) > 1 else ():
+        ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)
+        lines.append(f"kernel over simulator, all rows: {title} {_interval(ratio)}")
+    return lines

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT
+"""The runs of one point on a real kernel, as a task that can be sent to another process or machine.
+
+In BPF a kernel has one set of parameters of an algorithm, so the runs of one point may run at the same time, and those
+of two points may not. A task therefore has all runs of a point in a state.
+
+A run is late if Mahimahi's shells woke up late (emulation/fidelity/machine.py). Late and failed runs are repeated with
+fewer beside them. After TRIES the run that was the least late counts, and the ensemble states its share of late timers.
+
+Without a kernel (`simulator`) the path has Mahimahi's clock of whole ms (emulation/mahimahi/clock.py). The bursts of
+ACKs of emulation/fidelity/path.py were fitted to BBR and CUBIC. Over them GR with short windows is slower than on the
+kernel.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from emulation.errors import EmulationError
+from emulation.fidelity.machine import LATE_MOST, Watch
+from emulation.mahimahi import in_bpf
+from emulation.mahimahi import runner as host
+from emulation.mahimahi.clock import with_clock_of_mahimahi
+from emulation.measures import Trial
+from emulation.processors import kept_awake
+from emulation.qos import QoS
+from emulation.scenario import Scenario
+from emulation.simulator import compact_edges_us, simulate_many
+from emulation.vm import lacking as lacking_for_guests
+from emulation.vm import runner as guest
+from emulation.vm.kernels import FULL_LINE, kernel_line
+from training.errors import TrainingError
+from training.evaluation.runner import core_version
+from training.objectives import Tally
+from training.verification.settings import RunnerName
+
+__all__ = ["Keep", "VerifyTask", "made_with", "require_runner", "tally_of"]
+
+TRIES = 4
+Keep = Callable[[str, dict[str, Any]], None]
+"""Receives the name and the data of each finished run."""
+
+
+@dataclass(frozen=True)
+class VerifyTask:
+    """The runs of a point on cases of a state; picklable, and its results are JSON data.
+
+    numbers: of the runs that are missing; the run of a number has the scenario of that number. resources: what the task
+    occupies of a machine, which has one of `emulation`.
+    """
+
+    name: str
+    runner: RunnerName
+    trial: Trial
+    scenarios: tuple[Scenario, ...]
+    numbers: tuple[int, ...]
+
+    resources: ClassVar[Mapping[str, float]] = {"emulation": 1}
+
+    def run(self, keep: Keep, *, width: int) -> bool:
+        """Make the runs, at most `width` at the same time. Whether all were in time at the first try.
+
+        Raises:
+            TrainingError: a run failed at every try.
+        """
+        missing, best, errors = list(self.numbers), dict[int, dict[str, Any]](), dict[int, str]()
+        for tried in range(TRIES):
+            beside = max(width - tried, 1) if self.runner == "mahimahi" else len(missing)
+            for at in range(0, len(missing), beside):
+                for number, found in self._side_by_side(missing[at : at + beside], errors).items():
+                    found["tries"] = tried + 1
+                    if number not in best or found["late_share"] < best[number]["late_share"]:
+                        best[number] = found
+                    if not _is_late(best[number]):
+                        keep(f"{self.name}-{number}", best[number])
+            missing = [number for number in missing if number not in best or _is_late(best[number])]
+            if not missing:
+                return tried == 0
+        for number in missing:
+            if number not in best:
+                raise TrainingError(f"{self.name}: expected a run over {self.runner}, got none in {TRIES} tries: "
+                                    f"{errors[number]}; run the same command with --resume")  # fmt: skip
+            keep(f"{self.name}-{number}", best[number])
+        return False
+
+    def _side_by_side(self, numbers: Sequence[int], errors: dict[int, str]) -> dict[int, dict[str, Any]]:
+        """The results of these runs, by number, and the errors of those that failed."""
+        scenarios = [self.trial.on(self.scenarios[number]) for number in numbers]
+        results: dict[int, dict[str, Any]] = {}
+
+        def each(at: int, found: QoS | EmulationError, late_share: float | None = None) -> None:
+            if isinstance(found, EmulationError):
+                errors[numbers[at]] = str(found)
+            else:
+                results[numbers[at]] = {"late_share": late_share or 0.0, "tally": _tally_json(scenarios[at], found)}
+
+        try:
+            _emulate_each(self.runner, scenarios, each)
+        except EmulationError as error:
+            errors.update({number: str(error) for number in numbers if number not in results})
+        return results
+
+
+def _is_late(found: Mapping[str, Any]) -> bool:
+    return bool(found["late_share"] > LATE_MOST)
+
+
+def _emulate_each(runner: RunnerName, scenarios: Sequence[Scenario], each: Callable[..., None]) -> None:
+    if runner == "simulator":
+        for at, qos in enumerate(simulate_many([with_clock_of_mahimahi(scenario) for scenario in scenarios])):
+            each(at, qos)
+    elif runner == "vm":
+        guest.emulate_each(scenarios, each)
+    else:
+        with kept_awake(), Watch(timers=True) as machine:
+            host.emulate_each(
+                scenarios, lambda at, qos: each(at, qos, machine.during_a_run(scenarios[at].duration_s).late_share)
+            )
+
+
+def require_runner(runner: RunnerName, cca: str) -> None:
+    """See that the runner can run the algorithm, before a search that takes long.
+
+    Raises:
+        EmulationError, TrainingError: it lacks something; the message says how to get it.
+    """
+    if runner == "vm" and (lacks := lacking_for_guests()):
+        raise TrainingError(f"verify: expected the virtual machine, but {lacks}")
+    if runner == "simulator":
+        return
+    found = host.host_runner() if runner == "mahimahi" else guest.guest_runner()
+    if cca not in found.tunable:
+        remedy = found.remedies.get(cca) or "use the runner vm"
+        raise TrainingError(
+            f"verify: expected an algorithm that the runner {runner} has with parameters "
+            f"({', '.join(sorted(found.tunable)) or 'none'}), got {cca}; {remedy}"
+        )
+
+
+def made_with(runner: RunnerName, cca: str) -> dict[str, str]:
+    """The versions that runs are made with. A kept run of other versions is made anew."""
+    if runner == "simulator":
+        return {"runner": runner, "kernel": "", cca: core_version()[:12]}
+    if runner == "vm":
+        return {"runner": runner, "kernel": kernel_line(FULL_LINE).release, cca: "module"}
+    version = in_bpf.version_here(cca)
+    return {
+        "runner": runner,
+        "kernel": platform.release(),
+        cca: version if version.startswith("module") else f"BPF {version[:12]}",
+    }
+
+
+def _tally_json(scenario: Scenario, qos: QoS) -> dict[str, Any]:
+    """The counts of a run. Delays: (bin, packets) of each bin of compact_edges_us() that has packets."""
+    duration_s = scenario.duration_s - scenario.warmup_s
+    delays = qos.windows.delays().counts
+    return {
+        "duration_s": duration_s,
+        "capacity_bytes": int(qos.windows.capacity_bytes.sum()),
+        "delivered_bytes": int(qos.windows.delivered_bytes.sum()),
+        "goodput_bytes": round(qos.goodput_mbps * 125_000 * duration_s),
+        "packets": qos.packets,
+        "sent_pkts": qos.packets,
+        "retransmitted_pkts": round(qos.retransmission_rate * qos.packets),
+        "delays": [[int(at), int(delays[at])] for at in np.flatnonzero(delays)],
+    }
+
+
+def tally_of(found: Mapping[str, Any], *, references: Mapping[str, Tally] | None = None) -> Tally:
+    """The tally of a kept run."""
+    fields = dict(found["tally"])
+    delays = np.zeros(len(compact_edges_us()), dtype=np.uint32)
+    for at, packets in fields.pop("delays"):
+        delays[at] = packets
+    return Tally(**fields, delays=delays, group="epoch", references=references or {})

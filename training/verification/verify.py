@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: MIT
+"""Verifies states of a finished search: their best points run on a kernel, on cases of the state.
+
+The finalists of a state and class are the row that the search found, and the best others, by the simulator's score on
+the cases of the last stage, of: the state's points in all stages, the single set, and the rows of both neighbours on
+the first axis.
+
+The cases are epochs of the state that did not train, filled up with training ones. Each finalist runs on the same
+cases, so that differences are of pairs. The simulator runs them, too.
+
+Each finished run is a part of the study's journal. Runs on a real kernel are not deterministic: an ensemble with such
+runs has another digest each time, which its provenance says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from emulation.measures import Trial
+from emulation.simulator import compact_edges_us
+from kmod.ensemble import canonical_json
+from training.evaluation.evaluator import Evaluator, Request
+from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import Part
+from training.objectives import Objective, Pool, Tally, percentile_us
+from training.searches import Found, Point
+from training.verification.choice import Choice, choose, quantile_of, ratio_95
+from training.verification.runs import VerifyTask, made_with, tally_of
+from training.verification.settings import VerifySettings
+from training.workloads import Case, Sample, State
+
+if TYPE_CHECKING:
+    from training.study.journal import Journal
+    from training.study.study import Study
+
+__all__ = ["PREFIX", "Verification", "case_figures", "ratios_of"]
+
+PREFIX = "verify-"
+DIGITS = 6
+# Smaller figures count as this in a ratio. Mahimahi counts delays in whole ms.
+LEAST = {"throughput_mbps": 0.01, "delay_ms": 1.0}
+Parts = dict[str, Part]
+
+
+@dataclass(frozen=True)
+class Finalist:
+    """A point with its score by the simulator on the last stage's cases. origins: the stages and states it is from."""
+
+    found: Found
+    origins: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The finalists of a state and class, the simulator's choice first."""
+
+    state: State
+    delay_class: int
+    finalists: tuple[Finalist, ...]
+
+
+class Verification:
+    """The verification of a study with `verify` in its settings, all of whose searches are done."""
+
+    def __init__(self, study: Study, parts: Parts, settings: VerifySettings) -> None:
+        self._study = study
+        self._parts = parts
+        self._settings = settings
+        s = study.settings
+        self._last = s.all_stages[-1]
+        self._training = s.objective.objectives(s.cca, "training", margin_se=self._last.margin_se)
+        self._plain = s.objective.objectives(s.cca, "confirming", margin_se=0.0)
+        self._judging = s.objective.objectives(s.cca, "judging")
+        margin = -quantile_of(settings.confidence, settings.runs)
+        self._lenient = s.objective.objectives(s.cca, "confirming", margin_se=margin)
+        self._runner = CaseRunner(s.cca, s.names, self._training, threads=study.threads)
+
+    def run(self, journal: Journal | None) -> tuple[Parts, dict[str, Any]]:
+        """Make the runs that the journal does not hold; the parts with the chosen rows, and the provenance."""
+        contests = [contest for state in self.states() for contest in self._contests(state)]
+        cases = {state: self._cases(state) for state in self.states()}
+        runs = self._run(contests, cases, journal)
+        parts, rows = dict(self._parts), []
+        for contest in contests:
+            its = cases[contest.state]
+            points = [each.found.point for each in contest.finalists]
+            real = [self._tallies(contest.state, self._trial(p), its, runs, self._trials(contest)) for p in points]
+            choice = choose(real, objective=self._plain[contest.delay_class],
+                            lenient=self._lenient[contest.delay_class],
+                            confidence=self._settings.confidence)  # fmt: skip
+            name = self._study.name_of(self._last, contest.state)
+            found = list(parts[name].found)
+            if choice.number:
+                found[contest.delay_class] = contest.finalists[choice.number].found
+            parts[name] = replace(parts[name], found=tuple(found))
+            kept = [[runs[self._run_name(contest.state, self._trial(p), n)] for n in range(len(its))] for p in points]
+            sides = {"simulator": self._simulated(its, points), "kernel": real}
+            rows.append(self._row(contest, choice, sides, kept))
+        s = self._study.settings
+        return parts, {
+            **made_with(self._settings.runner, s.cca),
+            "deterministic": self._settings.runner == "simulator",
+            "rows": rows,
+        }
+
+    def states(self) -> list[State]:
+        """The states that are verified: of those that train, in order."""
+        trained, wanted = self._study.trained, self._settings.states
+        if wanted is None:
+            return list(trained)
+        if isinstance(wanted, int):
+            count = min(wanted, len(trained))
+            return [trained[(2 * i + 1) * len(trained) // (2 * count)] for i in range(count)]
+        sources = {self._study.workload.source(state) for state in wanted}
+        return [state for state in trained if state in sources]
+
+    def _contests(self, state: State) -> Iterator[Contest]:
+        s = self._study.settings
+        cases = self._study.workload.cases([state], "training", self._last.sample)
+        for delay_class in range(s.n_classes) if self._settings.classes is None else self._settings.classes:
+            row = self._study.part_of(self._parts, self._last, state).found[delay_class]
+            origins = self._origins(state, delay_class)
+            others = [point for point in origins if point != row.point]
+            requests = [Request(point, self._training[delay_class]) for point in others]
+            scores = Evaluator(self._runner, cases, rounds=(1.0,)).evaluate(requests) if others else []
+            ranked = sorted(map(Found, others, scores), key=lambda found: found.score.rank)
+            found = [row, *ranked][: self._settings.finalists]
+            yield Contest(state, delay_class, tuple(Finalist(f, tuple(origins[f.point])) for f in found))
+
+    def _origins(self, state: State, delay_class: int) -> dict[Point, list[str]]:
+        """The points that may be finalists, and where each is from; the row first."""
+        near = [(state[0] + step, *state[1:]) for step in (-1, 1)]
+        places = [(stage, state) for stage in reversed(self._study.settings.all_stages)]
+        places += [(self._last, one) for one in near if one in self._study.trained]
+        origins: dict[Point, list[str]] = {}
+        for stage, one in places:
+            point = self._study.part_of(self._parts, stage, one).found[delay_class].point
+            of = "" if one == state else f" of state {'/'.join(map(str, one))}"
+            origins.setdefault(point, []).append(f"{stage.name}{of}")
+        return origins
+
+    def _cases(self, state: State) -> list[Case]:
+        """A case for each run. Round trips are even whole ms, which Mahimahi requires."""
+        s, workload = self._settings, self._study.workload
+        found = workload.cases([state], "confirming", Sample(maximum=s.runs))
+        trained = workload.cases([state], "training", Sample())
+        lacking = min(max(s.runs - len(found), 0), len(trained))
+        found += [trained[(2 * i + 1) * len(trained) // (2 * lacking)] for i in range(lacking)]
+        return [self._shortened(found[n % len(found)]) for n in range(s.runs)]
+
+    def _shortened(self, case: Case) -> Case:
+        scenario = case.scenario
+        rtt_ms = max(2 * round(scenario.link.rtt_ms / 2), 2)
+        duration_s = min(scenario.duration_s, scenario.warmup_s + self._settings.duration_s)
+        link = scenario.link.model_copy(update={"rtt_ms": float(rtt_ms)})
+        shorter = scenario.model_copy(update={"link": link, "duration_s": duration_s})
+        return replace(case, key=f"{case.key}:{duration_s}:{rtt_ms}", scenario=shorter)
+
+    def _trial(self, point: Point) -> Trial:
+        s = self._study.settings
+        return Trial(s.cca, dict(zip(s.names, point, strict=True)))
+
+    def _trials(self, contest: Contest) -> list[Trial]:
+        """The algorithms, with their defaults, that the objective of a class compares with."""
+        return [Trial(name) for name in self._plain[contest.delay_class].references]
+
+    def _task_name(self, state: State, trial: Trial) -> str:
+        text = canonical_json([trial.cca, dict(trial.params)])
+        return PREFIX + "-".join([*(f"{level:02d}" for level in state), hashlib.sha256(text).hexdigest()[:12]])
+
+    def _run_name(self, state: State, trial: Trial, number: int) -> str:
+        return f"{self._task_name(state, trial)}-{number}"
+
+    def _run(
+        self, contests: Sequence[Contest], cases: Mapping[State, list[Case]], journal: Journal | None
+    ) -> dict[str, Any]:
+        """The data of all runs by name, made or kept."""
+        versions = made_with(self._settings.runner, self._study.settings.cca)
+        kept = journal.parts() if journal else {}
+        runs = {name: part for name, part in kept.items()
+                if name.startswith(PREFIX) and part["made_with"] == versions}  # fmt: skip
+        tasks: dict[str, VerifyTask] = {}
+        for contest in contests:
+            trials = [self._trial(each.found.point) for each in contest.finalists] + self._trials(contest)
+            for trial in trials:
+                name = self._task_name(contest.state, trial)
+                scenarios = tuple(case.scenario for case in cases[contest.state])
+                missing = tuple(n for n in range(len(scenarios)) if f"{name}-{n}" not in runs)
+                if missing:
+                    tasks[name] = VerifyTask(name, self._settings.runner, trial, scenarios, missing)
+        if tasks:
+            count = sum(len(task.numbers) for task in tasks.values())
+            self._study.progress.phase(f"verifying: {self._settings.runner}", total=count)
+
+        def keep(name: str, found: dict[str, Any]) -> None:
+            runs[name] = {**found, "made_with": versions}
+            if journal:
+                journal.put(name, runs[name])
+            self._study.progress.advance(1)
+
+        run_in_turn(list(tasks.values()), keep)
+        return runs
+
+    def _tallies(
+        self, state: State, trial: Trial, cases: Sequence[Case], runs: Mapping[str, Any], references: Sequence[Trial]
+    ) -> list[Tally]:
+        return [
+            tally_of(runs[self._run_name(state, trial, n)],
+                     references={one.cca: tally_of(runs[self._run_name(state, one, n)]) for one in references})
+            for n in range(len(cases))
+        ]  # fmt: skip
+
+    def _simulated(self, cases: Sequence[Case], points: Sequence[Point]) -> list[list[Tally]]:
+        """The simulator's tallies of the same runs: [point][case]."""
+        found = self._runner.run(cases, points)
+        return [[row[at] for row in found] for at in range(len(points))]
+
+    def _row(
+        self,
+        contest: Contest,
+        choice: Choice,
+        sides: Mapping[str, Sequence[Sequence[Tally]]],
+        runs: Sequence[Sequence[Mapping[str, Any]]],
+    ) -> dict[str, Any]:
+        """sides: the tallies of each side, [point][case]. runs: the kept data of the same runs."""
+        s = self._study.settings
+        objective = self._judging[contest.delay_class]
+        percentile = s.delay_classes[contest.delay_class].percentile if s.delay_classes else 95
+        finalists = []
+        for at, finalist in enumerate(contest.finalists):
+            finalists.append({
+                "values": dict(zip(s.names, finalist.found.point, strict=True)),
+                "from": list(finalist.origins),
+                "meets": choice.meets[at],
+                **{side: _scored(objective, tallies[at]) for side, tallies in sides.items()},
+                "runs": [
+                    {
+                        **{side: case_figures(each[at][n], percentile=percentile) for side, each in sides.items()},
+                        "late_share": run["late_share"],
+                        "tries": run["tries"],
+                    }
+                    for n, run in enumerate(runs[at])
+                ],
+            })  # fmt: skip
+        return {
+            "state": list(contest.state),
+            "class": contest.delay_class,
+            "outcome": choice.outcome,
+            "chosen": choice.number,
+            "finalists": finalists,
+            "kernel_over_simulator": ratios_of(finalists),
+        }
+
+
+def run_in_turn(tasks: Sequence[VerifyTask], keep: Any) -> None:
+    """Run the tasks one after the other.
+
+    At first all runs of a task are made at the same time, as far as the processors go (emulation/mahimahi/runner.py).
+    After a task with late runs there is one fewer at a time, and after three tasks without late runs one more.
+    """
+    most = max((len(task.scenarios) for task in tasks), default=1)
+    width, in_time = most, 0
+    for task in tasks:
+        in_time = in_time + 1 if task.run(keep, width=width) else 0
+        if not in_time:
+            width = max(width - 1, 1)
+        elif in_time % 3 == 0:
+            width = min(width + 1, most)
+
+
+def case_figures(tally: Tally, *, percentile: int) -> dict[str, float]:
+    """The figures of a run: throughput of the link, goodput, and the percentile of the queueing delay."""
+    delay_us = percentile_us(tally.delays, compact_edges_us(), share=percentile / 100)
+    return {
+        "throughput_mbps": round(tally.delivered_bytes * 8e-6 / tally.duration_s, DIGITS),
+        "goodput_mbps": round(tally.goodput_bytes * 8e-6 / tally.duration_s, DIGITS),
+        "delay_ms": round(delay_us / 1000, DIGITS),
+    }
+
+
+def _scored(objective: Objective, tallies: Sequence[Tally]) -> dict[str, Any]:
+    score = objective.score(Pool.of(tallies))
+    return {"meets": score.feasible, **{name: round(value, DIGITS) for name, value in score.metrics.items()}}
+
+
+def ratios_of(finalists: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Kernel over simulator, by figure: the ratio and the ends of its interval over the cases.
+
+    Finalists on one case are no independent runs, so their figures are added first.
+    """
+    found = {}
+    for name, least in LEAST.items():
+        kernel, simulator = (
+            [sum(each["runs"][n][side][name] for each in finalists) for n in range(len(finalists[0]["runs"]))]
+            for side in ("kernel", "simulator")
+        )
+        ratio = ratio_95(kernel, simulator, least=least * len(finalists))
+        found[name] = [round(value, DIGITS) for value in ratio]
+    return found
