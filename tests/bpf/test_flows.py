@@ -66,17 +66,23 @@ def test_running_flows_follow_a_new_table_and_replay_in_user_space(
 @pytest.mark.skipif(shutil.which("nft") is None, reason="nft, which makes the policer, is not installed")
 @pytest.mark.parametrize("subject", [RTCP_BBR, RTCP_BBR3], ids=lambda subject: subject.cca)
 def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subject: Subject) -> None:
-    limit_bytes_per_s, flow = 625_000, {"mode": "", "cap_pkts": "-"}
+    limit_bytes_per_s, flow = 625_000, {"mode": ""}
+
+    def is_found() -> bool:
+        """The first estimate of R may be above R by a tenth or more; it is refined while the flow is capped."""
+        near = flow["mode"] == "capped" and abs(int(flow["limit_bytes_per_s"]) / limit_bytes_per_s - 1) <= 0.1
+        return near and flow["cap_pkts"] != "-"
+
     host.load(subject.cca)
     with link() as path:
         path.police(bytes_per_s=limit_bytes_per_s, bucket_bytes=500_000)
         deadline = time.monotonic() + 20
         with path.flows(subject.cca, seconds=None):
-            while (flow["mode"], flow["cap_pkts"] != "-") != ("capped", True) and time.monotonic() < deadline:
+            while not is_found() and time.monotonic() < deadline:
                 time.sleep(0.1)
                 [flow] = flows_of(host, subject.cca)
-    assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0"), flow
-    assert 0.9 * limit_bytes_per_s <= int(flow["limit_bytes_per_s"]) <= 1.1 * limit_bytes_per_s
+    assert is_found(), flow
+    assert (flow["limiter"], flow["shared"]) == ("limited", "0"), flow
     assert 0 < int(flow["pacing_bytes_per_s"]) <= int(flow["limit_bytes_per_s"])
 
 
