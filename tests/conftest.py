@@ -14,6 +14,7 @@ import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Generator
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -54,6 +55,7 @@ TIERS: dict[str, Callable[[], str]] = {
     "vm": lacking,
     "mahimahi": lacking_for_links,
     "bpf": lacking_for_bpf,
+    "ray": lambda: "" if find_spec("ray") else "not installed: ray (the extra `search`)",
 }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from kmod.abi import ALGORITHMS
 from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
+
+if TYPE_CHECKING:
+    from training.evaluation.executors import ExecutorName
 
 __all__ = ["evaluate", "report", "train"]
 
@@ -33,8 +36,10 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @click.option("--resume/--fresh", default=None, help="What to do with finished parts of this very study")
 @click.option("--seed", type=click.IntRange(0, 2**64 - 1), help="Instead of the study's")
 @threads_option
-@click.option("--executor", type=click.Choice(["threads", "processes"]), default="threads", show_default=True,
-              help="Where states are searched; the ensemble is the same")  # fmt: skip
+@click.option("--executor", type=click.Choice(["threads", "processes", "ray"]),
+              help="Where states are searched; the ensemble is the same  [the study's, or threads]")  # fmt: skip
+@click.option("--address", metavar="ADDRESS",
+              help="Ray cluster: auto (one that this machine is in) or ray://HOST:PORT  [a new one]")  # fmt: skip
 @skip_bad_option
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
@@ -49,7 +54,8 @@ def train(
     resume: bool | None,
     seed: int | None,
     threads: int | None,
-    executor: str,
+    executor: ExecutorName | None,
+    address: str | None,
     skip_bad: bool,
     most_minutes: float | None,
     as_json: bool,
@@ -65,6 +71,8 @@ def train(
     """
     from training.commands import run_train
 
+    if address is not None and executor != "ray":
+        raise click.UsageError("--address: expected it with --executor ray, which it is for")
     if base is not None and f"{cca}_{base}" not in TUNED:
         raise click.UsageError(f"--base: expected an algorithm that is built on others, got {cca}")
     figures = run_train(
@@ -77,6 +85,7 @@ def train(
         seed=seed,
         threads=threads,
         executor=executor,
+        address=address,
         skip_bad=skip_bad,
         quiet=as_json,
     )

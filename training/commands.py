@@ -15,6 +15,7 @@ from emulation.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
 from kmod.ensemble import Ensemble, EnsembleError
 from training.errors import TrainingError
+from training.evaluation.executors import ExecutorName
 from training.progress import Terminal
 from training.study import Journal, Study, StudySettings, load_study, require_recordings
 from training.workloads import Epochs
@@ -60,7 +61,8 @@ def run_train(
     resume: bool | None,
     seed: int | None,
     threads: int | None,
-    executor: str,
+    executor: ExecutorName | None,
+    address: str | None,
     skip_bad: bool,
     quiet: bool,
 ) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def run_train(
             if settings.workload.kind == "epochs":
                 unseen = unseen_of(paths, settings, skip_bad=skip_bad)
         study = Study(settings, recordings, unseen=unseen, threads=threads or default_threads(), progress=terminal,
-                      executor=executor)  # fmt: skip
+                      executor=executor or settings.executor, address=address)  # fmt: skip
         journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)
@@ -121,21 +123,21 @@ def check_outs(out: Path, parts: Path) -> None:
 
 
 def begin_journal(journal: Journal, *, resume: bool | None) -> int:
-    """How many parts are kept. Parts of other studies or versions are left as they are, and named on stderr.
+    """How many finished parts are kept. Parts of other studies or versions are left as they are, and named on stderr.
 
     Raises:
         TrainingError: there are finished parts, and it was not said what to do with them.
     """
-    kept = len(journal.parts())
-    if kept and resume is None:
+    kept, begun = len(journal.parts()), len(journal.begun())
+    if kept + begun and resume is None:
         raise TrainingError(
-            f"{journal.folder}: {kept} finished parts of this very study are there; "
+            f"{journal.folder}: {kept} finished and {begun} unfinished parts of this very study are there; "
             "expected --resume to go on, or --fresh to discard them"
         )
-    if kept and not resume:
+    if kept + begun and not resume:
         journal.discard()
         return 0
-    if not kept and (others := journal.others()):
+    if not kept + begun and (others := journal.others()):
         click.echo(
             f"{journal.folder.parent}: holds no parts of this study with these traces and this version of core and "
             f"simulator, so that it begins anew; parts of others are left as they are ({', '.join(others)})",

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from training.errors import TrainingError
 from training.objectives.tally import Objective, Pool, Rest, Tally
@@ -24,7 +24,7 @@ from training.searches.search import Found, Score, Search
 from training.searches.space import Point
 from training.workloads.case import Case
 
-__all__ = ["Evaluator", "Request", "Runner", "optimise"]
+__all__ = ["Evaluator", "JointSearch", "Request", "Runner", "optimise"]
 
 
 class Runner(Protocol):
@@ -69,18 +69,19 @@ class Evaluator:
         ordered = sorted(cases, key=lambda case: (case.order, case.key))
         self._rounds = _cut(ordered, rounds)
         self._tallies: dict[tuple[str, Point], Tally] = {}
+        self._counted: dict[Point, int] = {}  # rounds whose runs of a point are in `runs`
         self.runs = 0
 
     def evaluate(self, requests: Sequence[Request]) -> list[Score]:
         """A score for each request, in order; incomplete where it was stopped."""
         pools = {request.point: Pool() for request in requests}
         scores: dict[int, Score] = {}
-        for cases, rest in self._rounds:
+        for number, (cases, rest) in enumerate(self._rounds):
             alive = [i for i in range(len(requests)) if i not in scores]
             if not alive:
                 break
             points = list(dict.fromkeys(requests[i].point for i in alive))
-            self._run(cases, points)
+            self._run(number, points)
             for point in points:
                 for case in cases:
                     pools[point].add(self._tallies[case.key, point])
@@ -95,7 +96,8 @@ class Evaluator:
         """The runs of a point that was evaluated on all cases."""
         return [self._tallies[case.key, point] for cases, _ in self._rounds for case in cases]
 
-    def _run(self, cases: Sequence[Case], points: Sequence[Point]) -> None:
+    def _run(self, number: int, points: Sequence[Point]) -> None:
+        cases, _ = self._rounds[number]
         missing = [p for p in points if any((case.key, p) not in self._tallies for case in cases)]
         if not missing:
             return
@@ -103,7 +105,19 @@ class Evaluator:
         for case, row in zip(cases, results, strict=True):
             for point, tally in zip(missing, row, strict=True):
                 self._tallies[case.key, point] = tally
-        self.runs += len(cases) * len(missing)
+        for point in missing:
+            if self._counted.get(point, 0) <= number:
+                self._counted[point] = number + 1
+                self.runs += len(cases)
+
+    def snapshot(self) -> dict[str, Any]:
+        """How many runs there were, and of which points, as JSON data. The runs themselves are not kept."""
+        return {"runs": self.runs, "counted": [[list(point), rounds] for point, rounds in self._counted.items()]}
+
+    def restore(self, data: dict[str, Any]) -> None:
+        """Continue from a snapshot. A point that is needed again runs again, and is not counted again."""
+        self.runs = data["runs"]
+        self._counted = {tuple(point): rounds for point, rounds in data["counted"]}
 
 
 def _cut(cases: Sequence[Case], rounds: Sequence[float]) -> list[tuple[list[Case], Rest]]:
@@ -123,6 +137,59 @@ def _cut(cases: Sequence[Case], rounds: Sequence[float]) -> list[tuple[list[Case
     ]
 
 
+class JointSearch:
+    """One search for each objective over the same cases, in step.
+
+    Their requests meet in one call: equal points run once, and the cases and points of all searches are one batch for
+    the engine's threads. batch: points requested at once from each search.
+    """
+
+    def __init__(self, evaluator: Evaluator, searches: Sequence[tuple[Search, Objective]], *, batch: int = 4) -> None:
+        self._evaluator = evaluator
+        self._searches = tuple(searches)
+        self._batch = batch
+
+    @property
+    def done(self) -> bool:
+        """Every search is at its end."""
+        return all(search.done for search, _ in self._searches)
+
+    def step(self) -> int:
+        """Ask each search that is not done, evaluate, and tell; the number of points that received their score."""
+        asked = [(search, objective, search.ask(self._batch)) for search, objective in self._searches
+                 if not search.done]  # fmt: skip
+        requests = [
+            Request(proposal.point, objective, partial(search.hopeless, proposal.number))
+            for search, objective, proposals in asked for proposal in proposals
+        ]  # fmt: skip
+        scores = iter(self._evaluator.evaluate(requests))
+        for search, _, proposals in asked:
+            for proposal in proposals:
+                search.tell(proposal.number, next(scores))
+        return len(requests)
+
+    @property
+    def best(self) -> list[Found]:
+        """The best point of each search.
+
+        Raises:
+            TrainingError: a search has no complete score.
+        """
+        found = [search.best for search, _ in self._searches]
+        if any(best is None for best in found):
+            raise TrainingError("search: expected at least one point to run on all cases, none did")
+        return [best for best in found if best is not None]
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        """The state of each search between two steps, as JSON data."""
+        return [search.snapshot() for search, _ in self._searches]
+
+    def restore(self, data: Sequence[dict[str, Any]]) -> None:
+        """Continue from a snapshot."""
+        for (search, _), its in zip(self._searches, data, strict=True):
+            search.restore(its)
+
+
 def optimise(
     evaluator: Evaluator,
     searches: Sequence[tuple[Search, Objective]],
@@ -130,27 +197,12 @@ def optimise(
     batch: int = 4,
     scored: Callable[[int], None] = lambda _count: None,
 ) -> list[Found]:
-    """Run one search for each objective over the same cases to its end; the best point of each.
-
-    They run in step, so that their requests meet in one call: equal points run once, and the cases and points of all
-    searches are one batch for the engine's threads. batch: points requested at once from each search. scored: called
-    with the number of points that just received their score.
+    """Run a joint search to its end; the best point of each. scored: called with the number of points of each step.
 
     Raises:
         TrainingError: a search ended without a complete score.
     """
-    while running := [pair for pair in searches if not pair[0].done]:
-        asked = [(search, objective, search.ask(batch)) for search, objective in running]
-        requests = [
-            Request(proposal.point, objective, partial(search.hopeless, proposal.number))
-            for search, objective, proposals in asked for proposal in proposals
-        ]  # fmt: skip
-        scores = iter(evaluator.evaluate(requests))
-        for search, _, proposals in asked:
-            for proposal in proposals:
-                search.tell(proposal.number, next(scores))
-        scored(len(requests))
-    found = [search.best for search, _ in searches]
-    if any(best is None for best in found):
-        raise TrainingError("search: expected at least one point to run on all cases, none did")
-    return [best for best in found if best is not None]
+    joint = JointSearch(evaluator, searches, batch=batch)
+    while not joint.done:
+        scored(joint.step())
+    return joint.best

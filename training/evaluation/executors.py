@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Where the tasks of a study run: threads of this process, or processes of their own.
+"""Where the tasks of a study run: threads of this process, processes of their own, or a Ray cluster (cluster.py).
 
 A task is plain data that can be sent to another process. It depends on nothing else, so the order of tasks, the number
-of threads or processes, and interruptions do not change its result.
+of threads, processes or nodes, and interruptions do not change its result.
 """
 
 from __future__ import annotations
@@ -10,54 +10,51 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from typing import Any, Protocol
+from typing import Literal, Protocol, get_args
 
-from training.searches.search import Found
+from training.errors import TrainingError
+from training.evaluation.tasks import Keeper, Part, Task
 
-__all__ = ["EXECUTORS", "Executor", "Part", "Task"]
+__all__ = ["EXECUTORS", "Executor", "ExecutorName", "Processes", "Threads", "longest_first", "open_executor"]
 
-
-@dataclass(frozen=True)
-class Part:
-    """The result of a task: the best point of each delay class, and its cost in runs."""
-
-    found: tuple[Found, ...]
-    runs: int
-
-    def to_json(self) -> dict[str, Any]:
-        """As JSON data; floats come back exactly."""
-        return {"found": [f.to_json() for f in self.found], "runs": self.runs}
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Part:
-        """From the data of `to_json`."""
-        return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"])
-
-
-class Task(Protocol):
-    """A search that is to be done; picklable."""
-
-    @property
-    def name(self) -> str:
-        """The name of its part."""
-
-    @property
-    def amount(self) -> float:
-        """Its work at most, in bytes."""
-
-    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
-        """Do it on so many threads; advance: called with work that is done, in bytes."""
+ExecutorName = Literal["threads", "processes", "ray"]
+EXECUTORS: tuple[ExecutorName, ...] = get_args(ExecutorName)
+SNAPSHOT_S = 2.0
 
 
 class Executor(Protocol):
     """Runs tasks side by side."""
 
-    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
-        """All of them; keep: called in this thread with each part as soon as it is done."""
+    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
+        """Run all of them."""
+
+
+@contextmanager
+def open_executor(name: ExecutorName, *, threads: int, address: str | None = None) -> Iterator[Executor]:
+    """The executor of that name, for as long as a study runs.
+
+    threads: threads or processes on this machine. address: of a Ray cluster; none: one on this machine alone.
+
+    Raises:
+        TrainingError: Ray is not installed, or there is no usable cluster at the address.
+    """
+    if name == "ray":
+        try:
+            from training.evaluation.cluster import connected
+        except ImportError as error:
+            raise TrainingError(
+                f"--executor ray: expected Ray, got {error}; install it with: pip install 'ccatune[search]'"
+            ) from error
+        with connected(address, processors=threads) as cluster:
+            yield cluster
+    else:
+        yield Threads(threads) if name == "threads" else Processes(threads)
 
 
 def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], None]) -> None:
@@ -74,22 +71,49 @@ def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], Non
         raise
 
 
-def _longest_first(tasks: Sequence[Task]) -> list[Task]:
+def longest_first(tasks: Sequence[Task]) -> list[Task]:
+    """The order in which tasks begin."""
     return sorted(tasks, key=lambda task: -task.amount)
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Tasks on threads of this process, each on one: the engine runs without Python's lock. A single task uses all."""
+    """Tasks on threads of this process, each on one: the engine runs without Python's lock. A single task uses all.
+
+    A snapshot of each is kept every few seconds.
+    """
 
     count: int
 
-    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
+    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
         """See Executor."""
         each = self.count if len(tasks) == 1 else 1
+        stop = threading.Event()
         with ThreadPoolExecutor(self.count) as pool:
-            running = {pool.submit(task.run, each, advance): task for task in _longest_first(tasks)}
-            _collect(running, lambda task, part: keep(task.name, part))
+            running = {pool.submit(_run_here, task, each, keeper, stop): task for task in longest_first(tasks)}
+            try:
+                _collect(running, lambda task, part: keeper.keep(task.name, part))
+            except BaseException:
+                stop.set()
+                raise
+
+
+class _StoppedError(Exception):
+    """The study was interrupted while a task ran."""
+
+
+def _run_here(task: Task, threads: int, keeper: Keeper, stop: threading.Event) -> Part:
+    run = task.begin(threads, keeper.snapshot_of(task.name))
+    kept_s = time.monotonic()
+    while run.part is None:
+        if stop.is_set():
+            keeper.keep_snapshot(task.name, run.snapshot())
+            raise _StoppedError
+        keeper.advance(run.step())
+        if run.part is None and time.monotonic() - kept_s > SNAPSHOT_S:
+            keeper.keep_snapshot(task.name, run.snapshot())
+            kept_s = time.monotonic()
+    return run.part
 
 
 @dataclass(frozen=True)
@@ -98,17 +122,17 @@ class Processes:
 
     count: int
 
-    def run(self, tasks: Sequence[Task], advance: Callable[[float], None], keep: Callable[[str, Part], None]) -> None:
+    def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
         """See Executor."""
 
         def done(task: Task, part: Part) -> None:
-            keep(task.name, part)
-            advance(task.amount)
+            keeper.keep(task.name, part)
+            keeper.advance(task.amount)
 
         each = self.count if len(tasks) == 1 else 1
         # A new interpreter: threads of this one could hold a lock at the moment of a fork.
         with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
-            _collect({pool.submit(_run, task, each): task for task in _longest_first(tasks)}, done)
+            _collect({pool.submit(_run_there, task, each): task for task in longest_first(tasks)}, done)
 
 
 def _begin_process() -> None:
@@ -124,8 +148,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run(task: Task, threads: int) -> Part:
-    return task.run(threads, lambda _amount: None)
-
-
-EXECUTORS: dict[str, Callable[[int], Executor]] = {"threads": Threads, "processes": Processes}
+def _run_there(task: Task, threads: int) -> Part:
+    run = task.begin(threads)
+    while run.part is None:
+        run.step()
+    return run.part

@@ -37,6 +37,8 @@ def report() -> None:
 @click.option("--study", "study_paths", type=click.Path(path_type=Path), multiple=True,
               default=[STUDIES / f"{name}.yaml" for name in ("gr", "roccet", "rtcp")],
               help="May be given several times  [those of gr, roccet and rtcp in configs/studies]")  # fmt: skip
+@click.option("--search", "search_paths", type=click.Path(path_type=Path), multiple=True,
+              help="Compare the search of this study, too; may be given several times")  # fmt: skip
 @traces_option
 @click.option(
     "--states", "count", type=click.IntRange(1), default=5, show_default=True, help="So many, spread over all"
@@ -50,6 +52,7 @@ def report() -> None:
 def search(
     *,
     study_paths: tuple[Path, ...],
+    search_paths: tuple[Path, ...],
     paths: tuple[Path, ...],
     count: int,
     seeds: int,
@@ -58,12 +61,14 @@ def search(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Compare the search method DDS with a grid search, on states spread over those of a study.
+    """Compare the search of a study, and others, with a grid search, on states spread over those of the study.
+
+    The column "s" is the mean time of one search in seconds, its evaluations included.
 
     \b
     Example:
       ccatune report search --seeds 10
-      ccatune report search --study configs/studies/gr.yaml
+      ccatune report search --study configs/studies/gr-demo.yaml --search configs/studies/gr-optuna.yaml
     """
     from emulation.simulator import default_threads
     from training.progress import Terminal
@@ -71,13 +76,15 @@ def search(
     rows: list[dict[str, Any]] = []
     with Terminal(quiet=as_json) as terminal:
         for path in study_paths:
-            rows += _search_rows(path, paths, count=count, seeds=seeds, cases=cases, work=work,
+            rows += _search_rows(path, search_paths, paths, count=count, seeds=seeds, cases=cases, work=work,
                                  threads=threads or default_threads(), terminal=terminal)  # fmt: skip
     lines = [
-        f"{'':<12}{'state':>8} {'class':>5} {'evaluations':>11} {'worst seed':>11} {'mean':>8} {'requirement met':>16}"
+        f"{'':<12}{'state':>8} {'class':>5} {'evaluations':>11} {'s':>7} {'worst seed':>11} {'mean':>8} "
+        f"{'requirement met':>16}"
     ]
     lines += [
-        f"{row['cca']:<12}{'/'.join(map(str, row['state'])):>8} {row['class']:>5} {row['evaluations']:>11} "
+        f"{row['search']:<12}{'/'.join(map(str, row['state'])):>8} {row['class']:>5} {row['evaluations']:>11} "
+        f"{row['seconds']:>7.2f} "
         f"{100 * row['worst_share']:>9.2f} % {100 * row['mean_share']:>6.2f} % "
         f"{row['seeds_meeting']:>9} of {row['seeds']}"
         f"{' (not by the grid)' if row['grid']['violation'] > 0 else ''}{'' if row['holds'] else '  short'}"
@@ -89,6 +96,7 @@ def search(
 
 def _search_rows(
     path: Path,
+    others: tuple[Path, ...],
     traces: tuple[Path, ...],
     *,
     count: int,
@@ -108,9 +116,12 @@ def _search_rows(
     setting = setting_of(study, recordings=recordings, threads=threads, progress=terminal)
     by_state = state_cases(study, study.workload.open(setting), count=count, most_cases=cases)
     terminal.phase(f"{study.cca}: searching", total=count)
-    key = hashlib.sha256(f"{study_key(study, recordings)} {count} {seeds} {cases}".encode()).hexdigest()
-    report_of = SearchReport(study, seeds=seeds, threads=threads, advance=terminal.advance)
-    return report_of.run(by_state, journal=Journal(work, key=key))
+    searches = {other.stem: load_study(other).search for other in others}
+    given = [study_key(study, recordings), count, seeds, cases, searches]
+    key = hashlib.sha256(" ".join(map(str, given)).encode()).hexdigest()
+    report_of = SearchReport(study, seeds=seeds, threads=threads, others=searches, advance=terminal.advance)
+    rows = report_of.run(by_state, journal=Journal(work, key=key))
+    return [{**row, "search": row["search"] or path.stem} for row in rows]
 
 
 @report.command()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Compares DDS with a grid search, by the share of the grid's objective that DDS reaches with few evaluations.
+"""Compares a study's search with a grid search, by the share of the grid's objective that it reaches.
 
-DDS is the search of training/searches/dds.py. It runs with the study's settings and with `seeds` seeds. The states are
-spread over those that have enough cases. For every class, the grid and DDS search the same cases. Their results are
-then scored on unseen cases:
+The search is that of the study's stage for each state, DDS in most studies. Others can be compared with it. Each runs
+with `seeds` seeds. The states are spread over those that have enough cases. For every class, the grid and the searches
+use the same cases. Their results are then scored on unseen cases:
 
     recorded epochs   every other epoch, ordered by recording and time, is unseen. Both halves are therefore alike, and
                       a difference is due to the searches
@@ -11,21 +11,22 @@ then scored on unseen cases:
 
 Parameters that a study's stage holds have their defaults.
 
-The criterion: DDS's worst seed reaches at least 98 % of the grid's objective on unseen cases, and its violation of the
+The criterion: the worst seed reaches at least 98 % of the grid's objective on unseen cases, and its violation of the
 requirement is at most 0.02 above that of the grid's result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, Request, optimise
 from training.evaluation.runner import CaseRunner
 from training.objectives import Objective
-from training.searches import Found, Score, Search
+from training.searches import Score, Search, SearchSettings
 from training.searches.points import PointsSearch, grid_points
 from training.study import Journal, StudySettings
 from training.workloads import Case, Epochs, Sample, State, Workload
@@ -84,55 +85,59 @@ def state_cases(
 class SearchReport:
     """Compares the searches on one study.
 
-    advance: called with the share of a state's work that was done since the previous call.
+    others: further searches, by name. advance: called with the share of a state's work that was done since the previous
+    call.
     """
 
     study: StudySettings
     seeds: int
     threads: int
+    others: Mapping[str, SearchSettings] = field(default_factory=dict)
     advance: Callable[[float], None] = lambda _share: None
 
     def state(self, state: State, training: Sequence[Case], unseen: Sequence[Case]) -> list[dict[str, Any]]:
-        """A row for each class of one state."""
+        """A row for each class of one state and each search."""
         s = self.study
         stage = next(one for one in s.all_stages if one.group_by == tuple(s.levels))
         held = {name: value for name, value in default_values(s.cca).items() if name in stage.held_from}
         objectives = s.objective.objectives(s.cca, "training")
         spaces = [s.space(c).holding(held) for c in range(s.n_classes)]
         runner = CaseRunner(s.cca, s.names, objectives, threads=self.threads)
-        evaluator = Evaluator(runner, training, rounds=s.rounds)
         grids: list[Search] = [PointsSearch(grid_points(space, count=GRIDS[len(space.names)])) for space in spaces]
-        settings = stage.search or s.search
 
-        def searches(seed: int) -> list[tuple[Search, Objective]]:
+        def searches(settings: SearchSettings, seed: int) -> list[tuple[Search, Objective]]:
             return [(settings.make(space, [], samples=(seed, *state, 0), steps=(seed, *state, c + 1)), objectives[c])
                     for c, space in enumerate(spaces)]  # fmt: skip
 
-        budget = sum(one.budget for one, _ in searches(0))
-        points = sum(one.budget for one in grids) + self.seeds * budget
+        by_name = {"": stage.search or s.search, **self.others}
+        budgets = {name: sum(one.budget for one, _ in searches(its, 0)) for name, its in by_name.items()}
+        points = sum(one.budget for one in grids) + self.seeds * sum(budgets.values())
 
         def scored(count: int) -> None:
             self.advance(count / points)
 
-        grid = optimise(evaluator, list(zip(grids, objectives, strict=True)), batch=32, scored=scored)
-        found: list[list[Found]] = [[] for _ in spaces]
-        for seed in range(self.seeds):
-            for c, best in enumerate(optimise(evaluator, searches(seed), scored=scored)):
-                found[c].append(best)
+        grid = optimise(Evaluator(runner, training, rounds=s.rounds), list(zip(grids, objectives, strict=True)),
+                        batch=32, scored=scored)  # fmt: skip
         judge = Evaluator(runner, unseen, rounds=(1.0,))
         judging = s.objective.objectives(s.cca, "judging")
         rows = []
-        for c, objective in enumerate(judging):
-            requests = [Request(each.point, objective) for each in [grid[c], *found[c]]]
-            rows.append(self._row(state, c, objective, judge.evaluate(requests), budget // len(spaces)))
+        for name, settings in by_name.items():
+            evaluator = Evaluator(runner, training, rounds=s.rounds)  # its own: no search is faster by another's runs
+            began = time.monotonic()
+            found = [optimise(evaluator, searches(settings, seed), scored=scored) for seed in range(self.seeds)]
+            seconds = (time.monotonic() - began) / (self.seeds * len(spaces))
+            for c, objective in enumerate(judging):
+                requests = [Request(each[c].point, objective) for each in [grid, *found]]
+                row = self._row(state, c, objective, judge.evaluate(requests), budgets[name] // len(spaces))
+                rows.append({"search": name, **row, "seconds": round(seconds, 3)})
         return rows
 
     def _row(
         self, state: State, number: int, objective: Objective, scores: Sequence[Score], evaluations: int
     ) -> dict[str, Any]:
-        grid, dds = scores[0], scores[1:]
-        shares = [objective.merit(score) / objective.merit(grid) for score in dds]
-        worst = max(score.violation for score in dds)
+        grid, searched = scores[0], scores[1:]
+        shares = [objective.merit(score) / objective.merit(grid) for score in searched]
+        worst = max(score.violation for score in searched)
         return {
             "cca": self.study.cca,
             "state": list(state),
@@ -143,8 +148,8 @@ class SearchReport:
             "worst_share": round(min(shares), 4),
             "mean_share": round(sum(shares) / len(shares), 4),
             "worst_violation": round(worst, 4),
-            "seeds_meeting": sum(score.feasible for score in dds),
-            "seeds": len(dds),
+            "seeds_meeting": sum(score.feasible for score in searched),
+            "seeds": len(searched),
             "holds": bool(min(shares) >= LEAST_SHARE and worst <= grid.violation + 1 - LEAST_SHARE),
         }
 

@@ -5,6 +5,8 @@
     local   simulated annealing in a box around the best of the candidates
     grid    every combination of log-spaced values
     sobol   a Sobol sequence
+    ray     Ray Tune's searchers Optuna and Ax
+    botorch Bayesian optimisation with BoTorch, for expensive evaluations
 
 A new search is a class with the methods of `Search`, and a settings class with `kind` and `make`, which joins the
 union `SearchSettings`. Candidates are points that earlier stages of a study found; every search evaluates them, too.
@@ -18,12 +20,15 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from training.fields import StudyPart
+from training.searches.botorch import BotorchChoice
 from training.searches.dds import AnnealingSettings, DdsSearch, DdsSettings, latin_hypercube
 from training.searches.points import PointsSearch, grid_points, sobol_points
+from training.searches.ray import RayChoice
 from training.searches.search import Found, Proposal, Score, Search
 from training.searches.space import Dimension, Point, Space, space_of
 
 __all__ = [
+    "BotorchChoice",
     "DdsChoice",
     "DdsSearch",
     "DdsSettings",
@@ -34,6 +39,7 @@ __all__ = [
     "Point",
     "PointsSearch",
     "Proposal",
+    "RayChoice",
     "Score",
     "Search",
     "SearchSettings",
@@ -105,4 +111,6 @@ class SobolChoice(StudyPart):
         return PointsSearch([*candidates, *sobol_points(space, count=self.points, seed=samples)])
 
 
-SearchSettings = Annotated[DdsChoice | LocalChoice | GridChoice | SobolChoice, Field(discriminator="kind")]
+SearchSettings = Annotated[
+    DdsChoice | LocalChoice | GridChoice | SobolChoice | RayChoice | BotorchChoice, Field(discriminator="kind")
+]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kmod.ensemble import Ensemble
 from training.evaluation.evaluator import Evaluator, Request
-from training.evaluation.executors import Part
 from training.evaluation.runner import CaseRunner, core_version
+from training.evaluation.tasks import Part
 from training.searches import Score
 from training.workloads import Sample, State
 

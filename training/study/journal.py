@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The finished tasks of a study on disk, so that a kill loses none of them.
+"""The finished tasks of a study on disk, so that a kill loses none of them, and how far the others are.
 
-A folder with one file a finished part, each written whole or not at all, under a
-name that carries the study's key: a digest over its settings, the traces and the
-version of core and simulator, which their comments and formatting do not change.
-Parts of another key are not this study's; they are neither used nor touched.
+A folder with a file of each finished part (NAME.json) and of the last snapshot of each task that has begun
+(NAME.begun), each written whole or not at all, under a name that carries the study's key: a digest over its settings,
+the traces and the version of core and simulator, which their comments and formatting do not change. Files of another
+key are not this study's; they are neither used nor touched.
 """
 
 from __future__ import annotations
@@ -36,17 +36,34 @@ class Journal:
         Raises:
             TrainingError: a file there is not one that a journal wrote.
         """
-        found: dict[str, Any] = {}
-        for path in sorted(self.folder.glob("*.json")):
-            try:
-                entry = json.loads(path.read_bytes())
-                if entry["key"] == self._key:
-                    found[path.stem] = entry["part"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise TrainingError(
-                    f"{path}: expected a finished part of a study, got {error!r}; remove the file and resume"
-                ) from error
-        return found
+        return {path.stem: part for path in sorted(self.folder.glob("*.json")) if (part := self._read(path))}
+
+    def snapshot_of(self, name: str) -> Any:
+        """The last snapshot of a task that is not finished; None where there is none.
+
+        Raises:
+            TrainingError: its file is not one that a journal wrote.
+        """
+        path = self._path(name, "begun")
+        return self._read(path) if path.exists() else None
+
+    def begun(self) -> list[str]:
+        """The names of the tasks of which there is a snapshot."""
+        return sorted(path.stem for path in self.folder.glob("*.begun"))
+
+    def _read(self, path: Path) -> Any:
+        try:
+            entry = json.loads(path.read_bytes())
+            return entry["part"] if entry["key"] == self._key else None
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainingError(
+                f"{path}: expected a part of a study, got {error!r}; remove the file and resume"
+            ) from error
+
+    def _path(self, name: str, kind: str) -> Path:
+        if not _PART.fullmatch(name):
+            raise TrainingError(f"journal: expected a name of a-z, 0-9 and dashes, got {name!r}")
+        return self.folder / f"{name}.{kind}"
 
     def others(self) -> list[str]:
         """The folders beside this study's that hold parts of another key."""
@@ -54,19 +71,29 @@ class Journal:
         return sorted({path.parent.name for path in beside} - {self.folder.name})
 
     def put(self, name: str, part: object) -> None:
-        """Keep a finished part.
+        """Keep a finished part, and drop its snapshot.
 
         Raises:
             TrainingError: a name other than a-z, 0-9 and dashes.
         """
-        if not _PART.fullmatch(name):
-            raise TrainingError(f"journal: expected a name of a-z, 0-9 and dashes, got {name!r}")
+        self._write(self._path(name, "json"), part)
+        self._path(name, "begun").unlink(missing_ok=True)
+
+    def put_snapshot(self, name: str, snapshot: object) -> None:
+        """Keep how far a task is.
+
+        Raises:
+            TrainingError: a name other than a-z, 0-9 and dashes.
+        """
+        self._write(self._path(name, "begun"), snapshot)
+
+    def _write(self, path: Path, content: object) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / f"{name}.json", canonical_json({"key": self._key, "part": part}))
+        write_atomically(path, canonical_json({"key": self._key, "part": content}))
 
     def discard(self) -> None:
         """Forget this study's parts: it is finished, or starts over."""
-        for path in [*self.folder.glob("*.json"), *self.folder.glob(".*.tmp")]:
+        for path in [file for kind in ("*.json", "*.begun", ".*.tmp") for file in self.folder.glob(kind)]:
             path.unlink(missing_ok=True)
         for folder in (self.folder, self.folder.parent):
             with contextlib.suppress(OSError):  # others' files are in it, or it was never made

@@ -26,6 +26,7 @@ from emulation.files import first_fault, read_document
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Ensemble, canonical_json
 from training.errors import TrainingError
+from training.evaluation.executors import ExecutorName
 from training.fields import StudyPart
 from training.objectives import ObjectiveSettings
 from training.searches import DdsChoice, SearchSettings, Space, space_of
@@ -85,6 +86,9 @@ class StudySettings(StudyPart):
     stages: tuple[StageSettings, ...] = Field((), description="none: a single set for all states, then each state")
     rounds: tuple[float, ...] = Field(
         (0.125, 0.25, 0.5, 1.0), description="shares of the cases after which hopeless points stop"
+    )
+    executor: ExecutorName = Field(
+        "threads", exclude=True, description="where searches run, unless the command says it; no part of the digest"
     )
     datasets: tuple[str, ...] = Field((), description="only recordings of these datasets train; empty: of all")
 

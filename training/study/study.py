@@ -17,12 +17,14 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.errors import TrainingError
-from training.evaluation.executors import EXECUTORS, Part
+from training.evaluation.executors import ExecutorName, open_executor
 from training.evaluation.runner import core_version
+from training.evaluation.tasks import Part
 from training.progress import Progress, Silent
 from training.searches import Point, Space
 from training.study.ensemble import build_ensemble
@@ -83,16 +85,46 @@ def scaled(point: Point, names: Sequence[str], by_class: Sequence[str], scale: f
     return tuple(round(value * scale) if name in by_class else value for value, name in zip(point, names, strict=True))
 
 
+class _Keeper:
+    """Keeps in the journal what an executor reports; see training.evaluation.tasks.Keeper."""
+
+    def __init__(self, journal: Journal | None, progress: Progress) -> None:
+        self._journal = journal
+        self._progress = progress
+        self.parts = {name: Part.from_json(data) for name, data in (journal.parts() if journal else {}).items()}
+
+    def advance(self, amount: float) -> None:
+        self._progress.advance(amount)
+
+    def snapshot_of(self, name: str) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._journal.snapshot_of(name) if self._journal else None
+        return found
+
+    def keep_snapshot(self, name: str, snapshot: dict[str, Any]) -> None:
+        if self._journal:
+            self._journal.put_snapshot(name, snapshot)
+
+    def keep(self, name: str, part: Part) -> None:
+        if self._journal:
+            self._journal.put(name, part.to_json())
+        self.parts[name] = part
+        self._progress.finished(name, part.found)
+
+
 @dataclass
 class Study:
-    """One study over the recordings that train; `unseen` ones only score the rows that were found."""
+    """One study over the recordings that train; `unseen` ones only score the rows that were found.
+
+    executor, threads, address: where its searches run (training/evaluation/executors.py).
+    """
 
     settings: StudySettings
     recordings: Sequence[Recording]
     unseen: Sequence[Recording] = ()
     threads: int = 2
     progress: Progress = field(default_factory=Silent)
-    executor: str = "threads"
+    executor: ExecutorName = "threads"
+    address: str | None = None
 
     @cached_property
     def key(self) -> str:
@@ -113,21 +145,15 @@ class Study:
         Raises:
             TrainingError: nothing to train on, or a search without a complete score.
         """
-        parts = {name: Part.from_json(data) for name, data in (journal.parts() if journal else {}).items()}
-
-        def keep(name: str, part: Part) -> None:
-            if journal:
-                journal.put(name, part.to_json())
-            parts[name] = part
-            self.progress.finished(name, part.found)
-
-        for stage in self.settings.all_stages:
-            missing = [group for group in self.groups(stage) if part_name(stage, group) not in parts]
-            tasks = [self._task(stage, group, parts) for group in missing]
-            if tasks:
-                self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
-                EXECUTORS[self.executor](self.threads).run(tasks, self.progress.advance, keep)
-        return build_ensemble(self, parts)
+        keeper = _Keeper(journal, self.progress)
+        with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
+            for stage in self.settings.all_stages:
+                missing = [group for group in self.groups(stage) if part_name(stage, group) not in keeper.parts]
+                tasks = [self._task(stage, group, keeper.parts) for group in missing]
+                if tasks:
+                    self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
+                    executor.run(tasks, keeper)
+        return build_ensemble(self, keeper.parts)
 
     @cached_property
     def trained(self) -> list[State]:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from training.evaluation.evaluator import Evaluator, Request, optimise
-from training.evaluation.executors import Part
+from training.evaluation.evaluator import Evaluator, JointSearch, Request
 from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import Part
 from training.objectives import Objective
 from training.searches import Found, Point, Search, SearchSettings, Space
 from training.workloads import Case
@@ -49,31 +50,60 @@ class SearchTask:
     @property
     def amount(self) -> float:
         """Evaluations at most, times what the cases carry."""
-        evaluations = sum(self._search(one).budget for one in self.classes)
-        return float(evaluations * _carried(self.cases) + self._finalists * _carried(self.fresh))
+        evaluations = sum(self.search_of(one).budget for one in self.classes)
+        return float(evaluations * carried(self.cases) + self.finalists * carried(self.fresh))
 
     @property
-    def _finalists(self) -> int:
+    def finalists(self) -> int:
+        """The points that the confirmation evaluates, at most."""
         return sum(len(one.candidates) + 1 for one in self.classes)
 
-    def _search(self, one: ClassTask) -> Search:
+    def search_of(self, one: ClassTask) -> Search:
+        """The search of a delay class, at its beginning."""
         samples, steps = one.seeds
         return self.search.make(one.space, one.candidates, samples=samples, steps=steps)
 
-    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
-        """Search and confirm; see Task."""
-        carried = _carried(self.cases)
-        runner = CaseRunner(self.cca, self.names, [one.objective for one in self.classes], threads=threads)
-        evaluator = Evaluator(runner, self.cases, rounds=self.rounds)
-        best = optimise(evaluator, [(self._search(one), one.objective) for one in self.classes],
-                        scored=lambda n: advance(float(n * carried)))  # fmt: skip
-        if not self.fresh:
-            return Part(tuple(best), evaluator.runs)
-        again = Evaluator(runner, self.fresh, rounds=(1.0,))
-        best = [confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self.lenience_se)
-                for one, each in zip(self.classes, best, strict=True)]  # fmt: skip
-        advance(float(self._finalists * _carried(self.fresh)))
-        return Part(tuple(best), evaluator.runs + again.runs)
+    def begin(self, threads: int, kept: dict[str, Any] | None = None) -> SearchRun:
+        """See Task."""
+        return SearchRun(self, threads, kept)
+
+
+class SearchRun:
+    """A search task that has begun; see Run. Its last step is the confirmation, if there is one."""
+
+    def __init__(self, task: SearchTask, threads: int, kept: dict[str, Any] | None) -> None:
+        self._task = task
+        self._runner = CaseRunner(task.cca, task.names, [one.objective for one in task.classes], threads=threads)
+        self._evaluator = Evaluator(self._runner, task.cases, rounds=task.rounds)
+        self._joint = JointSearch(self._evaluator, [(task.search_of(one), one.objective) for one in task.classes])
+        self._part: Part | None = None
+        if kept:
+            self._evaluator.restore(kept["evaluator"])
+            self._joint.restore(kept["searches"])
+
+    @property
+    def part(self) -> Part | None:
+        """The result, once it is there."""
+        return self._part
+
+    def step(self) -> float:
+        """Ask, evaluate and tell once, or confirm; the work of it in bytes."""
+        if not self._joint.done:
+            work = self._joint.step() * carried(self._task.cases)
+            if self._joint.done and not self._task.fresh:
+                self._part = Part(tuple(self._joint.best), self._evaluator.runs)
+            return float(work)
+        again = Evaluator(self._runner, self._task.fresh, rounds=(1.0,))
+        best = [
+            confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self._task.lenience_se)
+            for one, each in zip(self._task.classes, self._joint.best, strict=True)
+        ]
+        self._part = Part(tuple(best), self._evaluator.runs + again.runs)
+        return float(self._task.finalists * carried(self._task.fresh))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state between two steps, as JSON data."""
+        return {"evaluator": self._evaluator.snapshot(), "searches": self._joint.snapshot()}
 
 
 def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objective, *, least_se: float) -> Found:
@@ -95,5 +125,6 @@ def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objectiv
     return min(eligible, key=lambda each: each.score.rank)
 
 
-def _carried(cases: Sequence[Case]) -> int:
+def carried(cases: Sequence[Case]) -> int:
+    """The most that the links of these cases carry, in bytes."""
     return sum(case.capacity_bytes for case in cases)

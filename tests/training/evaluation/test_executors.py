@@ -8,32 +8,58 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from training.evaluation.executors import Part, Processes
+from training.evaluation.executors import Processes
+from training.evaluation.tasks import Part
 
 
 @dataclass(frozen=True)
 class Waits:
-    """A task that says which process it is in, and then takes a minute."""
+    """A task that says which process it is in. Its only step takes a minute."""
 
     folder: Path
     name: str = "waits"
     amount: float = 1.0
+    part: None = None
 
-    def run(self, threads: int, advance: Callable[[float], None]) -> Part:
-        """Do it."""
-        del threads, advance
+    def begin(self, threads: int, kept: dict[str, Any] | None = None) -> Waits:
+        """Begin it."""
+        del threads, kept
+        return self
+
+    def step(self) -> float:
+        """Wait."""
         (self.folder / str(os.getpid())).touch()
         time.sleep(60)
-        return Part((), 0)
+        return 1.0
+
+    def snapshot(self) -> dict[str, Any]:
+        """It has no state."""
+        return {}
+
+
+class Nothing:
+    """Keeps nothing."""
+
+    def advance(self, amount: float) -> None:
+        """Nothing."""
+
+    def snapshot_of(self, name: str) -> None:
+        """None."""
+
+    def keep_snapshot(self, name: str, snapshot: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def keep(self, name: str, part: Part) -> None:
+        """Nothing."""
 
 
 def wait_in(folder: Path) -> None:
     """Run one."""
-    Processes(1).run([Waits(folder)], lambda _amount: None, lambda _name, _part: None)
+    Processes(1).run([Waits(folder)], Nothing())
 
 
 def test_they_end_when_the_study_is_killed(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from training.reports.cli import report
 from training.reports.robustness import CONDITIONS, Condition, robustness
 from training.reports.search import SearchReport, halves, state_cases
 from training.reports.synthetic import synthetic
+from training.searches import SobolChoice
 from training.study import Journal, Study
 from training.workloads import Sample
 from training.workloads.states import StateEpoch
@@ -59,11 +60,13 @@ def test_the_search_report_compares_on_unseen_cases_and_resumes(
     settings = study() if kind == "epochs" else small()
     recordings = [*TRAINING, *UNSEEN] if kind == "epochs" else RECORDINGS
     cases = state_cases(settings, workload(settings, recordings), count=2, most_cases=4)
-    comparison = SearchReport(settings, seeds=2, threads=2)
+    comparison = SearchReport(settings, seeds=2, threads=2, others={"other": SobolChoice(kind="sobol", points=3)})
     rows = comparison.run(cases, journal=Journal(tmp_path, key="ab" * 32))
-    assert [row["class"] for row in rows] == ([0, 1, 0, 1] if kind == "epochs" else [0, 0])
+    assert [row["class"] for row in rows] == ([0, 1] * 4 if kind == "epochs" else [0] * 4)
+    own = (8, 2) if kind == "epochs" else (5, 2)
     for row in rows:
-        assert (row["evaluations"], row["seeds"]) == ((8, 2) if kind == "epochs" else (5, 2))
+        assert (row["evaluations"], row["seeds"]) == ((3, 2) if row["search"] else own)
+        assert row["seconds"] > 0
         assert 0 < row["worst_share"] <= row["mean_share"]
         no_worse = row["worst_violation"] <= row["grid"]["violation"] + 0.02
         assert row["holds"] == (no_worse and row["worst_share"] >= 0.98)

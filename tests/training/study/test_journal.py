@@ -49,7 +49,7 @@ def test_a_damaged_part_is_named_and_not_used(tmp_path: Path) -> None:
     journal = Journal(tmp_path, key="ab" * 32)
     journal.put("single", 1)
     (journal.folder / "single.json").write_bytes(b"{")
-    with pytest.raises(TrainingError, match=r"single.json: expected a finished part"):
+    with pytest.raises(TrainingError, match=r"single.json: expected a part"):
         journal.parts()
 
 

@@ -8,9 +8,10 @@ from links import STAGES, epochs_of_links, recording, study
 
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.errors import TrainingError
+from training.evaluation import executors
 from training.evaluation.evaluator import Evaluator, Request
-from training.evaluation.executors import Part
 from training.evaluation.runner import CaseRunner
+from training.evaluation.tasks import Part
 from training.progress import Silent
 from training.study import Journal, Study, require_recordings, single_sets, study_key, study_of
 
@@ -184,3 +185,42 @@ def test_a_part_comes_back_from_json_exactly() -> None:
 def test_datasets_that_are_not_there_are_refused() -> None:
     with pytest.raises(TrainingError, match="expected recordings of other-train, got made-train"):
         require_recordings(RECORDINGS, study(datasets=["other-train"]))
+
+
+def test_a_study_that_is_interrupted_within_a_search_goes_on_from_its_last_step(
+    tmp_path: Path, trained: Ensemble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executors, "SNAPSHOT_S", 0.0)
+    journal = Journal(tmp_path, key="ab" * 32)
+    steps: list[float] = []
+    lost: list[float] = []
+
+    class Stops(Silent):
+        def advance(self, amount: float) -> None:
+            steps.append(amount)
+            if len(steps) in {4, 9}:
+                lost.append(amount)
+                raise KeyboardInterrupt
+
+    stopped = Study(study(), RECORDINGS, unseen=UNSEEN, threads=1, progress=Stops())
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            stopped.run(journal)
+        assert journal.begun()
+    assert journal.begun()[0].startswith("state")
+    assert stopped.run(journal).digest == trained.digest
+    assert journal.begun() == []
+    # The work of the two steps that were interrupted was done twice, and no more.
+    assert sum(steps) == pytest.approx(whole_work(tmp_path) + sum(lost))
+
+
+def whole_work(folder: Path) -> float:
+    """The work of the study without an interruption."""
+    steps: list[float] = []
+
+    class Counts(Silent):
+        def advance(self, amount: float) -> None:
+            steps.append(amount)
+
+    Study(study(), RECORDINGS, unseen=UNSEEN, threads=1, progress=Counts()).run(Journal(folder, key="cd" * 32))
+    return sum(steps)
