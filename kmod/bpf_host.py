@@ -22,6 +22,8 @@ BPF_CCAS: Mapping[str, str] = {
     "roccet": "roccet",
     "cubic": "ccatune_cubic",
     "rtcp_cubic": "rtcp_cubic",
+    "rtcp_bbr": "rtcp_bbr",
+    "rtcp_bbr3": "rtcp_bbr3",
 }
 _BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
 _MOST_ERRNO = 133

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offers GR and ROCCET to flows on this machine's kernel, in BPF (kmod/bpf), during the runs of an emulation.
+"""Offers GR, ROCCET and R-TCP to flows on this machine's kernel, in BPF (kmod/bpf), during the runs of an emulation.
 
 The kernel has one list of congestion controls for all network namespaces. In BPF an algorithm also has a single
 configuration for all of them. Therefore:
@@ -40,7 +40,7 @@ from kmod.bpf_host import BPF_CCAS, BpfHost
 __all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
 # cubic is left out: the scenario's cubic is the kernel's own.
-CCAS = ("gr", "roccet", "rtcp_cubic")
+CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 WAIT_S = 600.0
 # A file that every kernel has on which the objects can be loaded. It is the same in every mount namespace. A container
 # with a network namespace of its own has another one, and is refused because the name is taken.

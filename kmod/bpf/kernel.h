@@ -135,6 +135,7 @@ struct tcp_sock {
 struct rate_sample {
 	u64 prior_mstamp;
 	u32 prior_delivered;
+	u32 prior_in_flight;
 	s32 delivered;
 	long interval_us;
 	long rtt_us;
@@ -195,6 +196,8 @@ struct tcp_congestion_ops {
 	void (*cong_control)(struct sock *sk, const struct rate_sample *rs);
 #endif
 	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*min_tso_segs)(struct sock *sk);
+	u32 (*sndbuf_expand)(struct sock *sk);
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	char name[16];

@@ -218,8 +218,7 @@ CCA_FN void bbr1_update_bandwidth(struct bbr1_state *s, const struct bbr1_params
 /* Counts the ACKed packets in excess of bw. A train of ACKs ends when it is no faster than bw. */
 CCA_FN void bbr1_update_aggregation(struct bbr1_state *s, const struct cca_ack *ack)
 {
-	u32 expected_pkts, extra_pkts;
-	u32 half;
+	u32 expected_pkts, extra_pkts, half, *most_pkts;
 
 	if (!ack->acked_pkts || !cca_has_rate(ack))
 		return;
@@ -228,7 +227,7 @@ CCA_FN void bbr1_update_aggregation(struct bbr1_state *s, const struct cca_ack *
 		s->extra_rounds = 0;
 	half = s->extra_rounds / BBR1_AGGREGATION_ROUNDS;
 	if (s->round_started && !(s->extra_rounds % BBR1_AGGREGATION_ROUNDS))
-		s->extra_pkts[half] = 0;
+		s->extra_pkts[CCA_INDEX(half, 2)] = 0;
 	expected_pkts = cca_pkts_at_rate(bbr1_bandwidth(s),
 					 cca_elapsed_us(ack->now_us, s->train_start_us),
 					 s->mss_bytes);
@@ -239,7 +238,8 @@ CCA_FN void bbr1_update_aggregation(struct bbr1_state *s, const struct cca_ack *
 	}
 	s->train_pkts += cca_min_u32(ack->acked_pkts, CCA_MAX_PKTS);
 	extra_pkts = cca_min_u32(s->train_pkts - expected_pkts, s->cwnd_pkts);
-	s->extra_pkts[half] = cca_max_u32(s->extra_pkts[half], extra_pkts);
+	most_pkts = &s->extra_pkts[CCA_INDEX(half, 2)];
+	*most_pkts = cca_max_u32(*most_pkts, extra_pkts);
 }
 
 CCA_FN u32 bbr1_aggregation_pkts(const struct bbr1_state *s)

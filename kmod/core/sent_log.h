@@ -37,6 +37,7 @@
 #include "cca.h"
 
 #define CCA_SENT_NOTES 64u	/* a power of two, twice CCA_SENT_PARTS */
+#define CCA_SENT_STEPS 6u	/* of a search: 64 notes are 2^6 */
 #define CCA_SENT_PARTS 32u	/* a change of 1/32 of the packets in flight makes a note */
 
 /* For the packets sent between two ACKs. */
@@ -107,12 +108,12 @@ CCA_FN void cca_sent_note(struct cca_sent_log *log, u32 sent_pkts,
 /* The newest note with at most delivered_pkts, or else the oldest note; NULL without notes. */
 CCA_FN const struct cca_sent_note *cca_sent_find(struct cca_sent_log *log, u32 delivered_pkts)
 {
-	u32 low = log->oldest, high = log->next, middle;
+	u32 low = log->oldest, high = log->next, middle, step;
 
 	if (low == high)
 		return (const struct cca_sent_note *)0;
-	/* The required note is in [low, high) or before low. 64 notes take six steps. */
-	while (high - low > 1) {
+	/* The required note is in [low, high) or before low. */
+	for (step = 0; step < CCA_SENT_STEPS && high - low > 1; step++) {
 		middle = low + (high - low) / 2;
 		if (cca_reached(delivered_pkts, cca_sent_at(log, middle)->delivered_pkts))
 			low = middle;

@@ -8,6 +8,7 @@
 
 #include "kflow.h"
 #include "rtcp_ensemble.h"
+#include "sent_log.h"
 
 struct rtcp_kflow {
 	struct ccatune_flow head;
@@ -19,6 +20,21 @@ struct rtcp_cubic_kflow {
 	struct rtcp_kflow shared;
 	struct rtcp_cubic_flow cubic;
 	struct ccatune_told told;
+};
+
+struct rtcp_bbr1_kflow {
+	struct rtcp_kflow shared;
+	struct rtcp_bbr1_flow bbr;
+	struct cca_decision decision;
+	u8 seen_state;			/* the kernel's state at the last ACK or timeout */
+};
+
+struct rtcp_bbr3_kflow {
+	struct rtcp_kflow shared;
+	struct rtcp_bbr3_flow bbr;
+	struct cca_decision decision;
+	u8 seen_state;
+	struct cca_sent_log sent;
 };
 
 #endif /* CCATUNE_RTCP_KFLOW_H */

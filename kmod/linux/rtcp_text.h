@@ -6,6 +6,23 @@
 #include "rtcp_ensemble.h"
 #include "show.h"
 
+static const char *const bbr1_modes[] __attribute__((unused)) = {
+	[BBR1_STARTUP] = "startup",
+	[BBR1_DRAIN] = "drain",
+	[BBR1_PROBE_BW] = "probe_bw",
+	[BBR1_PROBE_RTT] = "probe_rtt",
+};
+
+static const char *const bbr3_modes[] __attribute__((unused)) = {
+	[BBR3_STARTUP] = "startup",
+	[BBR3_DRAIN] = "drain",
+	[BBR3_DOWN] = "down",
+	[BBR3_CRUISE] = "cruise",
+	[BBR3_REFILL] = "refill",
+	[BBR3_UP] = "up",
+	[BBR3_PROBE_RTT] = "probe_rtt",
+};
+
 static inline const char *rtcp_class_name(u8 kind)
 {
 	static const char *const classes[] = {

@@ -8,18 +8,12 @@
 #define PACED_ID CCA_ID_rtcp_bbr
 #define PACED_NAME "rtcp_bbr"
 #define PACED_SINGLE_BELOW 150000u	/* bytes/s, 1.2 Mbit/s; keeps slow pacing even */
-#define paced_flow rtcp_bbr1_flow
+#define paced_kflow rtcp_bbr1_kflow
 #define paced_flow_init rtcp_bbr1_flow_init
 #define paced_flow_on_ack rtcp_bbr1_flow_on_ack
 #define paced_flow_on_event rtcp_bbr1_flow_on_event
 #define paced_put_outcome rtcp_bbr1_put_outcome
-
-static const char *const paced_modes[] = {
-	[BBR1_STARTUP] = "startup",
-	[BBR1_DRAIN] = "drain",
-	[BBR1_PROBE_BW] = "probe_bw",
-	[BBR1_PROBE_RTT] = "probe_rtt",
-};
+#define paced_modes bbr1_modes
 
 #include "tcp_rtcp_paced.h"
 

@@ -8,22 +8,13 @@
 
 #define PACED_ID CCA_ID_rtcp_bbr3
 #define PACED_NAME "rtcp_bbr3"
-#define paced_flow rtcp_bbr3_flow
+#define paced_kflow rtcp_bbr3_kflow
 #define paced_flow_init rtcp_bbr3_flow_init
 #define paced_flow_on_ack rtcp_bbr3_flow_on_ack
 #define paced_flow_on_event rtcp_bbr3_flow_on_event
 #define paced_flow_on_loss rtcp_bbr3_flow_on_loss
 #define paced_put_outcome rtcp_bbr3_put_outcome
-
-static const char *const paced_modes[] = {
-	[BBR3_STARTUP] = "startup",
-	[BBR3_DRAIN] = "drain",
-	[BBR3_DOWN] = "down",
-	[BBR3_CRUISE] = "cruise",
-	[BBR3_REFILL] = "refill",
-	[BBR3_UP] = "up",
-	[BBR3_PROBE_RTT] = "probe_rtt",
-};
+#define paced_modes bbr3_modes
 
 #include "tcp_rtcp_paced.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of tcp_rtcp_paced.h for an algorithm that learns from single losses. Its functions are
+ * The part of rtcp_paced_ops.h for an algorithm that learns from single losses. Its functions are
  * empty for other algorithms. A log (sent_log.h) provides the packets in flight when a packet was
  * sent, which Linux does not store. It also provides the losses that ACKs and timers have shown.
  *

@@ -84,6 +84,14 @@ class Link:
                     process.kill()
                     process.communicate()
 
+    def police(self, *, bytes_per_s: int, bucket_bytes: int) -> None:
+        """Drop what the receiver gets beyond a token bucket. Packets are single segments from then on."""
+        _run(f"ip -n {self.sender} link set va gso_max_segs 1")
+        limit = f"limit rate over {bytes_per_s} bytes/second burst {bucket_bytes} bytes drop"
+        chain = f"type filter hook ingress device vb priority 0; ip protocol tcp {limit};"
+        rules = f"table netdev police {{ chain in {{ {chain} }}; }}"
+        subprocess.run(["ip", "netns", "exec", self.receiver, "nft", rules], check=True)
+
 
 def _started(namespace: str, program: str, arguments: Sequence[str]) -> subprocess.Popen[str]:
     """A program in a namespace, that has said that it is ready."""

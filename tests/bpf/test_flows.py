@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from kmod.bpf_host import BPF_CCAS, BpfHost
 from tests.bpf.link import link
 from tests.contract.replaying import replay
 from tests.vm import cases
-from tests.vm.subjects import GR, ROCCET, RTCP_CUBIC, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP, RTCP_BBR, RTCP_BBR3, Subject
 
 SECONDS = 5.0
 LINK_MBPS = 20.0
@@ -30,7 +31,7 @@ def is_row_of(subject: Subject, flow: dict[str, str], *, base: int) -> bool:
     return 0 <= int(flow[subject.marker]) - base * subject.unit < rows
 
 
-@pytest.mark.parametrize("subject", [GR, ROCCET, RTCP_CUBIC], ids=lambda subject: subject.cca)
+@pytest.mark.parametrize("subject", [GR, ROCCET, *RTCP], ids=lambda subject: subject.cca)
 def test_running_flows_follow_a_new_table_and_replay_in_user_space(
     host: BpfHost, replayer: Path, tmp_path: Path, subject: Subject
 ) -> None:
@@ -55,9 +56,34 @@ def test_running_flows_follow_a_new_table_and_replay_in_user_space(
     recording.write_bytes(host.read_bytes(cca, "recording"))
     found = replay(replayer, recording, folder=tmp_path)
     assert found["differing"] == 0
-    assert found["replayed"] >= 2_000
+    # BBR sends larger bursts than the others, and gets fewer ACKs.
+    assert found["replayed"] >= 1_000
     assert found["tables"] == 2
     assert found["recall"] >= 1
+
+
+# Not over CUBIC: with the link's short round trip its window of a few packets does not converge (tests/vm shows it).
+@pytest.mark.skipif(shutil.which("nft") is None, reason="nft, which makes the policer, is not installed")
+@pytest.mark.parametrize("subject", [RTCP_BBR, RTCP_BBR3], ids=lambda subject: subject.cca)
+def test_rtcp_over_bbr_finds_a_policer_and_caps_its_pacing(host: BpfHost, subject: Subject) -> None:
+    limit_bytes_per_s, flow = 625_000, {"mode": ""}
+
+    def is_found() -> bool:
+        """The first estimate of R may be above R by a tenth or more; it is refined while the flow is capped."""
+        near = flow["mode"] == "capped" and abs(int(flow["limit_bytes_per_s"]) / limit_bytes_per_s - 1) <= 0.1
+        return near and flow["cap_pkts"] != "-"
+
+    host.load(subject.cca)
+    with link() as path:
+        path.police(bytes_per_s=limit_bytes_per_s, bucket_bytes=500_000)
+        deadline = time.monotonic() + 20
+        with path.flows(subject.cca, seconds=None):
+            while not is_found() and time.monotonic() < deadline:
+                time.sleep(0.1)
+                [flow] = flows_of(host, subject.cca)
+    assert is_found(), flow
+    assert (flow["limiter"], flow["shared"]) == ("limited", "0"), flow
+    assert 0 < int(flow["pacing_bytes_per_s"]) <= int(flow["limit_bytes_per_s"])
 
 
 def test_gr_keeps_the_queue_near_its_target_at_the_rate_of_the_link(host: BpfHost) -> None:

@@ -101,4 +101,5 @@ RTCP_CUBIC = Subject(
 )
 RTCP_BBR = replace(RTCP_CUBIC, cca="rtcp_bbr", module="tcp_rtcp_bbr", plain="")
 RTCP_BBR3 = replace(RTCP_BBR, cca="rtcp_bbr3", module="tcp_rtcp_bbr3")
-SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)}
+RTCP = (RTCP_CUBIC, RTCP_BBR, RTCP_BBR3)
+SUBJECTS = {subject.cca: subject for subject in (GR, ROCCET, *RTCP)}

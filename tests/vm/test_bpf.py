@@ -21,7 +21,7 @@ from tests.vm.boot import Found, result_of
 from tests.vm.job import TRANSFER_PAUSES_S, bpf_tables
 from tests.vm.lines import DEBUG, FULL_LINES, LINES, LONG
 from tests.vm.programs import BPF, BRIEF_ACKS, bpf_lacks
-from tests.vm.subjects import GR, ROCCET, RTCP_CUBIC, Subject
+from tests.vm.subjects import GR, ROCCET, RTCP, Subject
 
 pytestmark = pytest.mark.vm
 if DEBUG:
@@ -33,12 +33,14 @@ HAPPENED = {
     "gr": ["slow_start", "recovery_entered", "looked_up"],
     "roccet": ["slow_start", "recovery_entered", "looked_up", "ssthresh", "grow", "told_lost"],
     "rtcp_cubic": ["slow_start", "recovery_entered", "looked_up", "ssthresh", "grow"],
+    "rtcp_bbr": ["recovery_entered", "looked_up"],
+    "rtcp_bbr3": ["recovery_entered", "looked_up", "loss"],
 }
 ALSO_HAPPENED = {
     "gr": ["timeout", "undo_event", "raised"],
     "roccet": ["timeout", "undo_event", "raised", "undo", "lowered"],
 }
-TUNED = [GR, ROCCET, RTCP_CUBIC]
+TUNED = [GR, ROCCET, *RTCP]
 # Where the verifier cannot follow R-TCP (docs/bpf.md).
 WITHOUT_RTCP = {"6.1"}
 # The kernel logs whom it refuses.
@@ -50,7 +52,7 @@ beside_modules = pytest.mark.parametrize("found", FULL_LINES, indirect=True)
 on_long_lines = on_each_line if LONG else beside_modules
 of_each_on_each_line = pytest.mark.parametrize(
     ("found", "subject"),
-    [(line, subject) for line in LINES for subject in TUNED if subject is not RTCP_CUBIC or line not in WITHOUT_RTCP],
+    [(line, subject) for line in LINES for subject in TUNED if subject not in RTCP or line not in WITHOUT_RTCP],
     indirect=["found"],
     ids=lambda value: getattr(value, "cca", value),
 )
@@ -75,12 +77,12 @@ def flows_of(found: Found, subject: Subject) -> int:
     """The one that is looked at; where it is not brief the one with pauses, and R-TCP's behind a policer."""
     if found["brief"].result:
         return 1
-    return 3 if subject is RTCP_CUBIC else 2
+    return 3 if subject in RTCP else 2
 
 
 @on_each_line
 def test_all_are_offered_to_sockets(found: Found, seen: Any) -> None:
-    refused = {RTCP_CUBIC.cca} if found["line"].result in WITHOUT_RTCP else set()
+    refused = {subject.cca for subject in RTCP} if found["line"].result in WITHOUT_RTCP else set()
     assert {cca: why[0] for cca, why in seen["refused"].items()} == dict.fromkeys(refused, errno.EFAULT)
     assert all("the verifier of this kernel cannot follow" in why[1] for why in seen["refused"].values())
     assert set(seen["loaded"]) == BPF_CCAS.keys() - refused
@@ -133,13 +135,14 @@ def test_a_recording_replays_to_the_same_decisions(
     assert {name: held[name] for name in happened if not held[name]} == {}
     # Each transfer of the flow with pauses.
     assert brief or held["idle_restart"] > 0
-    assert brief or subject is not RTCP_CUBIC or held["limited"] > 0
+    assert brief or subject not in RTCP or held["limited"] > 0
     assert brief or held["transfer_started"] + held["idle_restart"] >= len(TRANSFER_PAUSES_S)
 
 
 @on_long_lines
-def test_rtcp_finds_a_policer_and_caps_its_window(seen: Any) -> None:
-    flow = seen["flows"]["rtcp_cubic"]["capped"]
+@pytest.mark.parametrize("subject", RTCP, ids=lambda subject: subject.cca)
+def test_rtcp_finds_a_policer_and_caps_its_flow(seen: Any, subject: Subject) -> None:
+    flow = seen["flows"][subject.cca]["capped"]
     assert (flow["limiter"], flow["mode"], flow["shared"]) == ("limited", "capped", "0")
     assert 0.9 * 625_000 <= int(flow["limit_bytes_per_s"]) <= 1.1 * 625_000
     assert int(flow["cap_pkts"]) >= 2

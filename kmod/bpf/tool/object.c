@@ -30,7 +30,8 @@
 
 /* As in the Makefile and in kmod/bpf_host.py. */
 #define NAME(algorithm) #algorithm ", "
-#define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) f(cubic)
+#define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) \
+	f(rtcp_bbr) f(rtcp_bbr3) f(cubic)
 
 EACH_ALGORITHM(OBJECTS)
 

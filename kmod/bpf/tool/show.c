@@ -149,7 +149,9 @@ int status_show(struct loaded *l, FILE *out)
 struct view {
 	const struct ens_clock *clock;
 	const void *params;
+	const struct rtcp_flow *rtcp;	/* NULL: not R-TCP */
 	const char *mode;
+	const char *bbr_mode;		/* of the base algorithm; NULL: not BBR */
 	u64 pacing_bytes_per_s;
 	u32 min_rtt_us;
 	u32 queueing_delay_us;
@@ -178,15 +180,48 @@ static void view_roccet(const struct ccatune_flow *flow, struct view *v)
 	v->queueing_delay_us = f->queueing_delay_us;
 }
 
+/* What R-TCP's algorithms have in common; the head of a flow is that of its rtcp_kflow. */
+static void view_rtcp(const struct rtcp_kflow *f, const struct rtcp_flow *flow,
+		      const struct rtcp_ens *ens, const struct rtcp_params *params, struct view *v)
+{
+	v->rtcp = flow;
+	v->clock = &ens->flow.clock;
+	v->params = params;
+	v->mode = rtcp_mode(&f->member.own, flow);
+	v->min_rtt_us = f->member.own.min_rtt_us;
+	v->queueing_delay_us = f->queueing_delay_us;
+}
+
 static void view_rtcp_cubic(const struct ccatune_flow *flow, struct view *v)
 {
 	const struct rtcp_cubic_kflow *f = (const struct rtcp_cubic_kflow *)flow;
 
-	v->clock = &f->cubic.ens.flow.clock;
-	v->params = &f->cubic.params.rtcp;
-	v->mode = rtcp_mode(&f->shared.member.own, &f->cubic.state.flow);
-	v->min_rtt_us = f->shared.member.own.min_rtt_us;
-	v->queueing_delay_us = f->shared.queueing_delay_us;
+	view_rtcp(&f->shared, &f->cubic.state.flow, &f->cubic.ens, &f->cubic.params.rtcp, v);
+}
+
+static const char *mode_of(const char *const *modes, size_t count, u8 mode)
+{
+	return mode < count ? modes[mode] : "-";
+}
+
+static void view_rtcp_bbr(const struct ccatune_flow *flow, struct view *v)
+{
+	const struct rtcp_bbr1_kflow *f = (const struct rtcp_bbr1_kflow *)flow;
+
+	view_rtcp(&f->shared, &f->bbr.state.flow, &f->bbr.ens, &f->bbr.params.rtcp, v);
+	v->pacing_bytes_per_s = f->decision.pacing_bytes_per_s;
+	v->bbr_mode = mode_of(bbr1_modes, sizeof(bbr1_modes) / sizeof(*bbr1_modes),
+			      f->bbr.state.base.mode);
+}
+
+static void view_rtcp_bbr3(const struct ccatune_flow *flow, struct view *v)
+{
+	const struct rtcp_bbr3_kflow *f = (const struct rtcp_bbr3_kflow *)flow;
+
+	view_rtcp(&f->shared, &f->bbr.state.flow, &f->bbr.ens, &f->bbr.params.rtcp, v);
+	v->pacing_bytes_per_s = f->decision.pacing_bytes_per_s;
+	v->bbr_mode = mode_of(bbr3_modes, sizeof(bbr3_modes) / sizeof(*bbr3_modes),
+			      f->bbr.state.base.mode);
 }
 
 static void view_plain(const struct ccatune_flow *flow, struct view *v)
@@ -220,7 +255,6 @@ static void show_socket(FILE *out, const struct ccatune_flow *f)
 
 static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 {
-	const struct rtcp_cubic_kflow *rtcp = (const struct rtcp_cubic_kflow *)f;
 	struct seq_file m = { out };
 	struct view v = {};
 
@@ -230,6 +264,10 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 		view_roccet(f, &v);
 	else if (id == CCA_ID_rtcp_cubic)
 		view_rtcp_cubic(f, &v);
+	else if (id == CCA_ID_rtcp_bbr)
+		view_rtcp_bbr(f, &v);
+	else if (id == CCA_ID_rtcp_bbr3)
+		view_rtcp_bbr3(f, &v);
 	else
 		view_plain(f, &v);
 	show_addresses(out, f);
@@ -242,9 +280,11 @@ static void show_flow(FILE *out, u32 id, const struct ccatune_flow *f)
 			v.min_rtt_us, v.queueing_delay_us, (number)v.pacing_bytes_per_s);
 	if (id == CCA_ID_roccet)
 		roccet_show_state(&m, &((const struct roccet_kflow *)f)->roccet.roccet);
-	else if (id == CCA_ID_rtcp_cubic)
-		rtcp_show_flow(&m, &rtcp->shared.member.own, &rtcp->cubic.state.flow,
-			       &rtcp->cubic.params.rtcp, false);
+	else if (v.rtcp)
+		rtcp_show_flow(&m, &((const struct rtcp_kflow *)f)->member.own, v.rtcp, v.params,
+			       false);
+	if (v.bbr_mode)
+		fprintf(out, " bbr=%s", v.bbr_mode);
 	if (v.params)
 		ccatune_show_params(&m, id, v.params);
 	fputc('\n', out);
@@ -260,6 +300,10 @@ size_t flow_bytes(u32 id)
 		return sizeof(struct roccet_kflow);
 	case CCA_ID_rtcp_cubic:
 		return sizeof(struct rtcp_cubic_kflow);
+	case CCA_ID_rtcp_bbr:
+		return sizeof(struct rtcp_bbr1_kflow);
+	case CCA_ID_rtcp_bbr3:
+		return sizeof(struct rtcp_bbr3_kflow);
 	default:
 		return 0;
 	}

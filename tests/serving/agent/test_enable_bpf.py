@@ -166,11 +166,11 @@ def test_one_as_a_module_and_one_in_bpf_are_both_undone(machine: Machine, switch
     ("cca", "via", "words"),
     [
         (
-            "rtcp_bbr",
+            "reno",
             "bpf",
-            "expected one of gr, roccet, cubic, rtcp_cubic, got rtcp_bbr; enable rtcp_bbr with --via module",
+            "expected one of gr, roccet, cubic, rtcp_cubic, rtcp_bbr, rtcp_bbr3, got reno; enable reno with --via mod",
         ),
-        ("rtcp_bbr", "auto", "Module tcp_rtcp_bbr not found; install the modules [^;]*$"),
+        ("bbr3", "auto", "Module tcp_bbr3 not found; install the modules [^;]*$"),
         ("roccet", "module", "Module tcp_roccet not found; install the modules [^;]*$"),
         ("roccet", "auto", "Module tcp_roccet not found; .*; BPF: expected to load roccet .*ccatune-bpf is not inst"),
         ("roccet", "bpf", "^BPF: expected to load roccet .*ccatune-bpf is not installed"),

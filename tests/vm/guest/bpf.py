@@ -33,7 +33,7 @@ PROGRAM = REPOSITORY / "build" / "bpf" / "ccatune-bpf"
 FILE_SYSTEM = Path("/sys/fs/bpf")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # Those with a table.
-TUNED = ("gr", "roccet", "rtcp_cubic")
+TUNED = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
 POLICED = {"rate": "5mbit", "burst_bytes": 500_000}
 _ACKED = 120  # offset of tcpi_bytes_acked, include/uapi/linux/tcp.h
 
@@ -133,7 +133,7 @@ def one_flow(host: BpfHost, cca: str, job: dict[str, Any]) -> dict[str, Any]:
     if not job["brief"]:
         record.with_pauses(BPF_CCAS[cca], job)
     inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="the flows' end", pause_s=0.2)
-    if cca == "rtcp_cubic" and not job["brief"]:
+    if cca in limited.BASE and not job["brief"]:
         seen["capped"] = capped(host, cca)
         inside.wait_for(lambda: not host.read(cca, "flows"), timeout_s=30, what="its end", pause_s=0.2)
     host.write(cca, "recording", "stop\n")
