@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.stats import t as student_t
 
 from training.objectives import Objective, Pool, Tally
 from training.searches import Score
@@ -46,6 +45,8 @@ class Choice:
 
 def quantile_of(confidence: float, runs: int) -> float:
     """One-sided quantile of Student's t for so many runs, at least two."""
+    from scipy.stats import t as student_t
+
     return float(student_t.ppf(confidence, runs - 1))
 
 
