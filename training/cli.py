@@ -71,8 +71,6 @@ def train(
     """
     from training.commands import run_train
 
-    if address is not None and executor != "ray":
-        raise click.UsageError("--address: expected it with --executor ray, which it is for")
     if base is not None and f"{cca}_{base}" not in TUNED:
         raise click.UsageError(f"--base: expected an algorithm that is built on others, got {cca}")
     figures = run_train(

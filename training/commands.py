@@ -74,6 +74,9 @@ def run_train(
     """
     settings = load_study(study_path, family=family, cca=f"{family}_{base}" if base else None)
     settings = settings if seed is None else settings.model_copy(update={"seed": seed})
+    executor = executor or settings.executor
+    if address is not None and executor != "ray":
+        raise TrainingError(f"--address: expected it with --executor ray, which it is for, got --executor {executor}")
     parts = out.with_name(out.name + ".parts")
     check_outs(out, parts)
     began = time.monotonic()
@@ -86,7 +89,7 @@ def run_train(
             if settings.workload.kind == "epochs":
                 unseen = unseen_of(paths, settings, skip_bad=skip_bad)
         study = Study(settings, recordings, unseen=unseen, threads=threads or default_threads(), progress=terminal,
-                      executor=executor or settings.executor, address=address)  # fmt: skip
+                      executor=executor, address=address)  # fmt: skip
         journal = Journal(parts, key=study.key)
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)

@@ -25,6 +25,7 @@ import platform
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -46,13 +47,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from training.errors import TrainingError
 from training.evaluation.executors import longest_first
-from training.evaluation.runner import core_version
+from training.evaluation.runner import core_version, model_versions
 from training.evaluation.tasks import Keeper, Part, Run, Task
 
 __all__ = ["Cluster", "connected"]
 
 HEAD = "node:__internal_head__"
 LOOK_S = 0.1
+NODES_S = 5.0
 ANSWER_S = 60.0
 # A task whose worker is lost so often is not lost by chance.
 MOST_LOSSES = 20
@@ -65,6 +67,7 @@ def own_versions() -> dict[str, str]:
         "NumPy": np.__version__,
         "ccatune": version("ccatune"),
         "core and simulator": core_version()[:12],
+        **model_versions(),
     }
 
 
@@ -81,15 +84,18 @@ def connected(address: str | None, *, processors: int) -> Iterator[Cluster]:
             ray.init(address=address or "local", logging_level="ERROR", log_to_driver=False,
                      **({} if address else here))  # fmt: skip
         except (OSError, RayError, RuntimeError, ValueError) as error:
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise TrainingError(
-                f"--address {address}: expected a running Ray cluster, got: {str(error).splitlines()[0]}; "
+                f"--address {address}: expected a running Ray cluster, got: {said}; "
                 "start one with `ray start --head`, and give its nodes and this machine the same RAY_AUTH_TOKEN"
+                if address
+                else f"ray: expected to start a cluster on this machine, got: {said}"
             ) from error
         try:
             cluster = Cluster(folder)
             cluster.check()
             yield cluster
-        except RayError as error:
+        except (RayError, ConnectionError) as error:
             raise TrainingError(
                 f"ray: the cluster was lost ({type(error).__name__}); what was finished is kept: "
                 "start it again, and run the same command with --resume"
@@ -150,8 +156,14 @@ class SearchTrial(tune.Trainable):  # type: ignore[misc]
             run = self._run = self._run or self._begin()
             message["amount"] = run.step()
             message |= {"part": run.part.to_json()} if run.part else {"snapshot": run.snapshot()}
+        except RayError:  # this worker's trouble, and not the search's: Tune tries again
+            raise
         except Exception as error:
-            message["error"] = str(error) if isinstance(error, TrainingError) else repr(error)
+            message["error"] = (
+                str(error)
+                if isinstance(error, TrainingError)
+                else (f"ray: node {ray.util.get_node_ip_address()}: {self._name} failed: {traceback.format_exc()}")
+            )
         ray.get(self._mailbox.put.remote(message))
         return {"done": "snapshot" not in message}
 
@@ -163,8 +175,8 @@ class SearchTrial(tune.Trainable):  # type: ignore[misc]
 
 
 def _difference(node: str, found: dict[str, str], wanted: dict[str, str]) -> str:
-    name = next(name for name in wanted if found[name] != wanted[name])
-    return (f"ray: node {node}: expected {name} {wanted[name]} as here, got {found[name]}; "
+    name = next(name for name in wanted if found.get(name) != wanted[name])
+    return (f"ray: node {node}: expected {name} {wanted[name]} as here, got {found.get(name)}; "
             "install the same ccatune there, or remove the node")  # fmt: skip
 
 
@@ -197,7 +209,7 @@ class Cluster:
             except RayError as error:
                 raise TrainingError(f"ray: node {address}: expected an installed ccatune, got: "
                                     f"{str(error).strip().splitlines()[-1]}") from error  # fmt: skip
-            if found != own_versions():
+            if any(found.get(name) != number for name, number in own_versions().items()):
                 raise TrainingError(_difference(address, found, own_versions()))
         if not self._most_processors():
             raise TrainingError("ray: expected a node with a processor, got none; start one with `ray start`")
@@ -222,6 +234,7 @@ class Cluster:
             )
         )  # fmt: skip
         missing = {task.name for task in tasks}
+        looked_s = enough_s = time.monotonic()
         while missing:
             ended = fitting.ended
             for message in ray.get(mailbox.take.remote(), timeout=ANSWER_S):
@@ -230,6 +243,13 @@ class Cluster:
                 raise TrainingError(f"ray: expected a result of {', '.join(sorted(missing))}, got none: "
                                     f"{fitting.error or 'their workers were lost too often'}; "
                                     "run the same command with --resume")  # fmt: skip
+            if time.monotonic() - looked_s > NODES_S:
+                looked_s = time.monotonic()
+                if self._most_processors() >= threads:
+                    enough_s = looked_s
+                elif looked_s - enough_s > ANSWER_S:
+                    raise TrainingError(f"ray: expected a node with {threads} processors, as there was, got none for "
+                                        "a minute; start one, or run the same command with --resume")  # fmt: skip
             time.sleep(LOOK_S)
         fitting.join()
         ray.kill(mailbox)
@@ -252,7 +272,7 @@ class _Fitting:
         return not self._thread.is_alive()
 
     def join(self) -> None:
-        self._thread.join()
+        self._thread.join(ANSWER_S)
 
     def _fit(self) -> None:
         try:

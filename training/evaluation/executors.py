@@ -12,11 +12,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from training.errors import TrainingError
 from training.evaluation.tasks import Keeper, Part, Task
@@ -65,8 +65,13 @@ def _collect(running: dict[Future[Part], Task], done: Callable[[Task, Part], Non
     try:
         while waiting:
             ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ready:
+            for future in sorted(ready, key=lambda one: one.exception() is not None):  # what succeeded is kept first
                 done(running[future], future.result())
+    except BrokenExecutor as error:
+        raise TrainingError(
+            "study: a process that searched ended, as after a kill or without memory; what was finished is kept: "
+            "run the same command with --resume"
+        ) from error
     except BaseException:
         for future in waiting:
             future.cancel()
@@ -120,7 +125,10 @@ def _run_here(task: Task, threads: int, keeper: Keeper, stop: threading.Event) -
 
 @dataclass(frozen=True)
 class Processes:
-    """Tasks in processes of their own, which receive nothing but the task; work counts when a task is done."""
+    """Tasks in processes of their own. They receive the task, and the snapshot of an interrupted run on threads or Ray.
+
+    Work counts when a task is done, and they make no snapshots.
+    """
 
     count: int
 
@@ -134,7 +142,11 @@ class Processes:
         each = self.count if len(tasks) == 1 else 1
         # A new interpreter: threads of this one could hold a lock at the moment of a fork.
         with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_process) as pool:
-            _collect({pool.submit(_run_there, task, each): task for task in longest_first(tasks)}, done)
+            running = {
+                pool.submit(_run_there, task, each, keeper.snapshot_of(task.name)): task
+                for task in longest_first(tasks)
+            }
+            _collect(running, done)
 
 
 def _begin_process() -> None:
@@ -150,8 +162,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_there(task: Task, threads: int) -> Part:
-    run = task.begin(threads)
+def _run_there(task: Task, threads: int, kept: dict[str, Any] | None) -> Part:
+    run = task.begin(threads, kept)
     while run.part is None:
         run.step()
     return run.part

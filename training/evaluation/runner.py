@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 
@@ -15,7 +16,10 @@ from training.objectives.tally import Objective, Tally
 from training.searches.space import Point
 from training.workloads.case import Case
 
-__all__ = ["CaseRunner", "core_version"]
+__all__ = ["CaseRunner", "core_version", "model_versions"]
+
+
+MODEL_PACKAGES = ("ax-platform", "botorch", "gpytorch", "optuna", "ray", "scipy", "torch")
 
 
 def core_version() -> str:
@@ -24,6 +28,17 @@ def core_version() -> str:
     Comments and formatting do not change it (emulation/source_tokens.py).
     """
     return _engine.SOURCES_DIGEST
+
+
+def model_versions() -> dict[str, str]:
+    """The versions of the packages that searches by models use; "none" of one that is not installed."""
+    found = {}
+    for name in MODEL_PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
 
 
 class CaseRunner:

@@ -49,8 +49,10 @@ class Journal:
         return self._read(path) if path.exists() else None
 
     def begun(self) -> list[str]:
-        """The names of the tasks of which there is a snapshot."""
-        return sorted(path.stem for path in self.folder.glob("*.begun"))
+        """The names of what has begun, but is not finished: tasks with a snapshot, and batches of runs."""
+        finished = {path.stem for path in self.folder.glob("*.json")}
+        batches = {path.stem.rpartition("-")[0] for path in self.folder.glob("*.npz")}
+        return sorted({path.stem for path in self.folder.glob("*.begun")} - finished | batches)
 
     def _read(self, path: Path) -> Any:
         try:

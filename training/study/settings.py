@@ -57,7 +57,7 @@ class ConfirmSettings(StudyPart):
 class StageSettings(StudyPart):
     """One search for each group of states."""
 
-    name: str = Field(pattern=r"[a-z][a-z0-9]*")
+    name: str = Field(pattern=r"^[a-z][a-z0-9]*$")
     group_by: tuple[AxisName, ...] = Field((), description="axes whose levels have a search each; none: one for all")
     held_from: dict[str, str] = Field({}, description="parameters that are not searched, by the stage they come from")
     candidates_from: tuple[str, ...] = Field(
@@ -163,6 +163,11 @@ class StudySettings(StudyPart):
         """The stages, in order."""
         default = (StageSettings(name="single"), StageSettings(name="state", group_by=tuple(self.levels)))
         return self.stages or default
+
+    @property
+    def uses_models(self) -> bool:
+        """Whether a search takes its points from a model of another package, whose version matters then."""
+        return any((stage.search or self.search).kind in {"ray", "botorch", "surrogate"} for stage in self.all_stages)
 
     @property
     def single(self) -> StageSettings:

@@ -24,7 +24,7 @@ from emulation.traces import Recording
 from kmod.ensemble import Ensemble, canonical_json
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName, open_executor
-from training.evaluation.runner import CaseRunner, core_version
+from training.evaluation.runner import CaseRunner, core_version, model_versions
 from training.evaluation.tasks import Part
 from training.progress import Progress, Silent
 from training.searches import Point, Space, SurrogateChoice
@@ -42,11 +42,15 @@ __all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"
 
 
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
-    """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator."""
+    """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator.
+
+    If a search uses a model (Optuna, Ax, PyTorch), of the versions of these packages, too.
+    """
     content = {
         "study": study.digest,
         "traces": sorted(f"{r.name} {r.trace.digest}" for r in recordings),
         "core": core_version(),
+        **({"packages": model_versions()} if study.uses_models else {}),
     }
     return hashlib.sha256(canonical_json(content)).hexdigest()
 

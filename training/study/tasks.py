@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from training.errors import TrainingError
 from training.evaluation.evaluator import Evaluator, JointSearch, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
@@ -78,8 +79,17 @@ class SearchRun:
         self._joint = JointSearch(self._evaluator, [(task.search_of(one), one.objective) for one in task.classes])
         self._part: Part | None = None
         if kept:
+            self._restore(kept)
+
+    def _restore(self, kept: dict[str, Any]) -> None:
+        try:
             self._evaluator.restore(kept["evaluator"])
             self._joint.restore(kept["searches"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrainingError(
+                f"{self._task.name}: expected a snapshot by this version, got {error!r}; "
+                f"remove {self._task.name}.begun from the folder of parts, and resume"
+            ) from error
 
     @property
     def part(self) -> Part | None:
