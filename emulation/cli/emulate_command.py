@@ -170,7 +170,7 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
         print_figures(scenarios[0], results[0][0])
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "retransmitted", "fairness")
+    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "retrans.", "fairness")
     for heading in headings:
         table.add_column(heading, justify="left" if heading == "scenario" else "right")
     formats = ("{:.2f}", "{:.1%}", "{:.0f}", "{:.2%}", "{:.3f}")

@@ -180,7 +180,7 @@ def as_written() -> Console:
 def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
     table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/95/99 ms", "retransmitted", "RTOs", "epochs"):
+    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/95/99 ms", "retrans.", "RTOs", "epochs"):
         table.add_column(heading, justify="left" if heading == "flow" else "right", no_wrap=True)
     for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
         table.add_row(

@@ -376,6 +376,16 @@ static inline struct ccatune_recording *ccatune_recording(const struct ccatune_f
 }
 
 /*
+ * The same once more within an event that has looked already, and found this one. It looks again,
+ * because the verifier's paths double with every pointer that lives long and may be NULL.
+ */
+static inline struct ccatune_recording *ccatune_recording_still(struct ccatune_recording *found,
+								const struct ccatune_flow *flow)
+{
+	return ccatune_recording(flow);
+}
+
+/*
  * Finishes the record and copies it into the recording, if there is room. Tables and parameters are
  * recorded by ccatune-bpf, which knows them.
  */

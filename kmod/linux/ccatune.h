@@ -328,6 +328,13 @@ static inline struct ccatune_recording *ccatune_recording(const struct ccatune_f
 	return rcu_access_pointer(flow->cca->recording) ? ccatune_recording_with(flow) : NULL;
 }
 
+/* The same once more within an event that has looked already, and found this one. */
+static inline struct ccatune_recording *ccatune_recording_still(struct ccatune_recording *found,
+								const struct ccatune_flow *flow)
+{
+	return found;
+}
+
 /* Finishes the record and copies it into the recording, if there is room. */
 void ccatune_record(struct ccatune_recording *recording, struct rec_record *record);
 /*

@@ -98,7 +98,7 @@ static struct ccatune_table *rtcp_cubic_take_ack(struct rtcp_cubic_kflow *f, con
 	bool moves;
 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
-	rtcp_kflow_follow_recall(&f->shared, sk, &f->cubic.ens, &f->cubic.state.flow, c,
+	rtcp_kflow_follow_recall(&f->shared, sk, recording, &f->cubic.ens, &f->cubic.state.flow, c,
 				 &f->cubic.params.rtcp, CCA_ID_rtcp_cubic, ack->now_us);
 	/* After the recall, so that no epoch ends with a table that was recalled. */
 	table = ccatune_flow_table(head);

@@ -110,15 +110,16 @@ static inline bool rtcp_read_tx_start(const struct sock *sk, const struct rtcp_f
 
 /*
  * Makes the flow follow a recall of rows (kmod/core/ensemble_flow.h). Call this with the client's
- * lock held and under rcu_read_lock(). set: the flow's parameters, which this updates. id: of the
- * algorithm.
+ * lock held and under rcu_read_lock(). recording: that of the event which finds the recall, so that
+ * a recording that stops meanwhile has both or neither. set: the flow's parameters, which this
+ * updates. id: of the algorithm.
  */
 static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, const struct sock *sk,
+					    struct ccatune_recording *recording,
 					    struct rtcp_ens *ens, const struct rtcp_flow *flow,
 					    const struct rtcp_client *c,
 					    struct rtcp_params *set, u32 id, u64 now_us)
 {
-	struct ccatune_recording *recording;
 	const struct ccatune_params *params;
 	struct ccatune_table *table;
 	struct rec_record r;
@@ -133,7 +134,7 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, const struct s
 	if (ens->flow.turn == ENS_WAITED)
 		return;
 	ccatune_flow_epoch_ended(&f->head, sk, &ens->flow, table, now_us);
-	recording = ccatune_recording(&f->head);
+	recording = ccatune_recording_still(recording, &f->head);
 	if (!recording)
 		return;
 	ccatune_begin_recall(recording, &r, &f->head, &ens->flow, table, params, id, now_us);
@@ -146,13 +147,16 @@ static inline void rtcp_kflow_before_sending(struct rtcp_kflow *f, const struct 
 					     struct rtcp_ens *ens, const struct rtcp_flow *flow,
 					     struct rtcp_params *set, u32 id)
 {
+	struct ccatune_recording *recording;
 	struct rtcp_client *c;
 
 	if (likely(!ccatune_was_recalled(&f->head)))
 		return;
 	rcu_read_lock();
-	c = rtcp_kflow_lock(f, ccatune_recording(&f->head));
-	rtcp_kflow_follow_recall(f, sk, ens, flow, c, set, id, tcp_sk(sk)->tcp_mstamp);
+	recording = ccatune_recording(&f->head);
+	c = rtcp_kflow_lock(f, recording);
+	rtcp_kflow_follow_recall(f, sk, recording, ens, flow, c, set, id,
+				 tcp_sk(sk)->tcp_mstamp);
 	rtcp_kflow_unlock(f);
 	rcu_read_unlock();
 }

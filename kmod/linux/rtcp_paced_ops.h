@@ -137,7 +137,7 @@ static struct ccatune_table *paced_take_ack(struct paced_kflow *f, const struct 
 	bool moves;
 
 	rtcp_member_on_ack(&f->shared.member, recording, ack->now_us);
-	rtcp_kflow_follow_recall(&f->shared, sk, &f->bbr.ens, &f->bbr.state.flow, c,
+	rtcp_kflow_follow_recall(&f->shared, sk, recording, &f->bbr.ens, &f->bbr.state.flow, c,
 				 &f->bbr.params.rtcp, PACED_ID, ack->now_us);
 	/* After the recall, so that no epoch ends with a table that was recalled. */
 	table = ccatune_flow_table(head);

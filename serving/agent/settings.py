@@ -63,8 +63,6 @@ class AgentSettings:
             _require_algorithm(cca)
         if self.via not in VIAS:
             raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
-        if self.via == "bpf":
-            _require_bpf(self.ccas)
         # The channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
         if not _NAME.fullmatch(self.channel) or self.channel in _DOTS:
             raise SettingsError(f"channel: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {self.channel!r}")
@@ -133,14 +131,6 @@ def _require_algorithm(cca: str) -> None:
     kept = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
     if cca not in kept:
         raise SettingsError(f"cca: expected one of {', '.join(kept)}, got {cca!r}; correct --cca")
-
-
-def _require_bpf(ccas: tuple[str, ...]) -> None:
-    from kmod.bpf_host import BPF_CCAS
-
-    for cca in ccas:
-        if cca not in BPF_CCAS:
-            raise SettingsError(f"via: expected auto or proc for {cca}, which does not run in BPF, got bpf")
 
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:

@@ -56,7 +56,7 @@ def test_panels_say_what_they_show_and_in_which_unit() -> None:
         "RTT (ms)",
         "cwnd (packets)",
         "pacing rate (Mbit/s)",
-        "resent (packets/s)",
+        "retransmitted (packets/s)",
         "state (flow)",
     ]
 

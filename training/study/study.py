@@ -7,9 +7,9 @@ nothing else, so they run side by side, and each is kept in the journal as soon 
 the same ensemble, whatever interrupts it and wherever it runs, unless a real kernel verifies it.
 
 A final stage among few candidates sees more cases than the search of a state, whose many points run on all of them.
-The best point of that search may meet the target only narrowly, and only on its own cases. The candidates of a final are the
-state's own point, its neighbours', and the single set, which knows all states' cases. So a row is at least as good as
-the single set on the cases that the state can train on.
+The best point of that search may meet the target only narrowly, and only on its own cases. The candidates of a final
+are the state's own point, its neighbours', and the single set, which knows all states' cases. So a row is at least as
+good as the single set on the cases that the state can train on.
 """
 
 from __future__ import annotations
