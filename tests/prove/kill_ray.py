@@ -94,7 +94,7 @@ class Campaign:
             self.resumed += bool(before)
             while driver.poll() is None and self.kills[kind] < count:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    driver.wait(self.dice.uniform(1.0, 12.0))
+                    driver.wait(self.dice.uniform(1.0, 30.0))
                     break
                 before = self.site.parts()
                 self.kill(kind, driver)
@@ -138,8 +138,7 @@ def kill_all(count: int, seed: int, kinds: tuple[str, ...]) -> str:
             campaign.start_cluster()
             for kind in kinds:
                 campaign.run(kind, count)
-            if site.parts():
-                finish(site, site.out, *RAY)
+            finish(site, site.out, *RAY)
             campaign.end()
         finally:
             campaign.end_cluster()
