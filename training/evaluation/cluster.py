@@ -197,13 +197,13 @@ class Cluster:
         Raises:
             TrainingError: one has no ccatune, or another one; or none has a processor.
         """
-        asked = {
+        answers = {
             node["NodeManagerAddress"]: _versions.options(
                 num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             ).remote()
             for node in self.nodes
         }
-        for address, answer in asked.items():
+        for address, answer in answers.items():
             try:
                 found = ray.get(answer, timeout=ANSWER_S)
             except RayError as error:
@@ -211,14 +211,14 @@ class Cluster:
                                     f"{str(error).strip().splitlines()[-1]}") from error  # fmt: skip
             if any(found.get(name) != number for name, number in own_versions().items()):
                 raise TrainingError(_difference(address, found, own_versions()))
-        if not self._most_processors():
+        if not self.most_processors():
             raise TrainingError("ray: expected a node with a processor, got none; start one with `ray start`")
 
     def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
         """See Executor. A single task uses all processors of the largest node, several use one each."""
         begun = {task.name: kept for task in tasks if (kept := keeper.snapshot_of(task.name))}
         mailbox = _Mailbox.options(num_cpus=0, resources={HEAD: 0.001}).remote(begun)  # type: ignore[attr-defined]
-        threads = self._most_processors() if len(tasks) == 1 else 1
+        threads = self.most_processors() if len(tasks) == 1 else 1
         trial = tune.with_parameters(SearchTrial, tasks={task.name: ray.put(task) for task in tasks},
                                      mailbox=mailbox, threads=threads, versions=own_versions())  # fmt: skip
         fitting = _Fitting(
@@ -234,7 +234,7 @@ class Cluster:
             )
         )  # fmt: skip
         missing = {task.name for task in tasks}
-        looked_s = enough_s = time.monotonic()
+        watch = _Watch(self, threads)
         while missing:
             ended = fitting.ended
             for message in ray.get(mailbox.take.remote(), timeout=ANSWER_S):
@@ -243,19 +243,35 @@ class Cluster:
                 raise TrainingError(f"ray: expected a result of {', '.join(sorted(missing))}, got none: "
                                     f"{fitting.error or 'their workers were lost too often'}; "
                                     "run the same command with --resume")  # fmt: skip
-            if time.monotonic() - looked_s > NODES_S:
-                looked_s = time.monotonic()
-                if self._most_processors() >= threads:
-                    enough_s = looked_s
-                elif looked_s - enough_s > ANSWER_S:
-                    raise TrainingError(f"ray: expected a node with {threads} processors, as there was, got none for "
-                                        "a minute; start one, or run the same command with --resume")  # fmt: skip
+            watch.look()
             time.sleep(LOOK_S)
         fitting.join()
         ray.kill(mailbox)
 
-    def _most_processors(self) -> int:
+    def most_processors(self) -> int:
+        """Those of the largest node."""
         return max((int(node["Resources"].get("CPU", 0)) for node in self.nodes), default=0)
+
+
+class _Watch:
+    """Looks every few seconds whether a node still has so many processors. Tune would wait for one for ever."""
+
+    def __init__(self, cluster: Cluster, processors: int) -> None:
+        self._cluster = cluster
+        self._processors = processors
+        self._looked_s = self._enough_s = time.monotonic()
+
+    def look(self) -> None:
+        """Raises TrainingError: no node has had so many for a minute."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s < NODES_S:
+            return
+        self._looked_s = now_s
+        if self._cluster.most_processors() >= self._processors:
+            self._enough_s = now_s
+        elif now_s - self._enough_s > ANSWER_S:
+            raise TrainingError(f"ray: expected a node with {self._processors} processors, as there was, got none for "
+                                "a minute; start one, or run the same command with --resume")  # fmt: skip
 
 
 class _Fitting:

@@ -230,7 +230,7 @@ def fit(
 ) -> Model:
     """A model of n runs.
 
-    features: of each case that it may be asked about, [cases, f]; of those without runs the vector stays zero. cases:
+    features: of each case, also of those that it only predicts, [cases, f]. Without runs a case's vector is 0. cases:
     the case of each run, int [n]. positions: of the parameters, 0 to 1, [n, p].
 
     Raises:

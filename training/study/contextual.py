@@ -18,7 +18,7 @@ Of a point the objective scores the predicted tallies of the state's cases. Poin
 
 with u the standard deviation of the cost over the space.
 
-A model may also be asked for states without runs (`Contextual.first_row`): their cases' features say where they are.
+The model also predicts states without runs (`Contextual.first_row`), from the features of their cases.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Contextual:
 
     def learn(self, stage: str, search: SurrogateChoice, tasks: Sequence[SearchTask], *,
               others: Iterable[Case] = (), groups: Sequence[_Group] | None = None) -> None:  # fmt: skip
-        """Steps 1 and 2, and a last fit. others: cases that the model may be asked about, without runs."""
+        """Steps 1 and 2, and a last fit. others: cases without runs, whose points are predicted later."""
         groups = groups or [_Group(task, [[] for _ in task.classes]) for task in tasks]
         self.runs.add_cases(case for task in tasks for case in task.cases)
         self.runs.begin(stage, is_finished=False)
@@ -155,22 +155,22 @@ class Contextual:
         self._advance(float(sum(case.capacity_bytes for case, _ in wanted)))
 
     @staticmethod
-    def _some(group: _Group, count: int, turn: int) -> list[Case]:
-        """So many cases of a state, others each turn, spread over it."""
+    def _some(group: _Group, count: int, probe: int) -> list[Case]:
+        """So many cases of a state, spread over it; other ones for each probe."""
         cases = sorted(group.task.cases, key=lambda case: case.key)
-        return [cases[(turn + i * len(cases) // count) % len(cases)] for i in range(min(count, len(cases)))]
+        return [cases[(probe + i * len(cases) // count) % len(cases)] for i in range(min(count, len(cases)))]
 
     def _fit(self, search: SurrogateChoice) -> None:
         runs = self.runs
         rows = {key: i for i, key in enumerate(runs.cases)}
-        asked = [(key, point) for key, point in runs.asked if not runs.scales[key].fixed]
-        tallies = [runs.tally(runs.cases[key], point) for key, point in asked]
+        learnt = [(key, point) for key, point in runs.requested if not runs.scales[key].fixed]
+        tallies = [runs.tally(runs.cases[key], point) for key, point in learnt]
         self._model = fit(
             search.model,
             features=np.array(list(runs.features.values())),
-            cases=np.array([rows[key] for key, _ in asked]),
-            positions=np.array([self._space.positions(point) for _, point in asked]),
-            outputs=outputs_of(tallies, [runs.scales[key] for key, _ in asked], with_delays=self._needs_delays),
+            cases=np.array([rows[key] for key, _ in learnt]),
+            positions=np.array([self._space.positions(point) for _, point in learnt]),
+            outputs=outputs_of(tallies, [runs.scales[key] for key, _ in learnt], with_delays=self._needs_delays),
             seed=self._seed,
         )
         self._rows = rows
@@ -262,7 +262,7 @@ class Contextual:
 
 @dataclass(frozen=True)
 class _Known:
-    """A `Runner` of runs that were asked for."""
+    """A `Runner` that returns runs which were requested before."""
 
     runs: Runs
 

@@ -24,7 +24,7 @@ _COUNTS = ("capacity_bytes", "delivered_bytes", "packets", "goodput_bytes", "sen
 
 
 class Runs:
-    """Runs points on cases, each once. `asked`: what was asked for, in order; a model learns these.
+    """Runs points on cases, each once. `requested`: the runs that a stage required, in order; a model learns from them.
 
     With a journal each batch is kept, so that a stage that begins again runs nothing twice.
     """
@@ -37,7 +37,7 @@ class Runs:
         self.cases: dict[str, Case] = {}
         self.scales: dict[str, Scale] = {}
         self.features: dict[str, np.ndarray] = {}
-        self.asked: dict[tuple[str, Point], None] = {}
+        self.requested: dict[tuple[str, Point], None] = {}
 
     def add_cases(self, cases: Iterable[Case]) -> None:
         """Run what the objective compares with on cases that are new."""
@@ -48,17 +48,17 @@ class Runs:
             self.features[case.key] = features_of(case, references)
 
     def begin(self, stage: str, *, is_finished: bool) -> None:
-        """Read the batches of a stage. Those of a finished one count as asked for."""
+        """Read the batches of a stage. Those of a finished one count as requested."""
         self._stage = stage
         for data in self._journal.batches(f"runs-{stage}") if self._journal else ():
             found = _read(data)
             self._known |= found
             if is_finished:
-                self.asked |= dict.fromkeys(found)
+                self.requested |= dict.fromkeys(found)
 
     def run(self, wanted: Sequence[Run]) -> int:
-        """Have these runs; how many of them were not asked for before."""
-        fresh = {(case.key, point): None for case, point in wanted if (case.key, point) not in self.asked}
+        """Make the runs that are missing; the number of those that were not requested before."""
+        fresh = {(case.key, point): None for case, point in wanted if (case.key, point) not in self.requested}
         missing: dict[str, list[Point]] = {}
         for key, point in fresh:
             if (key, point) not in self._known:
@@ -72,18 +72,18 @@ class Runs:
                 found |= {(case.key, p): replace(t, references={}) for p, t in zip(their, row, strict=True)}
         found = {run: found[run] for run in fresh if run in found}  # on disk in the order in which they are learnt
         self._known |= found
-        self.asked |= fresh
+        self.requested |= fresh
         if found and self._journal:
             self._journal.put_batch(f"runs-{self._stage}", _written(found))
         return len(fresh)
 
     def tally(self, case: Case, point: Point) -> Tally:
-        """A run that was asked for."""
+        """The measures of a run that was requested."""
         return replace(self._known[case.key, point], references=self.scales[case.key].references)
 
     def has(self, cases: Sequence[Case], point: Point) -> bool:
-        """The point was asked for on all of the cases."""
-        return all((case.key, point) in self.asked for case in cases)
+        """Whether runs of the point on all these cases were requested."""
+        return all((case.key, point) in self.requested for case in cases)
 
 
 def _written(runs: dict[tuple[str, Point], Tally]) -> bytes:
