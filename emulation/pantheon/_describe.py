@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Sentences that describe the set-up of a data folder, for the page and the PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulation.pantheon.analysis import Analysis
+
+__all__ = ["METHOD", "head_line", "set_up"]
+
+METHOD = (
+    "Throughput is the number of bits that left the link, over the time from the first to the last departure.",
+    "The delay is the one-way delay of single packets, from the entry into the tunnel to its other end.",
+    "Loss is the share of the bytes that entered and did not leave.",
+    "Values are the mean over the valid runs, ± one sample standard deviation.",
+    "An ellipse is one standard deviation around the mean, a small mark is a single run.",
+    "A run is valid if packets left during at least 0.8 of the runtime and no failure was noted.",
+)
+
+
+def head_line(analyses: Sequence[Analysis]) -> str:
+    """Return the size of the report."""
+    schemes = {scheme.scheme for analysis in analyses for scheme in analysis.schemes}
+    runs = [run for analysis in analyses for scheme in analysis.schemes for run in scheme.runs]
+    valid = sum(run.verdict == "ok" for run in runs)
+    links = f" on {len(analyses)} links" if len(analyses) > 1 else ""
+    return f"{_counted(len(schemes), 'scheme')}{links}, {_counted(len(runs), 'run')}, {valid} of them valid"
+
+
+def set_up(analysis: Analysis) -> list[tuple[str, str]]:
+    """Return pairs of a name and a value: how the runs were made."""
+    about = analysis.metadata
+    flows = _counted(about.flows, "flow") if about.flows else "without a tunnel"
+    if about.flows > 1:
+        flows += f", started {about.interval} s apart"
+    runs = f"{about.runtime} s each, {_counted(about.run_times, 'run')} of each scheme"
+    pairs = [("runs", f"{runs}, {flows}")]
+    if about.mahimahi_command:
+        pairs.append(("link", about.mahimahi_command))
+    elif about.local_desc and about.remote_desc:
+        ends = [about.local_desc, about.remote_desc]
+        pairs.append(("path", " to ".join(reversed(ends) if about.sender_side == "remote" else ends)))
+    if about.ntp_addr:
+        pairs.append(("clocks", f"corrected by offsets against {about.ntp_addr}"))
+    if about.ccatune:
+        pairs += [("versions", ", ".join(f"{name} {value}" for name, value in about.ccatune.versions.items()))]
+        pairs += [("ensembles", ", ".join(f"{name} {value}" for name, value in about.ccatune.ensembles.items()))]
+    pairs.append(("folder", analysis.data_dir.resolve().name))
+    return [(name, value) for name, value in pairs if value]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: MIT
+"""Draws the figures of a Pantheon report.
+
+    summary   throughput against the 95th percentile of the one-way delay, a mark for each scheme. The delay decreases
+              to the right, as in Pantheon, so better is up and right. The delay axis is logarithmic if its range is
+              more than a factor of four
+    run       one run over time: throughput over the shaded capacity with the ingress dashed; delay of single packets
+
+The mean of a scheme has an ellipse of one standard deviation of its runs, with their correlation. It is computed on the
+axis as drawn, thus of the logarithm of the delay where the axis is logarithmic.
+It does not use pyplot, which may access a window system and has global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import is_color_like, to_hex
+from matplotlib.figure import Figure, FigureBase
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
+
+from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
+from emulation.pantheon.logs import Floats
+
+__all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
+__all__ += ["draw_run", "figure_of", "run_figure", "styles_of", "summary_figure"]
+
+# The page replaces these five colours by variables, so that figures follow its dark theme. No other element has them.
+INK, FAINT, GRID, CAPACITY, BLACK = "#333a44", "#7b8490", "#e9ecf0", "#e4e8ed", "#010101"
+# Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
+# Matplotlib also has names for no marker.
+NO_MARKERS = {"", "None", "none"}
+VISIBLE = frozenset(name for name in Line2D.markers if isinstance(name, str) and name.strip() not in NO_MARKERS)
+LOG_FROM_RATIO = 4.0
+LABEL_POINTS = 9.0
+MARK_POINTS = 8.5
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a scheme is shown: the entries of Pantheon's config.yml. color, marker: names of Matplotlib."""
+
+    name: str
+    color: str
+    marker: str
+
+
+def styles_of(schemes: Sequence[str], known: Mapping[str, Style]) -> dict[str, Style]:
+    """Return a style for each scheme. Unknown schemes, colours and markers are replaced by distinguishable ones."""
+    styles: dict[str, Style] = {}
+    added = 0
+    for scheme in schemes:
+        spare = (PALETTE[added % len(PALETTE)], MARKERS[added % len(MARKERS)])
+        own = known.get(scheme, Style(scheme, "", ""))
+        is_known = is_color_like(own.color) and own.marker in VISIBLE
+        added += not is_known
+        color = to_hex(own.color if is_color_like(own.color) else spare[0])
+        marker = own.marker if own.marker in VISIBLE else spare[1]
+        styles[scheme] = Style(own.name, BLACK if color == "#000000" else color, marker)
+    return styles
+
+
+def plain(text: str) -> str:
+    """Return a text for Matplotlib, which otherwise reads what stands between two dollar signs as a formula."""
+    return text.replace("$", r"\$")
+
+
+def figure_of(width_in: float, height_in: float) -> Figure:
+    """Return an empty figure with a transparent background."""
+    figure = Figure(figsize=(width_in, height_in), dpi=130, layout="constrained", facecolor="none")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def summary_figure(
+    analysis: Analysis,
+    styles: Mapping[str, Style],
+    *,
+    show: Literal["runs", "mean", "both"] = "both",
+    title: str = "",
+    size_in: tuple[float, float] = (9.0, 5.2),
+) -> Figure:
+    """Return the summary. show: the single runs with a legend, the means with their names beside them, or both."""
+    figure = figure_of(*size_in)
+    axes = figure.subplots()
+    shown = [(scheme, *_points(scheme)) for scheme in analysis.schemes]
+    shown = [(scheme, delay_ms, rate_mbps) for scheme, delay_ms, rate_mbps in shown if len(delay_ms)]
+    all_ms = np.concatenate([delay_ms for _, delay_ms, _ in shown]) if shown else np.zeros(0)
+    is_log = len(all_ms) > 0 and all_ms.min() > 0 and all_ms.max() > LOG_FROM_RATIO * all_ms.min()
+    if is_log:
+        axes.set_xscale("log")
+    for scheme, delay_ms, rate_mbps in shown:
+        _draw_scheme(axes, styles[scheme.scheme], delay_ms, rate_mbps, show=show, is_log=is_log)
+    _limit(axes, analysis, all_ms, [rate for _, _, rates in shown for rate in rates.tolist()], is_log=is_log)
+    _dress(axes)
+    axes.set_xlabel("95th percentile of the one-way delay (ms)", color=INK)
+    axes.set_ylabel("throughput (Mbit/s)", color=INK)
+    if title:
+        axes.set_title(plain(title), color=INK, fontsize=11, loc="left", pad=12)
+    if not shown:
+        axes.text(0.5, 0.5, "no valid run", transform=axes.transAxes, ha="center", va="center", color=FAINT)
+    elif show == "runs":
+        handles = [_mark(styles[scheme.scheme], label=plain(styles[scheme.scheme].name)) for scheme, _, _ in shown]
+        figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, labelcolor=INK)
+    else:
+        _label(figure, axes, [(styles[s.scheme], float(x.mean()), float(y.mean())) for s, x, y in shown])
+    return figure
+
+
+def _points(scheme: SchemeAnalysis) -> tuple[Floats, Floats]:
+    """Return delay in ms and throughput in Mbit/s of the valid runs."""
+    totals = [run.statistics.total for run in scheme.valid_runs if run.statistics]
+    pairs = [(total.delay_p95_ms, total.throughput_mbps) for total in totals if total.delay_p95_ms is not None]
+    columns = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]
+
+
+def _look(style: Style) -> dict[str, Any]:
+    """Return the properties of a scheme's mark. Markers without an area are drawn in the colour itself."""
+    is_filled = style.marker in Line2D.filled_markers
+    return {
+        "marker": style.marker,
+        "markerfacecolor": style.color,
+        "markeredgecolor": INK if is_filled else style.color,
+        "markeredgewidth": 0.6 if is_filled else 1.6,
+        "linestyle": "none",
+    }
+
+
+def _mark(style: Style, *, label: str) -> Line2D:
+    return Line2D([], [], label=label, markersize=MARK_POINTS, **_look(style))
+
+
+def _draw_scheme(axes: Axes, style: Style, delay_ms: Floats, rate_mbps: Floats, *, show: str, is_log: bool) -> None:
+    if show == "runs":
+        axes.plot(delay_ms, rate_mbps, markersize=MARK_POINTS - 1, clip_on=False, zorder=4, **_look(style))
+        return
+    if show == "both" and len(delay_ms) > 1:
+        small = {**_look(style), "markeredgewidth": 0.5 if style.marker in Line2D.filled_markers else 1.0}
+        axes.plot(delay_ms, rate_mbps, markersize=4, alpha=0.55, zorder=3, **small)
+    if len(delay_ms) > 1:
+        outline = _ellipse(delay_ms, rate_mbps, is_log=is_log)
+        axes.fill(*outline, facecolor=style.color, alpha=0.18, lw=0, zorder=2)
+        axes.plot(*outline, color=style.color, alpha=0.7, lw=0.9, zorder=2)
+    axes.plot([delay_ms.mean()], [rate_mbps.mean()], markersize=MARK_POINTS, zorder=5, **_look(style))
+
+
+def _ellipse(delay_ms: Floats, rate_mbps: Floats, *, is_log: bool) -> tuple[Floats, Floats]:
+    """Return the outline of one standard deviation around the mean. Two runs give a line."""
+    x = np.log(delay_ms) if is_log else delay_ms
+    values, vectors = np.linalg.eigh(np.cov(x, rate_mbps))
+    angles = np.linspace(0, 2 * np.pi, 73)
+    circle = np.stack([np.cos(angles), np.sin(angles)])
+    offsets = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * circle)
+    # The mark is at the mean delay. On a logarithmic axis the ellipse is shifted so that it surrounds that mark.
+    if is_log:
+        return delay_ms.mean() * np.exp(offsets[0]), rate_mbps.mean() + offsets[1]
+    return delay_ms.mean() + offsets[0], rate_mbps.mean() + offsets[1]
+
+
+def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[float], *, is_log: bool) -> None:
+    """Set both axes: throughput from 0 to above the capacity, delay decreasing to the right."""
+    capacity = analysis.capacity_mbps
+    axes.set_ylim(0, max([*rates_mbps, capacity or 0.0]) * 1.10 or 1)
+    if capacity:
+        axes.axhline(capacity, color=FAINT, lw=1.0, ls=(0, (1, 2)), zorder=1)
+        axes.annotate(
+            f"link capacity {capacity:.3g}",
+            (0.005, capacity),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 3),
+            textcoords="offset points",
+            fontsize=8,
+            color=FAINT,
+        )
+    if not len(all_ms):
+        return
+    low, high = float(all_ms.min()), float(all_ms.max())
+    if is_log:
+        axes.set_xlim(high * 1.22, low / 1.22)
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if high / low < 200 else (1,)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        margin = max((high - low) * 0.15, abs(high) * 0.05, 0.5)
+        axes.set_xlim(high + margin, low - margin)
+    axes.text(0.995, 0.015, "better: up and right", transform=axes.transAxes, fontsize=8, color=FAINT, ha="right")
+
+
+def _label(figure: Figure, axes: Axes, means: list[tuple[Style, float, float]]) -> None:
+    """Write each name beside its mark, at the first of several places where it covers no mark and no other name."""
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    scale = figure.dpi / 72
+    radius = (MARK_POINTS / 2 + 1) * scale
+    at = [axes.transData.transform((x, y)) for _, x, y in means]
+    taken = [Bbox.from_extents(x - radius, y - radius, x + radius, y + radius) for x, y in at]
+    bounds = axes.get_window_extent()
+    for style, x, y in sorted(means, key=lambda mean: -mean[2]):
+        look: dict[str, Any] = {"fontsize": LABEL_POINTS, "color": INK, "zorder": 6}
+        text = axes.annotate(plain(style.name), (x, y), xytext=(0, 0), textcoords="offset points", **look)
+        best: tuple[float, Bbox, Any] | None = None
+        for place in _places():
+            text.set(position=place[:2], ha=place[2], va=place[3])
+            box = text.get_window_extent(renderer)
+            covered = sum(_common(box, other) for other in taken)
+            covered += box.width * box.height - _common(box, bounds)
+            if best is None or covered < best[0]:
+                best = (covered, box, place)
+            if not covered:
+                break
+        if best:
+            text.set(position=best[2][:2], ha=best[2][2], va=best[2][3])
+            taken.append(best[1])
+
+
+def _places() -> list[tuple[float, float, str, str]]:
+    """Return offsets of a label in points with its alignment, the preferred ones first."""
+    near: list[tuple[float, float, str, str]] = []
+    for gap in (8.0, 16.0, 26.0):
+        near += [(gap, 0, "left", "center"), (-gap, 0, "right", "center"), (0, gap, "center", "bottom")]
+        near += [(0, -gap, "center", "top"), (gap * 0.8, gap * 0.7, "left", "bottom")]
+        near += [(gap * 0.8, -gap * 0.7, "left", "top"), (-gap * 0.8, gap * 0.7, "right", "bottom")]
+        near += [(-gap * 0.8, -gap * 0.7, "right", "top")]
+    return near
+
+
+def _common(one: Bbox, other: Bbox) -> float:
+    both = Bbox.intersection(one, other)
+    return float(both.width * both.height) if both else 0.0
+
+
+def run_figure(run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> Figure:
+    """Return one run over time, with the packets as an image. runtime_s: the end of the time axis if it is later."""
+    figure = figure_of(9.0, 4.4)
+    draw_run(figure, run, title=title, runtime_s=runtime_s)
+    return figure
+
+
+def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> None:
+    """Draw what run_figure returns into an empty figure or a part of one."""
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 1])
+    series = run.series
+    if series is None or not series.flows:
+        for axes in (above, below):
+            axes.set_axis_off()
+        above.text(0.5, 0.5, plain(run.reason) or "no packets", ha="center", va="center", color=FAINT, wrap=True)
+        return
+    start_s, width_s = series.start_s, series.bin_s
+    top = 0.0
+    if series.capacity_mbps is not None:
+        above.fill_between(*_steps(start_s, series.capacity_mbps, width_s), color=CAPACITY, lw=0)
+        top = float(np.nanmax(series.capacity_mbps))
+    for number, its in enumerate(series.flows.values()):
+        color = PALETTE[number % len(PALETTE)]
+        # The marks of a bin are at its middle.
+        above.plot(start_s + width_s / 2, its.ingress_mbps, color=color, lw=1.0, ls=(0, (3, 2)), alpha=0.75)
+        above.plot(start_s + width_s / 2, its.throughput_mbps, color=color, lw=1.5, solid_joinstyle="round")
+        below.plot(its.point_s, its.point_delay_ms, ".", ms=1.6, color=color, mew=0, alpha=0.6, rasterized=True)
+        top = max([top, *its.throughput_mbps[np.isfinite(its.throughput_mbps)].tolist()])
+    above.set_ylim(0, top * 1.12 or 1)
+    above.set_ylabel("throughput\n(Mbit/s)", color=INK)
+    below.set_ylabel("one-way delay\n(ms)", color=INK)
+    below.set_xlabel("time (s)", color=INK)
+    delays = np.concatenate([its.point_delay_ms for its in series.flows.values()])
+    if len(delays):
+        below.set_ylim(min(0.0, float(delays.min())) * 1.05, float(delays.max()) * 1.06 or 1)
+    for axes in (above, below):
+        _dress(axes)
+        axes.set_xlim(0, max(float(start_s[-1]) + width_s, runtime_s or 0))
+    figure.align_ylabels([above, below])
+    _run_legend(figure, run)
+    if title:
+        figure.suptitle(plain(title), fontsize=11, color=INK, x=0.01, ha="left")
+
+
+def _steps(start_s: Floats, values: Floats, width_s: float) -> tuple[Floats, Floats]:
+    edges = np.append(start_s, start_s[-1] + width_s)
+    return np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
+
+
+def _run_legend(figure: FigureBase, run: RunAnalysis) -> None:
+    handles: list[Any] = []
+    statistics = run.statistics
+    if statistics and statistics.capacity_mbps is not None:
+        handles.append(Patch(color=CAPACITY, label=f"capacity, {statistics.capacity_mbps:.2f} Mbit/s"))
+    for number, (flow, traffic) in enumerate(statistics.flows.items() if statistics else ()):
+        name = f"flow {flow}" if flow else "all packets"
+        delay = f", p95 {traffic.delay_p95_ms:.1f} ms" if traffic.delay_p95_ms is not None else ""
+        text = f"{name}: {traffic.throughput_mbps:.2f} Mbit/s{delay}"
+        handles.append(Line2D([], [], color=PALETTE[number % len(PALETTE)], lw=2, label=text))
+    handles.append(Line2D([], [], color=FAINT, lw=1.2, ls=(0, (3, 2)), label="ingress"))
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=min(len(handles), 4),
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        handlelength=1.6,
+    )
+
+
+def _dress(axes: Axes) -> None:
+    axes.grid(color=GRID, lw=0.8)
+    axes.set_axisbelow(True)
+    axes.set_facecolor("none")
+    axes.tick_params(colors=INK, length=3, labelsize=9)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_color(FAINT)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT
+"""Writes the results of data folders: Pantheon's own files, one web page, and one PDF.
+
+    pantheon_perf.json                     statistics of each run
+    pantheon_summary.svg, .pdf             throughput against delay of each run
+    pantheon_summary_mean.svg, .pdf        the same, means of each scheme
+    <scheme>_stats_run<n>.log              gets the statistics of the run
+    pantheon_report.html, .pdf             tables and figures of one or of several folders
+
+The names are Pantheon's, except that of the page. The page is one file without scripts and without external resources.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from emulation.errors import EmulationError
+from emulation.pantheon._page import page_text
+from emulation.pantheon._pdf import pdf_content
+from emulation.pantheon.analysis import Analysis, performance
+from emulation.pantheon.logs import log_path
+from emulation.pantheon.plots import Style, styles_of, summary_figure
+from emulation.pantheon.statistics import update_stats_log
+from kmod.ensemble import write_atomically
+
+__all__ = ["HTML_NAME", "PDF_NAME", "write_html", "write_pdf", "write_results"]
+
+HTML_NAME, PDF_NAME = "pantheon_report.html", "pantheon_report.pdf"
+PERFORMANCE_NAME = "pantheon_perf.json"
+SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean", ", means"))
+
+
+def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datetime) -> None:
+    """Write into the folder what Pantheon's own analysis writes: its first four kinds of files.
+
+    styles: of known schemes. now: the time in UTC that the logs state.
+
+    Raises:
+        EmulationError: a file cannot be written.
+    """
+    folder = analysis.data_dir
+    _write(folder / PERFORMANCE_NAME, json.dumps(performance(analysis)).encode() + b"\n")
+    for scheme in analysis.schemes:
+        for run in scheme.valid_runs:
+            if run.statistics:
+                path = log_path(folder, scheme=scheme.scheme, run=run.run, kind="stats")
+                update_stats_log(path, run.statistics, now=now)
+    its = styles_of([scheme.scheme for scheme in analysis.schemes], styles)
+    for name, show, what in SUMMARIES:
+        for suffix in ("svg", "pdf"):
+            figure = summary_figure(analysis, its, show=show, title=f"{analysis.name}{what}")  # type: ignore[arg-type]
+            figure.set_facecolor("white")
+            content = io.BytesIO()
+            figure.savefig(content, format=suffix)
+            _write(folder / f"{name}.{suffix}", content.getvalue())
+
+
+def write_html(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
+    """Write the page of one or several folders. styles: of known schemes. now: the time in UTC that it states.
+
+    Raises:
+        EmulationError: there is no folder, or the file cannot be written.
+    """
+    _write(path, page_text(_some(analyses, path), styles=_styles(analyses, styles), now=now).encode())
+
+
+def write_pdf(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
+    """Write the PDF with the same content as the page.
+
+    Raises:
+        EmulationError: there is no folder, or the file cannot be written.
+    """
+    _write(path, pdf_content(_some(analyses, path), styles=_styles(analyses, styles), now=now))
+
+
+def _some(analyses: Sequence[Analysis], path: Path) -> Sequence[Analysis]:
+    if not analyses:
+        raise EmulationError(f"{path}: expected at least one data folder to report, got none")
+    return analyses
+
+
+def _styles(analyses: Sequence[Analysis], known: Mapping[str, Style]) -> dict[str, Style]:
+    """Return the styles of the schemes of all folders, so that a scheme looks the same in each section."""
+    return styles_of(list(dict.fromkeys(s.scheme for analysis in analyses for s in analysis.schemes)), known)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT
+"""The statistics of runs as Pantheon computes them, and its statistics log.
+
+    throughput   bytes that left, over the time from the first to the last departure
+    ingress      bytes that entered, over the time from the first to the last arrival
+    delay        95th percentile of the one-way delay of the packets that left; always the delay of one packet
+    loss         1 - bytes that left / bytes that entered
+    capacity     bytes of all delivery opportunities, over the time from the first to the last one
+    total        the same of all flows together
+
+A rate over a time of 0 is 0. Rates are in Mbit/s, 10^6 bits per second.
+Source: tunnel_graph.py and plot.py of Pantheon.
+Over the runs of a scheme this module states mean, sample standard deviation, minimum and maximum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from emulation.errors import EmulationError
+from emulation.pantheon.logs import Departures, Floats, FlowEvents, Ints, TunnelLog
+from kmod.ensemble import write_atomically
+
+__all__ = ["RunStatistics", "Spread", "Summary", "Traffic", "run_statistics", "statistics_text", "summarise"]
+__all__ += ["read_stats_log", "update_stats_log", "write_stats_log"]
+
+PERCENTILE = 95
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+KEPT_LINES = ("Start at:", "End at:", "clock offset:")
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Statistics of one flow or of all flows. delay_*: None if no packet left. loss: None if it is undefined."""
+
+    throughput_mbps: float
+    ingress_mbps: float
+    delay_p95_ms: float | None
+    delay_median_ms: float | None
+    loss: float | None
+
+
+@dataclass(frozen=True)
+class RunStatistics:
+    """Statistics of one direction of a run. duration_ms: from the first to the last departure. flows: by number."""
+
+    capacity_mbps: float | None
+    duration_ms: float
+    total: Traffic
+    flows: dict[int, Traffic]
+
+    @property
+    def utilization(self) -> float | None:
+        """Throughput over capacity; None if the log states no capacity."""
+        return self.total.throughput_mbps / self.capacity_mbps if self.capacity_mbps else None
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A statistic over n runs. sd: sample standard deviation, 0 for one run."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Statistics over the valid runs of a scheme; each None if no run has it. flows: by number."""
+
+    throughput_mbps: Spread | None
+    delay_p95_ms: Spread | None
+    delay_median_ms: Spread | None
+    loss: Spread | None
+    utilization: Spread | None
+    capacity_mbps: Spread | None
+    flows: dict[int, Summary]
+
+
+def run_statistics(log: TunnelLog) -> RunStatistics:
+    """Compute the statistics of one direction of a run."""
+    flows = {}
+    for flow in log.flows:
+        came, left = log.entered.flow == flow, log.left.flow == flow
+        flows[flow] = _traffic(
+            FlowEvents(log.entered.times_ms[came], log.entered.bytes[came], log.entered.flow[came]),
+            Departures(log.left.times_ms[left], log.left.bytes[left], log.left.delay_ms[left], log.left.flow[left]),
+            needs_departure=True,
+        )
+    return RunStatistics(
+        capacity_mbps=_rate_mbps(log.capacity.times_ms, log.capacity.bytes) if len(log.capacity) else None,
+        duration_ms=float(np.ptp(log.left.times_ms)) if len(log.left) else 0.0,
+        total=_traffic(log.entered, log.left, needs_departure=False),
+        flows=flows,
+    )
+
+
+def _traffic(entered: FlowEvents, left: Departures, *, needs_departure: bool) -> Traffic:
+    """needs_departure: Pantheon states the loss of a flow only if a packet of it left, that of all flows always."""
+    entered_bytes = int(entered.bytes.sum())
+    has_loss = entered_bytes > 0 and (len(left) > 0 or not needs_departure)
+    return Traffic(
+        throughput_mbps=_rate_mbps(left.times_ms, left.bytes),
+        ingress_mbps=_rate_mbps(entered.times_ms, entered.bytes),
+        delay_p95_ms=_percentile(left.delay_ms, PERCENTILE),
+        delay_median_ms=_percentile(left.delay_ms, 50),
+        loss=1 - int(left.bytes.sum()) / entered_bytes if has_loss else None,
+    )
+
+
+def _rate_mbps(times_ms: Floats, size_bytes: Ints) -> float:
+    duration_ms = float(np.ptp(times_ms)) if len(times_ms) else 0.0
+    return int(size_bytes.sum()) * 8 / (1000 * duration_ms) if duration_ms else 0.0
+
+
+def _percentile(values: Floats, percentile: int) -> float | None:
+    return float(np.percentile(values, percentile, method="nearest")) if len(values) else None
+
+
+def summarise(runs: Sequence[RunStatistics]) -> Summary:
+    """Compute the statistics over runs. A flow is summarised over the runs in which it has packets."""
+    utilizations = [run.utilization for run in runs]
+    capacities = [run.capacity_mbps for run in runs]
+    flows = sorted({flow for run in runs for flow in run.flows})
+    by_flow = {
+        flow: _summary([run.flows[flow] for run in runs if flow in run.flows], utilizations=[], capacities=[])
+        for flow in flows
+    }
+    return _summary([run.total for run in runs], utilizations=utilizations, capacities=capacities, flows=by_flow)
+
+
+def _summary(
+    traffics: list[Traffic],
+    *,
+    utilizations: list[float | None],
+    capacities: list[float | None],
+    flows: dict[int, Summary] | None = None,
+) -> Summary:
+    return Summary(
+        throughput_mbps=_spread([traffic.throughput_mbps for traffic in traffics]),
+        delay_p95_ms=_spread([traffic.delay_p95_ms for traffic in traffics]),
+        delay_median_ms=_spread([traffic.delay_median_ms for traffic in traffics]),
+        loss=_spread([traffic.loss for traffic in traffics]),
+        utilization=_spread(utilizations),
+        capacity_mbps=_spread(capacities),
+        flows=flows or {},
+    )
+
+
+def _spread(values: Sequence[float | None]) -> Spread | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    mean = math.fsum(known) / len(known)
+    squares = math.fsum((value - mean) ** 2 for value in known)
+    sd = math.sqrt(squares / (len(known) - 1)) if len(known) > 1 else 0.0
+    return Spread(mean, sd, min(known), max(known), len(known))
+
+
+def statistics_text(statistics: RunStatistics) -> str:
+    """Return the text that Pantheon appends to the statistics log, and from which its report reads its table."""
+    count = len(statistics.flows)
+    lines = [f"-- Total of {count} {'flow' if count == 1 else 'flows'}:"]
+    if statistics.capacity_mbps is not None:
+        lines.append(f"Average capacity: {statistics.capacity_mbps:.2f} Mbit/s")
+    used = statistics.utilization
+    share = f" ({100 * used:.1f}% utilization)" if used is not None else ""
+    lines += _traffic_lines(statistics.total, share)
+    for flow, traffic in statistics.flows.items():
+        lines += [f"-- Flow {flow}:", *_traffic_lines(traffic)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _traffic_lines(traffic: Traffic, share: str = "") -> list[str]:
+    lines = [f"Average throughput: {traffic.throughput_mbps:.2f} Mbit/s{share}"]
+    if traffic.delay_p95_ms is not None:
+        lines.append(f"95th percentile per-packet one-way delay: {traffic.delay_p95_ms:.3f} ms")
+    if traffic.loss is not None:
+        lines.append(f"Loss rate: {100 * traffic.loss:.2f}%")
+    return lines
+
+
+def write_stats_log(path: Path, *, start: datetime, end: datetime) -> None:
+    """Write the statistics log of a run that has ended: its start and its end, in UTC.
+
+    Raises:
+        EmulationError: the file cannot be written.
+    """
+    _replace(path, f"Start at: {start.strftime(TIME_FORMAT)}\nEnd at: {end.strftime(TIME_FORMAT)}\n")
+
+
+def update_stats_log(path: Path, statistics: RunStatistics, *, now: datetime) -> None:
+    """Write the statistics into the log of a run, after the times of the run. It replaces earlier statistics.
+
+    now: the time in UTC that the log states. A run without the log gets none, as with Pantheon.
+
+    Raises:
+        EmulationError: the file cannot be read or written.
+    """
+    if not path.is_file():
+        return
+    kept = [line for line in _text(path).splitlines(keepends=True) if any(word in line for word in KEPT_LINES)]
+    head = f"\n# Below is generated by ccatune at {now.strftime(TIME_FORMAT)}\n# Datalink statistics\n"
+    _replace(path, "".join(kept) + head + statistics_text(statistics))
+
+
+def read_stats_log(path: Path) -> dict[str, str]:
+    """Return the first lines of a statistics log: "Start at", "End at" and, of remote runs, the clock offsets.
+
+    An absent file gives an empty dictionary.
+
+    Raises:
+        EmulationError: the file cannot be read.
+    """
+    if not path.is_file():
+        return {}
+    lines = [line.partition(":") for line in _text(path).splitlines() if any(word in line for word in KEPT_LINES)]
+    return {name.strip(): value.strip() for name, _, value in lines}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise EmulationError(f"{path}: cannot be written ({error.strerror})") from error

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""The report: its page is one file with every scheme and run, and the graphs have Pantheon's names."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from emulation.errors import EmulationError
+from emulation.pantheon.analysis import Analysis, analyse
+from emulation.pantheon.plots import BLACK, Style, run_figure, styles_of, summary_figure
+from emulation.pantheon.report import write_html, write_pdf, write_results
+from emulation.pantheon.tables import flow_table, left_out_table, overview_table, summary_table
+from tests.emulation.pantheon.folders import MODELS, make_folder
+
+NOW = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
+KNOWN = {"cubic": Style("TCP Cubic <a>", "black", "*"), "bbr": Style("TCP BBR", "gold", "^")}
+VOID = {"meta", "path", "use", "rect", "image", "br"}
+
+
+@pytest.fixture(scope="module")
+def analyses(tmp_path_factory: pytest.TempPathFactory) -> list[Analysis]:
+    top = tmp_path_factory.mktemp("folders")
+    one_flow = {"cubic": MODELS["cubic"], "gr": MODELS["gr"]}
+    return [
+        analyse(make_folder(top / "wired", link="wired, 12 Mbit/s")),
+        analyse(make_folder(top / "single", flows=1, interval_s=0, runs=1, models=one_flow)),
+    ]
+
+
+def words(figure: Figure) -> str:
+    return " ".join(text.get_text() for axes in figure.axes for text in axes.texts)
+
+
+class Page(HTMLParser):
+    """Collects what the tests ask of the page, and checks that its elements are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.identifiers: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._take(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002
+        self._take(attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def _take(self, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.identifiers.append(value or "")
+            if name in {"href", "xlink:href", "src"}:
+                self.links.append(value or "")
+
+
+def test_the_page_is_one_valid_file_that_loads_nothing(analyses: list[Analysis], tmp_path: Path) -> None:
+    write_html(analyses, tmp_path / "report.html", styles=KNOWN, now=NOW)
+    text = (tmp_path / "report.html").read_text()
+    page = Page(text)
+    assert len(page.identifiers) == len(set(page.identifiers))
+    assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
+    assert all(link[1:] in page.identifiers for link in page.links if link.startswith("#"))
+    assert not re.search(r"<script|@import|url\((?!#)", text)
+    assert "prefers-color-scheme: dark" in text
+
+
+def test_the_page_shows_each_link_scheme_run_and_failure(analyses: list[Analysis], tmp_path: Path) -> None:
+    write_html(analyses, tmp_path / "report.html", styles=KNOWN, now=NOW)
+    text = (tmp_path / "report.html").read_text()
+    assert "TCP Cubic &lt;a&gt;" in text
+    assert "TCP Cubic <a>" not in text
+    assert text.count("<h2>") == 2
+    assert text.index("<table>") < text.index("<figure>")
+    assert "crashed: the receiver exited with status 1" in text
+    assert "too short" in text
+    assert "2026-03-02 at 08:30 UTC" in text
+    # Of the 9 runs of the first folder one has no log; the second folder has 2 runs; each folder has a summary.
+    assert len(re.findall(r"<svg [^>]*viewBox=\"0 0", text)) == 8 + 2 + 2
+
+
+def test_the_same_folders_give_the_same_page(analyses: list[Analysis], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_html(analyses[1:], tmp_path / name, styles=KNOWN, now=NOW)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_pdf_has_pages_for_tables_summaries_and_runs(analyses: list[Analysis], tmp_path: Path) -> None:
+    write_pdf(analyses, tmp_path / "report.pdf", styles=KNOWN, now=NOW)
+    content = (tmp_path / "report.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    # Overview; tables, summary and 4 pages of runs; tables, summary and 1 page of runs; the explanations.
+    assert len(re.findall(rb"/Type /Page\b", content)) == 1 + 6 + 3 + 1
+
+
+def test_the_results_have_pantheons_names(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", runs=1)
+    write_results(analyse(folder), styles=KNOWN, now=NOW)
+    names = {path.name for path in folder.iterdir()}
+    assert {f"pantheon_summary{kind}.{end}" for kind in ("", "_mean") for end in ("svg", "pdf")} <= names
+    assert set(json.loads((folder / "pantheon_perf.json").read_text())) == {"bbr", "cubic", "gr"}
+    assert "# Datalink statistics" in (folder / "cubic_stats_run1.log").read_text()
+
+
+def test_the_delay_axis_decreases_to_the_right_and_is_logarithmic_over_a_wide_range(analyses: list[Analysis]) -> None:
+    styles = styles_of(["cubic", "bbr", "gr"], KNOWN)
+    wide = summary_figure(analyses[0], styles).axes[0]
+    left, right = wide.get_xlim()
+    assert left > right > 0
+    delays = [s.summary.delay_p95_ms.mean for s in analyses[0].schemes if s.summary.delay_p95_ms]
+    assert wide.get_xscale() == ("log" if max(delays) > 4 * min(delays) else "linear")
+    assert wide.get_ylim()[0] == 0
+
+
+def test_the_names_in_the_summary_cover_neither_each_other_nor_a_mark(analyses: list[Analysis]) -> None:
+    figure = summary_figure(analyses[0], styles_of(["cubic", "bbr", "gr"], KNOWN))
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    labels = [text for text in figure.axes[0].texts if text.get_text() in {"TCP Cubic <a>", "TCP BBR", "gr"}]
+    boxes = [text.get_window_extent(renderer) for text in labels]
+    assert len(boxes) == 3
+    assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at])
+
+
+def test_a_run_without_packets_says_why(analyses: list[Analysis]) -> None:
+    bbr = next(scheme for scheme in analyses[0].schemes if scheme.scheme == "bbr")
+    assert "crashed" in words(run_figure(bbr.runs[2]))
+
+
+def test_unknown_schemes_get_distinct_colours_and_markers() -> None:
+    wrong = {"d": Style("D", "no colour", "o"), "e": Style("E", "black", "no marker")}
+    styles = styles_of(["a", "b", "c", "d", "e"], KNOWN | wrong)
+    looks = {(style.color, style.marker) for style in styles.values()}
+    assert len(looks) == 5
+    assert styles["d"].name == "D"
+    assert styles["e"].color == BLACK
+    assert styles_of(["cubic"], KNOWN)["cubic"].marker == "*"
+
+
+def test_tables_mark_the_best_value_and_list_what_does_not_count(analyses: list[Analysis]) -> None:
+    styles = styles_of(["cubic", "bbr", "gr"], KNOWN)
+    table = summary_table(analyses[0], styles)
+    by_name = {row.cells[0].text: row.cells for row in table.rows}
+    assert by_name["TCP Cubic <a>"][2].is_best
+    assert by_name["gr"][4].is_best
+    assert by_name["gr"][1].text == "2 of 3"
+    flows = flow_table(analyses[0], styles)
+    assert flows is not None
+    assert len(flows.columns) == 1 + 3 * 2
+    assert flow_table(analyses[1], styles) is None
+    left_out = left_out_table(analyses[0], styles)
+    assert left_out is not None
+    assert {(row.cells[0].text, row.cells[1].text) for row in left_out.rows} == {("TCP BBR", "3"), ("gr", "2")}
+    overview = overview_table(analyses, styles)
+    assert overview is not None
+    assert [row.cells[3].text for row in overview.rows if row.cells[0].text == "TCP BBR"] == ["–"]
+
+
+def test_a_report_of_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EmulationError, match="expected at least one data folder to report, got none"):
+        write_html([], tmp_path / "a.html", styles={}, now=NOW)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_a_valid_run_is_reported(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "data", runs=1)
+    for path in folder.glob("*_datalink_*"):
+        path.unlink()
+    analysis = analyse(folder)
+    assert all(run.verdict in {"missing", "failed"} for scheme in analysis.schemes for run in scheme.runs)
+    write_html([analysis], tmp_path / "a.html", styles=KNOWN, now=NOW)
+    write_pdf([analysis], tmp_path / "a.pdf", styles=KNOWN, now=NOW)
+    assert "there is no gr_datalink_run1.log" in (tmp_path / "a.html").read_text()
+    assert np.isfinite((tmp_path / "a.pdf").stat().st_size)
