@@ -29,6 +29,9 @@ __all__ = ["page_text"]
 
 VARIABLES = {INK: "--ink", FAINT: "--faint", GRID: "--grid", CAPACITY: "--capacity", BLACK: "--strong"}
 IMAGE_DPI = 160
+CAPTION = (
+    "<b>Throughput against delay.</b> Large marks are means, small ones single runs, ellipses one standard deviation."
+)
 CSS = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #24292f; --faint: #6b7480; --grid: #e9ecf0; --capacity: #e4e8ed;
   --strong: #010101; --rule: #d5dae0; --best: #0a6640; --warn: #9a4a00; --panel: #f7f8fa;
@@ -114,7 +117,7 @@ def _section(analysis: Analysis, at: int, styles: Mapping[str, Style], numbers: 
     tables = [summary_table(analysis, styles), flow_table(analysis, styles), left_out_table(analysis, styles)]
     shown = [_table(table) for table in tables if table]
     runs = "".join(_scheme(scheme, analysis, styles[scheme.scheme], numbers) for scheme in analysis.schemes)
-    summary = f"<figure><figcaption>Throughput against delay</figcaption>{figure}</figure>"
+    summary = f"<figure><figcaption>{CAPTION}</figcaption>{figure}</figure>"
     return (
         f'<section id="link-{at}">{head}<dl>{pairs}</dl>{shown[0]}{summary}{"".join(shown[1:])}'
         f"<h3>Each run over time</h3>{runs}</section>"

@@ -25,6 +25,8 @@ __all__ = ["pdf_content"]
 PAGE_IN = (11.69, 8.27)
 MARGIN_IN = 0.7
 LINE_IN = 0.27
+# The part of a page that figures use: left, bottom, width and height, as shares of the page.
+INNER = (0.05, 0.05, 0.9, 0.9)
 RULE, BEST = "#d5dae0", "#0a6640"
 CELL_POINTS = 9.5
 # The mean width of a character of the table's font, in em.
@@ -50,7 +52,9 @@ def pdf_content(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], no
                 sheet.heading(analysis.name, points=16)
             _section(sheet, analysis, styles)
             sheet.close()
-            _save(pages, summary_figure(analysis, styles, title=analysis.name, size_in=PAGE_IN))
+            summary = summary_figure(analysis, styles, title=analysis.name, size_in=PAGE_IN)
+            summary.set_layout_engine("constrained", rect=INNER)
+            _save(pages, summary)
             _runs(pages, analysis, styles)
         sheet.new_page()
         sheet.heading("How to read it", points=16)
@@ -72,7 +76,7 @@ def _runs(pages: PdfPages, analysis: Analysis, styles: Mapping[str, Style]) -> N
     runs = [run for scheme in analysis.schemes for run in scheme.runs if run.series]
     for first in range(0, len(runs), 2):
         figure = figure_of(*PAGE_IN)
-        figure.set_layout_engine("constrained", w_pad=0.3, h_pad=0.2)
+        figure.set_layout_engine("constrained", rect=INNER, hspace=0.06)
         parts: list[SubFigure] = figure.subfigures(2, 1).tolist()
         for part, run in zip(parts, runs[first : first + 2], strict=False):
             title = _run_title(run, analysis, styles[run.scheme])
@@ -190,7 +194,7 @@ class _Sheet:
         is_filled = style.marker in Line2D.filled_markers
         mark = Line2D(
             [at_in / PAGE_IN[0]],
-            [1 - (self._at_in + CELL_POINTS / 72 * 0.62) / PAGE_IN[1]],
+            [1 - (self._at_in + CELL_POINTS / 72 * 0.52) / PAGE_IN[1]],
             marker=style.marker,
             markersize=6.5,
             markerfacecolor=style.color,

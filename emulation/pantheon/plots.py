@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Literal
 
 import numpy as np
@@ -42,6 +43,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
 NO_MARKERS = {"", "None", "none"}
 VISIBLE = frozenset(name for name in Line2D.markers if isinstance(name, str) and name.strip() not in NO_MARKERS)
 LOG_FROM_RATIO = 4.0
+ZOOM_FROM_SHARE = 0.6
 LABEL_POINTS = 9.0
 MARK_POINTS = 8.5
 
@@ -57,16 +59,16 @@ class Style:
 
 def styles_of(schemes: Sequence[str], known: Mapping[str, Style]) -> dict[str, Style]:
     """Return a style for each scheme. Unknown schemes, colours and markers are replaced by distinguishable ones."""
-    styles: dict[str, Style] = {}
-    added = 0
-    for scheme in schemes:
-        spare = (PALETTE[added % len(PALETTE)], MARKERS[added % len(MARKERS)])
-        own = known.get(scheme, Style(scheme, "", ""))
-        is_known = is_color_like(own.color) and own.marker in VISIBLE
-        added += not is_known
-        color = to_hex(own.color if is_color_like(own.color) else spare[0])
-        marker = own.marker if own.marker in VISIBLE else spare[1]
-        styles[scheme] = Style(own.name, BLACK if color == "#000000" else color, marker)
+    own = {scheme: known.get(scheme, Style(scheme, "", "")) for scheme in schemes}
+    colors = {to_hex(style.color) for style in own.values() if is_color_like(style.color)}
+    spare_colors = cycle([color for color in PALETTE if color not in colors] or PALETTE)
+    taken = {style.marker for style in own.values()}
+    spare_markers = cycle([marker for marker in MARKERS if marker not in taken] or MARKERS)
+    styles = {}
+    for scheme, style in own.items():
+        color = to_hex(style.color) if is_color_like(style.color) else next(spare_colors)
+        marker = style.marker if style.marker in VISIBLE else next(spare_markers)
+        styles[scheme] = Style(style.name, BLACK if color == "#000000" else color, marker)
     return styles
 
 
@@ -169,9 +171,12 @@ def _ellipse(delay_ms: Floats, rate_mbps: Floats, *, is_log: bool) -> tuple[Floa
 
 
 def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[float], *, is_log: bool) -> None:
-    """Set both axes: throughput from 0 to above the capacity, delay decreasing to the right."""
+    """Set both axes: throughput up to the capacity or above, delay decreasing to the right."""
     capacity = analysis.capacity_mbps
-    axes.set_ylim(0, max([*rates_mbps, capacity or 0.0]) * 1.10 or 1)
+    top = max([*rates_mbps, capacity or 0.0]) * 1.05 or 1
+    lowest = min(rates_mbps, default=0.0)
+    # Close throughputs are drawn apart. Nothing is read from the distance to the axis.
+    axes.set_ylim(lowest - (top - lowest) * 0.35 if lowest > top * ZOOM_FROM_SHARE else 0, top)
     if capacity:
         axes.axhline(capacity, color=FAINT, lw=1.0, ls=(0, (1, 2)), zorder=1)
         axes.annotate(
@@ -188,7 +193,7 @@ def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[floa
     low, high = float(all_ms.min()), float(all_ms.max())
     if is_log:
         axes.set_xlim(high * 1.22, low / 1.22)
-        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if high / low < 200 else (1,)))
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=_log_ticks(high / low), numticks=50))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -196,6 +201,13 @@ def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[floa
         margin = max((high - low) * 0.15, abs(high) * 0.05, 0.5)
         axes.set_xlim(high + margin, low - margin)
     axes.text(0.995, 0.015, "better: up and right", transform=axes.transAxes, fontsize=8, color=FAINT, ha="right")
+
+
+def _log_ticks(ratio: float) -> tuple[float, ...]:
+    """Return the multiples of powers of ten that have a label, for a ratio of the largest to the smallest delay."""
+    if ratio < 15:
+        return (1, 1.5, 2, 3, 4, 5, 7)
+    return (1, 2, 5) if ratio < 200 else (1,)
 
 
 def _label(figure: Figure, axes: Axes, means: list[tuple[Style, float, float]]) -> None:
@@ -267,7 +279,7 @@ def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s
         # The marks of a bin are at its middle.
         above.plot(start_s + width_s / 2, its.ingress_mbps, color=color, lw=1.0, ls=(0, (3, 2)), alpha=0.75)
         above.plot(start_s + width_s / 2, its.throughput_mbps, color=color, lw=1.5, solid_joinstyle="round")
-        below.plot(its.point_s, its.point_delay_ms, ".", ms=1.6, color=color, mew=0, alpha=0.6, rasterized=True)
+        below.plot(its.point_s, its.point_delay_ms, ".", ms=2.2, color=color, mew=0, alpha=0.6, rasterized=True)
         top = max([top, *its.throughput_mbps[np.isfinite(its.throughput_mbps)].tolist()])
     above.set_ylim(0, top * 1.12 or 1)
     above.set_ylabel("throughput\n(Mbit/s)", color=INK)

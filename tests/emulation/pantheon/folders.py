@@ -45,7 +45,7 @@ def tunnel_log(
     rng = np.random.default_rng(seed)
     slots_ms = np.arange(1, round(seconds * 1000), dtype=np.float64)
     size = 1500
-    used_ms = slots_ms[rng.random(len(slots_ms)) < model.share * (1 - rng.random() * 0.04)]
+    used_ms = slots_ms[rng.random(len(slots_ms)) < model.share * (1 - rng.random() * 0.2)]
     used_ms = used_ms[used_ms > propagation_ms + model.queue_ms + 60]
     running = np.clip((used_ms / 1000 / max(interval_s, 1e-9)).astype(int) + 1, 1, flows)
     flow = rng.integers(0, running) + 1
