@@ -77,7 +77,7 @@ def _runs(pages: PdfPages, analysis: Analysis, styles: Mapping[str, Style]) -> N
     for first in range(0, len(runs), 2):
         figure = figure_of(*PAGE_IN)
         figure.set_layout_engine("constrained", rect=INNER, hspace=0.06)
-        parts: list[SubFigure] = figure.subfigures(2, 1).tolist()
+        parts: list[SubFigure] = figure.subfigures(2, 1, squeeze=False)[:, 0].tolist()
         for part, run in zip(parts, runs[first : first + 2], strict=False):
             title = _run_title(run, analysis, styles[run.scheme])
             draw_run(part, run, title=title, runtime_s=float(analysis.metadata.runtime))

@@ -132,9 +132,7 @@ def read_metadata(data_dir: Path) -> Metadata:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise EmulationError(
-            f"{path}: cannot be read ({error.strerror}); expected a data folder of Pantheon"
-        ) from error
+        raise EmulationError(f"{path}: cannot be read ({error.strerror}); expected a Pantheon data folder") from error
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise EmulationError(f"{path}: expected JSON in UTF-8, got the byte 0x{byte:02x}") from error

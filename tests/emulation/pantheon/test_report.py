@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -70,9 +69,14 @@ class Page(HTMLParser):
                 self.links.append(value or "")
 
 
-def test_the_page_is_one_valid_file_that_loads_nothing(analyses: list[Analysis], tmp_path: Path) -> None:
-    write_html(analyses, tmp_path / "report.html", styles=KNOWN, now=NOW)
-    text = (tmp_path / "report.html").read_text()
+@pytest.fixture(scope="module")
+def text(analyses: list[Analysis], tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_html(analyses, path, styles=KNOWN, now=NOW)
+    return path.read_text()
+
+
+def test_the_page_is_one_valid_file_that_loads_nothing(text: str) -> None:
     page = Page(text)
     assert len(page.identifiers) == len(set(page.identifiers))
     assert all(link.startswith(("#", "data:image/png;base64,")) for link in page.links)
@@ -81,9 +85,7 @@ def test_the_page_is_one_valid_file_that_loads_nothing(analyses: list[Analysis],
     assert "prefers-color-scheme: dark" in text
 
 
-def test_the_page_shows_each_link_scheme_run_and_failure(analyses: list[Analysis], tmp_path: Path) -> None:
-    write_html(analyses, tmp_path / "report.html", styles=KNOWN, now=NOW)
-    text = (tmp_path / "report.html").read_text()
+def test_the_page_shows_each_link_scheme_run_and_failure(text: str) -> None:
     assert "TCP Cubic &lt;a&gt;" in text
     assert "TCP Cubic <a>" not in text
     assert text.count("<h2>") == 2
@@ -155,8 +157,9 @@ def test_tables_mark_the_best_value_and_list_what_does_not_count(analyses: list[
     styles = styles_of(["cubic", "bbr", "gr"], KNOWN)
     table = summary_table(analyses[0], styles)
     by_name = {row.cells[0].text: row.cells for row in table.rows}
-    assert by_name["TCP Cubic <a>"][2].is_best
-    assert by_name["gr"][4].is_best
+    rates = {name: float(cells[2].text.split()[0]) for name, cells in by_name.items()}
+    assert {name for name, cells in by_name.items() if cells[2].is_best} == {max(rates, key=lambda name: rates[name])}
+    assert {name for name, cells in by_name.items() if cells[4].is_best} == {"gr"}
     assert by_name["gr"][1].text == "2 of 3"
     flows = flow_table(analyses[0], styles)
     assert flows is not None
@@ -185,4 +188,4 @@ def test_a_folder_without_a_valid_run_is_reported(tmp_path: Path) -> None:
     write_html([analysis], tmp_path / "a.html", styles=KNOWN, now=NOW)
     write_pdf([analysis], tmp_path / "a.pdf", styles=KNOWN, now=NOW)
     assert "there is no gr_datalink_run1.log" in (tmp_path / "a.html").read_text()
-    assert np.isfinite((tmp_path / "a.pdf").stat().st_size)
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
