@@ -50,6 +50,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
     "fidelity": LazyCommand("emulation.cli:fidelity", "emulation", "Compare the simulator with real kernels."),
+    "pantheon": LazyCommand("emulation.cli:pantheon", "emulation", "Compare schemes by Pantheon's protocol."),
     "bench": LazyCommand("emulation.cli:bench", "emulation", "Measure the simulator's speed."),
     "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),

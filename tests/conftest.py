@@ -21,6 +21,7 @@ import hypothesis
 import pytest
 
 from emulation.mahimahi import lacking as lacking_for_links
+from emulation.pantheon.runner import lacking as lacking_for_schemes
 from emulation.vm import lacking
 from kmod import bpf_host
 
@@ -55,6 +56,7 @@ TIERS: dict[str, Callable[[], str]] = {
     "vm": lacking,
     "mahimahi": lacking_for_links,
     "bpf": lacking_for_bpf,
+    "pantheon": lacking_for_schemes,
     "ray": lambda: "" if find_spec("ray") else "not installed: ray (the extra `search`)",
 }
 
@@ -86,7 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         if item.get_closest_marker("vm"):
             return 0
-        return 2 if item.get_closest_marker("mahimahi") or item.get_closest_marker("bpf") else 1
+        return 2 if any(item.get_closest_marker(tier) for tier in ("mahimahi", "bpf", "pantheon")) else 1
 
     items.sort(key=turn)
 

@@ -15,6 +15,7 @@ _LATER = {
     "traces": "emulation.traces.cli",
     "emulate": "emulation.cli.emulate_command",
     "fidelity": "emulation.cli.fidelity_command",
+    "pantheon": "emulation.pantheon.commands",
 }
 
 

@@ -56,6 +56,7 @@ class Ours(_Tolerant):
     link: str | None = Field(None, description="name of the link or scenario, the heading of a report's section")
     versions: dict[str, str] = Field({}, description="versions of ccatune, the kernel, Mahimahi and of each scheme")
     ensembles: dict[str, str] = Field({}, description="digest of the ensemble that a scheme follows")
+    parameters: dict[str, dict[str, int]] = Field({}, description="parameters of an algorithm's flows, in its units")
     runs: dict[str, dict[int, RunNote]] = {}
 
 

@@ -216,6 +216,20 @@ class Cluster:
 
     def run(self, tasks: Sequence[Task], keeper: Keeper) -> None:
         """See Executor. A single task uses all processors of the largest node, several use one each."""
+        left = list(tasks)
+        while left:
+            missing, error = self._fit(left, keeper)
+            left = [task for task in left if task.name in missing]
+            if left and error is not None:
+                raise TrainingError(f"ray: expected a result of {', '.join(sorted(missing))}, got none: {error}; "
+                                    "run the same command with --resume")  # fmt: skip
+
+    def _fit(self, tasks: Sequence[Task], keeper: Keeper) -> tuple[set[str], BaseException | str | None]:
+        """Run tasks by Tune. The names of those that have not come to their end, and why not.
+
+        Tune sometimes ends without the result of a task whose worker was lost, and without a reason. Such a task
+        continues with another call.
+        """
         begun = {task.name: kept for task in tasks if (kept := keeper.snapshot_of(task.name))}
         mailbox = _Mailbox.options(num_cpus=0, resources={HEAD: 0.001}).remote(begun)  # type: ignore[attr-defined]
         threads = self.most_processors() if len(tasks) == 1 else 1
@@ -234,19 +248,17 @@ class Cluster:
             )
         )  # fmt: skip
         missing = {task.name for task in tasks}
-        watch = _Watch(self, threads)
-        while missing:
+        watch, has_moved, ended = _Watch(self, threads), False, False
+        while missing and not ended:
             ended = fitting.ended
             for message in ray.get(mailbox.take.remote(), timeout=ANSWER_S):
+                has_moved = True
                 missing -= _kept(message, keeper)
-            if ended and missing:
-                raise TrainingError(f"ray: expected a result of {', '.join(sorted(missing))}, got none: "
-                                    f"{fitting.error or 'their workers were lost too often'}; "
-                                    "run the same command with --resume")  # fmt: skip
             watch.look()
             time.sleep(LOOK_S)
         fitting.join()
         ray.kill(mailbox)
+        return missing, fitting.error or (None if has_moved else "their workers were lost too often")
 
     def most_processors(self) -> int:
         """Those of the largest node."""

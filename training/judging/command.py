@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from emulation.options import FiniteRange
-from emulation.traces import Part
+from emulation.traces import Part, Recording
 from training.options import (
     as_json_option,
     plot_option,
@@ -48,6 +48,15 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     is_flag=True,
     help="Exit 1 unless at every target more levels hold than with the best single set, at no less utilisation",
 )
+@click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Instead, compare with these on this machine's kernel")
+@click.option(
+    "--pieces", type=click.IntRange(1, 1000), default=4, show_default=True, help="Of --against: of recordings"
+)
+@click.option(
+    "--piece-s", type=click.IntRange(5, 3600), default=30, show_default=True, help="Of --against: each so long"
+)
+@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Of --against: of each scheme")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Of --against: the runs' folder  [ENSEMBLE.against]")
 @as_json_option
 def evaluate(
     *,
@@ -56,6 +65,11 @@ def evaluate(
     require_gain: bool,
     plot: Path | None,
     levels: bool,
+    against: str | None,
+    pieces: int,
+    piece_s: int,
+    runs: int,
+    data_dir: Path | None,
     **options: Any,
 ) -> None:
     """Run flows over whole recordings with an ensemble of GR that adapts online.
@@ -67,8 +81,19 @@ def evaluate(
     Example:
       ccatune evaluate gr.json --traces ../shared/traces --plot gain.png
       ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
+      ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
     """
     from training.reports.gain import draw_gain, gain_lines, level_lines
+
+    if against is not None:
+        if require is not None or require_gain or plot is not None or levels:
+            raise click.UsageError("--against: expected it without --require, --require-gain, --plot and --levels")
+        from training.judging.against import against_lines
+
+        folder = data_dir or file.with_suffix(".against")
+        found = _against(file, against.split(), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
+        click.echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
+        return
 
     if plot is not None:
         from emulation._plot import check_path
@@ -87,6 +112,58 @@ def evaluate(
         sys.exit(1)
 
 
+def _chosen(paths: tuple[Path, ...], *, part: Part, datasets: tuple[str, ...], skip_bad: bool) -> list[Recording]:
+    """The recordings of a part, of these datasets or of all.
+
+    Raises:
+        TrainingError: a dataset is unknown.
+    """
+    from training.commands import recordings_of
+    from training.errors import TrainingError
+
+    recordings = recordings_of(paths, part=part, skip_bad=skip_bad)
+    known = sorted({r.dataset for r in recordings})
+    if unknown := sorted(set(datasets) - set(known)):
+        raise TrainingError(f"evaluate: expected datasets among {', '.join(known)}, got {', '.join(unknown)}")
+    return [r for r in recordings if not datasets or r.dataset in datasets]
+
+
+def _against(
+    file: Path,
+    names: list[str],
+    folder: Path,
+    *,
+    pieces: int,
+    piece_s: int,
+    runs: int,
+    paths: tuple[Path, ...],
+    part: Part,
+    datasets: tuple[str, ...],
+    rtt_ms: float,
+    buffer_pkts: int,
+    loss: float,
+    threads: int | None,
+    skip_bad: bool,
+    as_json: bool,
+) -> dict[str, Any]:
+    from kmod.ensemble import Ensemble
+    from training.judging.against import against
+    from training.judging.recordings import Path as LinkPath
+
+    del threads  # of simulated runs
+    return against(
+        Ensemble.load(file),
+        _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad),
+        names,
+        path=LinkPath(rtt_ms=rtt_ms, buffer_pkts=buffer_pkts, loss=loss),
+        pieces=pieces,
+        piece_s=piece_s,
+        runs=runs,
+        folder=folder,
+        quiet=as_json,
+    )
+
+
 def _judge(
     file: Path,
     *,
@@ -102,8 +179,6 @@ def _judge(
     as_json: bool,
 ) -> dict[str, Any]:
     from kmod.ensemble import Ensemble
-    from training.commands import recordings_of
-    from training.errors import TrainingError
     from training.judging.recordings import Path as LinkPath
     from training.judging.recordings import judge, require_targets
     from training.progress import Terminal
@@ -115,11 +190,7 @@ def _judge(
         raise click.UsageError(f"--require: expected {len(ensemble.classes)} shares, got {len(require)}")
     with Terminal(quiet=as_json) as terminal:
         terminal.phase("reading traces", total=1)
-        recordings = recordings_of(paths, part=part, skip_bad=skip_bad)
-        known = sorted({r.dataset for r in recordings})
-        if unknown := sorted(set(datasets) - set(known)):
-            raise TrainingError(f"evaluate: expected datasets among {', '.join(known)}, got {', '.join(unknown)}")
-        recordings = [r for r in recordings if not datasets or r.dataset in datasets]
+        recordings = _chosen(paths, part=part, datasets=datasets, skip_bad=skip_bad)
         runs = 2 * len(ensemble.classes) + 1
         terminal.phase("running flows", total=runs * sum(r.duration_s for r in recordings))
         return judge(ensemble, recordings, path=path, threads=threads, progress=terminal.advance)

@@ -27,6 +27,9 @@ from emulation.mahimahi import in_bpf
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.clock import with_clock_of_mahimahi
 from emulation.measures import Trial
+from emulation.pantheon.logs import TunnelLog
+from emulation.pantheon.runner import lacking as lacking_for_schemes
+from emulation.pantheon.scenarios import run_scenarios
 from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
@@ -42,6 +45,10 @@ from training.verification.settings import RunnerName
 __all__ = ["Keep", "VerifyTask", "made_with", "require_runner", "tally_of"]
 
 TRIES = 4
+ON_THIS_KERNEL = frozenset({"mahimahi", "pantheon"})
+# Of IPv4 and TCP with timestamps. A packet up to CONTROL_BYTES carries no data.
+HEADER_BYTES = 52
+CONTROL_BYTES = 80
 Keep = Callable[[str, dict[str, Any]], None]
 """Receives the name and the data of each finished run."""
 
@@ -70,7 +77,7 @@ class VerifyTask:
         """
         missing, best, errors = list(self.numbers), dict[int, dict[str, Any]](), dict[int, str]()
         for tried in range(TRIES):
-            beside = max(width - tried, 1) if self.runner == "mahimahi" else len(missing)
+            beside = max(width - tried, 1) if self.runner in ON_THIS_KERNEL else len(missing)
             for at in range(0, len(missing), beside):
                 for number, found in self._side_by_side(missing[at : at + beside], errors).items():
                     found["tries"] = tried + 1
@@ -93,11 +100,13 @@ class VerifyTask:
         scenarios = [self.trial.on(self.scenarios[number]) for number in numbers]
         results: dict[int, dict[str, Any]] = {}
 
-        def each(at: int, found: QoS | EmulationError, late_share: float | None = None) -> None:
+        def each(at: int, found: QoS | TunnelLog | EmulationError, late_share: float | None = None) -> None:
             if isinstance(found, EmulationError):
                 errors[numbers[at]] = str(found)
-            else:
-                results[numbers[at]] = {"late_share": late_share or 0.0, "tally": _tally_json(scenarios[at], found)}
+                return
+            scenario = scenarios[at]
+            tally = _tally_json(scenario, found) if isinstance(found, QoS) else _tally_of_log(scenario, found)
+            results[numbers[at]] = {"late_share": late_share or 0.0, "tally": tally}
 
         try:
             _emulate_each(self.runner, scenarios, each)
@@ -118,9 +127,14 @@ def _emulate_each(runner: RunnerName, scenarios: Sequence[Scenario], each: Calla
         guest.emulate_each(scenarios, each)
     else:
         with kept_awake(), Watch(timers=True) as machine:
-            host.emulate_each(
-                scenarios, lambda at, qos: each(at, qos, machine.during_a_run(scenarios[at].duration_s).late_share)
-            )
+
+            def watched(at: int, found: Any) -> None:
+                each(at, found, machine.during_a_run(scenarios[at].duration_s).late_share)
+
+            if runner == "pantheon":
+                run_scenarios(scenarios, watched, jobs=len(scenarios))
+            else:
+                host.emulate_each(scenarios, watched)
 
 
 def require_runner(runner: RunnerName, cca: str) -> None:
@@ -133,7 +147,9 @@ def require_runner(runner: RunnerName, cca: str) -> None:
         raise TrainingError(f"verify: expected the virtual machine, but {lacks}")
     if runner == "simulator":
         return
-    found = host.host_runner() if runner == "mahimahi" else guest.guest_runner()
+    if runner == "pantheon" and (lacks := lacking_for_schemes()):
+        raise TrainingError(f"verify: expected the runner pantheon, but {lacks}")
+    found = guest.guest_runner() if runner == "vm" else host.host_runner()
     if cca not in found.tunable:
         remedy = found.remedies.get(cca) or "use the runner vm"
         raise TrainingError(
@@ -168,6 +184,33 @@ def _tally_json(scenario: Scenario, qos: QoS) -> dict[str, Any]:
         "packets": qos.packets,
         "sent_pkts": qos.packets,
         "retransmitted_pkts": round(qos.retransmission_rate * qos.packets),
+        "delays": [[int(at), int(delays[at])] for at in np.flatnonzero(delays)],
+    }
+
+
+def _tally_of_log(scenario: Scenario, log: TunnelLog) -> dict[str, Any]:
+    """The same of packets at both ends of the path. A packet that did not arrive counts as retransmitted.
+
+    Goodput is the payload of the data packets that arrived, and so includes packets that arrived twice.
+    """
+    start_ms, end_ms = scenario.warmup_s * 1000, scenario.duration_s * 1000
+    left, entered = log.left, log.entered
+    chosen = (left.times_ms > start_ms) & (left.times_ms <= end_ms) & (left.bytes > CONTROL_BYTES)
+    sent = (entered.times_ms > start_ms) & (entered.times_ms <= end_ms) & (entered.bytes > CONTROL_BYTES)
+    opened = (log.capacity.times_ms > start_ms) & (log.capacity.times_ms <= end_ms)
+    queueing_us = np.maximum((left.delay_ms[chosen] - scenario.link.rtt_ms / 2) * 1000, 0.0)
+    edges_us = compact_edges_us()
+    bins = np.minimum(np.searchsorted(edges_us, queueing_us, side="left"), len(edges_us) - 1)
+    delays = np.bincount(bins, minlength=len(edges_us))
+    packets = int(chosen.sum())
+    return {
+        "duration_s": scenario.duration_s - scenario.warmup_s,
+        "capacity_bytes": int(log.capacity.bytes[opened].sum()),
+        "delivered_bytes": int(left.bytes[chosen].sum()),
+        "goodput_bytes": int((left.bytes[chosen] - HEADER_BYTES).sum()),
+        "packets": packets,
+        "sent_pkts": int(sent.sum()),
+        "retransmitted_pkts": max(int(sent.sum()) - packets, 0),
         "delays": [[int(at), int(delays[at])] for at in np.flatnonzero(delays)],
     }
 

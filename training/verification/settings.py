@@ -13,7 +13,7 @@ from training.workloads import State
 
 __all__ = ["RunnerName", "VerifySettings"]
 
-RunnerName = Literal["simulator", "mahimahi", "vm"]
+RunnerName = Literal["simulator", "mahimahi", "pantheon", "vm"]
 
 
 class VerifySettings(StudyPart):
@@ -22,7 +22,8 @@ class VerifySettings(StudyPart):
     runner: RunnerName = Field(
         "mahimahi",
         description="mahimahi: this machine's kernel. vm: the virtual machine's, up to ten times slower than real "
-        "time. simulator: a trial without a kernel, over a path with Mahimahi's clock of whole ms",
+        "time. pantheon: mahimahi, with packets measured at both ends of the path. simulator: a trial without a "
+        "kernel, over a path with Mahimahi's clock of whole ms",
     )
     finalists: int = Field(2, ge=1, le=8, description="points of each state and delay class, the simulator's choice "
                            "among them")  # fmt: skip

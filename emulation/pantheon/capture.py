@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT
+"""Computes the delay of each packet of each flow from two captures of the same packets.
+
+    inner capture   in the innermost shell's namespace: what the senders send and what the receivers' ACKs become
+    outer capture   outside of all shells
+    data link       inner -> outer, the packets from senders to receivers
+    ACK link        outer -> inner, the packets from receivers to senders
+
+Both captures use the clock of the same kernel. A packet is recognised by its IP identification, addresses, length and
+the first bytes of its content, without the checksums that are computed on the way and the TTL. Equal packets leave in
+the order in which they entered. A packet without a partner in the other capture is lost. Sizes are IP lengths.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.namespace import linklog
+from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog
+
+__all__ = ["NETWORKS", "CaptureError", "tunnel_logs"]
+
+# The first two numbers of the addresses of all senders, and of all receivers; the third one is the flow's.
+NETWORKS = {"sender": "10.9", "receiver": "10.10"}
+
+# pcap, in the byte order of this machine, with ns; the link type of packets that begin with the IP header.
+_MAGIC = 0xA1B23C4D
+_RAW_IP = (12, 101)
+_FILE_HEADER = struct.Struct("=IHHiIII")
+_PACKET_HEADER = struct.Struct("=IIII")
+_TCP, _UDP = 6, 17
+DEPARTURE_COLUMNS = 4
+# (offset, end) of the checksum in the header of the transport.
+_CHECKSUMS = {_TCP: (16, 18), _UDP: (6, 8)}
+_NUMBERS = {role: bytes(map(int, network.split("."))) for role, network in NETWORKS.items()}
+
+
+class CaptureError(EmulationError):
+    """A capture is damaged, or does not contain what it should."""
+
+
+@dataclass
+class _Direction:
+    """Packets of one direction: of one flow after the other, in the order of their times."""
+
+    entered: list[tuple[float, int, int]] = field(default_factory=list)
+    left: list[tuple[float, int, float, int]] = field(default_factory=list)
+    waiting: dict[bytes, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+
+
+def _packets(file: Path) -> Iterator[tuple[float, bytes]]:
+    """Yield (time in ms since 1970, first bytes) of each packet of a capture."""
+    data = file.read_bytes()
+    if len(data) < _FILE_HEADER.size or _FILE_HEADER.unpack_from(data)[0] != _MAGIC:
+        raise CaptureError(f"{file.name}: expected a capture of tcpdump with ns, got other data")
+    if (link_type := _FILE_HEADER.unpack_from(data)[6]) not in _RAW_IP:
+        raise CaptureError(f"{file.name}: expected packets that begin with the IP header, got link type {link_type}")
+    at, read = _FILE_HEADER.size, _PACKET_HEADER.unpack_from
+    while at + _PACKET_HEADER.size <= len(data):
+        seconds, ns, captured, _ = read(data, at)
+        at += _PACKET_HEADER.size
+        if at + captured > len(data):
+            return  # the last packet was being written
+        yield seconds * 1000 + ns / 1e6, data[at : at + captured]
+        at += captured
+
+
+def _key(packet: bytes) -> bytes:
+    """Return what is the same of a packet in both captures, and differs between packets."""
+    header_bytes = (packet[0] & 15) * 4
+    first, last = _CHECKSUMS.get(packet[9], (0, 0))
+    content = packet[header_bytes:]
+    return packet[2:6] + packet[12:20] + content[:first] + content[last:]
+
+
+def _flow_of(packet: bytes) -> tuple[int, bool] | None:
+    """Return the flow's number and whether the packet goes to the receiver; None for packets of no flow."""
+    source, target = packet[12:14], packet[16:18]
+    if source == _NUMBERS["sender"] and target == _NUMBERS["receiver"]:
+        return packet[14], True
+    if source == _NUMBERS["receiver"] and target == _NUMBERS["sender"]:
+        return packet[14], False
+    return None
+
+
+def _read(inner: Path, outer: Path) -> dict[bool, _Direction]:
+    """Return the packets of both directions; True is the one to the receivers."""
+    found = {True: _Direction(), False: _Direction()}
+    for enters_here, file in ((True, inner), (False, outer)):
+        for at_ms, packet in _packets(file):
+            flow = _flow_of(packet)
+            if flow is not None and flow[1] == enters_here:
+                direction = found[enters_here]
+                direction.entered.append((at_ms, int.from_bytes(packet[2:4], "big"), flow[0]))
+                direction.waiting[_key(packet)].append(at_ms)
+    for leaves_here, file in ((False, inner), (True, outer)):
+        direction = found[leaves_here]
+        for at_ms, packet in _packets(file):
+            flow = _flow_of(packet)
+            if flow is None or flow[1] != leaves_here:
+                continue
+            entered = direction.waiting.get(_key(packet))
+            if not entered:
+                raise CaptureError(f"{file.name}: expected each packet in both captures, got one that never entered")
+            direction.left.append((at_ms, int.from_bytes(packet[2:4], "big"), at_ms - entered.popleft(), flow[0]))
+    return found
+
+
+def _opportunities(log: Path) -> tuple[list[float], list[int]]:
+    """Return the times (ms since 1970) and sizes of the opportunities in mm-link's log."""
+    text = log.read_text(encoding="ascii")
+    try:
+        read = linklog.read_log(text)
+    except linklog.LogError as error:
+        raise CaptureError(f"{log.name}: {error}") from error
+    return [read.begun_at_ms + at_ms for at_ms in read.opportunities_ms], [1500] * len(read.opportunities_ms)
+
+
+def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str, TunnelLog]:
+    """Return the logs of a run, by `datalink` and `acklink`.
+
+    folder: with inner.pcap, outer.pcap and mm-link's logs uplink.log and downlink.log. begins_ms: when the run began,
+    since 1970. Packets that left after its end, or entered before it, are left out.
+
+    Raises:
+        CaptureError: a file is damaged.
+    """
+    directions = _read(folder / "inner.pcap", folder / "outer.pcap")
+    end_ms = begins_ms + runtime_s * 1000
+    logs = {}
+    for name, to_receiver, link_log in (("datalink", True, "uplink.log"), ("acklink", False, "downlink.log")):
+        times, sizes = _opportunities(folder / link_log)
+        capacity = [(at, size) for at, size in zip(times, sizes, strict=True) if begins_ms <= at <= end_ms]
+        entered = [row for row in directions[to_receiver].entered if begins_ms <= row[0] <= end_ms]
+        left = [row for row in directions[to_receiver].left if begins_ms <= row[0] <= end_ms]
+        logs[name] = TunnelLog(
+            init_ms=begins_ms,
+            capacity=Events(*_columns(capacity, begins_ms, 2)),
+            entered=FlowEvents(*_columns(entered, begins_ms, 3)),
+            left=Departures(*_columns(left, begins_ms, DEPARTURE_COLUMNS)),
+        )
+    return logs
+
+
+def _columns(rows: Sequence[tuple[float, ...]], begins_ms: float, width: int) -> list[NDArray[Any]]:
+    """Return rows of (time, bytes, [delay], [flow]) as columns, with times from the beginning of the run."""
+    columns = [np.asarray(column) for column in zip(*rows, strict=True)] or [np.empty(0) for _ in range(width)]
+    times = columns[0].astype(np.float64) - begins_ms
+    delays = [column.astype(np.float64) for column in columns[2:-1]] if width == DEPARTURE_COLUMNS else []
+    flows = [columns[-1].astype(np.int64)] if width > 2 else []
+    return [times, columns[1].astype(np.int64), *delays, *flows]

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune pantheon`: runs schemes over emulated links by Pantheon's protocol, and analyses its data folders."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from emulation.cli.simulate_command import as_written
+from emulation.errors import EmulationError
+from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
+from kmod.abi import ALGORITHMS
+
+__all__ = ["pantheon"]
+
+_checkout = click.option(
+    "--pantheon",
+    "checkout",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A checkout of Pantheon, whose schemes run instead of those of ccatune.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def pantheon() -> None:
+    """Compare schemes of congestion control over the same links, by Pantheon's protocol and in its formats.
+
+    \b
+    Example:
+      ccatune pantheon schemes
+      ccatune pantheon setup --schemes "tquic-copa"
+      ccatune pantheon test --schemes "cubic bbr gr" --emulator configs/emulators/poisson-12mbps.yaml --data-dir out
+      ccatune pantheon report --data-dir out
+    """
+
+
+@pantheon.command()
+@_checkout
+@_json
+def schemes(checkout: Path | None, *, as_json: bool) -> None:
+    """List the schemes, the Debian packages that each needs, and whether its wrapper runs here.
+
+    \b
+    Example:
+      ccatune pantheon schemes --pantheon ~/pantheon
+    """
+    rows = [_row(scheme) for scheme in read_schemes(checkout).values()]
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("scheme", "name", "listens", "packages", "problem"):
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*(str(row[key]) for key in ("scheme", "name", "listens", "packages", "problem")))
+    as_written().print(table)
+
+
+def _row(scheme: Scheme) -> dict[str, str]:
+    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "packages": "", "problem": ""}
+    try:
+        return {**row, "listens": scheme.run_first(), "packages": " ".join(scheme.deps())}
+    except SchemeError as error:
+        return {**row, "problem": str(error).removeprefix(f"{scheme.name}: ")}
+
+
+@pantheon.command()
+@_checkout
+@click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Schemes to set up.")
+@click.option("--all", "every", is_flag=True, help="Set up all schemes.")
+def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
+    """Build schemes, and make the settings that they need after each restart. Builds are kept in the user's cache.
+
+    \b
+    Example:
+      ccatune pantheon setup --schemes "tquic-copa tquic-bbr3"
+    """
+    known = read_schemes(checkout)
+    if every == (names is not None):
+        raise click.UsageError("expected either --schemes or --all")
+    failed = 0
+    for scheme in known.values() if every else schemes_of((names or "").split(), known):
+        click.echo(f"{scheme.name}: setting up", err=True)
+        try:
+            scheme.set_up()
+            click.echo(f"{scheme.name}: ready")
+        except SchemeError as error:
+            failed += 1
+            click.echo(str(error), err=True)
+    if failed:
+        sys.exit(1)
+
+
+def ensembles_of(given: Sequence[str]) -> dict[str, Path]:
+    """Return the files of `--ensemble CCA=FILE` by algorithm.
+
+    Raises:
+        EmulationError: a text has another form, or an algorithm is given twice.
+    """
+    found: dict[str, Path] = {}
+    for text in given:
+        cca, equals, file = text.partition("=")
+        if not equals or not cca or not file:
+            raise EmulationError(f"--ensemble: expected CCA=FILE, got {text}")
+        if cca in found:
+            raise EmulationError(f"--ensemble: expected one of {cca}, got two")
+        found[cca] = Path(file)
+    return found
+
+
+def parameters_of(given: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the values of `--param CCA.NAME=VALUE` by algorithm and name.
+
+    Raises:
+        EmulationError: a text has another form, or the value is out of the parameter's range.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        cca, dot, name = name.partition(".")
+        if not (equals and dot and value.isdecimal()):
+            raise EmulationError(f"--param: expected CCA.NAME=VALUE with a whole number, got {text}")
+        if cca not in ALGORITHMS:
+            raise EmulationError(f"--param: expected an algorithm of {', '.join(ALGORITHMS)}, got {cca}")
+        spec = ALGORITHMS[cca].param(name)
+        if not spec.minimum <= int(value) <= spec.maximum:
+            raise EmulationError(
+                f"--param: expected {name} from {spec.minimum} to {spec.maximum} {spec.unit}, got {value}"
+            )
+        found.setdefault(cca, {})[name] = int(value)
+    return found

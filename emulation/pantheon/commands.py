@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+"""All commands of `ccatune pantheon`."""
+
+from emulation.pantheon.cli import pantheon
+from emulation.pantheon.report_command import analyze, report
+from emulation.pantheon.test_command import test
+
+__all__ = ["pantheon"]
+
+assert {analyze.name, report.name, test.name} <= pantheon.commands.keys()  # noqa: S101 (importing a command adds it)

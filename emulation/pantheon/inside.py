@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: MIT
+"""Makes one run of a Pantheon test. It reads a job as a JSON line and prints the result as a JSON line.
+
+It is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in them therefore end with
+it, and it ends when its standard input is closed. It uses only the standard library.
+
+    sender 1 --+                                                                                       +-- receiver 1
+               +-- tcpdump | mm-loss ... | mm-link, uplink trace and queue | mm-delay ... | tcpdump --+
+    sender n --+                                                                                       +-- receiver n
+
+Each end of a flow has a network namespace of its own with a single address, as in Pantheon's tunnel. Packets are routed
+between these addresses without translation, so either end can open connections. Both captures see each packet of all
+flows. emulation/pantheon/capture.py computes the delay of each packet from them.
+
+The job:
+
+    {"mahimahi": folder of the unpacked Mahimahi or "", "shells": [[words]...] from the outermost to the innermost,
+     "opportunities_ms": {"uplink": [ms], "downlink": [ms]}, "networks": {"sender": "A.B", "receiver": "A.B"},
+     "flows": [{"first": "receiver" | "sender", "receiver": [words], "sender": [words]}...],
+     "start_s": [s from the beginning, of each flow], "runtime_s", "lead_ms", "folder": where captures and outputs go,
+     "environment": {name: value}, "user": [uid, gid] or null}
+
+The opportunities begin with the first flow. mm-link begins its trace when it starts. Therefore its trace has lead_ms of
+an opportunity in each ms before them. If the machine is too slow for this, the run is repeated with a doubled lead_ms.
+
+The words of an end contain PORT and, for the end that connects, ADDRESS. Both are replaced here, and so is {run} in the
+words of the shells: the folder with the traces, and with the logs uplink.log and downlink.log of mm-link.
+
+Of an address the first two numbers are the network's, the third is the flow's, and the fourth is 1 for the router and 2
+for the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from emulation.mahimahi.namespace import link, linklog, shells
+else:
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "mahimahi" / "namespace"))
+    import link
+    import linklog
+    import shells
+
+ROLES = ("sender", "receiver")
+PORT = 6000
+SNAPSHOT_BYTES = 144
+CAPTURE_BUFFER_KIB = 16384
+_LISTEN_S = 2.0
+_LOOK_S = 0.05
+_TERM_S = 1.0
+_READY_S = 30.0
+# tcpdump reads a packet up to 1 s after it was captured, and loses those that it has not read when it ends.
+_FLUSH_S = 1.2
+_TAIL_BYTES = 2000
+
+
+@dataclass(frozen=True)
+class Host:
+    """The network namespace of one end of a flow. address: its IPv4 address."""
+
+    address: str
+    holder: subprocess.Popen[bytes]
+
+    @property
+    def enter(self) -> tuple[str, ...]:
+        """The words in front of a command that run it in this namespace."""
+        return ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
+
+
+def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
+    """Return the device of a shell's namespace towards the outside (uplink), or else towards the next shell.
+
+    Raises:
+        ShellError: there is not exactly one such device.
+    """
+    links = [row["ifname"] for row in json.loads(shells.call(*enter, "ip", "-json", "link", "show"))]
+    routes = json.loads(shells.call(*enter, "ip", "-json", "route", "show", "default"))
+    outside = {row["dev"] for row in routes}
+    found = [name for name in links if name != "lo" and (name in outside) == uplink]
+    if len(found) != 1:
+        raise shells.ShellError(f"shells: expected one device {'outwards' if uplink else 'inwards'}, got {found}")
+    return str(found[0])
+
+
+def route_inwards(up: list[shells.Inner], network: str) -> str:
+    """Route the senders' network through all shells, and return the outermost device."""
+    spaces: list[tuple[str, ...]] = [(), *(each.enter for each in up[:-1])]
+    devices = [device_of(enter, uplink=False) for enter in spaces]
+    for enter, device in zip(spaces, devices, strict=True):
+        shells.call(*enter, "ip", "route", "add", f"{network}.0.0/16", "dev", device)
+    shells.call(*up[-1].enter, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+    return devices[0]
+
+
+@contextlib.contextmanager
+def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[Host]:
+    """Make the namespace of an end, and connect it to the router's namespace by a device with this name.
+
+    network: the first three numbers of its address.
+    """
+    ours = Path("/proc/self/ns/net").readlink()
+    holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
+    try:
+        end_s = time.monotonic() + _READY_S
+        while Path(f"/proc/{holder.pid}/ns/net").readlink() == ours:
+            if holder.poll() is not None or time.monotonic() > end_s:
+                raise shells.ShellError("unshare: expected a network namespace, got none")
+            time.sleep(0.002)
+        made = Host(f"{network}.2", holder)
+        shells.call(*router, *f"ip link add {name} type veth peer name eth0 netns {holder.pid}".split())
+        shells.call(*router, "ip", "address", "add", f"{network}.1/30", "dev", name)
+        shells.call(*router, "ip", "link", "set", name, "up")
+        shells.call(*made.enter, "ip", "address", "add", f"{made.address}/30", "dev", "eth0")
+        for device in ("lo", "eth0"):
+            shells.call(*made.enter, "ip", "link", "set", device, "up")
+        shells.call(*made.enter, "ip", "route", "add", "default", "via", f"{network}.1")
+        buffers = (f"net.ipv4.tcp_{kind}={link.BUFFERS_BYTES}" for kind in ("wmem", "rmem"))
+        shells.call(*made.enter, "sysctl", "-qw", *buffers, "net.ipv4.tcp_no_metrics_save=1")
+        yield made
+    finally:
+        holder.kill()
+        holder.wait()
+
+
+@contextlib.contextmanager
+def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[str, int]]:
+    """Capture all packets of a device. When the context ends, the yielded dict has the number of packets missed."""
+    found: dict[str, int] = {}
+    words = f"tcpdump -i {device} -n -s {SNAPSHOT_BYTES} -B {CAPTURE_BUFFER_KIB} -Z root --time-stamp-precision=nano -w"
+    started = subprocess.Popen([*enter, *words.split(), str(file), "ip"], stderr=subprocess.PIPE)
+    assert started.stderr is not None  # noqa: S101 - a pipe, for the type checker
+    try:
+        lines = shells.Lines(started.stderr.fileno())
+        said = []
+        while (line := lines.read(_READY_S)) is not None and "listening on" not in line:
+            said.append(line)
+        if line is None:
+            raise shells.ShellError(f"tcpdump: expected it to listen on {device}, it said: {' '.join(said)}")
+        yield found
+        started.send_signal(signal.SIGINT)
+        while (line := lines.read(_READY_S)) is not None:
+            if "dropped by kernel" in line:
+                found["missed"] = int(line.split()[0])
+    finally:
+        started.kill()
+        started.wait()
+        started.stderr.close()
+
+
+class End:
+    """A process of the scheme: one end of a flow. Its output goes into a file."""
+
+    def __init__(self, role: str, number: int, at: Host, words: list[str], job: dict[str, Any]) -> None:
+        self.role = role
+        self.number = number
+        self.output = Path(job["folder"]) / f"{role}{number}.log"
+        self.ended_s: float | None = None
+        self._file = self.output.open("wb")
+        # Schemes have ordinary priority, also if the shells have real-time priority: some keep a processor busy.
+        # Only a process with CAP_NET_ADMIN may choose an algorithm that the kernel does not offer to everyone.
+        user = job["user"]
+        powers = ("--inh-caps=+net_admin", "--ambient-caps=+net_admin")
+        as_user = (f"--reuid={user[0]}", f"--regid={user[1]}", "--init-groups", *powers) if user else ()
+        self.process = subprocess.Popen(
+            [*at.enter, "chrt", "--other", "0", *(("setpriv", *as_user, "--") if user else ()), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=self._file,
+            stderr=subprocess.STDOUT,
+            env=job["environment"],
+            start_new_session=True,
+        )
+
+    def look(self, now_s: float) -> None:
+        """Note the time at which the process ended."""
+        if self.ended_s is None and self.process.poll() is not None:
+            self.ended_s = now_s
+
+    def is_listening(self, port: int) -> bool:
+        """Whether a socket in the end's namespace is bound to the port."""
+        wanted = f":{port:04X}"
+        for protocol in ("tcp", "tcp6", "udp", "udp6"):
+            with contextlib.suppress(OSError):
+                rows = Path(f"/proc/{self.process.pid}/net/{protocol}").read_text(encoding="ascii").splitlines()[1:]
+                if any(row.split()[1].endswith(wanted) for row in rows):
+                    return True
+        return False
+
+    def terminate(self) -> None:
+        """Ask the process and its children to end."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+
+    def close(self) -> dict[str, Any]:
+        """End the process and its children, and return what became of it."""
+        status = self.process.poll()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._file.close()
+        with self.output.open("rb") as file:
+            file.seek(max(0, self.output.stat().st_size - _TAIL_BYTES))
+            tail = file.read().decode(errors="replace")
+        return {
+            "role": self.role,
+            "flow": self.number,
+            "ended_s": self.ended_s,
+            "status": status if self.ended_s is not None else None,
+            "ignored_term": self.ended_s is None and status is None,
+            "output": tail,
+        }
+
+
+class Run:
+    """The flows of a run: started one after the other, watched, and ended together."""
+
+    def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], Host]) -> None:
+        self._job = job
+        self._hosts = hosts
+        self.ends: list[End] = []
+
+    def start(self, number: int, *, first: bool) -> None:
+        """Start the first or the second end of flow `number`, which counts from 1."""
+        flow = self._job["flows"][number - 1]
+        role = flow["first"] if first else next(role for role in ROLES if role != flow["first"])
+        listens = self._hosts[flow["first"], number]
+        replaced = {"PORT": str(PORT), "ADDRESS": listens.address}
+        words = [replaced.get(word, word) for word in flow[role]]
+        self.ends.append(End(role, number, self._hosts[role, number], words, self._job))
+
+    def await_listening(self) -> None:
+        """Wait until every first end listens or has ended, for at most _LISTEN_S. A scheme may need no socket."""
+        end_s = time.monotonic() + _LISTEN_S
+        while time.monotonic() < end_s:
+            if all(end.process.poll() is not None or end.is_listening(PORT) for end in self.ends):
+                return
+            time.sleep(0.01)
+
+    def follow(self, begins_s: float) -> None:
+        """Start the second ends at their times, and watch all ends until the run is over. begins_s: since 1970."""
+        waiting = sorted((start_s, number) for number, start_s in enumerate(self._job["start_s"], start=1))
+        while (now_s := time.time() - begins_s) < self._job["runtime_s"]:
+            while waiting and waiting[0][0] <= now_s:
+                self.start(waiting.pop(0)[1], first=False)
+            for end in self.ends:
+                end.look(now_s)
+            next_s = min([now_s + _LOOK_S, self._job["runtime_s"], *(start_s for start_s, _ in waiting[:1])])
+            time.sleep(max(0.0, begins_s + next_s - time.time()))
+        for end in self.ends:
+            end.look(self._job["runtime_s"])
+
+    def close(self) -> list[dict[str, Any]]:
+        """End all processes and return what became of them."""
+        for end in self.ends:
+            end.terminate()
+        end_s = time.monotonic() + _TERM_S
+        while time.monotonic() < end_s and any(end.process.poll() is None for end in self.ends):
+            time.sleep(0.01)
+        return [end.close() for end in self.ends]
+
+
+def write_trace(path: Path, opportunities_ms: list[int], *, lead_ms: int, runtime_ms: int) -> None:
+    """Write a trace: the lead, the opportunities, and one a minute after the end, so that it does not repeat before."""
+    times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + runtime_ms + 60_000]
+    path.write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
+
+
+def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
+    """Make the run once. Raises link.LateError if lead_ms was too short, ShellError if a program fails."""
+    folder, networks = Path(job["folder"]), job["networks"]
+    logs = []
+    for side, opportunities_ms in job["opportunities_ms"].items():
+        write_trace(link.FOLDER / side, opportunities_ms, lead_ms=lead_ms, runtime_ms=job["runtime_s"] * 1000)
+        logs.append(link.FOLDER / f"{side}.log")
+        logs[-1].write_text("")
+        logs[-1].chmod(0o666)
+    with contextlib.ExitStack() as stack:
+        words = [[word.replace("{run}", str(link.FOLDER)) for word in shell] for shell in job["shells"]]
+        up = stack.enter_context(shells.nested(words, folder=link.FOLDER, timeout_s=_READY_S))
+        outer = route_inwards(up, networks["sender"])
+        inner = device_of(up[-1].enter, uplink=True)
+        routers = {"sender": up[-1].enter, "receiver": ()}
+        hosts = {
+            (role, number): stack.enter_context(host(f"{role[0]}{number}", f"{networks[role]}.{number}", routers[role]))
+            for number in range(1, len(job["flows"]) + 1)
+            for role in ROLES
+        }
+        entered = stack.enter_context(capture(up[-1].enter, inner, folder / "inner.pcap"))
+        left = stack.enter_context(capture((), outer, folder / "outer.pcap"))
+        run = Run(job, hosts)
+        try:
+            for number in range(1, len(job["flows"]) + 1):
+                run.start(number, first=True)
+            run.await_listening()
+            begins_s = (link.begun_at_ms(logs[0]) + lead_ms) / 1000
+            if time.time() >= begins_s:
+                raise link.LateError
+            run.follow(begins_s)
+        finally:
+            ends = run.close()
+        time.sleep(_FLUSH_S)
+    for log in logs:
+        (folder / log.name).write_bytes(log.read_bytes())
+    return {
+        "kernel": platform.release(),
+        "begins_ms": begins_s * 1000,
+        "ends": ends,
+        "missed": entered.get("missed", 0) + left.get("missed", 0),
+    }
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Prepare the namespaces and make the run.
+
+    Raises:
+        ShellError: a program failed, or not everything was ready in time, in link.ATTEMPTS attempts.
+    """
+    shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=link.FOLDER)
+    lead_ms = job["lead_ms"]
+    for tries_left in reversed(range(link.ATTEMPTS)):
+        try:
+            return attempt(job, lead_ms)
+        except link.LateError:
+            lead_ms *= 2
+        except shells.NotUpError:
+            if not tries_left:
+                raise
+    raise shells.ShellError(f"expected everything ready within {lead_ms // 2} ms, it was not; run fewer side by side")
+
+
+def main() -> None:
+    """Read the job, make the run, and print the result or the error."""
+    line = b""
+    while not line.endswith(b"\n"):
+        line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"
+    link.go_first()
+    threading.Thread(target=link.die_with_owner, daemon=True).start()
+    try:
+        result = run(json.loads(line))
+    except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
+        result = {"error": f"{error}" if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}"}
+    sys.stdout.write(json.dumps(result) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

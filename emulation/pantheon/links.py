@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: MIT
+"""The link of a Pantheon test: two traces and the shells around mm-link, by Pantheon's options or from a file.
+
+A file of an emulator (configs/emulators):
+
+    name: driving
+    source: where its figures come from, and what it was calibrated against
+    uplink: {trace: ../traces/a.up, recording: hour01}    # or rate_mbps: 12, or poisson_mbps: 12 and seed: 1
+    downlink: {rate_mbps: 12}
+    delay_ms: 30           # of each direction
+    queue_pkts: 100        # droptail queue in front of the uplink; no limit if left out
+    loss: 0.001            # of the uplink's packets, before its queue
+
+The uplink carries the data, as in Pantheon. The options are those of its calibrated emulators: mm-delay around mm-link,
+and mm-loss inside it. `link_of_folder` reads the link of a test from the metadata that Pantheon wrote.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from emulation.errors import EmulationError
+from emulation.files import first_fault, read_document
+from emulation.pantheon.metadata import read_metadata
+from emulation.traces import OPPORTUNITY_BYTES, Trace, read_recordings
+from emulation.traces._parse import parse_trace
+from emulation.traces.poisson import make_poisson
+from kmod.ensemble import write_atomically
+
+__all__ = ["EmulatorFile", "TestLink", "link_of_file", "link_of_folder", "link_of_options", "shells_of"]
+
+SHELLS = ("mm-delay", "mm-loss")
+PERIOD_S = 600.0
+
+
+class Side(BaseModel):
+    """The deliveries of one direction: a trace, a constant rate, or a Poisson process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    trace: Path | None = Field(None, description="a file, folder or archive; relative to the emulator's file")
+    recording: str | None = Field(None, description="a part of the name of one recording, if there are several")
+    rate_mbps: float | None = Field(None, gt=0, le=500, description="a constant rate")
+    poisson_mbps: float | None = Field(None, gt=0, le=500, description="the mean rate of a Poisson process")
+    seed: int = Field(1, ge=0, lt=2**64)
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Side:
+        given = [name for name in ("trace", "rate_mbps", "poisson_mbps") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"expected one of trace, rate_mbps and poisson_mbps, got {' and '.join(given) or 'none'}")
+        if self.recording is not None and self.trace is None:
+            raise ValueError("expected recording only beside trace")
+        return self
+
+    def opportunities_ms(self, folder: Path) -> NDArray[Any]:
+        """Return the opportunities of one period: integer [n], ms, never decreasing; the last one is the period."""
+        if self.trace is not None:
+            return _recorded_ms(folder / self.trace, self.recording)
+        if self.poisson_mbps is not None:
+            return _times_ms(make_poisson(self.poisson_mbps, duration_s=PERIOD_S, seed=self.seed))
+        assert self.rate_mbps is not None  # noqa: S101 (one of them is given)
+        per_ms = self.rate_mbps * 125 / OPPORTUNITY_BYTES
+        numbers = np.arange(1, round(PERIOD_S * 1000 * per_ms) + 1)
+        return np.ceil(numbers / per_ms * (1 - 1e-12)).astype(np.int64)
+
+
+class EmulatorFile(BaseModel):
+    """An emulated path, from a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)
+    source: str = Field(min_length=1, description="where the figures come from")
+    uplink: Side
+    downlink: Side
+    delay_ms: int = Field(ge=0, le=10_000, description="of each direction")
+    queue_pkts: int | None = Field(None, ge=1, le=1_000_000)
+    loss: float = Field(0.0, ge=0, lt=1)
+
+
+@dataclass(frozen=True)
+class TestLink:
+    """A link in Pantheon's options. source: where it comes from. traces: the opportunities in ms, or files of them."""
+
+    __test__ = False  # not a test of pytest
+
+    name: str
+    source: str
+    uplink: Path | NDArray[Any]
+    downlink: Path | NDArray[Any]
+    prepend: str = ""
+    append: str = ""
+    extra: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def opportunities_ms(self, end_ms: int) -> dict[str, list[int]]:
+        """Return the opportunities of each direction in (0, end_ms], which repeat with the period of the trace.
+
+        Raises:
+            TraceError: a file is no trace of mm-link.
+        """
+        found = {}
+        for side, trace in (("uplink", self.uplink), ("downlink", self.downlink)):
+            if isinstance(trace, Path):
+                # Pantheon's traces have any name, as mm-link reads them.
+                period = parse_trace(trace.read_bytes(), name=str(trace)).astype(np.int64)
+            else:
+                period = trace
+            starts = np.arange(0, end_ms, int(period[-1]), dtype=np.int64)
+            times = (starts[:, None] + period[None, :]).ravel()
+            found[side] = times[times <= end_ms].tolist()
+        return found
+
+    def _contents(self, folder: Path) -> dict[Path, bytes]:
+        """Return the content of each trace by its place in a data folder."""
+        found = {}
+        for side, trace in (("uplink", self.uplink), ("downlink", self.downlink)):
+            text = (
+                trace.read_bytes() if isinstance(trace, Path) else "".join(f"{ms}\n" for ms in trace.tolist()).encode()
+            )
+            found[folder / f"{side}.trace"] = text
+        return found
+
+    def is_written_in(self, folder: Path) -> bool:
+        """Whether the traces in a data folder are those of this link."""
+        return all(path.is_file() and path.read_bytes() == text for path, text in self._contents(folder).items())
+
+    def written(self, folder: Path) -> TestLink:
+        """Return the link with its traces as files in a data folder, where they are written."""
+        contents = self._contents(folder)
+        for path, text in contents.items():
+            write_atomically(path, text)
+        uplink, downlink = contents
+        return replace(self, uplink=uplink, downlink=downlink)
+
+
+def _recorded_ms(path: Path, recording: str | None) -> NDArray[Any]:
+    found = [each for each in read_recordings([path]) if recording is None or recording in each.name]
+    if len(found) != 1:
+        names = ", ".join(each.name for each in found[:6]) or "none"
+        raise EmulationError(f"{path}: expected one recording, got {names}; name one by `recording`")
+    return _times_ms(found[0].trace)
+
+
+def _times_ms(trace: Trace) -> NDArray[Any]:
+    """Return the opportunities of a trace as mm-link reads them: the last one is the period."""
+    times = trace.opportunities_ms.astype(np.int64)
+    return times if times[-1] == trace.period_ms else np.append(times, trace.period_ms)
+
+
+def link_of_file(path: Path) -> TestLink:
+    """Read an emulator's file.
+
+    Raises:
+        EmulationError: it cannot be read, or a field is invalid. The message is a line about the first fault.
+    """
+    document = read_document(path, what="an emulator", holding="uplink, downlink and delay_ms")
+    try:
+        spec = EmulatorFile.model_validate(document)
+    except ValidationError as error:
+        raise EmulationError(f"{path}: {first_fault(error)}") from error
+    queue = "" if spec.queue_pkts is None else (
+        f"--uplink-queue=droptail --uplink-queue-args=packets={spec.queue_pkts}"
+    )  # fmt: skip
+    return TestLink(
+        spec.name,
+        spec.source,
+        spec.uplink.opportunities_ms(path.parent),
+        spec.downlink.opportunities_ms(path.parent),
+        prepend=f"mm-delay {spec.delay_ms}" if spec.delay_ms else "",
+        append=f"mm-loss uplink {spec.loss:.9f}" if spec.loss else "",
+        extra=queue,
+        facts=spec.model_dump(mode="json"),
+    )
+
+
+def link_of_options(*, uplink: Path, downlink: Path, prepend: str, append: str, extra: str, name: str) -> TestLink:
+    """Return the link of Pantheon's options.
+
+    Raises:
+        EmulationError: a trace does not exist.
+    """
+    for trace in (uplink, downlink):
+        if not trace.is_file():
+            raise EmulationError(f"{trace}: expected a trace of mm-link, found none")
+    return TestLink(name, "options of the command line", uplink.resolve(), downlink.resolve(), prepend, append, extra)
+
+
+def _split(text: str, option: str) -> list[list[str]]:
+    """Return the command lines of several shells in one text. Each begins with the name of a shell."""
+    commands: list[list[str]] = []
+    for word in shlex.split(text):
+        if word in SHELLS:
+            commands.append([word])
+        elif commands:
+            commands[-1].append(word)
+        else:
+            raise EmulationError(f"{option}: expected {' or '.join(SHELLS)} and their arguments, got {word}")
+    return commands
+
+
+def shells_of(link: TestLink) -> list[list[str]]:
+    """Return the command lines of the shells from the outermost to the innermost. {run} is a run's own folder in them.
+
+    Raises:
+        EmulationError: an option names a program that is none of the known shells.
+    """
+    extra = shlex.split(link.extra)
+    refused = [word for word in extra if not word.startswith(("--uplink-queue", "--downlink-queue"))]
+    if refused:
+        raise EmulationError(f"--extra-mm-link-args: expected options of mm-link's queues, got {refused[0]}")
+    logs = [f"--{side}-log={{run}}/{side}.log" for side in ("uplink", "downlink")]
+    inner = ["mm-link", "{run}/uplink", "{run}/downlink", *logs, *extra, "--"]
+    return [*_split(link.prepend, "--prepend-mm-cmds"), inner, *_split(link.append, "--append-mm-cmds")]
+
+
+def link_of_folder(folder: Path) -> TestLink:
+    """Return the link of a test that Pantheon or ccatune made. Its traces are searched for in the data folder.
+
+    Raises:
+        EmulationError: the metadata is damaged or of a test between two machines, or a trace is not in the folder.
+    """
+    metadata = read_metadata(folder)
+    if metadata.mode != "local":
+        raise EmulationError(
+            f"{folder}: expected a test in Mahimahi, got one between two machines, whose link is unknown"
+        )
+    traces = []
+    for name in (metadata.uplink_trace, metadata.downlink_trace):
+        trace = folder / Path(name or "").name
+        if not name or not trace.is_file():
+            raise EmulationError(
+                f"{folder}: expected the trace {name or 'of the link'} in it, found none; copy it there"
+            )
+        traces.append(trace)
+    return link_of_options(
+        uplink=traces[0],
+        downlink=traces[1],
+        prepend=metadata.prepend_mm_cmds or "",
+        append=metadata.append_mm_cmds or "",
+        extra=metadata.extra_mm_link_args or "",
+        name=folder.name,
+    )

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune pantheon analyze` and `ccatune pantheon report`: figures and pages of data folders, ours and Pantheon's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from emulation.cli.simulate_command import as_written
+from emulation.errors import EmulationError
+from emulation.options import check_output
+from emulation.pantheon.analysis import Analysis, analyse, to_json
+from emulation.pantheon.cli import pantheon
+from emulation.pantheon.metadata import FILE_NAME
+from emulation.pantheon.plots import Style
+from emulation.pantheon.schemes import read_schemes, schemes_of
+from emulation.pantheon.statistics import Spread
+
+__all__ = ["analyze", "folders_of", "report"]
+
+_data_dirs = click.option(
+    "--data-dir",
+    "data_dirs",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    multiple=True,
+    required=True,
+    help="A data folder, or one with a data folder for each link; one or several.",
+)
+_schemes = click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Only these schemes.")
+_checkout = click.option(
+    "--pantheon", "checkout", type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The checkout of Pantheon whose config.yml has the names and colours of the schemes.",
+)  # fmt: skip
+
+
+def folders_of(data_dirs: Sequence[Path]) -> list[Path]:
+    """Return the data folders: each of these, or those in it.
+
+    Raises:
+        EmulationError: a folder is none and has none.
+    """
+    found = []
+    for folder in data_dirs:
+        inner = sorted(path.parent for path in folder.glob(f"*/{FILE_NAME}"))
+        its = [folder] if (folder / FILE_NAME).is_file() else inner
+        if not its:
+            raise EmulationError(f"{folder}: expected a data folder with {FILE_NAME}, found none in it")
+        found += its
+    return found
+
+
+def _analyses(data_dirs: Sequence[Path], names: str | None, *, acks: bool = False) -> list[Analysis]:
+    wanted = names.split() if names is not None else None
+    return [analyse(folder, schemes=wanted, acks=acks) for folder in folders_of(data_dirs)]
+
+
+def styles_for(analyses: Sequence[Analysis], checkout: Path | None) -> dict[str, Style]:
+    """Return the names, colours and markers that are known of the schemes: those of the checkout, and ours."""
+    known = read_schemes() | (read_schemes(checkout) if checkout is not None else {})
+    found = {}
+    for name in {scheme.scheme for analysis in analyses for scheme in analysis.schemes}:
+        try:
+            (scheme,) = schemes_of([name], known)
+        except EmulationError:
+            continue  # of a checkout that was not given
+        found[name] = Style(scheme.label, scheme.color, scheme.marker)
+    return found
+
+
+@pantheon.command()
+@_data_dirs
+@_schemes
+@click.option("--acks", is_flag=True, help="Also analyse the direction of the ACKs.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, with series over time.")
+def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_json: bool) -> None:
+    """Print throughput, one-way delay and loss of each scheme. Exit status 1: a run has no figures.
+
+    The statistics are also written into the data folder as Pantheon's own analysis writes them.
+
+    \b
+    Example:
+      ccatune pantheon analyze --data-dir out --json
+    """
+    from emulation.pantheon.report import write_results
+
+    analyses = _analyses(data_dirs, names, acks=acks)
+    if as_json:
+        documents = [to_json(analysis) for analysis in analyses]
+        click.echo(json.dumps(documents[0] if len(documents) == 1 else documents))
+    for analysis in analyses:
+        write_results(analysis, styles=styles_for(analyses, None), now=datetime.now(UTC))
+        if not as_json:
+            as_written().print(table_of(analysis))
+            for run in (run for scheme in analysis.schemes for run in scheme.runs if run.verdict != "ok"):
+                click.echo(f"{run.scheme} run {run.run}: {run.verdict}: {run.reason}", err=True)
+    if any(run.verdict != "ok" for each in analyses for scheme in each.schemes for run in scheme.runs):
+        sys.exit(1)
+
+
+def table_of(analysis: Analysis) -> Table:
+    """Return a row for each scheme: mean and standard deviation over its runs."""
+    capacity = "" if analysis.capacity_mbps is None else f", capacity {analysis.capacity_mbps:.2f} Mbit/s"
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=f"{analysis.name}{capacity}", title_justify="left")
+    for heading in ("scheme", "runs", "Mbit/s", "p95 one-way delay ms", "loss %"):
+        table.add_column(heading, justify="left" if heading == "scheme" else "right")
+    for scheme in analysis.schemes:
+        summary = scheme.summary
+        cells = (
+            _cell(summary.throughput_mbps, "{:.2f}"),
+            _cell(summary.delay_p95_ms, "{:.1f}"),
+            _cell(summary.loss, "{:.2f}", scale=100),
+        )
+        table.add_row(scheme.scheme, f"{len(scheme.valid_runs)}/{len(scheme.runs)}", *cells)
+    return table
+
+
+def _cell(spread: Spread | None, form: str, *, scale: float = 1) -> str:
+    if spread is None:
+        return ""
+    deviation = f" ± {form.format(spread.sd * scale)}" if spread.n > 1 else ""
+    return form.format(spread.mean * scale) + deviation
+
+
+@pantheon.command()
+@_data_dirs
+@_schemes
+@_checkout
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="The page  [DATA-DIR/pantheon_report.html]"
+)
+@click.option(
+    "--pdf", type=click.Path(path_type=Path, dir_okay=False), help="The document  [DATA-DIR/pantheon_report.pdf]"
+)
+def report(*, data_dirs: tuple[Path, ...], names: str | None, checkout: Path | None, **given: Path | None) -> None:
+    """Write a page and a document: throughput against delay, tables, and each run over time.
+
+    \b
+    Example:
+      ccatune pantheon report --data-dir out
+      ccatune pantheon report --data-dir a --data-dir b --html both.html --pdf both.pdf
+    """
+    from emulation.pantheon.report import write_html, write_pdf
+
+    analyses = _analyses(data_dirs, names)
+    styles = styles_for(analyses, checkout)
+    now = datetime.now(UTC)
+    for kind, write in (("html", write_html), ("pdf", write_pdf)):
+        out: Any = given[kind] or data_dirs[0] / f"pantheon_report.{kind}"
+        check_output(out)
+        write(analyses, out, styles=styles, now=now)
+        click.echo(out)

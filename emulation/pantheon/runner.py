@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: MIT
+"""Runs a Pantheon test: schemes x runs over one link, and writes what Pantheon writes.
+
+    run_tests(tests, each)
+
+Each run has namespaces of its own (inside.py), so a scheme that crashes or hangs fails that run alone. The outputs of
+its processes are kept in outputs/ of the data folder. Runs are independent, and a run that is done is not repeated when
+a test is resumed.
+
+GR, ROCCET and R-TCP are the kernel's where it has their modules. Otherwise they are loaded in BPF for the time of the
+test (emulation/mahimahi/in_bpf.py), with the parameters of the ensembles that the test names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, get_args
+
+from emulation.errors import EmulationError
+from emulation.mahimahi import in_bpf
+from emulation.mahimahi.in_bpf import InBpf, available_ccas
+from emulation.mahimahi.launch import launch_words
+from emulation.mahimahi.runner import lacking as mahimahi_lacking
+from emulation.mahimahi.runner import shell_paths
+from emulation.pantheon.capture import NETWORKS, tunnel_logs
+from emulation.pantheon.links import TestLink, shells_of
+from emulation.pantheon.logs import TunnelLog, write_log
+from emulation.pantheon.schemes import Role, Scheme, SchemeError, environment
+from emulation.pantheon.statistics import write_stats_log
+from emulation.vm.kernels import mahimahi_root
+from kmod.ensemble import Deployment, Ensemble, table_text
+
+__all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "lacking", "run_tests"]
+
+INSIDE = Path(__file__).with_name("inside.py")
+# As long as Pantheon waits for the end that listens.
+LEAD_MS = 3000
+# How much longer than its runtime a run may take: for the shells, their end, and further attempts.
+_GRACE_S = 120.0
+_LOOK_S = 0.05
+# Fewer packets than these in a run are a greeting, and no data.
+_LEAST_PACKETS = 10
+_DEPLOYMENT = Deployment("file", "pantheon", 1)
+_PROGRAMS = ("chrt", "tcpdump")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class TestSettings:
+    """A test, by Pantheon's options. interval_s: between the starts of two flows. order_seed: None for the given order.
+
+    ensembles, parameters: by algorithm, of all flows of the schemes that use it. Other parameters have their defaults.
+    """
+
+    __test__ = False  # not a test of pytest
+
+    schemes: tuple[Scheme, ...]
+    link: TestLink
+    flows: int = 1
+    runtime_s: int = 30
+    interval_s: int = 0
+    run_times: int = 1
+    order_seed: int | None = None
+    ensembles: Mapping[str, Ensemble] = field(default_factory=dict)
+    parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def order(self) -> list[RunKey]:
+        """Return the runs in the order in which they are made: all schemes once, then all of them again."""
+        rounds = []
+        for run in range(1, self.run_times + 1):
+            names = [scheme.name for scheme in self.schemes]
+            if self.order_seed is not None:
+                random.Random(f"{self.order_seed}/{run}").shuffle(names)  # noqa: S311 (an order)
+            rounds += [RunKey(name, run) for name in names]
+        return rounds
+
+
+@dataclass(frozen=True)
+class RunKey:
+    """A run of a scheme; runs count from 1."""
+
+    scheme: str
+    run: int
+
+    def __str__(self) -> str:
+        return f"{self.scheme} run {self.run}"
+
+    def file(self, what: str) -> str:
+        """Return the name of a file of the run, as Pantheon names it."""
+        return f"{self.scheme}_{what}_run{self.run}.log"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a run. kind: ok, crashed, ended early, sent nothing, or not run. reason: "" if it is ok."""
+
+    kind: str
+    reason: str = ""
+
+
+# Called with the number of the test.
+Each = Callable[[int, RunKey, Verdict], None]
+Files = tuple[tuple[str, str], ...]
+
+
+def lacking() -> str:
+    """Return what this machine lacks to run tests and how to get it; "" if nothing."""
+    if lacks := mahimahi_lacking():
+        return lacks
+    programs = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
+    return f"not installed: {', '.join(programs)}; run `make setup`" if programs else ""
+
+
+def _caller() -> list[int] | None:
+    """Return the user and group that called sudo; None without sudo."""
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    return [int(user), int(group)] if user and group and int(user) else None
+
+
+def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
+    """Return the priority of a scheme's sockets, which chooses the delay class; "" for the default class.
+
+    Raises:
+        SchemeError: the ensemble has no such class.
+    """
+    if not scheme.target:
+        return ""
+    ensemble = ensembles.get(scheme.cca)
+    if ensemble is None:
+        raise SchemeError(
+            f"{scheme.name}: expected an ensemble with classes, got none; use --ensemble {scheme.cca}=FILE"
+        )
+    wanted_us = round(float(scheme.target.removesuffix("ms")) * 1000)
+    classes = [each.queueing_delay_us for each in ensemble.classes]
+    if wanted_us not in classes:
+        has = ", ".join(f"{each / 1000:g}ms" for each in classes) or "none"
+        raise SchemeError(f"{scheme.name}: expected a delay class of the ensemble ({has}), got {scheme.target}")
+    # Priority 1 selects the first class.
+    return str(classes.index(wanted_us) + 1)
+
+
+def _flow(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
+    """Return the command lines of a flow's ends.
+
+    Raises:
+        SchemeError: the wrapper cannot run, or the kernel lacks the algorithm.
+    """
+    priority = _priority(scheme, ensembles)
+    if priority:
+        scheme = replace(scheme, leading=(*scheme.leading, "--priority", priority))
+    first: Role = scheme.run_first()
+    words = {
+        role: scheme.words(role, "PORT") if role == first else scheme.words(role, "ADDRESS", "PORT")
+        for role in get_args(Role)
+    }
+    return {"first": first, **words}
+
+
+def _refuse_without_kernel(scheme: Scheme) -> None:
+    """Raise SchemeError if a scheme of the kernel's TCP uses an algorithm that this kernel does not have."""
+    if not scheme.is_ours or scheme.wrapper.name != "tcp.py" or scheme.leading[0] in available_ccas():
+        return
+    if scheme.cca and (lacks := in_bpf.lacking()):
+        raise SchemeError(f"{scheme.name}: expected this kernel to have {scheme.leading[0]}; {lacks}")
+    if not scheme.cca:
+        raise SchemeError(
+            f"{scheme.name}: expected this kernel to have {scheme.leading[0]}, it has none; "
+            f"load its module (modprobe tcp_{scheme.leading[0]})"
+        )
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that has been started."""
+
+    key: RunKey
+    folder: Path
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+    complaints: IO[bytes]
+    ends_at_s: float
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None or time.monotonic() > self.ends_at_s
+
+    def result(self) -> dict[str, Any]:
+        """Return the output of inside.py. Raises EmulationError for no output, an error, or a process that hangs."""
+        if self.process.poll() is None:
+            raise EmulationError(f"expected the run over {_GRACE_S:g} s after its time, it was not")
+        self.said.seek(0)
+        self.complaints.seek(0)
+        text = self.said.read().decode()
+        if not text.endswith("\n"):
+            words = " ".join(self.complaints.read().decode(errors="replace").strip().splitlines()[-2:])
+            raise EmulationError(f"expected a result of the run, got status {self.process.returncode} {words}")
+        result: dict[str, Any] = json.loads(text)
+        if "error" in result:
+            raise EmulationError(str(result["error"]))
+        return result
+
+    def close(self) -> None:
+        """Kill the process if it still runs, and close its files."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        for file in (self.process.stdin, self.said, self.complaints):
+            if file is not None:
+                file.close()
+
+
+class _Test:
+    """A test whose schemes are asked how they run, each once."""
+
+    def __init__(self, number: int, planned: PlannedTest) -> None:
+        self.number = number
+        self.settings = settings = planned.settings
+        self.data_dir = planned.data_dir
+        self.schemes = {scheme.name: scheme for scheme in settings.schemes}
+        self.flows: dict[str, dict[str, Any] | SchemeError] = {}
+        installed = all(path.is_relative_to("/usr") for path in shell_paths())
+        self.mahimahi = "" if installed else str(mahimahi_root())
+
+    def ask(self, name: str) -> dict[str, Any]:
+        """Return the flow of a scheme, which is prepared and asked once. Raises SchemeError."""
+        if name not in self.flows:
+            scheme = self.schemes[name]
+            try:
+                _refuse_without_kernel(scheme)
+                scheme.prepare()
+                self.flows[name] = _flow(scheme, self.settings.ensembles)
+            except SchemeError as error:
+                self.flows[name] = error
+        found = self.flows[name]
+        if isinstance(found, SchemeError):
+            raise found
+        return found
+
+    def start(self, key: RunKey) -> _Run:
+        """Start a run. Raises SchemeError if its scheme cannot run."""
+        settings, flow = self.settings, self.ask(key.scheme)
+        folder = Path(tempfile.mkdtemp(prefix=f".{key.scheme}-{key.run}-", dir=self.data_dir))
+        job = {
+            "mahimahi": self.mahimahi,
+            "shells": shells_of(settings.link),
+            "opportunities_ms": settings.link.opportunities_ms(settings.runtime_s * 1000),
+            "networks": NETWORKS,
+            "flows": [flow] * settings.flows,
+            "start_s": [number * settings.interval_s for number in range(settings.flows)],
+            "runtime_s": settings.runtime_s,
+            "lead_ms": LEAD_MS,
+            "folder": str(folder),
+            "environment": environment(self.schemes[key.scheme]),
+            "user": _caller(),
+        }
+        said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
+        process = subprocess.Popen(
+            launch_words(INSIDE),
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=complaints,
+            start_new_session=True,
+            env={"PATH": _PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        run = _Run(key, folder, process, said, complaints, time.monotonic() + settings.runtime_s + _GRACE_S)
+        try:
+            assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
+            process.stdin.write(json.dumps(job).encode() + b"\n")
+            process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the process has already ended; result() reports why
+        except BaseException:
+            run.close()
+            raise
+        return run
+
+    def finish(self, run: _Run) -> Verdict:
+        """Write the files of a run that is over, and judge it. Raises EmulationError if the run itself failed."""
+        result = run.result()
+        if result["missed"]:
+            raise EmulationError(
+                f"expected all packets captured, {result['missed']} were missed; run fewer side by side"
+            )
+        runtime_s = self.settings.runtime_s
+        logs = tunnel_logs(run.folder, begins_ms=result["begins_ms"], runtime_s=runtime_s)
+        self._keep_outputs(run, result["ends"])
+        for name, log in logs.items():
+            write_log(log, self.data_dir / run.key.file(name))
+        for name, side in (("mm_datalink", "uplink"), ("mm_acklink", "downlink")):
+            shutil.copyfile(run.folder / f"{side}.log", self.data_dir / run.key.file(name))
+        begins = datetime.fromtimestamp(result["begins_ms"] / 1000, UTC)
+        end = begins + timedelta(seconds=runtime_s)
+        write_stats_log(self.data_dir / run.key.file("stats"), start=begins, end=end)
+        return judge(result["ends"], logs["datalink"], flows=self.settings.flows)
+
+    def _keep_outputs(self, run: _Run, ends: Sequence[Mapping[str, Any]]) -> None:
+        outputs = self.data_dir / "outputs"
+        outputs.mkdir(exist_ok=True)
+        for end in ends:
+            name = f"{end['role']}{end['flow']}"
+            shutil.copyfile(run.folder / f"{name}.log", outputs / run.key.file(name))
+
+
+def judge(ends: Sequence[Mapping[str, Any]], datalink: TunnelLog, *, flows: int) -> Verdict:
+    """Judge a run by its processes and by the packets that left its data link.
+
+    ends: as inside.py returns them. A flow that sent fewer than _LEAST_PACKETS packets has sent nothing.
+    """
+    for end in ends:
+        if end["ended_s"] is not None:
+            tail = " ".join(end["output"].split())[-300:]
+            what = f"the {end['role']} of flow {end['flow']} ended after {end['ended_s']:.1f} s"
+            said = f": {tail}" if tail else ", and said nothing"
+            if end["status"]:
+                return Verdict("crashed", f"{what} with status {end['status']}{said}")
+            return Verdict("ended early", f"{what}{said}")
+    for flow in range(1, flows + 1):
+        packets = int((datalink.left.flow == flow).sum())
+        if packets < _LEAST_PACKETS:
+            return Verdict("sent nothing", f"flow {flow} brought {packets} packets to its receiver; it hangs")
+    return Verdict("ok")
+
+
+def _files_of(settings: TestSettings) -> dict[str, Files]:
+    """Return the files with parameters and ensemble of each algorithm that a test uses.
+
+    Raises:
+        EmulationError: one is given for an algorithm that no scheme of the test uses.
+    """
+    used = {scheme.cca for scheme in settings.schemes if scheme.cca}
+    for cca in {*settings.ensembles, *settings.parameters}:
+        if cca not in used:
+            raise EmulationError(
+                f"pantheon: expected a scheme that uses {cca}, which an ensemble or parameters are for"
+            )
+    found: dict[str, Files] = {}
+    for cca in sorted(used):
+        parameters = "".join(f"{name} {value}\n" for name, value in settings.parameters.get(cca, {}).items())
+        ensemble = settings.ensembles.get(cca)
+        found[cca] = (
+            *((("parameters", parameters),) if parameters else ()),
+            *((("ensemble", table_text(ensemble, _DEPLOYMENT)),) if ensemble is not None else ()),
+        )
+    return found
+
+
+def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
+    """Return the files of the algorithms that have to be loaded in BPF for the tests.
+
+    Raises:
+        EmulationError: the tests differ in the files of an algorithm, or it is the kernel's, which this does not set.
+    """
+    available, found = available_ccas(), dict[str, Files]()
+    for test in tests:
+        for cca, files in _files_of(test.settings).items():
+            if available.get(cca) and files:
+                raise EmulationError(
+                    f"pantheon: expected {cca} in BPF, whose parameters a test can set, got its module"
+                )
+            if found.setdefault(cca, files) != files:
+                raise EmulationError(f"pantheon: expected one set of parameters of {cca} in all tests, got several")
+    return {cca: files for cca, files in found.items() if not available.get(cca) and not in_bpf.lacking()}
+
+
+@dataclass(frozen=True)
+class PlannedTest:
+    """A test and the folder of its data. settings.link has its traces as files. done: runs that are left out."""
+
+    settings: TestSettings
+    data_dir: Path
+    done: frozenset[RunKey] = frozenset()
+
+
+def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> None:
+    """Make the runs of all tests, and call `each` with the verdict of each run as soon as its files are written.
+
+    jobs: how many runs may run at the same time.
+
+    Raises:
+        EmulationError: the machine lacks something, or an algorithm cannot be loaded.
+    """
+    if lacks := lacking():
+        raise EmulationError(f"pantheon: {lacks}")
+    files = _in_bpf(tests)
+    waiting = deque(
+        (test, key)
+        for test, planned in ((_Test(number, planned), planned) for number, planned in enumerate(tests))
+        for key in planned.settings.order()
+        if key not in planned.done
+    )
+    running: list[tuple[_Test, _Run]] = []
+    with InBpf(files) as bpf:
+        bpf.put_in_force(files)
+        try:
+            while running or waiting:
+                while waiting and len(running) < jobs:
+                    test, key = waiting.popleft()
+                    try:
+                        running.append((test, test.start(key)))
+                    except SchemeError as error:
+                        each(test.number, key, Verdict("not run", str(error)))
+                time.sleep(_LOOK_S)
+                for test, run in [(test, run) for test, run in running if run.is_over]:
+                    running.remove((test, run))
+                    _close(test, run, each)
+        finally:
+            for _, run in running:
+                run.close()
+                shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def _close(test: _Test, run: _Run, each: Each) -> None:
+    """Judge a run that is over, and remove its folder."""
+    try:
+        verdict = test.finish(run)
+    except EmulationError as error:
+        verdict = Verdict("not run", str(error))
+    finally:
+        run.close()
+        shutil.rmtree(run.folder, ignore_errors=True)
+    each(test.number, run.key, verdict)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT
+"""Runs scenarios by Pantheon's protocol: each is a test of one scheme over the scenario's link.
+
+The data go over Mahimahi's uplink, and packets are measured at both ends of the path instead of in mm-link's log. Only
+bulk flows of one algorithm that start together and have no end are possible. Other scenarios are refused by the name of
+the field. The parameters of the algorithm are those of the flows, which are equal.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from emulation.errors import EmulationError
+from emulation.mahimahi.runner import host_runner
+from emulation.mahimahi.translate import Runner, check_fields, check_link, link_opportunities_ms
+from emulation.pantheon.links import TestLink
+from emulation.pantheon.logs import TunnelLog, log_path, read_log
+from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict, run_tests
+from emulation.pantheon.schemes import read_schemes
+from emulation.scenario import FlowSpec, Scenario
+
+__all__ = ["run_scenarios"]
+
+# Called with a scenario's number and the log of its data link, or the error of a failed run.
+Each = Callable[[int, TunnelLog | EmulationError], None]
+# Two opportunities in every ms, 24 Mbit/s: ACKs wait for the next ms at most.
+_DOWNLINK_MS = np.asarray([1, 1])
+
+
+def run_scenarios(scenarios: Sequence[Scenario], each: Each, *, jobs: int = 1) -> None:
+    """Run scenarios, and call `each` as soon as a run is over. A failed run does not end the others.
+
+    All flows of all scenarios have one algorithm and equal parameters.
+
+    Raises:
+        EmulationError: the machine lacks something, or a scenario requires something else.
+    """
+    runner = host_runner()
+    with tempfile.TemporaryDirectory(prefix="ccatune-pantheon-") as folder:
+        tests = []
+        for number, scenario in enumerate(scenarios):
+            data_dir = Path(folder) / str(number)
+            data_dir.mkdir()
+            tests.append(PlannedTest(_settings(scenario, runner), data_dir))
+
+        def judge(number: int, key: RunKey, verdict: Verdict) -> None:
+            scenario = scenarios[number]
+            if verdict.kind != "ok":
+                each(number, EmulationError(f"{scenario.name}: {verdict.kind}: {verdict.reason}"))
+                return
+            path = log_path(tests[number].data_dir, scheme=key.scheme, run=key.run, kind="datalink")
+            each(number, read_log(path))
+
+        run_tests(tests, judge, jobs=jobs)
+
+
+def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
+    """Return the test of a scenario. Raises EmulationError for a field that it cannot have."""
+    check_fields(scenario, runner)
+    link, flow = scenario.link, scenario.flows[0]
+    for name in ("before", "behind"):
+        if getattr(link, name):
+            raise EmulationError(f"{scenario.name}: link.{name}: the runner pantheon has no elements; leave them out")
+    bulk = FlowSpec(cca=flow.cca, params=flow.params)
+    if any(other != bulk for other in scenario.flows):
+        raise EmulationError(f"{scenario.name}: flows: the runner pantheon has equal flows with data without end")
+    end_ms = math.ceil(scenario.duration_s * 1000)
+    queue = "" if link.buffer_pkts is None else (
+        f"--uplink-queue=droptail --uplink-queue-args=packets={link.buffer_pkts}"
+    )  # fmt: skip
+    schemes = read_schemes()
+    if flow.cca not in schemes:
+        raise EmulationError(f"{scenario.name}: flows: expected a scheme of {', '.join(schemes)}, got {flow.cca}")
+    return TestSettings(
+        schemes=(schemes[flow.cca],),
+        link=TestLink(
+            name=scenario.name,
+            source="a scenario",
+            uplink=np.append(link_opportunities_ms(link, end_ms), end_ms),
+            downlink=_DOWNLINK_MS,
+            prepend=f"mm-delay {check_link(scenario, runner)}",
+            append=f"mm-loss uplink {link.loss:.9f}" if link.loss else "",
+            extra=queue,
+        ),
+        flows=len(scenario.flows),
+        runtime_s=math.ceil(scenario.duration_s),
+        parameters={flow.cca: flow.params} if flow.params else {},
+    )

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: MIT
+"""The schemes of a Pantheon test: those of ccatune, and those of a checkout of Pantheon.
+
+A scheme is a wrapper: a Python file that answers the verbs of Pantheon's protocol.
+
+    deps                  prints the Debian packages that it needs
+    run_first             prints the end that listens: receiver or sender
+    setup                 builds what the scheme needs, once
+    setup_after_reboot    makes settings that a restart of the machine undoes
+    receiver, sender      the end that listens has the argument PORT, the other one ADDRESS PORT
+
+A folder of schemes has config.yml (name, colour and marker of each scheme) and wrappers/. Pantheon's wrappers are
+written in Python 2. A wrapper that Python 3 cannot compile runs with python2 where that is installed.
+
+DEVIATION: `test` runs `setup_after_reboot` itself, once after each restart. Pantheon leaves that to its user.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from emulation.errors import EmulationError
+from emulation.files import first_fault, read_document
+
+__all__ = ["Role", "Scheme", "SchemeError", "environment", "read_schemes", "schemes_of"]
+
+Role = Literal["receiver", "sender"]
+
+OURS = Path(__file__).parent
+# Asking a wrapper takes as long as starting Python, and a set-up may compile a library.
+ASK_S = 20.0
+SETUP_S = 3600.0
+AFTER_REBOOT_S = 120.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+_IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class SchemeError(EmulationError):
+    """A scheme cannot run. Others may. The message names the scheme and says what to do."""
+
+
+class _Entry(BaseModel):
+    """A scheme in config.yml. Unknown keys are those of other versions of Pantheon."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str = Field("", description="as reports show it; older checkouts call it friendly_name")
+    friendly_name: str = ""
+    color: str = ""
+    marker: str = ""
+    wrapper: str = ""
+    cca: str = ""
+
+
+class _Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schemes: dict[str, _Entry]
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme that a test can run.
+
+    name: in files and on the command line. label, color, marker: as reports show it. wrapper: its file. leading: the
+    words between the file and the verb. folder: where the wrapper was found. cca: the algorithm of ccatune that it
+    uses, "" if none. target: the delay class that it uses of that algorithm's ensemble, as in `50ms`; "" for the
+    default class.
+    """
+
+    name: str
+    label: str
+    color: str
+    marker: str
+    wrapper: Path
+    leading: tuple[str, ...] = ()
+    cca: str = ""
+    target: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the wrapper belongs to ccatune."""
+        return OURS in self.wrapper.parents
+
+    def words(self, *arguments: str) -> list[str]:
+        """Return the command line for a verb and its arguments.
+
+        Raises:
+            SchemeError: the wrapper does not exist, or no interpreter here runs it.
+        """
+        return [interpreter(self), str(self.wrapper), *self.leading, *arguments]
+
+    def ask(self, verb: str, *, limit_s: float = ASK_S) -> str:
+        """Run a verb that ends by itself, and return its output.
+
+        Raises:
+            SchemeError: it fails, or it has not ended within limit_s.
+        """
+        words = self.words(verb)
+        try:
+            # In a group of its own, so that what it has started can be ended with it.
+            with subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                errors="replace", env=environment(self), process_group=0,
+            ) as started:  # fmt: skip
+                try:
+                    said, _ = started.communicate(timeout=limit_s)
+                except BaseException:
+                    os.killpg(started.pid, 9)
+                    raise
+        except subprocess.TimeoutExpired as error:
+            raise SchemeError(f"{self.name}: expected `{verb}` to end within {limit_s:g} s, it hangs") from error
+        if started.returncode:
+            tail = " ".join(said.strip().splitlines()[-3:])
+            raise SchemeError(f"{self.name}: expected `{verb}` to succeed, got status {started.returncode}: {tail}")
+        return said
+
+    def run_first(self) -> Role:
+        """Ask which end listens.
+
+        Raises:
+            SchemeError: the wrapper fails, hangs, or answers something else.
+        """
+        answer = self.ask("run_first").strip()
+        if answer == "receiver":
+            return "receiver"
+        if answer == "sender":
+            return "sender"
+        raise SchemeError(f"{self.name}: expected `run_first` to print receiver or sender, got {answer!r}")
+
+    def deps(self) -> list[str]:
+        """Ask for the Debian packages that the scheme needs. Raises SchemeError as `ask` does."""
+        return self.ask("deps").split()
+
+    def set_up(self) -> None:
+        """Build what the scheme needs, and prepare it for this boot. Raises SchemeError as `ask` does."""
+        self.ask("setup", limit_s=SETUP_S)
+        _mark(self).unlink(missing_ok=True)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Run `setup_after_reboot` unless it has run since the last restart. Raises SchemeError as `ask` does."""
+        mark, boot = _mark(self), _BOOT_ID.read_text(encoding="ascii")
+        if mark.exists() and mark.read_text(encoding="ascii") == boot:
+            return
+        self.ask("setup_after_reboot", limit_s=AFTER_REBOOT_S)
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text(boot, encoding="ascii")
+
+
+def builds() -> Path:
+    """Return the folder for what schemes build: $CCATUNE_SCHEMES, else ccatune/schemes in the user's cache."""
+    named = os.environ.get("CCATUNE_SCHEMES")
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(named).resolve() if named else cache_folder / "ccatune" / "schemes"
+
+
+def _mark(scheme: Scheme) -> Path:
+    content = scheme.wrapper.read_bytes() if scheme.wrapper.exists() else b""
+    key = hashlib.sha256(f"{scheme.wrapper}{scheme.leading}".encode() + content).hexdigest()[:16]
+    return builds() / "prepared" / key
+
+
+def environment(scheme: Scheme) -> dict[str, str]:
+    """Return the environment of a scheme's processes. `python` in it is the interpreter of the wrapper."""
+    kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER") if name in os.environ}
+    path = os.environ.get("PATH", "/usr/bin:/bin")
+    return {
+        **kept,
+        "PATH": path,
+        "PYTHONUNBUFFERED": "1",
+        "CCATUNE_SCHEMES": str(builds()),
+        "PYTHON": interpreter(scheme),
+    }
+
+
+@cache
+def _python2() -> str:
+    """Return the path of a python2 that works, or ""."""
+    found = shutil.which("python2") or ""
+    if not found:
+        return ""
+    works = subprocess.run([found, "-c", "print 1"], capture_output=True, check=False)
+    return found if works.returncode == 0 else ""
+
+
+def _older_line(file: Path) -> str:
+    """Return the place that Python 3 cannot compile in a wrapper or a file that it imports from its folder, or ""."""
+    seen, waiting = set(), [file]
+    while waiting:
+        one = waiting.pop()
+        if one in seen or not one.is_file():
+            continue
+        seen.add(one)
+        text = one.read_text(encoding="utf-8", errors="replace")
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            return f"{one.name}, line {error.lineno}"
+        waiting += [one.parent / f"{name}.py" for name in _IMPORT.findall(text)]
+    return ""
+
+
+def interpreter(scheme: Scheme) -> str:
+    """Return the Python that runs a wrapper.
+
+    Raises:
+        SchemeError: there is no wrapper, or it needs Python 2 and that is not installed.
+    """
+    if not scheme.wrapper.is_file():
+        raise SchemeError(f"{scheme.name}: expected its wrapper {scheme.wrapper}, found none")
+    older = "" if scheme.is_ours else _older_line(scheme.wrapper)
+    if not older:
+        return sys.executable
+    if python2 := _python2():
+        return python2
+    raise SchemeError(
+        f"{scheme.name}: its wrapper is written in Python 2 ({older}), and no python2 is installed here; "
+        "install one, or leave this scheme out"
+    )
+
+
+def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
+    """Return the schemes of ccatune, or those of a checkout of Pantheon, by name.
+
+    checkout: the top folder of the checkout, with src/config.yml and src/wrappers.
+
+    Raises:
+        EmulationError: the configuration is missing or invalid.
+    """
+    folder = OURS if checkout is None else checkout / "src"
+    file = folder / "config.yml"
+    if not file.is_file():
+        raise EmulationError(f"{folder}: expected a checkout of Pantheon with src/config.yml, found none")
+    document = read_document(file, what="Pantheon's schemes", holding="schemes")
+    try:
+        config = _Config.model_validate(document)
+    except ValidationError as error:
+        raise EmulationError(f"{file}: {first_fault(error)}") from error
+    found = {}
+    for name, entry in config.schemes.items():
+        if not _NAME.fullmatch(name):
+            raise EmulationError(f"{file}: expected names of letters, digits and . _ + -, got {name!r}")
+        wrapper, *leading = entry.wrapper.split() or [f"{name}.py"]
+        label = entry.name or entry.friendly_name or name
+        path = folder / "wrappers" / wrapper
+        cca = entry.cca if checkout is None else ""
+        found[name] = Scheme(name, label, entry.color, entry.marker, path, tuple(leading), cca=cca)
+    return found
+
+
+def schemes_of(names: list[str], known: dict[str, Scheme]) -> list[Scheme]:
+    """Return the schemes with these names. `gr-50ms` is the scheme gr with the delay class of 50 ms.
+
+    Raises:
+        EmulationError: a name is unknown or repeated.
+    """
+    found: list[Scheme] = []
+    for name in names:
+        base, _, target = name.rpartition("-")
+        if name in known:
+            found.append(known[name])
+        elif base in known and known[base].cca and re.fullmatch(r"\d+(\.\d+)?ms", target):
+            label = f"{known[base].label} {target.removesuffix('ms')} ms"
+            found.append(replace(known[base], name=name, label=label, target=target))
+        else:
+            raise EmulationError(f"schemes: expected some of {', '.join(known)}, got {name}")
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise EmulationError(f"schemes: expected each once, got {', '.join(sorted(repeated))} twice")
+    return found

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: MIT
+"""`ccatune pantheon test`: runs schemes over a link or several, and keeps what a resumed test needs.
+
+The metadata of a data folder has the verdict of each run that is done. A test is resumed if its link, its flows and its
+times are those of the folder. Schemes and further runs may be added to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from emulation.errors import EmulationError
+from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
+from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options
+from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
+from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
+from emulation.pantheon.runner import run_tests as run_all
+from emulation.pantheon.schemes import read_schemes, schemes_of
+from emulation.processors import kept_awake
+from kmod.ensemble import Ensemble
+
+__all__ = ["begin", "default_jobs", "run_tests", "test"]
+
+# A run keeps about so many processors busy: the shells, two captures, and the ends of its flows.
+_CORES_PER_RUN = 0.6
+_FILES = click.Path(path_type=Path, exists=True, dir_okay=False)
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
+
+
+@pantheon.command()
+@click.argument("mode", type=click.Choice(["local", "remote"]), default="local")
+@click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Schemes to run; gr-50ms for a delay class.")
+@click.option("--all", "every", is_flag=True, help="Run all schemes.")
+@click.option("--pantheon", "checkout", type=_FOLDER, help="A checkout of Pantheon, whose schemes run instead.")
+@click.option("--emulator", "emulators", type=_FILES, multiple=True, help="The link, from a file; one or several.")
+@click.option("--link-of", type=_FOLDER, help="The link of a data folder of Pantheon.")
+@click.option("--uplink-trace", type=_FILES, help="The link's trace from senders to receivers.")
+@click.option("--downlink-trace", type=_FILES, help="The trace from receivers to senders.")
+@click.option("--prepend-mm-cmds", "prepend", default="", metavar='"CMD..."', help="Shells around mm-link.")
+@click.option("--append-mm-cmds", "append", default="", metavar='"CMD..."', help="Shells inside of mm-link.")
+@click.option("--extra-mm-link-args", "extra", default="", metavar='"ARG..."', help="Options of mm-link's queues.")
+@click.option("-f", "--flows", type=click.IntRange(1, 200), default=1, show_default=True, help="Flows of a run.")
+@click.option("-t", "--runtime", type=click.IntRange(1, 3600), default=30, show_default=True, help="Seconds of a run.")
+@click.option("--interval", type=click.IntRange(0), default=0, show_default=True, help="Seconds between two flows.")
+@click.option("--run-times", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each scheme.")
+@click.option("--random-order", is_flag=True, help="Run the schemes in an order that --seed draws.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of --random-order.")
+@click.option("--ensemble", "ensembles", multiple=True, metavar="CCA=FILE", help="The ensemble that flows follow.")
+@click.option("--param", "params", multiple=True, metavar="CCA.NAME=VALUE", help="A parameter of all its flows.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), required=True, help="The results' folder."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Runs side by side.  [as many as the processors carry]")
+@click.option("--resume/--fresh", default=None, help="What to do with runs of this very test that are there.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON; no bar.")
+def test(
+    *,
+    mode: str,
+    names: str | None,
+    every: bool,
+    checkout: Path | None,
+    emulators: tuple[Path, ...],
+    link_of: Path | None,
+    uplink_trace: Path | None,
+    downlink_trace: Path | None,
+    prepend: str,
+    append: str,
+    extra: str,
+    ensembles: tuple[str, ...],
+    params: tuple[str, ...],
+    data_dir: Path,
+    jobs: int | None,
+    resume: bool | None,
+    as_json: bool,
+    **times: Any,
+) -> None:
+    """Run schemes over links that Mahimahi emulates, and write what Pantheon writes.
+
+    A scheme that crashes, hangs or sends nothing fails that run alone. Exit status 1: a run failed.
+
+    \b
+    Example:
+      ccatune pantheon test --schemes "cubic bbr" --emulator configs/emulators/poisson-12mbps.yaml --data-dir out
+      ccatune pantheon test --schemes "gr-50ms gr-100ms" --ensemble gr=gr.json --link-of out --data-dir gr-out
+      ccatune pantheon test --all --pantheon ~/pantheon --uplink-trace a.up --downlink-trace a.down --data-dir theirs
+    """
+    if mode == "remote":
+        raise click.UsageError(
+            "mode: expected local; a remote test needs a shell on another machine, and clocks that agree within 1 ms. "
+            "Run the schemes between two machines with Pantheon itself, and read its folder with "
+            "`ccatune pantheon analyze`"
+        )
+    if every == (names is not None):
+        raise click.UsageError("expected either --schemes or --all")
+    by_options = {
+        "uplink": uplink_trace,
+        "downlink": downlink_trace,
+        "prepend": prepend,
+        "append": append,
+        "extra": extra,
+    }
+    links = links_of(emulators, link_of, by_options)
+    known = read_schemes(checkout)
+    chosen = tuple(known.values()) if every else tuple(schemes_of((names or "").split(), known))
+    if not chosen:
+        raise click.UsageError("--schemes: expected at least one, got none")
+    if (times["flows"] - 1) * times["interval"] >= times["runtime"]:
+        raise click.UsageError("--interval: expected the last flow to start before --runtime has passed")
+    loaded = {cca: Ensemble.load(path) for cca, path in ensembles_of(ensembles).items()}
+    for cca, ensemble in loaded.items():
+        if ensemble.cca != cca:
+            raise EmulationError(f"--ensemble: expected an ensemble of {cca}, got one of {ensemble.cca}")
+    tests = []
+    for link in links:
+        folder = data_dir if len(links) == 1 else data_dir / link.name
+        settings = TestSettings(
+            schemes=chosen,
+            link=link,
+            flows=times["flows"],
+            runtime_s=times["runtime"],
+            interval_s=times["interval"],
+            run_times=times["run_times"],
+            order_seed=times["seed"] if times["random_order"] else None,
+            ensembles=loaded,
+            parameters=parameters_of(params),
+        )
+        tests.append((settings, folder, begin(settings, folder, resume=resume)))
+    verdicts = run_tests(tests, jobs=jobs or default_jobs(), quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(verdicts, indent=1))
+    elif all(row["verdict"] == "ok" for row in verdicts):
+        click.echo(
+            f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` shows them"
+        )
+    if any(row["verdict"] != "ok" for row in verdicts):
+        sys.exit(1)
+
+
+def default_jobs() -> int:
+    """Return how many runs the processors of this process carry at the same time."""
+    return max(1, int(len(os.sched_getaffinity(0)) / _CORES_PER_RUN))
+
+
+def links_of(emulators: Sequence[Path], link_of: Path | None, options: dict[str, Any]) -> list[TestLink]:
+    """Return the links of a test.
+
+    Raises:
+        click.UsageError: there is not exactly one way in which they are given, or a trace is missing.
+    """
+    ways = [bool(emulators), link_of is not None, any(options.values())]
+    if sum(ways) != 1:
+        raise click.UsageError(
+            "expected the link by --emulator, by --link-of, or by --uplink-trace and --downlink-trace"
+        )
+    if emulators:
+        links = [link_of_file(path) for path in emulators]
+        if len({link.name for link in links}) < len(links):
+            raise click.UsageError("--emulator: expected different names of emulators, got one twice")
+        return links
+    if link_of is not None:
+        return [link_of_folder(link_of)]
+    if options["uplink"] is None or options["downlink"] is None:
+        raise click.UsageError("expected both --uplink-trace and --downlink-trace")
+    return [link_of_options(**options, name=options["uplink"].stem)]
+
+
+def _identity(metadata: Metadata) -> dict[str, object]:
+    """Return what must be equal for a test to be resumed."""
+    names = ("mode", "flows", "runtime", "interval", "prepend_mm_cmds", "append_mm_cmds", "extra_mm_link_args")
+    ours = metadata.ccatune or Ours()
+    return {
+        **{name: getattr(metadata, name) or None for name in names},
+        "ensembles": ours.ensembles,
+        "parameters": ours.parameters,
+    }
+
+
+def _described(settings: TestSettings, notes: dict[str, dict[int, RunNote]]) -> Metadata:
+    link = settings.link
+    names = [scheme.name for scheme in settings.schemes]
+    return Metadata(
+        mode="local",
+        cc_schemes=tuple(dict.fromkeys([*names, *notes])),
+        run_times=max([settings.run_times, *(run for runs in notes.values() for run in runs)]),
+        flows=settings.flows,
+        runtime=settings.runtime_s,
+        interval=settings.interval_s,
+        random_order=settings.order_seed is not None,
+        uplink_trace="uplink.trace",
+        downlink_trace="downlink.trace",
+        prepend_mm_cmds=link.prepend or None,
+        append_mm_cmds=link.append or None,
+        extra_mm_link_args=link.extra or None,
+        ccatune=Ours(
+            link=link.name,
+            versions={"ccatune": version("ccatune"), "kernel": platform.release()},
+            ensembles={cca: ensemble.digest for cca, ensemble in settings.ensembles.items()},
+            parameters={cca: dict(values) for cca, values in settings.parameters.items()},
+            runs=notes,
+        ),
+    )
+
+
+def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[str, dict[int, RunNote]]:
+    """Prepare a data folder, and return the notes of the runs that are done in it.
+
+    Raises:
+        click.UsageError: the folder has runs, and it was not said what to do with them.
+        EmulationError: it has runs of another test.
+    """
+    link = settings.link
+    if not (folder / FILE_NAME).exists():
+        if folder.is_dir() and any(folder.iterdir()):
+            raise EmulationError(f"{folder}: expected an empty folder or one of a test, got other files in it")
+        folder.mkdir(parents=True, exist_ok=True)
+        return {}
+    if resume is None:
+        raise click.UsageError(f"{folder}: has runs already; expected --resume to keep them, or --fresh to repeat them")
+    if not resume:
+        _remove_runs(folder)
+        return {}
+    before = read_metadata(folder)
+    notes = dict(before.ccatune.runs) if before.ccatune else {}
+    wanted = _described(settings, notes)
+    for name, value in _identity(wanted).items():
+        was = _identity(before)[name]
+        if was != value:
+            raise EmulationError(f"{folder}: expected a test with {name} {was}, which it began with, got {value}")
+    if not link.is_written_in(folder):
+        raise EmulationError(f"{folder}: expected the traces of the link that it began with, got others; use --fresh")
+    # Runs that failed are repeated.
+    return {scheme: {run: note for run, note in runs.items() if note.verdict == "ok"} for scheme, runs in notes.items()}
+
+
+def _remove_runs(folder: Path) -> None:
+    """Remove the files of a test from its folder, and no others."""
+    metadata = read_metadata(folder)
+    for path in folder.iterdir():
+        scheme = next((name for name in metadata.cc_schemes if path.name.startswith(f"{name}_")), None)
+        if scheme is not None and path.suffix in {".log", ".png"} and path.is_file():
+            path.unlink()
+    (folder / FILE_NAME).unlink()
+
+
+Test = tuple[TestSettings, Path, dict[str, dict[int, RunNote]]]
+"""A test, the folder of its data, and the notes of the runs that are done (see `begin`)."""
+
+
+def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
+    """Make the runs of all tests, note the verdict of each in its folder, and return a row for each.
+
+    Raises:
+        EmulationError: the machine lacks something, or an algorithm cannot be loaded.
+    """
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    planned = []
+    for settings, folder, notes in tests:
+        written = replace(settings, link=settings.link.written(folder))
+        done = frozenset(RunKey(scheme, run) for scheme, runs in notes.items() for run in runs)
+        write_metadata(_described(written, notes), folder)
+        planned.append(PlannedTest(written, folder, done))
+    total = sum(len(settings.order()) for settings, _, _ in tests)
+    left_out = sum(len(one.done & set(one.settings.order())) for one in planned)
+    silent = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=silent) as bar, kept_awake():
+        task = bar.add_task("pantheon", total=total, completed=left_out)
+
+        def each(number: int, key: RunKey, verdict: Verdict) -> None:
+            settings, folder, notes = tests[number]
+            notes.setdefault(key.scheme, {})[key.run] = RunNote(verdict=verdict.kind, reason=verdict.reason)
+            write_metadata(_described(settings, notes), folder)
+            bar.advance(task)
+            if verdict.kind != "ok" and not quiet:
+                click.echo(f"{settings.link.name}: {key}: {verdict.kind}: {verdict.reason}", err=True)
+
+        run_all(planned, each, jobs=jobs)
+    return [
+        {"link": settings.link.name, "scheme": key.scheme, "run": key.run, **_note_row(notes[key.scheme][key.run])}
+        for settings, _, notes in tests
+        for key in settings.order()
+    ]
+
+
+def _note_row(note: RunNote) -> dict[str, str]:
+    return {"verdict": note.verdict, "reason": note.reason}

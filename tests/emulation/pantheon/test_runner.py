@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Schemes over real links: each judged by what it did, and nothing of it left."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import ccatune
+from emulation.pantheon.logs import read_log
+from emulation.pantheon.metadata import read_metadata
+from emulation.pantheon.statistics import run_statistics
+from tests.emulation.pantheon.checkout import RUNS, make_checkout
+from tests.emulation.real_links.test_real_links import below
+
+EMULATOR = """\
+name: tiny
+source: Made for this test.
+uplink: {rate_mbps: 6}
+downlink: {rate_mbps: 6}
+delay_ms: 20
+queue_pkts: 50
+"""
+
+
+@pytest.fixture
+def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CCATUNE_SCHEMES", str(tmp_path / "schemes"))
+    path = tmp_path / "tiny.yaml"
+    path.write_text(EMULATOR)
+    return path
+
+
+def call(*words: str | Path) -> Result:
+    return CliRunner().invoke(ccatune.cli, ["pantheon", *map(str, words)])
+
+
+@pytest.mark.pantheon
+def test_each_scheme_of_a_checkout_is_judged_by_what_it_did(tmp_path: Path, emulator: Path) -> None:
+    checkout, data_dir = make_checkout(tmp_path / "checkout"), tmp_path / "data"
+    before = below(os.getpid())
+    result = call("test", "--all", "--pantheon", checkout, "--emulator", emulator, "--data-dir", data_dir,
+                  "--runtime", "4", "--jobs", "5", "--json")  # fmt: skip
+    assert result.exit_code == 1, result.output
+    rows = {row["scheme"]: row for row in json.loads(result.stdout)}
+    assert {name: row["verdict"] for name, row in rows.items()} == {
+        "receiver_first": "ok",
+        "sender_first": "ok",
+        "crashing": "crashed",
+        "hanging": "sent nothing",
+        "after_reboot": "ok",
+    }
+    assert "out of luck" in rows["crashing"]["reason"]
+    assert (data_dir / "outputs" / "crashing_sender1_run1.log").read_text() == "out of luck\n"
+    assert below(os.getpid()) == before
+    assert not list(data_dir.glob(".*"))
+    for name in ("receiver_first", "sender_first", "after_reboot"):
+        found = run_statistics(read_log(data_dir / f"{name}_datalink_run1.log"))
+        # 1228 bytes of IP each 3.2 ms or a little later, and 20 ms of delay with up to 2 ms of Mahimahi's clock.
+        assert 2.2 < found.total.throughput_mbps < 3.1
+        assert found.total.delay_median_ms == pytest.approx(21.5, abs=2.5)
+        assert found.capacity_mbps == pytest.approx(6, rel=0.02)
+    assert set(read_metadata(data_dir).cc_schemes) == set(RUNS)
+
+
+@pytest.mark.pantheon
+def test_flows_have_delays_of_their_own_and_a_test_is_resumed(tmp_path: Path, emulator: Path) -> None:
+    words = ("test", "--schemes", "cubic", "--emulator", emulator, "--data-dir", tmp_path / "data", "--runtime", "6",
+             "--flows", "2", "--interval", "2")  # fmt: skip
+    result = call(*words)
+    assert result.exit_code == 0, result.output
+    log = read_log(tmp_path / "data" / "cubic_datalink_run1.log")
+    found = run_statistics(log)
+    assert log.flows == (1, 2)
+    assert log.left.times_ms[log.left.flow == 2].min() == pytest.approx(2250, abs=250)
+    # The link is full, and its queue of 50 packets takes 100 ms.
+    assert found.total.throughput_mbps == pytest.approx(6, rel=0.05)
+    assert found.total.delay_p95_ms == pytest.approx(120, abs=12)
+    assert found.total.loss is not None
+    assert call(*words).exit_code == 2
+    kept = (tmp_path / "data" / "cubic_datalink_run1.log").stat().st_mtime_ns
+    assert call(*words, "--resume").exit_code == 0
+    assert (tmp_path / "data" / "cubic_datalink_run1.log").stat().st_mtime_ns == kept
+    other = call(*words[:-2], "--interval", "3", "--resume")
+    assert "expected a test with interval 2" in str(other.exception or other.output)
