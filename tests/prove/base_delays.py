@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Minimum-RTT rules on links whose propagation delay changes: what they cost, and how long they are wrong.
 
-    python -m tests.prove.base_delays [--json]
+    python -m tests.prove.base_delays [--kernel] [--json]
 
 Simulated flows with default parameters over configs/scenarios/handover.yaml, delay-ramp.yaml and delay-step.yaml, each
 over its constant rate and, where there are recordings, over a recorded link. Columns:
 
     util.      throughput over capacity, and its ratio to the same link with a constant delay of 25 and of 60 ms
     queue p95  95th percentile of the queueing delay at the link, which does not contain the propagation delay
-    short      median time after a rise of the delay until windows of SHORT_WINDOW_S use at least SHORT of the link for
-               good; "never" if they do not before the delay falls or the run ends. Only at a constant rate
+    risen      throughput over capacity while the delay is 60 ms, from the rise until the fall or the run's end
+    short      median time from a rise to the last 2 s (SHORT_WINDOW_S) that use less than SHORT of the link; "never" if
+               these are the last of the longer delay. Shorter gaps are probes for the minimum RTT
     relearns   GR only: median time from a rise to the end of the DRAIN that measured the minimum RTT anew
+
+With --kernel it compares the simulator with this machine's kernel over Mahimahi instead, for 30 s each of CUBIC and
+BBRv1 over KERNEL_LINK. Both simulated rows have the same flow. The second one has Mahimahi's clocks on its path.
 """
 
 from __future__ import annotations
@@ -25,8 +29,12 @@ from typing import Any
 import click
 import numpy as np
 
-from emulation import FlowSpec, LinkSpec, QoS, Scenario, simulate
+from emulation import BaseDelay, DelayStep, FlowSpec, LinkSpec, QoS, Scenario, simulate
+from emulation.fidelity.machine import Watch
+from emulation.fidelity.path import path_of_mahimahi
 from emulation.files import load_scenario
+from emulation.mahimahi.runner import emulate
+from emulation.processors import kept_awake
 from emulation.traces import Trace, read_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,9 +42,11 @@ SCENARIOS = ("handover", "delay-ramp", "delay-step")
 TRACES = "pqsa-4g-validation.tar.xz"
 CONSTANT_MS = (25.0, 60.0)
 WARMUP_S = 5.0
-SHORT, SHORT_WINDOW_S = 0.95, 0.5
+SHORT, SHORT_WINDOW_S = 0.85, 2.0
 SERIES_S = 0.02
 DRAIN = 2
+KERNEL_DELAYS = BaseDelay(steps=(DelayStep(at_s=0, rtt_ms=25), DelayStep(at_s=7.5, rtt_ms=60)), period_s=15)
+KERNEL_LINK = LinkSpec(rate_mbps=12, delays=KERNEL_DELAYS, buffer_pkts=100)
 FLOWS = {
     "gr": FlowSpec(cca="gr"),
     "gr, minimum RTT of 10 s": FlowSpec(cca="gr", params={"min_rtt_window_ms": 10_000}),
@@ -90,19 +100,27 @@ def rises_s(scenario: Scenario) -> list[tuple[float, float]]:
     return found
 
 
+def phases(qos: QoS, scenario: Scenario) -> list[np.ndarray]:
+    """For each rise, the carried and the offered Mbit/s at the samples of the longer delay: [2, samples]."""
+    rates = np.stack([qos.series["rate_mbps"], qos.series["capacity_mbps"]])
+    return [rates[:, round(start_s / SERIES_S) : round(end_s / SERIES_S)] for start_s, end_s in rises_s(scenario)]
+
+
+def risen(qos: QoS, scenario: Scenario) -> float:
+    """Throughput over capacity at the samples of the longer delay."""
+    carried, offered = np.concatenate(phases(qos, scenario), axis=1).sum(axis=1)
+    return float(carried / offered)
+
+
 def short_s(qos: QoS, scenario: Scenario) -> list[float | None]:
     """For each rise, how long the link was not used; None: not used again before the end of the longer delay."""
     n = round(SHORT_WINDOW_S / SERIES_S)
-    used = qos.series["rate_mbps"] / np.maximum(qos.series["capacity_mbps"], 1e-9)
     found: list[float | None] = []
-    for start_s, end_s in rises_s(scenario):
-        first, last = round(start_s / SERIES_S), round(end_s / SERIES_S)
-        windows = used[first : first + (last - first) // n * n].reshape(-1, n).mean(axis=1)
-        below = np.flatnonzero(windows < SHORT)
-        if not len(below):
-            found.append(0.0)
-        else:
-            found.append(None if below[-1] >= len(windows) - 2 else float((below[-1] + 1) * SHORT_WINDOW_S))
+    for phase in phases(qos, scenario):
+        carried, offered = (np.convolve(row, np.ones(n), mode="valid") for row in phase)
+        below = np.flatnonzero(carried < SHORT * offered)
+        is_last = len(below) and below[-1] == len(carried) - 1
+        found.append(None if is_last else float((below[-1] + n) * SERIES_S) if len(below) else 0.0)
     return found
 
 
@@ -138,11 +156,39 @@ def row_of(name: str, link: Link, label: str, flow: FlowSpec) -> dict[str, Any]:
         constant = simulate(over(scenario, link, flow, delays=None, rtt_ms=rtt_ms))
         row[f"utilization_over_{rtt_ms:g}ms"] = qos.utilization / constant.utilization
         row[f"queueing_delay_p95_at_{rtt_ms:g}ms"] = constant.queueing_delay.percentile_ms(95)
-    if rises_s(varying) and link.trace is None:
-        row["short_s"] = middle(short_s(qos, varying))
+    if rises_s(varying):
+        row |= {"risen_utilization": risen(qos, varying), "short_s": middle(short_s(qos, varying))}
     if rises_s(varying) and flow.cca == "gr":
         row["relearns_s"] = middle(relearns_s(qos, varying))
     return row
+
+
+def side_of(cca: str, side: str, qos: QoS, *, late: float | None = None) -> dict[str, Any]:
+    """A row of the comparison with the kernel. late: share of timers that were late during a real run."""
+    rtt = qos.flows[0].rtt
+    return {
+        "flow": cca,
+        "side": side,
+        "throughput_mbps": round(qos.throughput_mbps, 2),
+        **{f"rtt_p{p}_ms": round(rtt.percentile_ms(p), 1) for p in (5, 50, 95)},
+        **{f"queueing_delay_p{p}_ms": round(qos.queueing_delay.percentile_ms(p), 1) for p in (50, 95)},
+        "retransmitted_pct": round(100 * qos.retransmission_rate, 2),
+        "late_timers_pct": None if late is None else round(100 * late, 2),
+    }
+
+
+def beside_the_kernel() -> list[dict[str, Any]]:
+    """The rows of --kernel."""
+    rows = []
+    for cca in ("cubic", "bbr"):
+        scenario = Scenario(name=cca, link=KERNEL_LINK, flows=(FlowSpec(cca=cca),), duration_s=30, warmup_s=2)
+        rows.append(side_of(cca, "simulator", simulate(scenario)))
+        rows.append(side_of(cca, "with clocks", simulate(path_of_mahimahi(scenario, runner="mahimahi"))))
+        for _ in range(2):
+            with kept_awake(), Watch(timers=True) as watch:
+                qos = emulate(scenario)
+            rows.append(side_of(cca, "kernel", qos, late=watch.during_a_run(scenario.duration_s).late_share))
+    return rows
 
 
 def text_of(row: dict[str, Any], key: str) -> str:
@@ -154,19 +200,31 @@ def text_of(row: dict[str, Any], key: str) -> str:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(*, as_json: bool) -> None:
+@click.option("--kernel", is_flag=True, help="Compare the simulator with this machine's kernel instead.")
+def main(*, as_json: bool, kernel: bool) -> None:
     """Print the table."""
+    if kernel:
+        compared = beside_the_kernel()
+        click.echo(
+            json.dumps(compared)
+            if as_json
+            else "\n".join(
+                " | ".join(map(str, line)) for line in [list(compared[0]), *(row.values() for row in compared)]
+            )
+        )
+        return
     rows = [row_of(name, link, label, flow) for link in links() for name in SCENARIOS for label, flow in FLOWS.items()]
     if as_json:
         click.echo(json.dumps(rows))
         return
-    click.echo("| link | delays | flow | util. | of it at 25 ms | at 60 ms | queue p95 | at 25 ms | at 60 ms | short "
-               "| relearns |\n|---|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip
+    click.echo("| link | delays | flow | util. | of it at 25 ms | at 60 ms | queue p95 | at 25 ms | at 60 ms "
+               "| risen | short | relearns |\n" + "|---" * 12 + "|")  # fmt: skip
     for row in rows:
         of = [f"{row[f'utilization_over_{rtt:g}ms']:.1%}" for rtt in CONSTANT_MS]
         at = [f"{row[f'queueing_delay_p95_at_{rtt:g}ms']:.0f} ms" for rtt in CONSTANT_MS]
         cells = [row["link"], row["delays"], row["flow"], f"{row['utilization']:.1%}", *of,
                  f"{row['queueing_delay_p95_ms']:.0f} ms", *at,
+                 f"{row['risen_utilization']:.1%}" if "risen_utilization" in row else "-",
                  text_of(row, "short_s"), text_of(row, "relearns_s")]  # fmt: skip
         click.echo(f"| {' | '.join(cells)} |")
 
