@@ -90,5 +90,5 @@ $(UV): requirements/lock-tool.lock
 	touch $@
 
 clean: ## Remove everything that was built or set up
-	rm -rf $(VENV) build dist demo emulation/_engine* .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) build dist demo emulation/_engine* emulation/mahimahi/delay-shell .hypothesis .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -prune -exec rm -rf {} +

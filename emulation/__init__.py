@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Traces of links, scenarios of flows over links, the packet simulator, and the QoS of a run."""
 
+from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError, TraceError
 from emulation.measures import Measures, Trial, measure
 from emulation.path import (
@@ -39,9 +40,11 @@ from emulation.video import ChunkQoS, VideoFlowQoS, VideoQoS, VideoSpec
 __all__ = [
     "AccessLink",
     "AckPath",
+    "BaseDelay",
     "ChunkQoS",
     "Clock",
     "Codel",
+    "DelayStep",
     "Delays",
     "ElementQoS",
     "ElementSeries",

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from emulation import _engine
+from emulation.delays import BaseDelay
 from emulation.errors import EmulationError
 from emulation.path import (
     AccessLink,
@@ -131,13 +132,22 @@ class Jobs:
             case Reorder():
                 return _engine.Delayer(element.share, element.delay_ms, element.delay_ms, in_order=False)
 
+    def delays(self, delays: BaseDelay) -> Any:
+        """Return the delays of one direction."""
+        steps = [(step.at_s, step.rtt_ms / 2) for step in delays.steps]
+        return _engine.DelaySteps(steps, delays.period_s or 0.0)
+
     def job(self, scenario: Scenario, *, sample_s: float = 0.0, audit: bool = False) -> Any:
         link, clients = scenario.link, dict[str, int]()
         uplink = None if link.acks.uplink is None else self.link(link.acks.uplink)
+        delays = None if link.delays is None else self.delays(link.delays)
         return _engine.Job(
             flows=[self.flow(flow, clients) for flow in scenario.flows],
             link=self.link(link, queue=link),
-            before=[self.element(element) for element in link.before],
+            before=[
+                *([] if delays is None else [_engine.BaseDelay(delays)]),
+                *(self.element(element) for element in link.before),
+            ],
             behind=[self.element(element) for element in link.behind],
             acks=_engine.AckPath(link.acks.interval_ms or 0.0, uplink),
             rtt_ms=link.rtt_ms,
@@ -149,4 +159,5 @@ class Jobs:
             seed=scenario.seed,
             audit=audit,
             keep_s=scenario.client_keep_s,
+            delays=delays,
         )

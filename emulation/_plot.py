@@ -358,12 +358,13 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]
 
 def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -> None:
     link = scenario.link
+    rtt = f"{link.rtt_ms:g}" if link.delays is None else f"{link.rtt_ms:g} to {link.delays.most_rtt_ms:g}"
     buffer = f"{link.buffer_pkts} packets" if link.buffer_pkts is not None else "no bound"
     if link.buffer_bytes is not None:
         buffer = f"{link.buffer_bytes / 1000:g} kB"
     loss = f", loss {link.loss:.2%}" if link.loss else ""
     figure.suptitle(
-        f"{scenario.name}   RTT {link.rtt_ms:g} ms, buffer {buffer}{loss}\n"
+        f"{scenario.name}   RTT {rtt} ms, buffer {buffer}{loss}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
         f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, retransmitted {qos.retransmission_rate:.2%}",

@@ -6,7 +6,8 @@
       trace: ../../traces/a.down    # or rate_mbps: 20, or made; paths are relative to the file's folder
       recording: hour01             # if the path contains several recordings: a part of the name of one
       made: {model: 4g.json, duration_s: 600, seed: 1}    # a generated trace; `ccatune traces fit` writes the model
-      rtt_ms: 100                   # all other fields of LinkSpec have the same names
+      delays: {trace: a.delays}     # delays by time instead of rtt_ms, from a file (emulation/delays.py) or as steps
+      buffer_pkts: 300              # all other fields of LinkSpec have the same names
       behind:                       # elements of the path, each with its kind
         - {kind: policer, rate_mbps: 2.07, bucket_bytes: 733000}
     flows:
@@ -31,6 +32,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from emulation.delays import BaseDelay, DelayStep, read_delay_trace
 from emulation.errors import EmulationError
 from emulation.path import ELEMENTS, AckPath, Codel, LinkRate, RateStep
 from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Transfer
@@ -154,6 +156,8 @@ def _mapping(value: object, what: str) -> Document:
 def _link(link: Document, *, source: str, folder: Path) -> Document:
     """Return the document of the link with all its traces read, including those of access links and the uplink."""
     link = _with_trace(link, what=f"{source}: link", folder=folder)
+    if isinstance(link.get("delays"), dict) and "trace" in link["delays"]:
+        link["delays"] = _delays(link["delays"], what=f"{source}: link.delays", folder=folder)
     for side in ("before", "behind"):
         elements = link.get(side)
         if isinstance(elements, list):
@@ -166,6 +170,12 @@ def _link(link: Document, *, source: str, folder: Path) -> Document:
         uplink = _with_trace(dict(acks["uplink"]), what=f"{source}: link.acks.uplink", folder=folder)
         link["acks"] = {**acks, "uplink": uplink}
     return link
+
+
+def _delays(delays: Document, *, what: str, folder: Path) -> BaseDelay:
+    if beside := sorted(delays.keys() - {"trace"}):
+        raise EmulationError(f"{what}: expected either trace or steps, got trace beside {', '.join(beside)}")
+    return read_delay_trace(_located(delays["trace"], folder, f"{what}.trace"))
 
 
 def _element(element: object, *, what: str, folder: Path) -> Document:
@@ -320,6 +330,10 @@ def _fields_at(location: Location) -> list[str]:
 def _fields_of_link(location: list[int | str]) -> list[str]:
     from_files = ["recording", "made"]
     match location:
+        case ["delays", "steps", int(), _]:
+            return list(DelayStep.model_fields)
+        case ["delays", _]:
+            return [*BaseDelay.model_fields, "trace"]
         case [*_, "codel", _]:
             return list(Codel.model_fields)
         case [*_, "steps", int(), _]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from emulation.delays import BaseDelay
 from emulation.errors import EmulationError
 from emulation.path import AckPath, Frozen, PathElement, QueuedLink
 from emulation.video import VideoSpec
@@ -40,11 +41,32 @@ WITH_ENSEMBLE = tuple(name for name, algorithm in ALGORITHMS.items() if algorith
 class LinkSpec(QueuedLink):
     """The bottleneck, where queueing delay and throughput are measured, and the path around it."""
 
-    rtt_ms: float = Field(100.0, gt=0, le=60_000, description="propagation delay, both ways together")
+    rtt_ms: float = Field(
+        100.0, gt=0, le=60_000, description="propagation delay, both ways together; with `delays` the shortest one"
+    )
+    delays: BaseDelay | None = Field(None, description="propagation delays by time, instead of rtt_ms")
     loss: float = Field(0.0, ge=0, lt=1, description="share of the delivered packets lost at random")
     before: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order in front of the queue")
     behind: tuple[PathElement, ...] = Field((), max_length=16, description="met in this order behind the link")
     acks: AckPath = Field(AckPath(), description="what ACKs meet on their way back")
+
+    @model_validator(mode="after")
+    def _one_delay(self) -> LinkSpec:
+        if self.delays is None:
+            return self
+        least_ms = self.delays.least_rtt_ms
+        if "rtt_ms" in self.model_fields_set and self.rtt_ms != least_ms:
+            raise ValueError(f"expected either rtt_ms or delays, got both, with an rtt_ms of {self.rtt_ms:g}")
+        object.__setattr__(self, "rtt_ms", least_ms)
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_it_was_without(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # The keys of kept runs are computed from this. They must not change for links without delays.
+        fields: dict[str, Any] = handler(self)
+        if self.delays is None:
+            fields.pop("delays", None)
+        return fields
 
 
 class Transfer(Frozen):

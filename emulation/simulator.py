@@ -137,7 +137,12 @@ def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
 def element_names(scenario: Scenario) -> list[str]:
     """Return the names of the path's elements in the engine's order: the kind, with a number if a kind is repeated."""
     link = scenario.link
-    kinds = [element.kind for element in link.before] + ["link"] + ["loss"] * (link.loss > 0)
+    kinds = (
+        ["delay"] * (link.delays is not None)
+        + [element.kind for element in link.before]
+        + ["link"]
+        + ["loss"] * (link.loss > 0)
+    )
     kinds += [element.kind for element in link.behind]
     return [f"{k} {kinds[: i + 1].count(k)}" if kinds.count(k) > 1 else k for i, k in enumerate(kinds)]
 

@@ -124,10 +124,11 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
 
 
 def _replaced_by(options: Document) -> frozenset[str]:
-    """Return the fields of a file's link that --trace or --rate-mbps replaces."""
+    """Return the fields of a file's link that --trace, --rate-mbps and --rtt-ms replace."""
+    replaced: frozenset[str] = frozenset() if options["rtt_ms"] is None else frozenset({"delays"})
     if options["trace"] is not None:
-        return RATES
-    return RATES | OF_A_TRACE if options["rate_mbps"] is not None else frozenset()
+        return replaced | RATES
+    return replaced | RATES | OF_A_TRACE if options["rate_mbps"] is not None else replaced
 
 
 def _with_params(own: object, given: dict[str, int]) -> object:

@@ -68,6 +68,8 @@ def path_of_mahimahi(scenario: Scenario, *, runner: Literal["mahimahi", "vm"]) -
     """Return the scenario with the path that this runner provides."""
     link = scenario.link
     changed: dict[str, object] = {"rtt_ms": link.rtt_ms + EXTRA_RTT_MS}
+    if link.delays is not None:
+        changed["delays"] = link.delays.longer(EXTRA_RTT_MS)
     if link.rate_mbps is not None:
         end_ms = math.ceil(scenario.duration_s * 1000) + _BEYOND_MS
         times_ms = link_opportunities_ms(link, end_ms).astype(np.uint32)

@@ -143,7 +143,9 @@ def _elements(run: RunArrays, queueing_delay: Delays) -> tuple[ElementQoS, ...]:
     nothing = Delays(_engine.rtt_edges_us(), np.zeros(len(_engine.rtt_edges_us()), dtype=np.uint32))
     rows = []
     ends = run.elements(np.asarray([run.scenario.duration_s]))
-    for name, values in zip(element_names(run.scenario), ends, strict=True):
+    # The shell that delays packets counts none.
+    names = [name for name in element_names(run.scenario) if name != "delay"]
+    for name, values in zip(names, ends, strict=True):
         entered, dropped, inside = (round(value.item()) for value in values)
         delay = queueing_delay if name == "link" else nothing
         rows.append(ElementQoS(name, entered, entered - dropped - inside, dropped, 0, inside, delay))

@@ -3,6 +3,7 @@
 
     trace or rate     a trace in mm-link's format. The n-th opportunity of a rate is at ceil(n x 1500 bytes / rate) ms
     RTT               mm-delay with half of the RTT in each direction, in whole ms
+    delays            delay-shell (emulation/mahimahi/shell) in place of mm-delay
     buffer            mm-link's droptail queue, in packets, bytes or both. It counts 1504 bytes per packet
     loss              mm-loss after the link. It has its own random numbers, so the seed has no effect
     flows             the kernel's congestion control of the same algorithm. flows.py makes the transfers and gaps
@@ -17,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,7 @@ __all__ = ["Files", "Runner", "files_in_bpf", "link_opportunities_ms", "to_job"]
 # (name of a file of an algorithm, its text), in the order in which they are written.
 Files = tuple[tuple[str, str], ...]
 
+DELAY_SHELL = Path(__file__).with_name("delay-shell")
 # Size of a full packet in mm-link, which includes the header of the tun device.
 LOGGED_BYTES = 1504
 # Mahimahi serves whole packets once a ms. Published comparisons found it accurate up to about 500 Mbit/s.
@@ -40,7 +43,7 @@ MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
 _TAKEN_OF_LINK = frozenset(
-    {"trace", "rate_mbps", "start_ms", "rtt_ms", "buffer_pkts", "buffer_bytes", "loss", "before", "behind"}
+    {"trace", "rate_mbps", "start_ms", "rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind"}
 )
 _TAKEN_OF_FLOW = frozenset(
     {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
@@ -119,14 +122,18 @@ def link_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64]:
 
 
 def check_link(scenario: Scenario, runner: Runner) -> int:
-    """Return the one-way delay in ms.
+    """Return the one-way delay in ms, rounded up; the longest one if it changes over time.
 
     Raises:
-        EmulationError: Mahimahi cannot emulate the link's RTT or rate.
+        EmulationError: Mahimahi cannot emulate the link's RTT or rate, or delay-shell is not built.
     """
     link = scenario.link
     delay_ms = link.rtt_ms / 2
-    if delay_ms != int(delay_ms) or delay_ms < 1:
+    if link.delays is not None:
+        delay_ms = math.ceil(link.delays.most_rtt_ms / 2)
+        if not DELAY_SHELL.exists():
+            raise runner.refuse(scenario, "link.delays", f"needs {DELAY_SHELL}, found none; run `make build`")
+    elif delay_ms != int(delay_ms) or delay_ms < 1:
         raise runner.refuse(scenario, "link.rtt_ms", f"expected an even whole number of ms, got {link.rtt_ms:g}")
     rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
     if rate_mbps is not None and rate_mbps > MOST_RATE_MBPS:
@@ -239,6 +246,7 @@ def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
         "mahimahi": runner.mahimahi,
         "opportunities_ms": link_opportunities_ms(link, end_ms).tolist(),
         "delay_ms": delay_ms,
+        "delays": None if link.delays is None else {"shell": str(DELAY_SHELL), "trace": link.delays.as_file()},
         "queue": {"packets": link.buffer_pkts, "bytes": queue_bytes},
         "loss": link.loss,
         "policers": _policers(scenario, runner),

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, first_fault, load_scenario
 from emulation.path import ELEMENTS, AccessLink, AckPath, Codel, Policer, RateStep, SteppedPolicer
@@ -246,7 +247,18 @@ def test_traces_of_elements_count_from_the_file(tmp_path: Path) -> None:
 
 def test_page_on_scenarios_names_every_field(repository: Path) -> None:
     page = (repository / "docs" / "scenarios.md").read_text()
-    models = [Scenario, LinkSpec, FlowSpec, Transfer, AckPath, Codel, RateStep, *ELEMENTS.values()]
+    models = [
+        Scenario,
+        LinkSpec,
+        BaseDelay,
+        DelayStep,
+        FlowSpec,
+        Transfer,
+        AckPath,
+        Codel,
+        RateStep,
+        *ELEMENTS.values(),
+    ]
     missing = {f"{model.__name__}.{name}" for model in models for name in model.model_fields if f"`{name}`" not in page}
     assert not missing
 

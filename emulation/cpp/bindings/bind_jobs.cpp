@@ -130,7 +130,8 @@ void bind_jobs(nb::module_& m) {
             "__init__",
             [](Job* self, std::vector<FlowJob> flows, LinkConfig link, std::vector<ElementConfig> before,
                std::vector<ElementConfig> behind, AckPathConfig acks, double rtt_ms, double loss, double duration_s,
-               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit, double keep_s) {
+               double warmup_s, double window_s, double sample_s, std::uint64_t seed, bool audit, double keep_s,
+               std::shared_ptr<DelaySteps> delays) {
                 new (self) Job{};
                 self->flows = std::move(flows);
                 self->keep_s = keep_s;
@@ -140,6 +141,7 @@ void bind_jobs(nb::module_& m) {
                 c.behind = std::move(behind);
                 c.acks = std::move(acks);
                 c.rtt = Duration::from_s(rtt_ms / 1000);
+                c.delays = std::move(delays);
                 c.loss = loss;
                 c.duration = Duration::from_s(duration_s);
                 c.warmup = Duration::from_s(warmup_s);
@@ -150,9 +152,9 @@ void bind_jobs(nb::module_& m) {
             },
             "flows"_a, "link"_a, "before"_a, "behind"_a, "acks"_a, "rtt_ms"_a, "loss"_a, "duration_s"_a,
             "warmup_s"_a, "window_s"_a, "sample_s"_a, "seed"_a, "audit"_a = false,
-            "keep_s"_a = 0.0,
+            "keep_s"_a = 0.0, "delays"_a.none() = nb::none(),
             "audit: check at every event that all adds up; RuntimeError says what does not. keep_s: what R-TCP knows "
-            "of a client outlives its connections by so much.");
+            "of a client outlives its connections by so much. delays: those of ACKs, in place of rtt_ms.");
     m.def("run", &run, "jobs"_a, "threads"_a, "progress"_a.none() = nb::none(),
           "Run jobs on threads, without the GIL; progress(done) is called about ten times a second.");
     nb::class_<Trial>(m, "Trial", "What all flows of a case run.")

@@ -32,6 +32,13 @@ std::shared_ptr<RateSteps> make_steps(const std::vector<std::pair<double, double
     return std::make_shared<RateSteps>(std::move(out));
 }
 
+// steps: pairs (at_s, ms of one direction).
+std::shared_ptr<DelaySteps> make_delays(const std::vector<std::pair<double, double>>& steps, double period_s) {
+    std::vector<DelayStep> out;
+    for (const auto& [at_s, delay_ms] : steps) out.push_back({Instant{} + Duration::from_s(at_s), from_ms(delay_ms)});
+    return std::make_shared<DelaySteps>(std::move(out), Duration::from_s(period_s));
+}
+
 PolicerConfig make_policer(double rate_bytes_per_s, std::uint64_t bucket_bytes, bool per_flow) {
     return {static_cast<std::uint64_t>(std::llround(rate_bytes_per_s)), bucket_bytes, per_flow, {}};
 }
@@ -95,6 +102,10 @@ void bind_path(nb::module_& m) {
     nb::class_<ClockConfig>(m, "Clock", "Holds packets until a clock ticks, least to most ms behind its last tick.")
         .def(nb::new_([](double least_ms, double most_ms) { return ClockConfig{from_ms(least_ms), from_ms(most_ms)}; }),
              "least_ms"_a, "most_ms"_a);
+    nb::class_<DelaySteps>(m, "DelaySteps", "A delay of one direction by time: (at_s, ms), the first at 0.")
+        .def(nb::new_(&make_delays), "steps"_a, "period_s"_a = 0.0, "period_s: after which they repeat; 0: never.");
+    nb::class_<BaseDelayConfig>(m, "BaseDelay", "Delays packets by the delay in force when they enter, in order.")
+        .def(nb::new_([](std::shared_ptr<DelaySteps> steps) { return BaseDelayConfig{std::move(steps)}; }), "steps"_a);
     nb::class_<AckPathConfig>(m, "AckPath", "How ACKs come back: held for bursts, over an uplink.")
         .def(nb::new_([](double interval_ms, std::optional<LinkConfig> uplink) {
                  return AckPathConfig{from_ms(interval_ms), std::move(uplink)};

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "path/base_delay.hpp"
 #include "path/clock.hpp"
 #include "path/delayer.hpp"
 #include "path/element.hpp"
@@ -21,7 +22,7 @@
 namespace ccatune {
 
 using ElementConfig = std::variant<LinkConfig, PolicerConfig, ShaperConfig, RandomLossConfig, GilbertElliottConfig,
-                                   DelayerConfig, ClockConfig>;
+                                   DelayerConfig, ClockConfig, BaseDelayConfig>;
 
 // The inputs of the elements besides their own configuration.
 struct PathContext {
@@ -94,6 +95,9 @@ private:
     }
     static Made make(const ClockConfig& c, const PathContext& context, std::uint64_t stream) {
         return std::make_unique<Clock>(c, context.seed, stream);
+    }
+    static Made make(const BaseDelayConfig& c, const PathContext&, std::uint64_t) {
+        return std::make_unique<BaseDelay>(c);
     }
 
     End end_;

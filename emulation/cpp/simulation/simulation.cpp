@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/delay_steps.hpp"
 #include "common/fetch.hpp"
 #include "common/packet.hpp"
 #include "common/random.hpp"
@@ -122,7 +123,7 @@ private:
         if (!flow.started) {
             flow.started = true;
             flow.application.starts(now);
-            flow.sender.start(now, config_.rtt + wait_of_probe(now), send);
+            flow.sender.start(now, wait_of_probe(now), send);
         } else if (now >= flow.stop) {
             flow.sender.stop();
         } else {
@@ -150,8 +151,10 @@ private:
             if (flows_[later].after == id) heap_.move(source(later, kLife), now + (flows_[later].start - Instant{}));
     }
 
+    // The round trip of a handshake.
     Duration wait_of_probe(Instant now) const {
-        Duration wait = link_.wait_of_probe(now) + before_.wait_of_probe(now) + behind_.wait_of_probe(now);
+        Duration wait = config_.delays ? config_.delays->at(now) : config_.rtt;
+        wait = wait + link_.wait_of_probe(now) + before_.wait_of_probe(now) + behind_.wait_of_probe(now);
         return ack_path_ ? wait + ack_path_->wait_of_probe(now) : wait;
     }
 
@@ -255,7 +258,10 @@ private:
     }
 
     void propagate(Instant now, std::uint32_t id, Ack ack) {
-        ack.arrives_at = now + config_.rtt;
+        if (kElements && config_.delays)
+            ack.arrives_at = order_.leaves_at(now, config_.delays->at(now));
+        else
+            ack.arrives_at = now + config_.rtt;
         acks_.push(id, ack);
     }
 
@@ -309,6 +315,7 @@ private:
     Chance chance_;
     Path before_, behind_;
     std::optional<AckPath> ack_path_;
+    Order order_;  // of ACKs, where their delay changes over time
     std::uint32_t first_element_;
     SourceHeap heap_;
     ReturningAcks acks_;
@@ -322,7 +329,7 @@ private:
 
 SimulationResult run_simulation(const SimulationConfig& config, std::vector<FlowConfig> flows,
                                 const std::atomic<bool>* cancel) {
-    if (config.before.empty() && config.behind.empty() && config.acks.is_plain())
+    if (config.before.empty() && config.behind.empty() && config.acks.is_plain() && !config.delays)
         return Simulation<false>(config, std::move(flows)).run(cancel);
     return Simulation<true>(config, std::move(flows)).run(cancel);
 }

@@ -8,6 +8,8 @@
 // before and behind are elements in a stated order (path.hpp), none of them by default.
 // Only the sum of the propagation delays matters to a flow, so all of it is on the way back.
 // A packet enters the path when it is sent, which saves one event per packet.
+// Where the delay changes over time, each direction has its own.
+// For packets this is an element at the start of `before` (base_delay.hpp), for ACKs `delays`.
 // Random loss affects packets that the link has delivered, as on a radio link: a lost packet has used capacity.
 //
 // Every packet sent has been received, dropped or lost by one element, or is inside one.
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "algorithms/algorithm.hpp"
+#include "common/delay_steps.hpp"
 #include "common/histogram.hpp"
 #include "path/ack_path.hpp"
 #include "path/link.hpp"
@@ -49,6 +52,7 @@ struct SimulationConfig {
     std::vector<ElementConfig> before, behind;
     AckPathConfig acks;
     Duration rtt = Duration::from_ms(100);
+    std::shared_ptr<const DelaySteps> delays;  // of the ACKs, in place of rtt
     double loss = 0;
     Duration duration = Duration::from_s(30);
     Duration warmup{};          // time before measuring starts; part of duration

@@ -6,9 +6,12 @@ it, and it ends when its standard input is closed.
 
     sender, cubic/bbr/gr ... | mm-delay | policers | mm-link, its trace and queue | mm-loss | policers | receiver
 
+delay-shell (emulation/mahimahi/shell) takes the place of mm-delay if the delay changes over time.
+
 The job's trace has to begin with the scenario, but mm-link begins its trace when it starts. Therefore the job's
 opportunities are preceded by lead_ms of other opportunities. During this time the other programs are started and
 connected. mm-link's log contains the time at which its trace began, and both ends of the flows begin lead_ms later.
+A delay that changes over time begins at the same time: delay-shell reads it from a FIFO.
 If the machine is too slow for this, the run is repeated with a doubled lead_ms, up to ATTEMPTS attempts in all.
 """
 
@@ -36,6 +39,7 @@ else:
 
 FOLDER = Path("/run")
 PLAN = FOLDER / "plan"
+DELAYS, DELAYS_BEGIN = FOLDER / "delays", FOLDER / "delays-begin"
 FLOWS = Path(__file__).with_name("flows.py")
 POLICER = Path(__file__).with_name("policer.py")
 PYTHON = (sys.executable, "-I", "-S")
@@ -63,6 +67,28 @@ def write_trace(opportunities_ms: list[int], lead_ms: int, duration_ms: int) -> 
     (FOLDER / "up").write_text(UPLINK, encoding="ascii")
 
 
+def delay_words(job: dict[str, Any]) -> list[str]:
+    """Return the command line of the outermost shell, which delays packets."""
+    if job["delays"] is None:
+        return ["mm-delay", str(job["delay_ms"])]
+    return [Path(job["delays"]["shell"]).name, "--begin", str(DELAYS_BEGIN), str(DELAYS)]
+
+
+def place_delays(delays: dict[str, str]) -> None:
+    """Make what delay-shell needs: a copy of it, its delays, and the FIFO that begins them."""
+    shells.place_program(Path(delays["shell"]), FOLDER)
+    DELAYS.write_text(delays["trace"], encoding="ascii")
+    os.mkfifo(DELAYS_BEGIN)
+    DELAYS_BEGIN.chmod(0o666)
+
+
+def begin_delays(begin_s: float) -> None:
+    """Send delay-shell the time at which the delays begin, in s since 1970. It has the FIFO open."""
+    writing = os.open(DELAYS_BEGIN, os.O_WRONLY | os.O_NONBLOCK)
+    os.write(writing, f"{begin_s!r}\n".encode())
+    os.close(writing)
+
+
 def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
     """Return the command lines of the shells from the outermost to the innermost, without the command to run inside."""
     queue = job["queue"]
@@ -70,7 +96,7 @@ def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
     link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={log}"]
     link.append(f"--downlink-queue={'droptail' if arguments else 'infinite'}")
     words = [
-        ["mm-delay", str(job["delay_ms"])],
+        delay_words(job),
         [*link, *([f"--downlink-queue-args={arguments}"] * bool(arguments)), "--"],
     ]
     if job["loss"]:
@@ -180,6 +206,8 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         begin_s = (begun_at_ms(log) + lead_ms) / 1000
         if time.time() >= begin_s:
             raise LateError
+        if job["delays"] is not None:
+            begin_delays(begin_s)
         for one in started:
             one.begin(begin_s)
         for one in reversed(started):
@@ -203,6 +231,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         ShellError: a program failed, or not everything was ready in time, in ATTEMPTS attempts.
     """
     shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=FOLDER)
+    if job["delays"] is not None:
+        place_delays(job["delays"])
     for setting in (f"net.ipv4.tcp_wmem={BUFFERS_BYTES}", "net.ipv4.tcp_no_metrics_save=1"):
         shells.call("sysctl", "-qw", setting)
     for path, text in job["writes"]:

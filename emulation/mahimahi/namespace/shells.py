@@ -83,13 +83,18 @@ def prepare(root: Path | None, *, folder: Path) -> None:
     call("sysctl", "-qw", "net.ipv4.ip_forward=1")
 
 
+def place_program(program: Path, folder: Path) -> None:
+    """Make a setuid copy of a program, which the scripts of `nested` find by its name."""
+    (folder / "bin").mkdir(exist_ok=True)
+    to = folder / "bin" / program.name
+    shutil.copyfile(program, to)
+    to.chmod(0o4755)
+
+
 def _place_programs(root: Path, folder: Path) -> None:
     """Make setuid copies of the programs, and a loader cache with their libraries."""
-    (folder / "bin").mkdir()
     for name in PROGRAMS:
-        to = folder / "bin" / name
-        shutil.copyfile(root / "usr" / "bin" / name, to)
-        to.chmod(0o4755)
+        place_program(root / "usr" / "bin" / name, folder)
     (folder / "lib").mkdir()
     # The loader ignores LD_LIBRARY_PATH for setuid programs, so the folder goes into its cache.
     # It is a bind mount, because an ordinary user may not have access to folders below `root`.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pydantic import Field
 
+from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.policer import police, rules
 from emulation.mahimahi.translate import Runner, check_fields, link_opportunities_ms, to_job
@@ -76,6 +77,24 @@ def test_a_job_says_what_the_scenario_says() -> None:
     ]
     assert job["writes"] == []
     assert job["policers"] == {"before": [], "behind": []}
+
+
+def test_delays_over_time_come_as_a_file_of_one_direction(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    steps = DelayStep(at_s=0, rtt_ms=25), DelayStep(at_s=15, rtt_ms=61)
+    link = LinkSpec(rate_mbps=12, delays=BaseDelay(steps=steps, period_s=30))
+    asked = Scenario(name="it", link=link, flows=(FlowSpec(cca="reno"),), duration_s=2)
+    shell = tmp_path / "delay-shell"
+    monkeypatch.setattr("emulation.mahimahi.translate.DELAY_SHELL", shell)
+    with pytest.raises(EmulationError, match=r"it: link\.delays: the runner mahimahi needs .*run `make build`"):
+        to_job(asked, HOST)
+    shell.touch()
+    job = to_job(asked, HOST)
+    assert job["delays"] == {
+        "shell": str(shell),
+        "trace": "0.000000 12.500000\n15000.000000 30.500000\n30000.000000\n",
+    }
+    assert job["lead_ms"] == 1000 + 6 * 62
+    assert to_job(scenario(), HOST)["delays"] is None
 
 
 def test_bytes_of_a_buffer_are_counted_as_mm_link_counts_them() -> None:
