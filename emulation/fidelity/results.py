@@ -241,8 +241,8 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
 
     A file kmod/linux/tcp_NAME.c belongs to the module NAME only. Other C files there belong to all modules.
     The headers that these files include are added. Where such a header (tcp_rtcp.h) has a C file of the same name, that
-    file is added, too. The list of modules in Kbuild and what params.def and params.h have for other algorithms are left
-    out, so that a new algorithm does not change the sources of the others.
+    file is added, too. The list of modules in Kbuild is left out, and so are the lines for other algorithms in
+    params.def and params.h. A new algorithm thus does not change the sources of the others.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
     own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}

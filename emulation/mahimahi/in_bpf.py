@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offers GR, ROCCET, R-TCP and Vegas to flows on this machine's kernel, in BPF (kmod/bpf), during the runs of an emulation.
+"""Offers GR, ROCCET, R-TCP and Vegas to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
 
 The kernel has one list of congestion controls for all network namespaces. In BPF an algorithm also has a single
 configuration for all of them. Therefore:

@@ -34,7 +34,9 @@
  * DEVIATION: The exchange of SYNs is no sample of BaseRTT. A SYN is shorter than a data
  * packet, and a slow link would seem to hold a packet at any time.
  *
- * Limits: BaseRTT never grows. A flow whose path becomes longer takes the difference for
+ * Limits: RTT is a single sample, and BaseRTT the least of all. Where the path delays packets by
+ * chance, the difference looks like a queue, and a small alpha keeps the window below the path.
+ * BaseRTT never grows. A flow whose path becomes longer takes the difference for
  * a queue, and one that starts behind a standing queue takes that for a part of the path.
  */
 #ifndef CCA_VEGAS_H
@@ -53,7 +55,7 @@ struct vegas_params {
 
 struct vegas_state {
 	u32 base_rtt_us;	/* 0: unknown */
-	u32 ended_rtt_us;	/* RTT of a round trip that vegas_grow() has not used yet; 0: none */
+	u32 ended_rtt_us;	/* of a round trip that has ended, for vegas_grow(); 0: none */
 	u32 round_end_pkts;	/* delivered count before the distinguished packet */
 	u32 prior_cwnd_pkts;	/* cwnd at the start of the last loss episode */
 	bool in_round;
