@@ -16,7 +16,7 @@ from pathlib import Path
 __all__ = ["BPF_CCAS", "BpfHost", "find_program", "lacking"]
 
 PROGRAM = "ccatune-bpf"
-# The name that sockets choose, by algorithm: the kernel has a `cubic` of its own.
+# The name that sockets choose, by algorithm: the kernel has a `cubic` of its own, and may have a `vegas`.
 BPF_CCAS: Mapping[str, str] = {
     "gr": "gr",
     "roccet": "roccet",
@@ -24,6 +24,7 @@ BPF_CCAS: Mapping[str, str] = {
     "rtcp_cubic": "rtcp_cubic",
     "rtcp_bbr": "rtcp_bbr",
     "rtcp_bbr3": "rtcp_bbr3",
+    "vegas": "ccatune_vegas",
 }
 _BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
 _MOST_ERRNO = 133

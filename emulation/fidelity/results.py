@@ -81,7 +81,8 @@ SERIES_EVERY_S = 0.1
 SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 EMULATION = Path(__file__).resolve().parents[1]
 _INCLUDE = re.compile(r'^# include "([^"]+)"$', re.MULTILINE)  # applies to the output of c_tokens
-_ENTRY = re.compile(rb"CCA_(?:ALGORITHM|AXIS|PARAM)\((\w+),")
+# What params.def and params.h have for each algorithm. The name is that of the algorithm.
+_ENTRY = re.compile(rb"(?:CCA_(?:ALGORITHM|AXIS|PARAM)\(|#if .*== CCA_ID_|#define CCA_ID_)(\w+)")
 _SOURCES: dict[str, tuple[str, ...]] = {
     "mahimahi": ("emulation/qos.py", "emulation/mahimahi", "emulation/processors.py"),
     # The sources of the kernel modules are added by _versions (see module_sources).
@@ -240,7 +241,8 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
 
     A file kmod/linux/tcp_NAME.c belongs to the module NAME only. Other C files there belong to all modules.
     The headers that these files include are added. Where such a header (tcp_rtcp.h) has a C file of the same name, that
-    file is added, too. The list of modules in Kbuild and the entries of other algorithms in params.def are left out.
+    file is added, too. The list of modules in Kbuild is left out, and so are the lines for other algorithms in
+    params.def and params.h. A new algorithm thus does not change the sources of the others.
     """
     core, linux = root / "kmod" / "core", root / "kmod" / "linux"
     own = {f"tcp_{KERNEL_NAMES.get(algorithm, algorithm)}.c" for algorithm in algorithms}
@@ -257,17 +259,17 @@ def module_sources(root: Path, algorithms: Sequence[str]) -> dict[str, bytes]:
     if build.is_file():
         lines = build.read_bytes().splitlines()
         texts[str(build.relative_to(root))] = b"\n".join(line for line in lines if not line.startswith(b"obj-m"))
-    table = "kmod/core/params.def"
-    if table in texts:
-        entries = texts[table].splitlines()
-        texts[table] = b"\n".join(line for line in entries if not _is_of_others(line, algorithms))
+    for table in ("kmod/core/params.def", "kmod/core/params.h"):
+        if table in texts:
+            entries = texts[table].splitlines()
+            texts[table] = b"\n".join(line for line in entries if not _is_of_others(line, algorithms))
     return texts
 
 
 def _is_of_others(line: bytes, algorithms: Sequence[str]) -> bool:
-    """Whether a line of params.def is an entry of an algorithm that is not among these."""
+    """Whether a line of params.def or params.h is of an algorithm that is not among these, or ends a condition."""
     entry = _ENTRY.match(line)
-    return entry is not None and entry[1].decode() not in algorithms
+    return line == b"#endif" or (entry is not None and entry[1].decode() not in algorithms)
 
 
 @cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Offers GR, ROCCET and R-TCP to flows on this machine's kernel, in BPF (kmod/bpf), during the runs of an emulation.
+"""Offers GR, ROCCET, R-TCP and Vegas to flows on this machine's kernel, in BPF (kmod/bpf), during an emulation.
 
 The kernel has one list of congestion controls for all network namespaces. In BPF an algorithm also has a single
 configuration for all of them. Therefore:
@@ -40,7 +40,7 @@ from kmod.bpf_host import BPF_CCAS, BpfHost
 __all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
 # cubic is left out: the scenario's cubic is the kernel's own.
-CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3")
+CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas")
 WAIT_S = 600.0
 # A file that every kernel has on which the objects can be loaded. It is the same in every mount namespace. A container
 # with a network namespace of its own has another one, and is refused because the name is taken.
@@ -209,10 +209,10 @@ def _check_names_are_free(ccas: Sequence[str]) -> None:
     """Raise NameTakenError if another program has registered one of these algorithms."""
     available = available_ccas()
     if taken := [cca for cca in ccas if BPF_CCAS[cca] in available]:
-        name = taken[0]
+        cca = taken[0]
         raise NameTakenError(
-            f"mahimahi: expected the kernel without {name}, but another program has registered it, and its parameters "
-            f"apply to every network namespace; run `ccatune-bpf unload {name}`, or use the runner vm"
+            f"mahimahi: expected the kernel without {BPF_CCAS[cca]}, but another program has registered it, and its "
+            f"parameters apply to every network namespace; run `ccatune-bpf unload {cca}`, or use the runner vm"
         )
 
 

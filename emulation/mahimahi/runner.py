@@ -8,8 +8,8 @@ wake up every ms, and _CORES_PER_MBPS for the packets that pass them. Measured v
 and 0.30 at 50 Mbit/s. Runs start as long as the sum is at most _USABLE of the processors, so that the shells find a
 free processor in time. At least one run is always active.
 
-GR and ROCCET are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the time of the runs
-(emulation/mahimahi/in_bpf.py).
+GR, ROCCET and R-TCP are the kernel's where it has ccatune's modules. Otherwise they are loaded in BPF for the time of
+the runs, as Vegas is in any case (emulation/mahimahi/in_bpf.py).
 
 The job goes through a pipe and the result through a file without a name. Everything else is in the run's own
 namespaces. Nothing is left when this process ends, by whatever signal (emulation/mahimahi/launch.py).
@@ -38,6 +38,7 @@ from emulation.mahimahi.translate import Files, Runner, files_in_bpf, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
+from kmod.bpf_host import BPF_CCAS
 
 __all__ = [
     "cores_of",
@@ -117,7 +118,7 @@ def host_runner() -> Runner:
         name="mahimahi",
         algorithms={
             **{name: theirs for name, theirs in KERNEL_NAMES.items() if theirs in available},
-            **{name: name for name in ours},
+            **{cca: BPF_CCAS[cca] if cca in loadable else cca for cca in ours},
         },
         tunable=modules | loadable,
         in_bpf=loadable,

@@ -19,7 +19,7 @@
 #define CCA_ID_rtcp_bbr 7
 #define CCA_ID_rtcp_bbr3 8
 #define CCA_ID_roccet 9
-
+#define CCA_ID_vegas 10
 #define CCA_MAX_PARAMS 16u	/* of one algorithm */
 #define CCA_MAX_AXES 16u	/* of one algorithm */
 

@@ -108,6 +108,20 @@ def test_cubic_is_as_fast_as_the_kernels_own(host: BpfHost) -> None:
     assert ours[0] >= 0.95 * theirs[0]
 
 
+def test_vegas_fills_the_link_with_a_queue_of_a_few_packets(host: BpfHost) -> None:
+    host.load("vegas")
+    host.write("vegas", "parameters", "alpha_pkts 20\nbeta_pkts 30\n")
+    rtts_us = []
+    with link() as path, path.flows(BPF_CCAS["vegas"], seconds=6) as mbps:
+        for _ in range(20):
+            time.sleep(0.25)
+            [flow] = flows_of(host, "vegas")
+            rtts_us.append(int(flow["rtt_us"]))
+    assert mbps[0] >= 0.9 * LINK_MBPS
+    # A packet takes 0.6 ms, and a queue that is full 400 ms.
+    assert 6_000 < sorted(rtts_us)[10] < 60_000
+
+
 def test_a_socket_beyond_max_flows_runs_the_kernels_cubic(host: BpfHost) -> None:
     host.load("gr")
     host.write("gr", "settings", "max_flows 0\n")

@@ -31,6 +31,7 @@ ENTRY_POINTS = """
 #include "reno.h"
 #include "roccet_flow.h"
 #include "rtcp_ensemble.h"
+#include "vegas.h"
 void unit_init(struct gr_state *s, const struct gr_params *p, const struct cca_start *start, struct cca_decision *d)
 { gr_init(s, p, start, d); }
 void unit_on_ack(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack, struct cca_decision *d)
@@ -45,6 +46,9 @@ void unit_grow(struct reno_state *s, struct cca_window *w, u32 acked_pkts)
 void unit_cubic(struct cubic_state *s, const struct cubic_params *p, const struct cca_ack *ack, struct cca_window *w)
 { cubic_on_ack(s, p, ack, w); cubic_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = cubic_ssthresh(s, p, w);
   w->cwnd_pkts = cubic_undo(s, w); }
+void unit_vegas(struct vegas_state *s, const struct vegas_params *p, const struct cca_ack *ack, struct cca_window *w)
+{ vegas_on_ack(s, ack); vegas_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = vegas_ssthresh(s, w);
+  w->cwnd_pkts = vegas_undo(s, w); }
 void unit_roccet(struct roccet_state *s, const struct roccet_params *p, const struct cca_ack *ack,
                  struct cca_window *w)
 { roccet_on_ack(s, p, ack, w); roccet_grow(s, p, w, ack->acked_pkts); w->ssthresh_pkts = roccet_ssthresh(s, p, w);

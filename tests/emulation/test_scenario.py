@@ -343,9 +343,9 @@ def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemb
         ("link: {rate_mbps: 20, colour: red}", r"link\.colour: expected one of trace, rate_mbps, .*, got 'red'"),
         ("link: {rate_mbps: 20}\ncolour: red", r"colour: expected one of name, link, flows"),
         (
-            "link: {rate_mbps: 20}\nflows: [{cca: vegas}]",
+            "link: {rate_mbps: 20}\nflows: [{cca: tahoe}]",
             r"flows\.0\.cca: expected 'gr', 'reno', 'cubic', 'roccet', 'bbr', 'bbr3', 'rtcp_cubic', 'rtcp_bbr', "
-            r"'rtcp_bbr3' or 'fixed', got 'vegas'",
+            r"'rtcp_bbr3', 'vegas' or 'fixed', got 'tahoe'",
         ),
         ("link: {rate_mbps: 20}\nflows: {cca: gr}", r"flows: expected a list, got dict"),
         ("link: {rate_mbps: 20}\nflows: [3]", r"flows\.0: expected a mapping, got 3"),

@@ -125,8 +125,8 @@ def test_a_part_that_the_core_would_not_take_is_refused(make: Any) -> None:
     ("changes", "message"),
     [
         (
-            {"cca": "vegas"},
-            "one of the algorithms bbr, bbr3, cubic, gr, reno, roccet, rtcp_bbr, rtcp_bbr3, rtcp_cubic, got 'vegas'",
+            {"cca": "tahoe"},
+            "algorithms bbr, bbr3, cubic, gr, reno, roccet, rtcp_bbr, rtcp_bbr3, rtcp_cubic, vegas, got 'tahoe'",
         ),
         ({"cca": ["gr"]}, "one of the algorithms"),
         ({"epoch_ms": 0}, "an epoch of 1 to 3600000 ms"),

@@ -9,6 +9,7 @@
 #include "algorithms/reno_algorithm.hpp"
 #include "algorithms/roccet_algorithm.hpp"
 #include "algorithms/rtcp_algorithm.hpp"
+#include "algorithms/vegas_algorithm.hpp"
 
 namespace ccatune {
 
@@ -79,6 +80,7 @@ Made make_rtcp_bbr3(const Making& m) {
     return std::make_unique<RtcpBbr3Algorithm>(rows_of(m.flow, m.hash), mix(m.hash),
                                                RtcpClient{m.clients, m.flow.client});
 }
+Made make_vegas(const Making& m) { return std::make_unique<VegasAlgorithm>(VegasCore(m.params<vegas_params>())); }
 
 }  // namespace
 

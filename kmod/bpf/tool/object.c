@@ -31,7 +31,7 @@
 /* As in the Makefile and in kmod/bpf_host.py. */
 #define NAME(algorithm) #algorithm ", "
 #define EACH_ALGORITHM(f) f(gr) f(roccet) f(rtcp_cubic) \
-	f(rtcp_bbr) f(rtcp_bbr3) f(cubic)
+	f(rtcp_bbr) f(rtcp_bbr3) f(cubic) f(vegas)
 
 EACH_ALGORITHM(OBJECTS)
 

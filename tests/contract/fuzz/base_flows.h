@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUBIC, ROCCET, BBRv1 and BBRv3 for flow_target.c: each takes every event that GR
- * takes, and must keep its window and its rate within their bounds. ROCCET and BBR
+ * CUBIC, Vegas, ROCCET, BBRv1 and BBRv3 for flow_target.c: each takes every event that
+ * GR takes, and must keep its window and its rate within their bounds. All but CUBIC
  * have a second flow in memory that held other things, which must decide the same.
  * ROCCET has tables of its own, with two axes, which come and go with GR's.
  */
@@ -13,6 +13,7 @@
 #include "cubic.h"
 #include "fuzz.h"
 #include "roccet_flow.h"
+#include "vegas.h"
 
 #define BASE_TABLES 2u
 #define BASE_COLUMNS 4u			/* ROCCET's first parameters, which are the tuned ones */
@@ -32,6 +33,9 @@ struct base_flows {
 	struct bbr1_state bbr1, bbr1_twin;
 	struct bbr3_state bbr3, bbr3_twin;
 	struct cca_window window;
+	struct vegas_params vegas_params;
+	struct vegas_state vegas, vegas_twin;
+	struct cca_window vegas_window, vegas_twin_window;
 	struct cca_decision d1, d3;
 	struct roccet_params roccet_params;
 	struct roccet_flow roccet, roccet_twin;
@@ -128,6 +132,15 @@ static void base_check_roccet(const struct base_flows *b)
 	PROPERTY(s->episode_lost_pkts <= 2 * CCA_MAX_PKTS);
 }
 
+static void base_check_vegas(const struct base_flows *b)
+{
+	PROPERTY(b->vegas.base_rtt_us <= CCA_MAX_RTT_US);
+	PROPERTY(!b->vegas.ended_rtt_us || b->vegas.ended_rtt_us >= b->vegas.base_rtt_us);
+	PROPERTY(b->vegas_window.cwnd_pkts <= CCA_MAX_PKTS);
+	PROPERTY(b->vegas_window.cwnd_pkts == b->vegas_twin_window.cwnd_pkts);
+	PROPERTY(b->vegas_window.ssthresh_pkts == b->vegas_twin_window.ssthresh_pkts);
+}
+
 static void base_check(const struct base_flows *b)
 {
 	const struct cca_decision *d[] = { &b->d1, &b->d3 };
@@ -147,6 +160,7 @@ static void base_check(const struct base_flows *b)
 	PROPERTY(b->cubic.acks_per_pkt >= CUBIC_LEAST_ACKS);
 	PROPERTY(b->cubic.k_q10s < 1u << 21);
 	base_check_roccet(b);
+	base_check_vegas(b);
 }
 
 static void base_open(struct base_flows *b, const struct cca_start *start, u32 flags)
@@ -163,6 +177,12 @@ static void base_open(struct base_flows *b, const struct cca_start *start, u32 f
 	b->window.cwnd_pkts = cca_min_u32(start->cwnd_pkts, CCA_MAX_PKTS);
 	b->window.ssthresh_pkts = 0x7fffffffu;
 	b->window.credit_pkts = 0;
+	base_params(&b->vegas_params, CCA_ID_vegas, flags);
+	memset(&b->vegas_twin, 0x5a, sizeof(b->vegas_twin));
+	vegas_init(&b->vegas);
+	vegas_init(&b->vegas_twin);
+	b->vegas_window = b->window;
+	b->vegas_twin_window = b->window;
 	memset(&b->roccet_twin, 0x5a, sizeof(b->roccet_twin));
 	roccet_flow_init(&b->roccet, &b->roccet_params, start, (u8)(flags % 9), flags * 16777619u);
 	roccet_flow_init(&b->roccet_twin, &b->roccet_params, start, (u8)(flags % 9), flags * 16777619u);
@@ -206,6 +226,25 @@ static void roccet_send_ack(struct roccet_flow *f, const struct base_flows *b, s
 	PROPERTY(!s->drains || w->cwnd_pkts == before.cwnd_pkts);
 }
 
+/* Once in a round trip the window moves by one; slow start adds at most what was ACKed. */
+static void vegas_send_ack(struct vegas_state *s, const struct vegas_params *p,
+			   struct cca_window *w, const struct cca_ack *ack)
+{
+	u32 before_pkts;
+
+	if (ack->lost_pkts) {
+		w->ssthresh_pkts = vegas_ssthresh(s, w);
+		PROPERTY(w->ssthresh_pkts >= VEGAS_MIN_CWND_PKTS);
+		w->cwnd_pkts = cca_min_u32(w->cwnd_pkts, w->ssthresh_pkts);
+	}
+	before_pkts = w->cwnd_pkts;
+	vegas_on_ack(s, ack);
+	vegas_grow(s, p, w, ack->acked_pkts);
+	PROPERTY(w->cwnd_pkts + 1 >= before_pkts);
+	PROPERTY(w->cwnd_pkts - (u64)before_pkts <= cca_max_u32(ack->acked_pkts, 1) ||
+		 w->cwnd_pkts < before_pkts);
+}
+
 static void base_lose(struct base_flows *b, const struct cca_ack *ack)
 {
 	struct cca_loss loss;
@@ -230,6 +269,8 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 		base_lose(b, ack);
 	cubic_on_ack(&b->cubic, &b->cubic_params, ack, &b->window);
 	cubic_grow(&b->cubic, &b->cubic_params, &b->window, ack->acked_pkts);
+	vegas_send_ack(&b->vegas, &b->vegas_params, &b->vegas_window, ack);
+	vegas_send_ack(&b->vegas_twin, &b->vegas_params, &b->vegas_twin_window, ack);
 	roccet_send_ack(&b->roccet, b, &b->roccet_window, ack);
 	roccet_send_ack(&b->roccet_twin, b, &b->roccet_twin_window, ack);
 	if (b->roccet.ens.turn != ENS_WAITED)
@@ -255,6 +296,16 @@ static void roccet_send_event(struct roccet_flow *f, struct cca_window *w,
 	roccet_flow_on_event(f, ev);
 }
 
+static void vegas_send_event(struct vegas_state *s, struct cca_window *w,
+			     const struct cca_event *ev)
+{
+	if (ev->kind == CCA_UNDO)
+		w->cwnd_pkts = cca_min_u32(vegas_undo(s, w), CCA_MAX_PKTS);
+	else if (ev->kind == CCA_TIMEOUT)
+		w->cwnd_pkts = 1;
+	vegas_on_event(s, ev);
+}
+
 static void base_send_event(struct base_flows *b, const struct cca_event *ev)
 {
 	struct cca_decision other = { 0, 0 };
@@ -262,6 +313,8 @@ static void base_send_event(struct base_flows *b, const struct cca_event *ev)
 	if (ev->kind == CCA_UNDO)
 		b->window.cwnd_pkts = cca_min_u32(cubic_undo(&b->cubic, &b->window), CCA_MAX_PKTS);
 	cubic_on_event(&b->cubic, ev);
+	vegas_send_event(&b->vegas, &b->vegas_window, ev);
+	vegas_send_event(&b->vegas_twin, &b->vegas_twin_window, ev);
 	roccet_send_event(&b->roccet, &b->roccet_window, ev);
 	roccet_send_event(&b->roccet_twin, &b->roccet_twin_window, ev);
 	bbr1_on_event(&b->bbr1, &b->bbr1_params, ev, &b->d1);

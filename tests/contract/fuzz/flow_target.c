@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fuzz target: a flow under GR with its epoch clock and tables that come and
- * go, and Reno, CUBIC, ROCCET, both versions of BBR and R-TCP over them beside
+ * go, and Reno, CUBIC, Vegas, ROCCET, both versions of BBR and R-TCP over them beside
  * it, under any sequence of events that a host could send, also one that does not keep to the contract.
  *
  * An input is a program: parameters and a start, then operations of a byte and

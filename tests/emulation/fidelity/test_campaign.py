@@ -296,15 +296,19 @@ def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothi
     (linux / "tcp_shared.c").write_text('#include "tcp_shared.h"\n', encoding="utf-8")
     (linux / "window.h").write_text('#include "cubic.h"\n', encoding="utf-8")
     (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
-    (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n', encoding="utf-8")
+    (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n#include "params.h"\n', encoding="utf-8")
     (core / "params.def").write_text(
-        "#if 0\nCCA_PARAM(gr, a)\nCCA_PARAM(cubic, b)\nCCA_AXIS(roccet, c)\n", encoding="utf-8"
+        "#if 0\nCCA_PARAM(gr, a)\n#endif\n#if X == CCA_ID_cubic\nCCA_PARAM(cubic, b)\nCCA_AXIS(roccet, c)\n#endif\n",
+        encoding="utf-8",
     )
+    (core / "params.h").write_text("#define CCA_ID_gr 1\n#define CCA_ID_cubic 2\n", encoding="utf-8")
     (core / "cubic.h").write_text('#include "cca.h"\n', encoding="utf-8")
     found = module_sources(tmp_path, ["gr"])
-    shared = ["core/cca.h", "core/gr.h", "core/params.def", "linux/Kbuild", "linux/main.c", "linux/shell.h"]
-    assert sorted(found) == [f"kmod/{name}" for name in [*shared, "linux/tcp_gr.c"]]
+    shared = ["core/cca.h", "core/gr.h", "core/params.def", "core/params.h"]
+    modules = ["linux/Kbuild", "linux/main.c", "linux/shell.h", "linux/tcp_gr.c"]
+    assert sorted(found) == [f"kmod/{name}" for name in [*shared, *modules]]
     assert found["kmod/core/params.def"] == b"#if 0\nCCA_PARAM(gr, a)"
+    assert found["kmod/core/params.h"] == b"#define CCA_ID_gr 1"
     assert found["kmod/linux/Kbuild"] == b"ccflags-y := -I$(src)/../core"
     both = module_sources(tmp_path, ["gr", "other"])
     assert both.keys() - found.keys() >= {"kmod/core/cubic.h", "kmod/linux/tcp_shared.h", "kmod/linux/tcp_shared.c"}

@@ -21,6 +21,7 @@ from emulation.mahimahi.translate import Runner, files_in_bpf, to_job
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
+from kmod.bpf_host import BPF_CCAS
 from tests.bpf.sole import built_program, sole_user
 from tests.emulation.real_links.test_real_links import below, command_of
 
@@ -47,7 +48,7 @@ def state_of_the_machine() -> tuple[list[str], list[str], list[str]]:
     everyone = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     keepers = [words for pid in everyone if "keeper.py" in (words := command_of(pid))]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - bpf " in line]
-    return sorted(set(in_bpf.CCAS) & available_ccas().keys()), mounts, keepers
+    return sorted({BPF_CCAS[cca] for cca in in_bpf.CCAS} & available_ccas().keys()), mounts, keepers
 
 
 def state_once_free() -> tuple[list[str], list[str], list[str]]:
@@ -128,6 +129,17 @@ def test_each_run_has_its_own_parameters(program: Path) -> None:
     # A run on a busy machine may have some ms more of delay.
     assert low_ms + 30 < high_ms
     assert of_roccet.throughput_mbps >= 0.5 * 12
+
+
+@pytest.mark.bpf
+@pytest.mark.mahimahi
+def test_vegas_has_a_name_of_its_own_and_the_delay_of_its_thresholds(program: Path) -> None:
+    del program
+    qos = emulate(scenario(FlowSpec(cca="vegas", params={"alpha_pkts": 10, "beta_pkts": 14})))
+    assert qos.throughput_mbps >= 0.85 * 12
+    # A packet takes 1 ms. A run on a busy machine may have some ms more of delay.
+    assert 8 < qos.queueing_delay.percentile_ms(50) < 30
+    assert qos.retransmission_rate == 0
 
 
 @pytest.mark.bpf

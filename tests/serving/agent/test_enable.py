@@ -159,8 +159,8 @@ def test_after_a_reboot_there_is_nothing_to_put_back(machine: Machine, switch: S
 def test_a_missing_module_is_an_error_that_says_what_to_do_and_changes_nothing(
     machine: Machine, switch: Switch
 ) -> None:
-    with pytest.raises(SwitchError, match=r"tcp_vegas: .*not found; install the modules"):
-        switch.enable("vegas", as_default=True)
+    with pytest.raises(SwitchError, match=r"tcp_tahoe: .*not found; install the modules"):
+        switch.enable("tahoe", as_default=True)
     assert settings(machine) == ("cubic", "reno cubic")
 
 

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// TCP Vegas in the simulator: kmod/core/vegas.h in the host of window mode.
+#pragma once
+
+#include "algorithms/window_algorithm.hpp"
+#include "vegas.h"
+
+namespace ccatune {
+
+class VegasCore {
+public:
+    explicit VegasCore(const vegas_params& params) : params_(params) {}
+
+    void start(const cca_start&) { vegas_init(&state_); }
+    void on_ack(const cca_ack& ack, cca_window*) { vegas_on_ack(&state_, &ack); }
+    void grow(cca_window* window, std::uint32_t acked_pkts) { vegas_grow(&state_, &params_, window, acked_pkts); }
+    std::uint32_t ssthresh(cca_window* window) { return vegas_ssthresh(&state_, window); }
+    std::uint32_t undo(const cca_window* window) { return vegas_undo(&state_, window); }
+    void on_event(const cca_event& event) { vegas_on_event(&state_, &event); }
+
+private:
+    vegas_state state_{};
+    vegas_params params_;
+};
+
+using VegasAlgorithm = WindowAlgorithm<VegasCore>;
+
+}  // namespace ccatune

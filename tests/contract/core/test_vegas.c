@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT
+/* kmod/core/vegas.h: Brakmo and Peterson 1995, section III, by rows and on a path with a queue. */
+#include "vegas.h"
+
+#include "check.h"
+
+#define NO_SSTHRESH 0x7fffffffu
+#define U32_TOP 0xffffffffu
+#define MS 1000u
+#define BASE_MS 50u			/* the path holds 50 packets, each of which takes 1 ms */
+#define MOST_OUT 4096u
+
+/* A flow over a link of a packet in 1 ms. Each packet sent has its RTT, by its place in the queue. */
+struct path {
+	struct vegas_state s;
+	struct vegas_params p;
+	struct cca_window w;
+	u32 rtt_us[MOST_OUT];
+	u32 sent, delivered;
+	bool is_unused;			/* the window does not limit the sender */
+};
+
+static void send_what_may(struct path *f)
+{
+	while (f->sent - f->delivered < f->w.cwnd_pkts) {
+		u32 out = ++f->sent - f->delivered;
+
+		f->rtt_us[f->sent % MOST_OUT] = cca_max_u32(out, BASE_MS) * MS;
+	}
+}
+
+/* The state holds garbage before: vegas_init() must not leave any of it to be read. */
+static void open_path(struct path *f, u32 cwnd_pkts, u32 ssthresh_pkts)
+{
+	memset(f, 0xa5, sizeof(*f));
+	cca_params_init(&f->p, CCA_ID_vegas);
+	vegas_init(&f->s);
+	f->w.cwnd_pkts = cwnd_pkts;
+	f->w.ssthresh_pkts = ssthresh_pkts;
+	f->w.credit_pkts = 0;
+	f->sent = f->delivered = 0;
+	f->is_unused = false;
+	send_what_may(f);
+}
+
+static void take_ack(struct path *f, u32 rtt_us)
+{
+	struct cca_ack ack;
+
+	memset(&ack, 0, sizeof(ack));
+	ack.rtt_us = rtt_us;
+	ack.acked_pkts = 1;
+	ack.delivered_pkts = ++f->delivered;
+	ack.inflight_pkts = f->sent - f->delivered;
+	vegas_on_ack(&f->s, &ack);
+	if (!f->is_unused)
+		vegas_grow(&f->s, &f->p, &f->w, 1);
+	send_what_may(f);
+}
+
+/* All packets that are out now are ACKed, so that the next ACK ends the round trip. */
+static void take_round(struct path *f)
+{
+	u32 end = f->sent;
+
+	while (f->delivered != end)
+		take_ack(f, f->rtt_us[(f->delivered + 1) % MOST_OUT]);
+}
+
+static void the_thresholds_are_those_of_vegas_1_3(void)
+{
+	struct vegas_params p;
+
+	cca_params_init(&p, CCA_ID_vegas);
+	CHECK_EQ(p.alpha_pkts, 1);
+	CHECK_EQ(p.beta_pkts, 3);
+	CHECK_EQ(p.gamma_pkts, 1);
+}
+
+/* Section III-C: exponential growth in every other round trip, and a fixed window in between. */
+static void an_empty_queue_doubles_the_window_in_every_other_round_trip(void)
+{
+	static const u32 windows[] = { 6, 6, 12, 12, 24, 24, 48, 48 };
+	struct path f;
+
+	open_path(&f, 3, NO_SSTHRESH);
+	FOR_ROWS(u32, windows) {
+		take_round(&f);
+		CHECK_EQ(f.w.cwnd_pkts, *c);
+	}
+	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
+}
+
+static void slow_start_stops_at_ssthresh(void)
+{
+	struct path f;
+
+	open_path(&f, 10, 16);
+	take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 16);
+	take_round(&f);			/* its first ACK ends the round trip: one packet more */
+	CHECK_EQ(f.w.cwnd_pkts, 17);
+	take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 18);
+}
+
+/* 10, 20, 40, 80: the path holds 50, so that 30 are queued. */
+static void more_than_gamma_in_the_queue_ends_slow_start(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, 10, NO_SSTHRESH);
+	for (i = 0; i < 6; i++)
+		take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 80);
+	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
+	take_ack(&f, 80 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 80);
+	CHECK_EQ(f.w.ssthresh_pkts, 80);
+	/* With a gamma of as many it goes on. */
+	open_path(&f, 10, NO_SSTHRESH);
+	f.p.gamma_pkts = 30;
+	for (i = 0; i < 7; i++)
+		take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 160);
+}
+
+struct step_case {
+	u32 cwnd_pkts, ssthresh_pkts, base_rtt_us, rtt_us;
+	bool doubles;
+	u32 cwnd_after_pkts, ssthresh_after_pkts;
+};
+
+static void a_round_trip_moves_the_window_by_what_is_queued(void)
+{
+	static const struct step_case cases[] = {
+		/* linear mode: Diff = cwnd (RTT - BaseRTT) / RTT */
+		{ 50, 10, 50000, 50000, false, 51, 10 },	/* 0 */
+		{ 51, 10, 50000, 50900, false, 52, 10 },	/* 0.9 */
+		{ 51, 10, 50000, 51000, false, 51, 10 },	/* 1: alpha */
+		{ 52, 10, 50000, 52000, false, 52, 10 },	/* 2 */
+		{ 53, 10, 50000, 53000, false, 53, 10 },	/* 3: beta */
+		{ 53, 10, 50000, 53100, false, 52, 10 },	/* 3.1 */
+		{ 80, 80, 50000, 80000, true, 79, 79 },		/* stays below no ssthresh */
+		/* slow start: compared where the window was fixed */
+		{ 51, 90, 50000, 51000, false, 51, 90 },	/* 1: gamma */
+		{ 52, 90, 50000, 52000, false, 52, 52 },
+		{ 52, 90, 50000, 52000, true, 52, 90 },
+		/* limits */
+		{ 2, 2, 1000, 90000, false, 2, 2 },		/* 1.98 of 2 */
+		{ 5, 2, 1, 90000, false, 4, 2 },
+		{ 1, 1, 50000, 50000, false, 2, 1 },
+		{ 0, 0, 50000, 50000, false, 1, 0 },
+		{ 1u << 24, 2, 50000, 50000, false, 1u << 24, 2 },
+		{ 1u << 24, 2, 1, 1u << 26, false, (1u << 24) - 1, 2 },
+		{ U32_TOP, 2, 1, 1u << 26, false, U32_TOP - 1, 2 },
+	};
+
+	FOR_ROWS(struct step_case, cases) {
+		struct cca_window w = { c->cwnd_pkts, c->ssthresh_pkts, 7 };
+		struct vegas_params p;
+		struct vegas_state s;
+
+		cca_params_init(&p, CCA_ID_vegas);
+		vegas_init(&s);
+		s.base_rtt_us = c->base_rtt_us;
+		s.ended_rtt_us = c->rtt_us;
+		s.doubles = c->doubles;
+		vegas_grow(&s, &p, &w, 0);
+		CHECK_EQ(w.cwnd_pkts, c->cwnd_after_pkts);
+		CHECK_EQ(w.ssthresh_pkts, c->ssthresh_after_pkts);
+		CHECK_EQ(w.credit_pkts, 7);
+		/* A round trip counts once. */
+		vegas_grow(&s, &p, &w, 0);
+		CHECK_EQ(w.cwnd_pkts, c->cwnd_after_pkts);
+	}
+}
+
+struct queue_case { u32 start_pkts, alpha_pkts, beta_pkts, cwnd_pkts; };
+
+/*
+ * The window stays where alpha to beta packets are queued. From above it stops at beta. From below
+ * it stops a packet above alpha, because a distinguished packet leaves before the packet that the
+ * window has grown by.
+ */
+static void the_queue_settles_between_alpha_and_beta(void)
+{
+	static const struct queue_case cases[] = {
+		{ 80, 1, 3, 53 }, { 20, 1, 3, 52 }, { 51, 1, 3, 51 }, { 80, 2, 4, 54 },
+		{ 20, 2, 4, 53 }, { 200, 10, 20, 70 }, { 20, 10, 20, 61 },
+	};
+
+	FOR_ROWS(struct queue_case, cases) {
+		struct path f;
+		u32 i;
+
+		open_path(&f, c->start_pkts, c->start_pkts);
+		f.p.alpha_pkts = c->alpha_pkts;
+		f.p.beta_pkts = c->beta_pkts;
+		f.s.base_rtt_us = BASE_MS * MS;
+		for (i = 0; i < 150; i++)
+			take_round(&f);
+		CHECK_EQ(f.w.cwnd_pkts, c->cwnd_pkts);
+		take_round(&f);
+		take_round(&f);
+		CHECK_EQ(f.w.cwnd_pkts, c->cwnd_pkts);
+	}
+}
+
+static void the_least_round_trip_is_that_of_the_empty_path(void)
+{
+	struct path f;
+
+	open_path(&f, 60, 10);
+	take_ack(&f, 0);
+	CHECK_EQ(f.s.base_rtt_us, 0);
+	take_ack(&f, 70 * MS);
+	take_ack(&f, 60 * MS);
+	take_ack(&f, 80 * MS);
+	CHECK_EQ(f.s.base_rtt_us, 60 * MS);
+	take_ack(&f, U32_TOP);
+	CHECK_EQ(f.s.base_rtt_us, 60 * MS);
+}
+
+static void a_round_trip_waits_for_the_sample_of_its_packet(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, 10, 5);
+	for (i = 0; i < 10; i++)
+		take_ack(&f, 50 * MS);
+	take_ack(&f, 0);
+	CHECK_EQ(f.w.cwnd_pkts, 10);
+	take_ack(&f, 50 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 11);
+}
+
+static void a_window_that_is_not_used_stays(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, 10, NO_SSTHRESH);
+	f.is_unused = true;
+	for (i = 0; i < 8; i++)
+		take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 10);
+	CHECK_EQ(f.w.ssthresh_pkts, NO_SSTHRESH);
+}
+
+static void an_event_voids_the_round_trip(void)
+{
+	static const enum cca_event_kind kinds[] = {
+		CCA_RECOVERY_ENTERED, CCA_RECOVERY_LEFT, CCA_TIMEOUT, CCA_UNDO,
+		CCA_TRANSFER_STARTED, CCA_IDLE_RESTART,
+	};
+
+	FOR_ROWS(enum cca_event_kind, kinds) {
+		struct cca_event ev = { *c, 0, 0, 0, 0 };
+		struct path f;
+		u32 i;
+
+		open_path(&f, 10, 5);
+		take_round(&f);
+		vegas_on_event(&f.s, &ev);
+		/* This ACK would have ended it. It begins another. */
+		take_ack(&f, 50 * MS);
+		CHECK_EQ(f.w.cwnd_pkts, 10);
+		for (i = 0; i < 10; i++)
+			take_ack(&f, 50 * MS);
+		CHECK_EQ(f.w.cwnd_pkts, 11);
+	}
+}
+
+static void slow_start_after_a_timeout_begins_with_growth(void)
+{
+	struct cca_event ev = { CCA_TIMEOUT, 0, 0, 0, 0 };
+	struct path f;
+
+	open_path(&f, 10, NO_SSTHRESH);
+	take_round(&f);
+	take_ack(&f, 50 * MS);		/* the next round trip has a fixed window */
+	f.w.ssthresh_pkts = vegas_ssthresh(&f.s, &f.w);
+	f.w.cwnd_pkts = 1;
+	vegas_on_event(&f.s, &ev);
+	f.sent = f.delivered;
+	send_what_may(&f);
+	take_round(&f);
+	CHECK_EQ(f.w.cwnd_pkts, 2);
+}
+
+struct halve_case { u32 cwnd_pkts, ssthresh_pkts; };
+
+static void a_loss_halves_and_an_undo_restores(void)
+{
+	static const struct halve_case cases[] = {
+		{ 100, 50 }, { 101, 50 }, { 4, 2 }, { 3, 2 }, { 1, 2 }, { 0, 2 },
+		{ 1u << 24, 1u << 23 }, { U32_TOP, U32_TOP / 2 },
+	};
+
+	FOR_ROWS(struct halve_case, cases) {
+		struct cca_window w = { c->cwnd_pkts, NO_SSTHRESH, 0 };
+		struct vegas_state s;
+
+		vegas_init(&s);
+		w.ssthresh_pkts = vegas_ssthresh(&s, &w);
+		CHECK_EQ(w.ssthresh_pkts, c->ssthresh_pkts);
+		w.cwnd_pkts = 1;
+		CHECK_EQ(vegas_undo(&s, &w), cca_max_u32(c->cwnd_pkts, 1));
+		w.cwnd_pkts = U32_TOP;
+		CHECK_EQ(vegas_undo(&s, &w), U32_TOP);
+	}
+}
+
+static void the_counter_of_packets_may_wrap(void)
+{
+	struct path f;
+	u32 i;
+
+	open_path(&f, 10, 5);
+	f.sent = 5;
+	f.delivered = U32_TOP - 4;
+	for (i = 0; i < 10; i++)
+		take_ack(&f, 50 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 10);
+	take_ack(&f, 50 * MS);
+	CHECK_EQ(f.w.cwnd_pkts, 11);
+}
+
+int main(void)
+{
+	RUN(the_thresholds_are_those_of_vegas_1_3);
+	RUN(an_empty_queue_doubles_the_window_in_every_other_round_trip);
+	RUN(slow_start_stops_at_ssthresh);
+	RUN(more_than_gamma_in_the_queue_ends_slow_start);
+	RUN(a_round_trip_moves_the_window_by_what_is_queued);
+	RUN(the_queue_settles_between_alpha_and_beta);
+	RUN(the_least_round_trip_is_that_of_the_empty_path);
+	RUN(a_round_trip_waits_for_the_sample_of_its_packet);
+	RUN(a_window_that_is_not_used_stays);
+	RUN(an_event_voids_the_round_trip);
+	RUN(slow_start_after_a_timeout_begins_with_growth);
+	RUN(a_loss_halves_and_an_undo_restores);
+	RUN(the_counter_of_packets_may_wrap);
+	return check_report();
+}
