@@ -83,8 +83,9 @@ def packages() -> list[str]:
 
 def make(work: Path, result: Path) -> None:
     """Install the library into the folder of the result, and put the torrent's file beside it."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
-    _scheme.run([*command, "--target", str(result), f"libtorrent=={VERSION}"], folder=work, purpose=PURPOSE)
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
+    command += ["--root-user-action", "ignore", "--only-binary", ":all:", "--target", str(result)]
+    _scheme.run([*command, f"libtorrent=={VERSION}"], folder=work, purpose=PURPOSE)
     (result / DATA).mkdir()
     (result / DATA / FILE_NAME).symlink_to("/dev/zero")
 
