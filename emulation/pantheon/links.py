@@ -5,7 +5,8 @@ A file of an emulator (configs/emulators):
 
     name: driving
     source: where its figures come from, and what it was calibrated against
-    uplink: {trace: ../traces/a.up, recording: hour01}    # or rate_mbps: 12, or poisson_mbps: 12 and seed: 1
+    uplink: {trace: ../traces/a.up, recording: hour01, start_s: 60}
+    # or {made: 4g.json, seed: 1}, {rate_mbps: 12}, {poisson_mbps: 12, seed: 1}
     downlink: {rate_mbps: 12}
     delay_ms: 30           # of each direction
     queue_pkts: 100        # droptail queue in front of the uplink; no limit if left out
@@ -41,29 +42,36 @@ PERIOD_S = 600.0
 
 
 class Side(BaseModel):
-    """The deliveries of one direction: a trace, a constant rate, or a Poisson process."""
+    """The deliveries of one direction: a trace, a model of traces, a constant rate, or a Poisson process."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     trace: Path | None = Field(None, description="a file, folder or archive; relative to the emulator's file")
     recording: str | None = Field(None, description="a part of the name of one recording, if there are several")
+    start_s: float = Field(0.0, ge=0, le=86400, description="where in the trace a run begins")
+    made: Path | None = Field(None, description="a model that `ccatune traces fit` wrote, which makes the trace")
     rate_mbps: float | None = Field(None, gt=0, le=500, description="a constant rate")
     poisson_mbps: float | None = Field(None, gt=0, le=500, description="the mean rate of a Poisson process")
     seed: int = Field(1, ge=0, lt=2**64)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Side:
-        given = [name for name in ("trace", "rate_mbps", "poisson_mbps") if getattr(self, name) is not None]
+        kinds = ("trace", "made", "rate_mbps", "poisson_mbps")
+        given = [name for name in kinds if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"expected one of trace, rate_mbps and poisson_mbps, got {' and '.join(given) or 'none'}")
-        if self.recording is not None and self.trace is None:
-            raise ValueError("expected recording only beside trace")
+            raise ValueError(f"expected one of {', '.join(kinds)}, got {' and '.join(given) or 'none'}")
+        if self.trace is None and (self.recording is not None or self.start_s):
+            raise ValueError("expected recording and start_s only beside trace")
         return self
 
     def opportunities_ms(self, folder: Path) -> NDArray[Any]:
         """Return the opportunities of one period: integer [n], ms, never decreasing; the last one is the period."""
         if self.trace is not None:
-            return _recorded_ms(folder / self.trace, self.recording)
+            return _recorded_ms(folder / self.trace, self.recording, round(self.start_s * 1000))
+        if self.made is not None:
+            from emulation.traces.synthetic import TraceModel, make
+
+            return _times_ms(make(TraceModel.load(folder / self.made), duration_s=PERIOD_S, seed=self.seed))
         if self.poisson_mbps is not None:
             return _times_ms(make_poisson(self.poisson_mbps, duration_s=PERIOD_S, seed=self.seed))
         assert self.rate_mbps is not None  # noqa: S101 (one of them is given)
@@ -142,12 +150,15 @@ class TestLink:
         return replace(self, uplink=uplink, downlink=downlink)
 
 
-def _recorded_ms(path: Path, recording: str | None) -> NDArray[Any]:
+def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[Any]:
     found = [each for each in read_recordings([path]) if recording is None or recording in each.name]
     if len(found) != 1:
         names = ", ".join(each.name for each in found[:6]) or "none"
         raise EmulationError(f"{path}: expected one recording, got {names}; name one by `recording`")
-    return _times_ms(found[0].trace)
+    trace = found[0].trace
+    if start_ms >= trace.period_ms:
+        raise EmulationError(f"{path}: expected start_s below the trace's {trace.duration_s:g} s, got {start_ms / 1000:g}")
+    return _times_ms(trace.slice(start_ms, trace.period_ms) if start_ms else trace)
 
 
 def _times_ms(trace: Trace) -> NDArray[Any]:

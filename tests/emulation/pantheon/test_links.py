@@ -12,6 +12,7 @@ from emulation.errors import EmulationError
 from emulation.pantheon.links import link_of_file, link_of_folder, link_of_options, shells_of
 from emulation.pantheon.metadata import Metadata, write_metadata
 
+EMULATORS = Path(__file__).resolve().parents[3] / "configs" / "emulators"
 FILE = """\
 name: path
 source: Made for this test.
@@ -71,7 +72,7 @@ def test_a_folder_of_pantheon_gives_its_link(tmp_path: Path) -> None:
         (
             "rate_mbps: 12",
             "rate_mbps: 12, poisson_mbps: 3",
-            "uplink: expected one of trace, rate_mbps and poisson_mbps",
+            "uplink: expected one of trace, made, rate_mbps, poisson_mbps, got rate_mbps and poisson_mbps",
         ),
         ("rate_mbps: 12", "", "got none"),
         ("delay_ms: 27", "delay_ms: -1", "delay_ms"),
@@ -83,6 +84,14 @@ def test_a_folder_of_pantheon_gives_its_link(tmp_path: Path) -> None:
 def test_an_invalid_field_is_refused_by_its_name(tmp_path: Path, was: str, now: str, message: str) -> None:
     with pytest.raises(EmulationError, match=message):
         link_of_file(write(tmp_path, FILE.replace(was, now)))
+
+
+@pytest.mark.parametrize("path", sorted(EMULATORS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_emulators_of_this_project_say_where_they_come_from(path: Path) -> None:
+    link = link_of_file(path)
+    assert link.name == path.stem
+    assert link.source.startswith("Made")
+    assert len(link.opportunities_ms(30_000)["uplink"]) > 500
 
 
 def test_an_option_that_starts_another_program_is_refused(tmp_path: Path) -> None:
