@@ -157,7 +157,9 @@ def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[An
         raise EmulationError(f"{path}: expected one recording, got {names}; name one by `recording`")
     trace = found[0].trace
     if start_ms >= trace.period_ms:
-        raise EmulationError(f"{path}: expected start_s below the trace's {trace.duration_s:g} s, got {start_ms / 1000:g}")
+        raise EmulationError(
+            f"{path}: expected start_s below the trace's {trace.duration_s:g} s, got {start_ms / 1000:g}"
+        )
     return _times_ms(trace.slice(start_ms, trace.period_ms) if start_ms else trace)
 
 
