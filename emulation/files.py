@@ -6,6 +6,7 @@
       trace: ../../traces/a.down    # or rate_mbps: 20, or made; paths are relative to the file's folder
       recording: hour01             # if the path contains several recordings: a part of the name of one
       made: {model: 4g.json, duration_s: 600, seed: 1}    # a generated trace; `ccatune traces fit` writes the model
+      # made: {poisson_mbps: 2.5, duration_s: 60}         # or a Poisson process of deliveries with this mean rate
       delays: {trace: a.delays}     # delays by time instead of rtt_ms, from a file (emulation/delays.py) or as steps
       buffer_pkts: 300              # all other fields of LinkSpec have the same names
       behind:                       # elements of the path, each with its kind
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.delays import BaseDelay, DelayStep, read_delay_trace
 from emulation.errors import EmulationError
@@ -206,23 +207,38 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
 
 
 class _Made(BaseModel):
-    """How a trace is generated: its model, duration and seed. link: a link of the model; None: the seed chooses."""
+    """How a trace is generated: its model or its Poisson process, duration and seed.
+
+    link: a link of the model; None: the seed chooses.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    model: str | Path
+    model: str | Path | None = None
+    poisson_mbps: float | None = Field(None, gt=0)
     duration_s: float = Field(gt=0)
     seed: int = Field(0, ge=0)
     link: str | None = None
 
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> _Made:
+        if (self.model is None) == (self.poisson_mbps is None):
+            raise ValueError("expected one of model and poisson_mbps")
+        if self.link is not None and self.model is None:
+            raise ValueError("expected link only beside a model")
+        return self
+
 
 def _made_trace(fields: Document, *, source: str, folder: Path) -> Trace:
+    from emulation.traces.poisson import make_poisson
     from emulation.traces.synthetic import TraceModel, make
 
     try:
         made = _Made.model_validate(fields, strict=True)
     except ValidationError as error:
         raise EmulationError(f"{source}: {first_fault(error, known=lambda _: _Made.model_fields)}") from error
+    if made.poisson_mbps is not None:
+        return make_poisson(made.poisson_mbps, duration_s=made.duration_s, seed=made.seed)
     model = TraceModel.load(_located(made.model, folder, f"{source}.model"))
     return make(model, duration_s=made.duration_s, seed=made.seed, link=made.link)
 

@@ -18,6 +18,7 @@ from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
 from emulation.traces.reader import read
 from emulation.traces.recording import Recording
+from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
 
 __all__ = ["traces"]
@@ -141,28 +142,38 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) ->
 
 
 @traces.command()
-@click.argument("model_path", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("model_path", metavar="[MODEL]", required=False, type=click.Path(path_type=Path))
+@click.option("--poisson", "poisson_mbps", metavar="MBPS", type=click.FloatRange(min=0, min_open=True),
+              help="Without a model: deliveries as a Poisson process of this mean rate.")  # fmt: skip
 @click.option("--duration", "duration_s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True,
               help="Seconds.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--link", help="Which link of the model, by the end of its name.  [drawn by the seed]")
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
 @_json
-def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, out: Path, as_json: bool) -> None:
-    """Make a trace from a fitted model; equal model, duration and seed give equal traces.
+def make(
+    model_path: Path | None,
+    *,
+    poisson_mbps: float | None,
+    duration_s: float,
+    seed: int,
+    link: str | None,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Make a trace from a fitted model, or of a Poisson process; equal arguments give equal traces.
 
     \b
     Example:
       ccatune traces make model.json --duration 600 --seed 1 -o made.down
+      ccatune traces make --poisson 2.5 --duration 60 -o poisson.down
     """
-    from emulation.traces.synthetic import TraceModel
-    from emulation.traces.synthetic import make as make_trace
     from kmod.ensemble import write_atomically
 
     if not is_trace(out.name):
         raise TraceError(f"{out}: expected a name ending in {', '.join(TRACE_SUFFIXES)}, by which it can be read again")
     check_output(out)
-    trace = make_trace(TraceModel.load(model_path), duration_s=duration_s, seed=seed, link=link)
+    trace = _made(model_path, poisson_mbps, duration_s=duration_s, seed=seed, link=link)
     try:
         write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())
     except OSError as error:
@@ -172,6 +183,19 @@ def make(model_path: Path, *, duration_s: float, seed: int, link: str | None, ou
         click.echo(json.dumps({**figures, "digest": trace.digest}))
     else:
         click.echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+
+
+def _made(
+    model_path: Path | None, poisson_mbps: float | None, *, duration_s: float, seed: int, link: str | None
+) -> Trace:
+    from emulation.traces.poisson import make_poisson
+    from emulation.traces.synthetic import TraceModel, make
+
+    if poisson_mbps is not None and model_path is None and link is None:
+        return make_poisson(poisson_mbps, duration_s=duration_s, seed=seed)
+    if poisson_mbps is not None or model_path is None:
+        raise TraceError("traces make: expected either MODEL, with or without --link, or --poisson; give one of them")
+    return make(TraceModel.load(model_path), duration_s=duration_s, seed=seed, link=link)
 
 
 def _facts(recording: Recording) -> dict[str, Any]:

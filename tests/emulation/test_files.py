@@ -59,6 +59,8 @@ def test_a_key_of_its_own_stands_over_a_merged_one(file: Path) -> None:
             r"behind\.0\.loss\.share: expected a valid number, got True",
         ),
         ("link: {made: {model: m.json, duration_s: yes}}", r"made: duration_s: expected a valid number, got True"),
+        ("link: {made: {duration_s: 3}}", r"made: expected one of model and poisson_mbps"),
+        ("link: {made: {poisson_mbps: 0, duration_s: 3}}", r"made: poisson_mbps: expected greater than 0, got 0"),
         ("link: {rate_mbps: 4, behind: [{kind: [a]}]}", r"behind\.0\.kind: expected one of access, .*, got \['a'\]"),
         ("link: {rate_mbps: 4, start_ms: 5}", r"link\.start_ms: expected a trace beside it, got none"),
         ("link: {rate_mbps: 4, codel: &a {x: *a}}", r"expected mappings that end, got one with an alias of itself"),
@@ -78,6 +80,14 @@ def test_numbers_with_an_exponent_are_numbers(file: Path) -> None:
     scenario = load_scenario(file)
     assert (scenario.link.rate_mbps, scenario.link.loss, scenario.link.rtt_ms) == (10.0, 0.001, 25.0)
     assert scenario.name == "e1"
+
+
+def test_a_poisson_link_is_made_without_a_model(file: Path) -> None:
+    file.write_text("link: {made: {poisson_mbps: 3, duration_s: 100, seed: 2}}\n")
+    scenario = load_scenario(file)
+    assert scenario.link.trace is not None
+    assert scenario.link.trace.duration_s == 100
+    assert scenario.link.trace.mean_rate_mbps == pytest.approx(3, rel=0.03)
 
 
 def test_lists_in_lists_are_read(file: Path) -> None:

@@ -31,6 +31,9 @@ public:
 
     Instant next_at() const override { return held_.empty() ? Instant::never() : held_.top().release_at; }
 
+    // A delay that all packets have belongs to the RTT of the handshake.
+    Duration wait_of_probe(Instant) const override { return config_.share == 1 ? config_.least : Duration{}; }
+
     std::uint64_t held() const override { return held_.size(); }
 
     void act(Instant now) override {

@@ -8,6 +8,8 @@
 // If a slow flow sent single segments, the delayed ACK of each would make the measured RTT 40 ms too long.
 // Up to 35 Mbit/s bursts are pairs.
 //
+// Linux does not pace the first ten segments of a connection, as the path of a real flow shows (docs/fidelity.md).
+//
 // Limits: Linux lets bursts grow for round trips below 4 ms (tcp_tso_rtt_log); the pacer does not.
 // A burst that the full window interrupted continues when it opens.
 #pragma once
@@ -28,7 +30,8 @@ public:
     // Call when a segment is sent.
     // bytes_per_s 0: no pacing.
     void sent(Instant now, std::uint64_t bytes_per_s, std::uint32_t least_pkts, std::uint32_t mss_bytes) {
-        if (!bytes_per_s) {
+        if (unpaced_pkts_ != 0) --unpaced_pkts_;
+        if (!bytes_per_s || unpaced_pkts_ != 0) {
             next_at_ = now;
             left_ = 0;
             return;
@@ -45,12 +48,14 @@ public:
 
 private:
     static constexpr std::uint32_t kMaxBurstPkts = 44;
+    static constexpr std::uint32_t kUnpacedPkts = 10;
 
     Instant next_at_{};
     std::uint64_t bytes_per_s_ = 0;  // the rate that gap_ and burst_pkts_ belong to
     Duration gap_{};
     std::uint32_t burst_pkts_ = 0;
     std::uint32_t left_ = 0;  // segments of the current burst that may still be sent
+    std::uint32_t unpaced_pkts_ = kUnpacedPkts + 1;  // one more than the segments that are still not paced
 };
 
 }  // namespace ccatune

@@ -18,6 +18,7 @@ from tests.emulation.engine.path import Path
 
 RENO = FlowSpec(cca="reno")
 GR = FlowSpec(cca="gr")
+UNPACED = 10
 
 # The figures of an "ack" in Path.told().
 ACKED, LOST, IN_FLIGHT, RTT_US, RATE_PKTS, RATE_US, APP_LIMITED, CWND_LIMITED, DELIVERED = range(9)
@@ -33,11 +34,19 @@ ACKED, LOST, IN_FLIGHT, RTT_US, RATE_PKTS, RATE_US, APP_LIMITED, CWND_LIMITED, D
 )
 def test_paced_segments_leave_in_bursts_of_a_millisecond(rate_mbps: int, burst: int) -> None:
     flow = fixed(100_000, pacing_bytes_per_s=rate_mbps * 125_000)
-    path = Path(flow, 20 * burst, rate_mbps=None).start().run(1000)
-    at_ms = [at_ms for at_ms, _, _ in path.sent]
+    path = Path(flow, UNPACED + 20 * burst, rate_mbps=None).start().run(1000)
+    at_ms = [at_ms for at_ms, _, _ in path.sent][UNPACED:]
     assert Counter(at_ms) == dict.fromkeys(at_ms, burst)
     gap_ms = burst * 1448 * 8e-3 / rate_mbps
     assert at_ms[-1] == pytest.approx(19 * gap_ms, rel=1e-3)
+
+
+def test_the_first_ten_segments_of_a_connection_are_not_paced() -> None:
+    path = Path(fixed(100_000, pacing_bytes_per_s=125_000), 30, rate_mbps=None).start().run(1000)
+    at_ms = [at_ms for at_ms, _, _ in path.sent]
+    # The next pair leaves with them: nothing paced has been sent before it.
+    assert at_ms.count(0.0) == UNPACED + 2
+    assert len(set(at_ms)) == 1 + (30 - UNPACED - 2) // 2
 
 
 # --- samples ---------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import yaml
 import ccatune
 from emulation.fidelity import results
 from emulation.fidelity.machine import Machine, Watch
-from emulation.fidelity.plan import DEFAULT_PLAN, Case, load_plan
+from emulation.fidelity.pieces import Pieces
+from emulation.fidelity.plan import DEFAULT_PLAN, cases_of, load_plan
 from emulation.fidelity.results import Record, tasks_of
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 
@@ -248,28 +250,20 @@ def test_a_record_names_what_made_its_runs(record: tuple[Path, list[str]]) -> No
 @pytest.mark.parametrize(
     ("name", "options", "cases"),
     [
-        ("fidelity-runs.jsonl", [], 640),
+        ("fidelity-runs.jsonl", [], 668),
         ("fidelity-rtcp-runs.jsonl", ["--plan", str(ROOT / "configs" / "fidelity-rtcp.yaml")], 150),
     ],
 )
-def test_the_records_in_docs_are_found_whole(name: str, options: list[str], cases: int) -> None:
+def test_the_records_in_docs_are_found_whole(name: str, options: list[str], cases: int, tmp_path: Path) -> None:
     plan_path = Path(options[1]) if options else DEFAULT_PLAN
     plan = load_plan(plan_path)
     lines = [json.loads(line)["case"] for line in (ROOT / "docs" / name).read_text(encoding="utf-8").splitlines()]
     found = Record.read(ROOT / "docs" / name)
     scenario = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=40, buffer_pkts=9), flows=(FlowSpec(cca="gr"),), duration_s=1)
-    # The content of a scenario is unknown to these lines, so that recorded links need not be here.
+    # The lines of recorded links do not contain their scenario, so that these links need not be here.
     asked = [
-        Case(
-            f"{each.name}/{cca}",
-            each.name,
-            cca,
-            runner,
-            scenario,
-            times=plan.guest.times if runner == "vm" and plan.guest else each.times,
-        )
-        for each in plan.scenarios
-        for cca, runner in plan.algorithms_of(each).items()
+        case if case.scenario else replace(case, scenario=scenario)
+        for case in cases_of(plan, source=plan_path, pieces=Pieces(None, folder=tmp_path))
     ]
     runs = [run for task in tasks_of(asked, side="real", count=plan.runs) if (run := found.get(task)) is not None]
     assert len(lines) == len({run.key for run in runs}) == cases

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from emulation.fidelity.path import EXTRA_RTT_MS, HOPS, path_of_mahimahi
-from emulation.path import Policer
+from emulation.path import Policer, Reorder
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from emulation.traces import Trace
@@ -25,22 +25,43 @@ def test_a_constant_rate_is_served_at_whole_ms() -> None:
     assert link.trace.opportunities_ms[:6].tolist() == [1, 2, 2, 3, 4, 4]
     assert link.trace.mean_rate_mbps == pytest.approx(18, rel=1e-3)
     assert link.trace.period_ms > 2000
-    assert link.rtt_ms == 40 + EXTRA_RTT_MS
+
+
+@pytest.mark.parametrize("runner", ["mahimahi", "vm"])
+def test_half_of_the_round_trip_is_in_front_of_all_else(runner: Literal["mahimahi", "vm"]) -> None:
+    policer = Policer(rate_mbps=2, bucket_bytes=30_000)
+    link = path_of_mahimahi(Scenario(link=LinkSpec(rate_mbps=18, rtt_ms=40, before=(policer,))), runner=runner).link
+    assert link.before == (Reorder(share=1.0, delay_ms=20), policer)
+    assert link.rtt_ms == 20 + EXTRA_RTT_MS
+
+
+def test_a_flow_meets_the_part_of_a_trace_that_it_meets_over_mahimahi() -> None:
+    # The only opportunities of the first 200 ms come before the first packet can be there.
+    times_ms = np.concatenate([np.arange(1, 45), np.arange(200, 400)]).astype(np.uint32)
+    link = LinkSpec(trace=Trace("late", times_ms, 400), rtt_ms=100)
+    asked = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=0.3)
+    qos = simulate(path_of_mahimahi(asked, runner="vm"))
+    assert qos.queueing_delay.percentile_ms(50) == pytest.approx(150, abs=15)
 
 
 @pytest.mark.parametrize("cca", ["bbr", "gr"])
 def test_a_handshake_does_not_meet_a_slow_link(cca: Cca) -> None:
     asked = Scenario(link=LinkSpec(rate_mbps=1, rtt_ms=100, buffer_pkts=50), flows=(FlowSpec(cca=cca),), duration_s=5)
-    trace = path_of_mahimahi(asked, runner="mahimahi").link.trace
-    assert trace is not None
-    assert trace.opportunities_ms[:3].tolist() == [1, 12, 24]
+    for runner, at_ms in (("mahimahi", 2), ("vm", 1)):
+        trace = path_of_mahimahi(asked, runner=runner).link.trace  # type: ignore[arg-type]
+        assert trace is not None
+        assert trace.opportunities_ms[:3].tolist() == [at_ms, 12, 24]
 
 
-def test_a_trace_stays_as_it_is() -> None:
+def test_a_trace_has_the_opportunities_that_mahimahi_gets() -> None:
     trace = Trace("it", np.asarray([3, 7], dtype=np.uint32), 10)
-    asked = Scenario(link=LinkSpec(trace=trace, start_ms=4, buffer_pkts=9, loss=0.01))
+    asked = Scenario(
+        link=LinkSpec(trace=trace, start_ms=4, buffer_pkts=9, loss=0.01), flows=(FlowSpec(cca="reno"),), duration_s=1
+    )
     link = path_of_mahimahi(asked, runner="vm").link
-    assert (link.trace, link.start_ms, link.buffer_pkts, link.loss) == (trace, 4, 9, 0.01)
+    assert link.trace is not None
+    assert link.trace.opportunities_ms[:4].tolist() == [3, 9, 13, 19]
+    assert (link.start_ms, link.buffer_pkts, link.loss) == (0, 9, 0.01)
 
 
 @pytest.mark.parametrize("runner", ["mahimahi", "vm"])

@@ -67,6 +67,19 @@ def test_a_link_is_fitted_and_made_again_with_about_its_rate(folder: Path, tmp_p
     assert made[0]["mean_rate_mbps"] == pytest.approx(recorded, rel=0.5)
 
 
+def test_a_poisson_link_is_made_and_read_again(tmp_path: Path) -> None:
+    out = tmp_path / "p.down"
+    made = json.loads(run("make", "--poisson", "2.5", "--duration", "60", "-o", out, "--json"))
+    assert made["mean_rate_mbps"] == pytest.approx(2.5, rel=0.05)
+    assert json.loads(run("show", out, "--json"))[0]["mean_rate_mbps"] == pytest.approx(2.5, rel=0.05)
+
+
+@pytest.mark.parametrize("words", [[], ["m.json", "--poisson", "2"], ["--poisson", "2", "--link", "a"]])
+def test_a_trace_is_made_of_a_model_or_of_a_poisson_process(words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(EmulationError, match="expected either MODEL, with or without --link, or --poisson"):
+        CliRunner().invoke(traces, ["make", *words, "-o", str(tmp_path / "x.down")], catch_exceptions=False)
+
+
 def test_bad_files_that_are_left_out_are_told_and_counted(folder: Path, tmp_path: Path) -> None:
     for words in (["show"], ["fit", "-o", str(tmp_path / "m.json")]):
         result = CliRunner().invoke(traces, [*words, str(folder), "--skip-bad"], catch_exceptions=False)
