@@ -372,7 +372,9 @@ def main() -> None:
     try:
         result = run(json.loads(line))
     except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
-        result = {"error": f"{error}" if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}"}
+        result = {
+            "error": f"{error}" if not isinstance(error, OSError) else f"{error.filename or 'a file'}: {error.strerror}"
+        }
     sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
 
