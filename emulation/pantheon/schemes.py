@@ -23,6 +23,7 @@ import hashlib
 import os
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -225,10 +226,26 @@ def _mark(scheme: Scheme) -> Path:
     return builds() / "prepared" / key
 
 
+def _python_folder(program: str) -> Path:
+    """Return a folder with a `python` that runs this interpreter. Wrappers of Pantheon call it by that name."""
+    folder = builds() / "interpreters" / hashlib.sha256(program.encode()).hexdigest()[:16]
+    python = folder / "python"
+    if not python.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # A script, because a link to the interpreter of a virtual environment loses the environment.
+        made = folder / f"python-{os.getpid()}"
+        made.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
+        made.chmod(0o755)
+        made.replace(python)
+    return folder
+
+
 def environment(scheme: Scheme) -> dict[str, str]:
     """Return the environment of a scheme's processes. `python` in it is the interpreter of the wrapper."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER") if name in os.environ}
     path = os.environ.get("PATH", "/usr/bin:/bin")
+    if not scheme.is_ours:
+        path = f"{_python_folder(interpreter(scheme))}:{path}"
     return {
         **kept,
         "PATH": path,

@@ -139,3 +139,13 @@ def test_under_sudo_builds_are_in_the_cache_of_the_user_that_called_it(monkeypat
     assert schemes.builds() == Path(pwd.getpwuid(65534).pw_dir) / ".cache" / "ccatune" / "schemes"
     monkeypatch.setenv("SUDO_UID", "abc")
     assert schemes.caller() is None
+
+
+def test_a_wrapper_calls_its_interpreter_by_the_name_python(tmp_path: Path) -> None:
+    asks = (
+        "import os, subprocess\nsubprocess.run(['python', '-c', 'print(\"receiver\")'], env=os.environ, check=True)\n"
+    )
+    found = scheme(tmp_path, asks)
+    assert found.run_first() == "receiver"
+    first = Path(schemes.environment(found)["PATH"].split(":")[0], "python")
+    assert schemes.interpreter(found) in first.read_text()
