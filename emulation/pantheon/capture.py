@@ -7,8 +7,15 @@
     ACK link        outer -> inner, the packets from receivers to senders
 
 Both captures use the clock of the same kernel. A packet is recognised by its IP identification, addresses, length and
-the first bytes of its content, without the checksums that are computed on the way and the TTL. Equal packets leave in
-the order in which they entered. A packet without a partner in the other capture is lost. Sizes are IP lengths.
+the first bytes of its content, without the checksums that are computed on the way and the TTL. Sizes are IP lengths.
+A packet without a partner in the other capture is lost, or was in flight at the end.
+
+All packets of a direction leave in the order in which they entered, because Mahimahi's shells keep their order.
+Therefore a packet that entered before one that has already left, and did not leave itself, is lost. This tells most
+equal packets apart, for example if the IP identification has wrapped around.
+
+Limit: consecutive packets without IP identification that are equal cannot be told apart. After a loss among them the
+delays of those that follow are too large, until another packet leaves.
 """
 
 from __future__ import annotations
@@ -38,6 +45,8 @@ _RAW_IP = (12, 101)
 _FILE_HEADER = struct.Struct("=IHHiIII")
 _PACKET_HEADER = struct.Struct("=IIII")
 _TCP, _UDP = 6, 17
+# The captures may record packets of two senders in another order than the shell that comes next.
+_REORDERED_MS = 1.0
 DEPARTURE_COLUMNS = 4
 # (offset, end) of the checksum in the header of the transport.
 _CHECKSUMS = {_TCP: (16, 18), _UDP: (6, 8)}
@@ -79,7 +88,7 @@ def _key(packet: bytes) -> bytes:
     header_bytes = (packet[0] & 15) * 4
     first, last = _CHECKSUMS.get(packet[9], (0, 0))
     content = packet[header_bytes:]
-    return packet[2:6] + packet[12:20] + content[:first] + content[last:]
+    return packet[2:8] + packet[12:20] + content[:first] + content[last:]
 
 
 def _flow_of(packet: bytes) -> tuple[int, bool] | None:
@@ -92,8 +101,21 @@ def _flow_of(packet: bytes) -> tuple[int, bool] | None:
     return None
 
 
-def _read(inner: Path, outer: Path) -> dict[bool, _Direction]:
-    """Return the packets of both directions; True is the one to the receivers."""
+def _partner_ms(waiting: deque[float], newest_ms: float) -> float:
+    """Remove and return the time at which a packet entered. Times before newest_ms are those of lost packets.
+
+    newest_ms: the latest time of entry of the packets that have left.
+    """
+    while len(waiting) > 1 and waiting[0] < newest_ms - _REORDERED_MS:
+        waiting.popleft()
+    return waiting.popleft()
+
+
+def _read(inner: Path, outer: Path, *, end_ms: float) -> dict[bool, _Direction]:
+    """Return the packets of both directions; True is the one to the receivers.
+
+    end_ms: the end of the run, since 1970. The captures do not end at the same time. Later packets may be in one only.
+    """
     found = {True: _Direction(), False: _Direction()}
     for enters_here, file in ((True, inner), (False, outer)):
         for at_ms, packet in _packets(file):
@@ -103,15 +125,19 @@ def _read(inner: Path, outer: Path) -> dict[bool, _Direction]:
                 direction.entered.append((at_ms, int.from_bytes(packet[2:4], "big"), flow[0]))
                 direction.waiting[_key(packet)].append(at_ms)
     for leaves_here, file in ((False, inner), (True, outer)):
-        direction = found[leaves_here]
+        direction, newest_ms = found[leaves_here], 0.0
         for at_ms, packet in _packets(file):
             flow = _flow_of(packet)
             if flow is None or flow[1] != leaves_here:
                 continue
             entered = direction.waiting.get(_key(packet))
             if not entered:
+                if at_ms > end_ms:
+                    continue
                 raise CaptureError(f"{file.name}: expected each packet in both captures, got one that never entered")
-            direction.left.append((at_ms, int.from_bytes(packet[2:4], "big"), at_ms - entered.popleft(), flow[0]))
+            entered_ms = _partner_ms(entered, newest_ms)
+            newest_ms = max(newest_ms, entered_ms)
+            direction.left.append((at_ms, int.from_bytes(packet[2:4], "big"), at_ms - entered_ms, flow[0]))
     return found
 
 
@@ -134,8 +160,8 @@ def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str
     Raises:
         CaptureError: a file is damaged.
     """
-    directions = _read(folder / "inner.pcap", folder / "outer.pcap")
     end_ms = begins_ms + runtime_s * 1000
+    directions = _read(folder / "inner.pcap", folder / "outer.pcap", end_ms=end_ms)
     logs = {}
     for name, to_receiver, link_log in (("datalink", True, "uplink.log"), ("acklink", False, "downlink.log")):
         times, sizes = _opportunities(folder / link_log)

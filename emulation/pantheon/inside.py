@@ -66,6 +66,8 @@ _READY_S = 30.0
 # tcpdump reads a packet up to 1 s after it was captured, and loses those that it has not read when it ends.
 _FLUSH_S = 1.2
 _TAIL_BYTES = 2000
+# Of a process that prints more, only the last part is kept. Otherwise it could fill the disk.
+_OUTPUT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -152,9 +154,14 @@ def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[st
             raise shells.ShellError(f"tcpdump: expected it to listen on {device}, it said: {' '.join(said)}")
         yield found
         started.send_signal(signal.SIGINT)
+        said = []
         while (line := lines.read(_READY_S)) is not None:
+            said.append(line)
             if "dropped by kernel" in line:
                 found["missed"] = int(line.split()[0])
+        # It ends by itself if the disk is full. Its file then lacks packets.
+        if started.wait(timeout=_READY_S) or "missed" not in found:
+            raise shells.ShellError(f"tcpdump: expected it to capture until the end, it said: {' '.join(said)}")
     finally:
         started.kill()
         started.wait()
@@ -162,17 +169,26 @@ def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[st
 
 
 class End:
-    """A process of the scheme: one end of a flow. Its output goes into a file."""
+    """A process of the scheme: one end of a flow.
+
+    It has a working directory of its own. Its output goes into a file.
+    """
 
     def __init__(self, role: str, number: int, at: Host, words: list[str], job: dict[str, Any]) -> None:
         self.role = role
         self.number = number
         self.output = Path(job["folder"]) / f"{role}{number}.log"
         self.ended_s: float | None = None
-        self._file = self.output.open("wb")
+        # Appending, so that the file can be shortened while the process writes.
+        self.output.write_bytes(b"")
+        self._file = self.output.open("ab")
+        work = self.output.with_suffix("")
+        work.mkdir(exist_ok=True)
         # Schemes have ordinary priority, also if the shells have real-time priority: some keep a processor busy.
         # Only a process with CAP_NET_ADMIN may choose an algorithm that the kernel does not offer to everyone.
         user = job["user"]
+        if user:
+            os.chown(work, *user)
         powers = ("--inh-caps=+net_admin", "--ambient-caps=+net_admin")
         as_user = (f"--reuid={user[0]}", f"--regid={user[1]}", "--init-groups", *powers) if user else ()
         self.process = subprocess.Popen(
@@ -181,11 +197,16 @@ class End:
             stdout=self._file,
             stderr=subprocess.STDOUT,
             env=job["environment"],
+            cwd=work,
             start_new_session=True,
         )
 
     def look(self, now_s: float) -> None:
-        """Note the time at which the process ended."""
+        """Note the time at which the process ended, and keep its output short."""
+        if self.output.stat().st_size > _OUTPUT_BYTES:
+            os.truncate(self.output, 0)
+            with self.output.open("ab") as file:
+                file.write(b"[ccatune removed earlier output, because it was too long]\n")
         if self.ended_s is None and self.process.poll() is not None:
             self.ended_s = now_s
 
@@ -351,7 +372,9 @@ def main() -> None:
     try:
         result = run(json.loads(line))
     except (shells.ShellError, linklog.LogError, OSError, RuntimeError, ValueError) as error:
-        result = {"error": f"{error}" if not isinstance(error, OSError) else f"{error.filename}: {error.strerror}"}
+        result = {
+            "error": f"{error}" if not isinstance(error, OSError) else f"{error.filename or 'a file'}: {error.strerror}"
+        }
     sys.stdout.write(json.dumps(result) + "\n")
     sys.stdout.flush()
 

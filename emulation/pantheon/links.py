@@ -207,10 +207,17 @@ def link_of_options(*, uplink: Path, downlink: Path, prepend: str, append: str, 
     return TestLink(name, "options of the command line", uplink.resolve(), downlink.resolve(), prepend, append, extra)
 
 
+def _words(text: str, option: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise EmulationError(f"{option}: expected words as in a shell, got {text} ({error})") from error
+
+
 def _split(text: str, option: str) -> list[list[str]]:
     """Return the command lines of several shells in one text. Each begins with the name of a shell."""
     commands: list[list[str]] = []
-    for word in shlex.split(text):
+    for word in _words(text, option):
         if word in SHELLS:
             commands.append([word])
         elif commands:
@@ -226,7 +233,7 @@ def shells_of(link: TestLink) -> list[list[str]]:
     Raises:
         EmulationError: an option names a program that is none of the known shells.
     """
-    extra = shlex.split(link.extra)
+    extra = _words(link.extra, "--extra-mm-link-args")
     refused = [word for word in extra if not word.startswith(("--uplink-queue", "--downlink-queue"))]
     if refused:
         raise EmulationError(f"--extra-mm-link-args: expected options of mm-link's queues, got {refused[0]}")

@@ -14,14 +14,13 @@ test (emulation/mahimahi/in_bpf.py), with the parameters of the ensembles that t
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import subprocess
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +35,7 @@ from emulation.mahimahi.runner import shell_paths
 from emulation.pantheon.capture import NETWORKS, tunnel_logs
 from emulation.pantheon.links import TestLink, shells_of
 from emulation.pantheon.logs import TunnelLog, write_log
-from emulation.pantheon.schemes import Role, Scheme, SchemeError, environment
+from emulation.pantheon.schemes import Role, Scheme, SchemeError, caller, environment
 from emulation.pantheon.statistics import write_stats_log
 from emulation.vm.kernels import mahimahi_root
 from kmod.ensemble import Deployment, Ensemble, table_text
@@ -46,6 +45,8 @@ __all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "lacking", "run_t
 INSIDE = Path(__file__).with_name("inside.py")
 # As long as Pantheon waits for the end that listens.
 LEAD_MS = 3000
+# The namespaces of a further flow are made during the lead.
+LEAD_PER_FLOW_MS = 300
 # How much longer than its runtime a run may take: for the shells, their end, and further attempts.
 _GRACE_S = 120.0
 _LOOK_S = 0.05
@@ -122,12 +123,6 @@ def lacking() -> str:
     return f"not installed: {', '.join(programs)}; run `make setup`" if programs else ""
 
 
-def _caller() -> list[int] | None:
-    """Return the user and group that called sudo; None without sudo."""
-    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    return [int(user), int(group)] if user and group and int(user) else None
-
-
 def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
     """Return the priority of a scheme's sockets, which chooses the delay class; "" for the default class.
 
@@ -167,13 +162,18 @@ def _flow(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
     return {"first": first, **words}
 
 
-def _refuse_without_kernel(scheme: Scheme) -> None:
-    """Raise SchemeError if a scheme of the kernel's TCP uses an algorithm that this kernel does not have."""
-    if not scheme.is_ours or scheme.wrapper.name != "tcp.py" or scheme.leading[0] in available_ccas():
+def _refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
+    """Raise SchemeError if a scheme of the kernel's TCP uses an algorithm that this kernel does not have.
+
+    loaded: the algorithms that this test has loaded in BPF. Those that another program has loaded may have other
+    parameters, and do not count.
+    """
+    if not scheme.is_ours or scheme.wrapper.name != "tcp.py":
         return
-    if scheme.cca and (lacks := in_bpf.lacking()):
-        raise SchemeError(f"{scheme.name}: expected this kernel to have {scheme.leading[0]}; {lacks}")
-    if not scheme.cca:
+    available = available_ccas()
+    if scheme.cca and scheme.cca not in loaded and not available.get(scheme.cca):
+        raise SchemeError(f"{scheme.name}: expected this kernel to have {scheme.cca}; {in_bpf.lacking()}")
+    if not scheme.cca and scheme.leading[0] not in available:
         raise SchemeError(
             f"{scheme.name}: expected this kernel to have {scheme.leading[0]}, it has none; "
             f"load its module (modprobe tcp_{scheme.leading[0]})"
@@ -223,8 +223,9 @@ class _Run:
 class _Test:
     """A test whose schemes are asked how they run, each once."""
 
-    def __init__(self, number: int, planned: PlannedTest) -> None:
+    def __init__(self, number: int, planned: PlannedTest, *, loaded: Collection[str]) -> None:
         self.number = number
+        self.loaded = loaded
         self.settings = settings = planned.settings
         self.data_dir = planned.data_dir
         self.schemes = {scheme.name: scheme for scheme in settings.schemes}
@@ -237,7 +238,7 @@ class _Test:
         if name not in self.flows:
             scheme = self.schemes[name]
             try:
-                _refuse_without_kernel(scheme)
+                _refuse_without_kernel(scheme, self.loaded)
                 scheme.prepare()
                 self.flows[name] = _flow(scheme, self.settings.ensembles)
             except SchemeError as error:
@@ -250,7 +251,8 @@ class _Test:
     def start(self, key: RunKey) -> _Run:
         """Start a run. Raises SchemeError if its scheme cannot run."""
         settings, flow = self.settings, self.ask(key.scheme)
-        folder = Path(tempfile.mkdtemp(prefix=f".{key.scheme}-{key.run}-", dir=self.data_dir))
+        folder = Path(tempfile.mkdtemp(prefix=f".{key.scheme}-{key.run}-", dir=self.data_dir.resolve()))
+        user = caller()
         job = {
             "mahimahi": self.mahimahi,
             "shells": shells_of(settings.link),
@@ -259,10 +261,10 @@ class _Test:
             "flows": [flow] * settings.flows,
             "start_s": [number * settings.interval_s for number in range(settings.flows)],
             "runtime_s": settings.runtime_s,
-            "lead_ms": LEAD_MS,
+            "lead_ms": LEAD_MS + LEAD_PER_FLOW_MS * (settings.flows - 1),
             "folder": str(folder),
-            "environment": environment(self.schemes[key.scheme]),
-            "user": _caller(),
+            "environment": environment(self.schemes[key.scheme]) | ({"HOME": user.pw_dir} if user else {}),
+            "user": [user.pw_uid, user.pw_gid] if user else None,
         }
         said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
         process = subprocess.Popen(
@@ -288,13 +290,13 @@ class _Test:
     def finish(self, run: _Run) -> Verdict:
         """Write the files of a run that is over, and judge it. Raises EmulationError if the run itself failed."""
         result = run.result()
+        self._keep_outputs(run, result["ends"])
         if result["missed"]:
             raise EmulationError(
                 f"expected all packets captured, {result['missed']} were missed; run fewer side by side"
             )
         runtime_s = self.settings.runtime_s
         logs = tunnel_logs(run.folder, begins_ms=result["begins_ms"], runtime_s=runtime_s)
-        self._keep_outputs(run, result["ends"])
         for name, log in logs.items():
             write_log(log, self.data_dir / run.key.file(name))
         for name, side in (("mm_datalink", "uplink"), ("mm_acklink", "downlink")):
@@ -317,14 +319,17 @@ def judge(ends: Sequence[Mapping[str, Any]], datalink: TunnelLog, *, flows: int)
 
     ends: as inside.py returns them. A flow that sent fewer than _LEAST_PACKETS packets has sent nothing.
     """
-    for end in ends:
-        if end["ended_s"] is not None:
-            tail = " ".join(end["output"].split())[-300:]
-            what = f"the {end['role']} of flow {end['flow']} ended after {end['ended_s']:.1f} s"
-            said = f": {tail}" if tail else ", and said nothing"
-            if end["status"]:
-                return Verdict("crashed", f"{what} with status {end['status']}{said}")
-            return Verdict("ended early", f"{what}{said}")
+    ended = [end for end in ends if end["ended_s"] is not None]
+    if ended:
+        # The crash of one end can make the other one end without an error.
+        end = min(ended, key=lambda end: (not end["status"], end["ended_s"]))
+        when = f"after {end['ended_s']:.1f} s" if end["ended_s"] >= 0 else "before the run began"
+        tail = " ".join(end["output"].split())[-300:]
+        what = f"the {end['role']} of flow {end['flow']} ended {when}"
+        said = f": {tail}" if tail else ", and said nothing"
+        if end["status"]:
+            return Verdict("crashed", f"{what} with status {end['status']}{said}")
+        return Verdict("ended early", f"{what}{said}")
     for flow in range(1, flows + 1):
         packets = int((datalink.left.flow == flow).sum())
         if packets < _LEAST_PACKETS:
@@ -395,7 +400,7 @@ def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> Non
     files = _in_bpf(tests)
     waiting = deque(
         (test, key)
-        for test, planned in ((_Test(number, planned), planned) for number, planned in enumerate(tests))
+        for test, planned in ((_Test(number, planned, loaded=files), planned) for number, planned in enumerate(tests))
         for key in planned.settings.order()
         if key not in planned.done
     )
@@ -426,6 +431,8 @@ def _close(test: _Test, run: _Run, each: Each) -> None:
         verdict = test.finish(run)
     except EmulationError as error:
         verdict = Verdict("not run", str(error))
+    except OSError as error:
+        verdict = Verdict("not run", f"{error.filename or run.key}: cannot be used ({error.strerror})")
     finally:
         run.close()
         shutil.rmtree(run.folder, ignore_errors=True)

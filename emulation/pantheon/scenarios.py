@@ -63,9 +63,9 @@ def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
     """Return the test of a scenario. Raises EmulationError for a field that it cannot have."""
     check_fields(scenario, runner)
     link, flow = scenario.link, scenario.flows[0]
-    for name in ("before", "behind"):
+    for name in ("before", "behind", "delays"):
         if getattr(link, name):
-            raise EmulationError(f"{scenario.name}: link.{name}: the runner pantheon has no elements; leave them out")
+            raise EmulationError(f"{scenario.name}: link.{name}: the runner pantheon has none; use the runner mahimahi")
     bulk = FlowSpec(cca=flow.cca, params=flow.params)
     if any(other != bulk for other in scenario.flows):
         raise EmulationError(f"{scenario.name}: flows: the runner pantheon has equal flows with data without end")
@@ -83,8 +83,9 @@ def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
             source="a scenario",
             uplink=np.append(link_opportunities_ms(link, end_ms), end_ms),
             downlink=_DOWNLINK_MS,
-            prepend=f"mm-delay {check_link(scenario, runner)}",
-            append=f"mm-loss uplink {link.loss:.9f}" if link.loss else "",
+            # A scenario loses packets that the link has delivered, so mm-loss is outside of mm-link.
+            prepend=f"mm-delay {check_link(scenario, runner)}"
+            + (f" mm-loss uplink {link.loss:.9f}" if link.loss else ""),
             extra=queue,
         ),
         flows=len(scenario.flows),

@@ -18,23 +18,29 @@ DEVIATION: `test` runs `setup_after_reboot` itself, once after each restart. Pan
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
+import pwd
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
 from emulation.files import first_fault, read_document
 
-__all__ = ["Role", "Scheme", "SchemeError", "environment", "read_schemes", "schemes_of"]
+__all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
 
 Role = Literal["receiver", "sender"]
 
@@ -43,6 +49,11 @@ OURS = Path(__file__).parent
 ASK_S = 20.0
 SETUP_S = 3600.0
 AFTER_REBOOT_S = 120.0
+_LOOK_S = 0.1
+_ANSWER_BYTES = 1 << 16
+_MOST_OUTPUT_BYTES = 256 << 20
+_SHOWN_CHARS = 60
+_SETPRIV = shutil.which("setpriv")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -109,20 +120,23 @@ class Scheme:
         Raises:
             SchemeError: it fails, or it has not ended within limit_s.
         """
-        words = self.words(verb)
-        try:
-            # In a group of its own, so that what it has started can be ended with it.
-            with subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                errors="replace", env=environment(self), process_group=0,
-            ) as started:  # fmt: skip
-                try:
-                    said, _ = started.communicate(timeout=limit_s)
-                except BaseException:
-                    os.killpg(started.pid, 9)
-                    raise
-        except subprocess.TimeoutExpired as error:
-            raise SchemeError(f"{self.name}: expected `{verb}` to end within {limit_s:g} s, it hangs") from error
+        # A file, because a process that it leaves in the background may keep its output open. setpriv ends it with us.
+        with tempfile.TemporaryFile() as output:
+            words = ["setpriv", "--pdeathsig", "KILL", "--", *self.words(verb)] if _SETPRIV else self.words(verb)
+            started = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment(self),
+                process_group=0,
+            )  # fmt: skip
+            try:
+                fault = _await_end(started, output, limit_s=limit_s)
+            except BaseException:
+                _kill_group(started)
+                raise
+            if fault:
+                _kill_group(started)
+                raise SchemeError(f"{self.name}: expected `{verb}` {fault}")
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _ANSWER_BYTES))
+            said = output.read().decode(errors="replace")
         if started.returncode:
             tail = " ".join(said.strip().splitlines()[-3:])
             raise SchemeError(f"{self.name}: expected `{verb}` to succeed, got status {started.returncode}: {tail}")
@@ -139,7 +153,8 @@ class Scheme:
             return "receiver"
         if answer == "sender":
             return "sender"
-        raise SchemeError(f"{self.name}: expected `run_first` to print receiver or sender, got {answer!r}")
+        shown = answer if len(answer) <= _SHOWN_CHARS else f"{answer[:_SHOWN_CHARS]}..."
+        raise SchemeError(f"{self.name}: expected `run_first` to print receiver or sender, got {shown!r}")
 
     def deps(self) -> list[str]:
         """Ask for the Debian packages that the scheme needs. Raises SchemeError as `ask` does."""
@@ -161,9 +176,46 @@ class Scheme:
         mark.write_text(boot, encoding="ascii")
 
 
+def _await_end(started: subprocess.Popen[bytes], output: IO[bytes], *, limit_s: float) -> str:
+    """Wait for the end of a process. Return what it should have done instead, or "" if it ended in time."""
+    end_s = time.monotonic() + limit_s
+    wait_s = 0.005
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            started.wait(timeout=wait_s)
+            return ""
+        wait_s = min(2 * wait_s, _LOOK_S)
+        if time.monotonic() > end_s:
+            return f"to end within {limit_s:g} s, it hangs"
+        if os.fstat(output.fileno()).st_size > _MOST_OUTPUT_BYTES:
+            return f"to print at most {_MOST_OUTPUT_BYTES >> 20} MiB, it prints more"
+
+
+def _kill_group(started: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(started.pid, signal.SIGKILL)
+    started.wait()
+
+
+def caller() -> pwd.struct_passwd | None:
+    """Return the user that called sudo; None without sudo, and if that was root."""
+    number = os.environ.get("SUDO_UID", "")
+    if not number.isdecimal() or int(number) == 0:
+        return None
+    try:
+        return pwd.getpwuid(int(number))
+    except KeyError:
+        return None
+
+
 def builds() -> Path:
-    """Return the folder for what schemes build: $CCATUNE_SCHEMES, else ccatune/schemes in the user's cache."""
+    """Return the folder for what schemes build: $CCATUNE_SCHEMES, else ccatune/schemes in the user's cache.
+
+    Under sudo it is the cache of the user that called sudo, because the ends of flows run as that user.
+    """
     named = os.environ.get("CCATUNE_SCHEMES")
+    if not named and (called := caller()):
+        return Path(called.pw_dir) / ".cache" / "ccatune" / "schemes"
     cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(named).resolve() if named else cache_folder / "ccatune" / "schemes"
 
@@ -174,10 +226,26 @@ def _mark(scheme: Scheme) -> Path:
     return builds() / "prepared" / key
 
 
+def _python_folder(program: str) -> Path:
+    """Return a folder with a `python` that runs this interpreter. Wrappers of Pantheon call it by that name."""
+    folder = builds() / "interpreters" / hashlib.sha256(program.encode()).hexdigest()[:16]
+    python = folder / "python"
+    if not python.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        # A script, because a link to the interpreter of a virtual environment loses the environment.
+        made = folder / f"python-{os.getpid()}"
+        made.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
+        made.chmod(0o755)
+        made.replace(python)
+    return folder
+
+
 def environment(scheme: Scheme) -> dict[str, str]:
     """Return the environment of a scheme's processes. `python` in it is the interpreter of the wrapper."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER") if name in os.environ}
     path = os.environ.get("PATH", "/usr/bin:/bin")
+    if not scheme.is_ours:
+        path = f"{_python_folder(interpreter(scheme))}:{path}"
     return {
         **kept,
         "PATH": path,
@@ -210,6 +278,8 @@ def _older_line(file: Path) -> str:
             ast.parse(text)
         except SyntaxError as error:
             return f"{one.name}, line {error.lineno}"
+        except (ValueError, RecursionError, MemoryError):
+            return f"{one.name}, which is no text of Python"
         waiting += [one.parent / f"{name}.py" for name in _IMPORT.findall(text)]
     return ""
 
@@ -241,7 +311,8 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
     Raises:
         EmulationError: the configuration is missing or invalid.
     """
-    folder = OURS if checkout is None else checkout / "src"
+    # Schemes have working directories of their own, so the paths of their wrappers are absolute.
+    folder = OURS if checkout is None else checkout.resolve() / "src"
     file = folder / "config.yml"
     if not file.is_file():
         raise EmulationError(f"{folder}: expected a checkout of Pantheon with src/config.yml, found none")

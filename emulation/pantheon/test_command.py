@@ -7,11 +7,14 @@ times are those of the folder. Schemes and further runs may be added to it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,7 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emulation.errors import EmulationError
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
-from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options
+from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options, shells_of
 from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
 from emulation.pantheon.runner import run_tests as run_all
@@ -122,6 +125,7 @@ def test(
     for cca, ensemble in loaded.items():
         if ensemble.cca != cca:
             raise EmulationError(f"--ensemble: expected an ensemble of {cca}, got one of {ensemble.cca}")
+    _check(links, data_dir)
     tests = []
     for link in links:
         folder = data_dir if len(links) == 1 else data_dir / link.name
@@ -146,6 +150,15 @@ def test(
         )
     if any(row["verdict"] != "ok" for row in verdicts):
         sys.exit(1)
+
+
+def _check(links: Sequence[TestLink], data_dir: Path) -> None:
+    """Find errors in the options before anything is written. Raises EmulationError or click.UsageError."""
+    for link in links:
+        shells_of(link)
+        link.opportunities_ms(1)
+    if data_dir.resolve().is_relative_to("/run"):
+        raise click.UsageError("--data-dir: expected a folder outside of /run, which a run hides; choose another one")
 
 
 def default_jobs() -> int:
@@ -228,20 +241,52 @@ def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[
         return {}
     if resume is None:
         raise click.UsageError(f"{folder}: has runs already; expected --resume to keep them, or --fresh to repeat them")
-    if not resume:
-        _remove_runs(folder)
-        return {}
     before = read_metadata(folder)
-    notes = dict(before.ccatune.runs) if before.ccatune else {}
+    if before.ccatune is None:
+        raise EmulationError(f"{folder}: expected a test of ccatune, got one of Pantheon; choose another folder")
+    if not resume:
+        with _alone_in(folder):
+            _remove_runs(folder)
+        return {}
+    notes = dict(before.ccatune.runs)
     wanted = _described(settings, notes)
     for name, value in _identity(wanted).items():
         was = _identity(before)[name]
         if was != value:
-            raise EmulationError(f"{folder}: expected a test with {name} {was}, which it began with, got {value}")
+            raise EmulationError(
+                f"{folder}: expected a test with {name} {was}, which it began with, got {value}; "
+                "choose another folder, or use `ccatune pantheon test --fresh`"
+            )
     if not link.is_written_in(folder):
         raise EmulationError(f"{folder}: expected the traces of the link that it began with, got others; use --fresh")
     # Runs that failed are repeated.
     return {scheme: {run: note for run, note in runs.items() if note.verdict == "ok"} for scheme, runs in notes.items()}
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Hold the lock of a data folder. Raises EmulationError if another test holds it."""
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise EmulationError(
+                f"{folder}: expected no other test in it, got one that still runs; choose another folder, or wait"
+            ) from error
+        yield
+    finally:
+        os.close(lock)
+
+
+def _remove_unfinished(planned: PlannedTest) -> None:
+    """Remove what runs left that were killed or failed: their own folders, and logs that no verdict belongs to."""
+    for key in planned.settings.order():
+        for path in planned.data_dir.glob(f".{key.scheme}-{key.run}-*"):
+            shutil.rmtree(path, ignore_errors=True)
+        if key not in planned.done:
+            for kind in ("datalink", "acklink", "mm_datalink", "mm_acklink", "stats"):
+                (planned.data_dir / key.file(kind)).unlink(missing_ok=True)
 
 
 def _remove_runs(folder: Path) -> None:
@@ -264,6 +309,13 @@ def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str
     Raises:
         EmulationError: the machine lacks something, or an algorithm cannot be loaded.
     """
+    with contextlib.ExitStack() as stack:
+        for _, folder, _ in tests:
+            stack.enter_context(_alone_in(folder))
+        return _run_alone(tests, jobs=jobs, quiet=quiet)
+
+
+def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     planned = []
@@ -272,6 +324,7 @@ def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str
         done = frozenset(RunKey(scheme, run) for scheme, runs in notes.items() for run in runs)
         write_metadata(_described(written, notes), folder)
         planned.append(PlannedTest(written, folder, done))
+        _remove_unfinished(planned[-1])
     total = sum(len(settings.order()) for settings, _, _ in tests)
     left_out = sum(len(one.done & set(one.settings.order())) for one in planned)
     silent = quiet or not console.is_terminal

@@ -20,7 +20,7 @@ import numpy as np
 from emulation.pantheon.links import TestLink
 from emulation.pantheon.logs import log_path, read_log
 from emulation.pantheon.runner import TestSettings
-from emulation.pantheon.schemes import read_schemes, schemes_of
+from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
 from emulation.pantheon.test_command import begin, default_jobs, run_tests
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
@@ -76,9 +76,11 @@ def against(
         TrainingError: a run failed, or the recordings have too few pieces.
         EmulationError: the machine lacks something, or a scheme is unknown.
     """
+    delay_ms = path.rtt_ms / 2
+    if delay_ms != int(delay_ms) or delay_ms < 1:
+        raise TrainingError(f"--rtt-ms: expected an even whole number of ms, got {path.rtt_ms:g}")
     targets = [f"{ensemble.cca}-{each.queueing_delay_us / 1000:g}ms" for each in ensemble.classes] or [ensemble.cca]
     schemes = tuple(schemes_of([*targets, *names], read_schemes()))
-    delay_ms = round(path.rtt_ms / 2)
     tests = []
     for name, times in _pieces(recordings, pieces, piece_s):
         link = TestLink(
@@ -86,8 +88,8 @@ def against(
             source="a piece of a recording",
             uplink=times,
             downlink=_DOWNLINK_MS,
-            prepend=f"mm-delay {delay_ms}",
-            append=f"mm-loss uplink {path.loss:.9f}" if path.loss else "",
+            # As in the simulator, the link's packets are lost after its queue.
+            prepend=f"mm-delay {int(delay_ms)}" + (f" mm-loss uplink {path.loss:.9f}" if path.loss else ""),
             extra=f"--uplink-queue=droptail --uplink-queue-args=packets={path.buffer_pkts}",
         )
         settings = TestSettings(
@@ -107,24 +109,24 @@ def against(
         "piece_s": piece_s,
         "runs": runs,
         "folder": str(folder),
-        "schemes": [_row(scheme.name, scheme.label, folders, runs=runs, delay_ms=delay_ms) for scheme in schemes],
+        "schemes": [_row(scheme, folders, runs=runs, piece_s=piece_s, delay_ms=delay_ms) for scheme in schemes],
     }
 
 
-def _row(name: str, label: str, folders: Sequence[Path], *, runs: int, delay_ms: float) -> dict[str, Any]:
+def _row(scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, delay_ms: float) -> dict[str, Any]:
     logs = [
-        read_log(log_path(folder, scheme=name, run=run, kind="datalink"))
+        read_log(log_path(folder, scheme=scheme.name, run=run, kind="datalink"))
         for folder in folders
         for run in range(1, runs + 1)
     ]
     left_bytes = sum(int(log.left.bytes.sum()) for log in logs)
     offered_bytes = sum(int(log.capacity.bytes.sum()) for log in logs)
     entered_bytes = sum(int(log.entered.bytes.sum()) for log in logs)
-    seconds = sum(float(log.capacity.times_ms.max()) for log in logs) / 1000
+    seconds = piece_s * len(logs)
     delays_ms = np.concatenate([log.left.delay_ms for log in logs]) - delay_ms
     return {
-        "scheme": name,
-        "label": label,
+        "scheme": scheme.name,
+        "label": scheme.label,
         "throughput_mbps": left_bytes * 8e-6 / seconds,
         "utilization": left_bytes / offered_bytes,
         "p95_queueing_delay_ms": float(np.percentile(delays_ms, PERCENTILE)),

@@ -7,12 +7,15 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 import ccatune
-from emulation.pantheon.logs import read_log
+from emulation.errors import EmulationError
+from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, read_log
 from emulation.pantheon.metadata import read_metadata
+from emulation.pantheon.runner import Verdict, judge
 from emulation.pantheon.statistics import run_statistics
 from tests.emulation.pantheon.checkout import RUNS, make_checkout
 from tests.emulation.real_links.test_real_links import below
@@ -37,6 +40,27 @@ def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(*words: str | Path) -> Result:
     return CliRunner().invoke(ccatune.cli, ["pantheon", *map(str, words)])
+
+
+def test_a_crash_is_the_reason_also_if_the_other_end_ended_before() -> None:
+    empty = np.zeros(0)
+    nothing = TunnelLog(0.0, Events(empty, empty), FlowEvents(empty, empty, empty), Departures(*[empty] * 4))
+    ends = [
+        {"role": "receiver", "flow": 1, "ended_s": 1.0, "status": 0, "output": ""},
+        {"role": "sender", "flow": 1, "ended_s": 1.1, "status": 3, "output": "no luck"},
+    ]
+    found = judge(ends, nothing, flows=1)
+    assert found == Verdict("crashed", "the sender of flow 1 ended after 1.1 s with status 3: no luck")
+
+
+def test_errors_in_the_options_are_found_before_anything_is_written(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.up", tmp_path / "bad.up"
+    good.write_text("1\n")
+    bad.write_text("5\n3\n")
+    words = ("test", "--schemes", "cubic", "--downlink-trace", good, "--data-dir", tmp_path / "data")
+    for given in (("--uplink-trace", bad), ("--uplink-trace", good, "--prepend-mm-cmds", "mm-delay '5")):
+        assert isinstance(call(*words, *given).exception, EmulationError)
+        assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.pantheon

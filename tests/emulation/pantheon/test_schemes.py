@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,31 @@ def test_the_priority_of_a_socket_chooses_the_class_of_an_ensemble() -> None:
         _priority(none, {"gr": ensemble})
     with pytest.raises(SchemeError, match="expected an ensemble with classes, got none; use --ensemble gr=FILE"):
         _priority(slow, {})
+
+
+def test_a_verb_that_prints_without_end_or_leaves_its_output_open_does_not_stop_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schemes, "_MOST_OUTPUT_BYTES", 1 << 20)
+    with pytest.raises(SchemeError, match="expected `deps` to print at most 1 MiB"):
+        scheme(tmp_path, "while True:\n    print('x' * 9999)\n").deps()
+    leaves = "import subprocess\nprint('receiver')\nsubprocess.Popen(['sleep', '5'])\n"
+    assert scheme(tmp_path, leaves).run_first() == "receiver"
+
+
+def test_under_sudo_builds_are_in_the_cache_of_the_user_that_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CCATUNE_SCHEMES")
+    monkeypatch.setenv("SUDO_UID", "65534")
+    assert schemes.builds() == Path(pwd.getpwuid(65534).pw_dir) / ".cache" / "ccatune" / "schemes"
+    monkeypatch.setenv("SUDO_UID", "abc")
+    assert schemes.caller() is None
+
+
+def test_a_wrapper_calls_its_interpreter_by_the_name_python(tmp_path: Path) -> None:
+    asks = (
+        "import os, subprocess\nsubprocess.run(['python', '-c', 'print(\"receiver\")'], env=os.environ, check=True)\n"
+    )
+    found = scheme(tmp_path, asks)
+    assert found.run_first() == "receiver"
+    first = Path(schemes.environment(found)["PATH"].split(":")[0], "python")
+    assert schemes.interpreter(found) in first.read_text()
