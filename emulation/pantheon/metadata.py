@@ -43,11 +43,16 @@ class _Tolerant(BaseModel):
 
 
 class RunNote(_Tolerant):
-    """The runner's verdict on a run. verdict: "ok", or a word for its failure. output: the file with its output."""
+    """The runner's verdict on a run.
+
+    verdict: "ok", or a word for its failure. output: the file with its output. late_share: the share of this machine's
+    timers that were late during the run, and with them Mahimahi's shells (emulation/fidelity/machine.py).
+    """
 
     verdict: str
     reason: str = ""
     output: str | None = None
+    late_share: float | None = None
 
 
 class Ours(_Tolerant):

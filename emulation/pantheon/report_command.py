@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from matplotlib.colors import to_hex, to_rgb
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -21,7 +23,7 @@ from emulation.pantheon.analysis import Analysis, analyse, to_json
 from emulation.pantheon.cli import pantheon
 from emulation.pantheon.metadata import FILE_NAME
 from emulation.pantheon.plots import Style
-from emulation.pantheon.schemes import read_schemes, schemes_of
+from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
 from emulation.pantheon.statistics import Spread
 
 __all__ = ["analyze", "folders_of", "report"]
@@ -72,6 +74,19 @@ def styles_for(analyses: Sequence[Analysis], checkout: Path | None) -> dict[str,
         except EmulationError:
             continue  # of a checkout that was not given
         found[name] = Style(scheme.label, scheme.color, scheme.marker)
+    return found | _shaded(found, known)
+
+
+def _shaded(styles: Mapping[str, Style], known: Mapping[str, Scheme]) -> dict[str, Style]:
+    """Return the styles of schemes with delay classes: the shorter the target, the lighter the scheme's colour."""
+    found = {}
+    for base in known:
+        classes = [name for name in styles if name.startswith(f"{base}-") and name not in known]
+        classes.sort(key=lambda name: float(name.rpartition("-")[2].removesuffix("ms")))
+        for at, name in enumerate(classes):
+            share = (at + 1) / len(classes)
+            red, green, blue = (1 - share * (1 - part) for part in to_rgb(styles[name].color))
+            found[name] = replace(styles[name], color=to_hex((red, green, blue)))
     return found
 
 

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emulation.errors import EmulationError
+from emulation.fidelity.machine import LATE_MOST, Watch
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
 from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options, shells_of
 from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
@@ -142,6 +143,7 @@ def test(
         )
         tests.append((settings, folder, begin(settings, folder, resume=resume)))
     verdicts = run_tests(tests, jobs=jobs or default_jobs(), quiet=as_json)
+    _say_late(verdicts)
     if as_json:
         click.echo(json.dumps(verdicts, indent=1))
     elif all(row["verdict"] == "ok" for row in verdicts):
@@ -328,12 +330,15 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
     total = sum(len(settings.order()) for settings, _, _ in tests)
     left_out = sum(len(one.done & set(one.settings.order())) for one in planned)
     silent = quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=silent) as bar, kept_awake():
+    bar = Progress(*columns, console=console, transient=True, disable=silent)
+    with bar, kept_awake(), Watch(timers=True) as machine:
         task = bar.add_task("pantheon", total=total, completed=left_out)
 
         def each(number: int, key: RunKey, verdict: Verdict) -> None:
             settings, folder, notes = tests[number]
-            notes.setdefault(key.scheme, {})[key.run] = RunNote(verdict=verdict.kind, reason=verdict.reason)
+            late_share = machine.during_a_run(settings.runtime_s).late_share
+            note = RunNote(verdict=verdict.kind, reason=verdict.reason, late_share=late_share)
+            notes.setdefault(key.scheme, {})[key.run] = note
             write_metadata(_described(settings, notes), folder)
             bar.advance(task)
             if verdict.kind != "ok" and not quiet:
@@ -347,5 +352,18 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
     ]
 
 
-def _note_row(note: RunNote) -> dict[str, str]:
-    return {"verdict": note.verdict, "reason": note.reason}
+def _say_late(verdicts: Sequence[dict[str, Any]]) -> None:
+    """Warn of runs during which Mahimahi's shells woke up late."""
+    late = [row for row in verdicts if (row["late_share"] or 0) > LATE_MOST]
+    if late:
+        first = late[0]
+        click.echo(
+            f"{len(late)} of {len(verdicts)} runs were disturbed, such as {first['link']}, {first['scheme']} run "
+            f"{first['run']}: {first['late_share']:.1%} of the machine's timers were late. Their delays may be too "
+            "long; repeat them on a quiet machine, or with --jobs 1",
+            err=True,
+        )
+
+
+def _note_row(note: RunNote) -> dict[str, Any]:
+    return {"verdict": note.verdict, "reason": note.reason, "late_share": note.late_share}
