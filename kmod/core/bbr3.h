@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * BBR version 3: draft-ietf-ccwg-bbr-06. UNVALIDATED: no kernel that this project
- * runs has version 3, so this code was not compared with a real implementation. The
- * model is in bbr3_model.h, the cycle of ProbeBW in bbr3_probe.h.
+ * runs has version 3. Another implementation, with which docs/pantheon.md compares it,
+ * departs from the draft. The model is in bbr3_model.h, the cycle of ProbeBW in
+ * bbr3_probe.h.
  *
  *   pacing = pacing_gain bw 99 %
  *   cwnd   = cwnd_gain bw RTTmin + extra, within inflight_short and inflight_long
