@@ -14,6 +14,7 @@ import ccatune
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
 from serving.agent import Keeper, State, Store, Table, Tree, look
+from serving.agent.serials import MAX_ADVANCE
 from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, fake_registry, log_to, table
 
 ONE, TWO = table(1), table(2)
@@ -51,7 +52,7 @@ def largest() -> Table:
             columns=COLUMNS,
             rows=((4_000_000, 1_000_000, 1_000_000),) * (64 * 8),
         ),
-        Deployment("r" * 63, "champion", 2**63 - 1, 1000),
+        Deployment("r" * 63, "champion", MAX_ADVANCE, 1000),
     )
 
 
