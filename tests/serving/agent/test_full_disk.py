@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def full_disk(number: int = errno.ENOSPC) -> Iterator[None]:
     """Refuse every write to the disk."""
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
     with pytest.MonkeyPatch.context() as patch:

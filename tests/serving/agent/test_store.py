@@ -191,7 +191,7 @@ def test_mark_to_resume_is_left_and_taken_away(store: Store) -> None:
     "make",
     [
         lambda path: path.mkdir(),
-        lambda path: os.mkfifo(path),
+        os.mkfifo,
         lambda path: path.symlink_to("/etc/hostname"),
         lambda path: (path.write_bytes(SEALED), path.chmod(0o666)),
     ],
