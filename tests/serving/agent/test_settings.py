@@ -78,3 +78,9 @@ def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
 def test_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(words)):
         read_config(config(tmp_path, text), required=True)
+
+
+def test_password_in_the_file_is_in_no_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        read_config(config(tmp_path, 'registry = ["http://user:hunter2@r"]'), required=True)
+    assert "hunter2" not in str(error.value)
