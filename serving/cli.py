@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kmod.ensemble import Ensemble, write_atomically
+from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._ready_file import ReadyFile
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
-from serving.errors import RegistryClientError, SettingsError
+from serving.errors import RegistryClientError
 from serving.settings import load_settings
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def serve(
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
     )
-    ready = _ReadyFile(ready_file)
+    ready = ReadyFile(ready_file)
 
     def tell(url: str, context: Context) -> None:
         facts = {
@@ -385,43 +386,3 @@ def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool
     if not as_json:
         rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
     print_table(rows, _AGENT_COLUMNS, as_json=as_json)
-
-
-class _ReadyFile:
-    """The file that contains the URL while the registry answers requests. Without a path all methods do nothing."""
-
-    def __init__(self, path: Path | None) -> None:
-        """Raise SettingsError where the path's folder does not exist."""
-        if path is not None and not path.parent.is_dir():
-            raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
-        self._path = path
-        self._is_ours = False
-
-    def __enter__(self) -> None:
-        """Leave the file alone: a running registry may have written it."""
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the file if `take` was called: only then it belongs to this process."""
-        if self._is_ours and self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-    def take(self) -> None:
-        """Remove an existing file. Call this only after the port is bound.
-
-        Before that, the file may belong to a running registry on the same port.
-        """
-        if self._path is not None:
-            # A file that a killed process left would give its reader a wrong URL.
-            self._path.unlink(missing_ok=True)
-            self._is_ours = True
-
-    def write(self, url: str) -> None:
-        """Write the registry's URL to the file. Raises SettingsError where it cannot be written."""
-        if self._path is None:
-            return
-        try:
-            write_atomically(self._path, f"{url}\n".encode())
-        except OSError as error:
-            raise SettingsError(
-                f"--ready-file {self._path}: expected a file that can be written, got {error.strerror}"
-            ) from error

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from serving.agent.tree import Tree
 
 # The state file is confirmed at most this often, to spare the disk.
-CONFIRM_EVERY_S = 30.0
+CONFIRM_EVERY_S = 10.0
 
 # After one of these errors the kernel may accept the same text later, so the agent retries.
 # Any other refusal is final until the table in force, the offer or the module changes, or an operator resumes.

@@ -119,7 +119,7 @@ def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(serv
     server.keeper.offered(ONE)
     path = server.store.root / "gr" / STATE
     os.utime(path, (1000, 1000))
-    server.now_s += 31
+    server.now_s += 11
     with full_disk():
         server.keeper.unavailable("gone")
         server.keeper.check()
@@ -129,11 +129,11 @@ def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(serv
     assert server.store.load("gr", STATE)["state"] == "Offline"
 
 
-def test_state_that_stays_the_same_is_confirmed_every_30_s(server: Server) -> None:
+def test_state_that_stays_the_same_is_confirmed_every_10_s(server: Server) -> None:
     server.keeper.offered(ONE)
     path = server.store.root / "gr" / STATE
     os.utime(path, (1000, 1000))
-    server.now_s += 29
+    server.now_s += 9
     server.keeper.check()
     assert path.stat().st_mtime == 1000
     server.now_s += 2

@@ -100,7 +100,7 @@ def test_offer_is_written_read_back_kept_and_in_sync(server: Server) -> None:
     assert (report.state, report.error) == (State.IN_SYNC, None)
     assert (report.offered_digest, report.offered_serial) == (ONE.ensemble.digest, 1)
     assert (report.effective_digest, report.effective_serial) == (ONE.ensemble.digest, 1)
-    assert server.store.load("gr", STATE) == {**report.to_json(), "confirmed_every_s": 30.0}
+    assert server.store.load("gr", STATE) == {**report.to_json(), "confirmed_every_s": 10.0}
 
 
 def test_roll_back_is_an_offer_like_any_other(in_sync: Server) -> None:
