@@ -21,12 +21,24 @@ __all__ = ["agent"]
 
 
 def choose_tree(settings: AgentSettings, options: dict[str, Any]) -> Tree:
-    """Return the stand-in for the folder that --stand-in names, or the tree of --via without this option."""
+    """Return the stand-in for the folder that --stand-in names, or the tree of --via without this option.
+
+    With --dry-run the stand-in is a copy that is deleted when the command ends, because a stand-in makes its files.
+    """
     folder: Path | None = options["stand_in"]
     if folder is None:
         return make_tree(settings.via, proc_root=settings.proc_root)
     from emulation.standin import StandInTree
 
+    context = click.get_current_context()
+    if context.params.get("dry_run"):
+        import shutil
+        import tempfile
+
+        copy = context.with_resource(tempfile.TemporaryDirectory(prefix="ccatune-dry-run-"))
+        if folder.is_dir():
+            shutil.copytree(folder, copy, dirs_exist_ok=True)
+        folder = Path(copy)
     return StandInTree(folder)
 
 

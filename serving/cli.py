@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune serve`, `ccatune publish`, `ccatune channel` and `ccatune ensembles`."""
+"""The commands `ccatune serve`, `publish`, `channel`, `ensembles` and `agents`."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from kmod.ensemble import Ensemble, write_atomically
+from kmod.ensemble import Ensemble
+from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._ready_file import ReadyFile
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
-from serving.errors import RegistryClientError, SettingsError
+from serving.errors import RegistryClientError
 from serving.settings import load_settings
 
 if TYPE_CHECKING:
     from serving.context import Context
 
-__all__ = ["channel", "ensembles", "publish", "serve"]
+__all__ = ["agents", "channel", "ensembles", "publish", "serve"]
 
 Json = dict[str, Any]
 
 _DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "deployed_at", "restores_serial", "note")
+_SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
 _CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
+_AGENT_COLUMNS = (
+    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "error",
+)  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
 _url_option = click.option(
@@ -67,7 +70,12 @@ _if_serial_option = click.option(
 )
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
-@click.option("--registry", help="Name that deployments carry; kept at the first start.  [default: local]")
+@click.option(
+    "--registry-name",
+    "--registry",
+    "registry",
+    help="Name that deployments carry; kept at the first start.  [default: local]",
+)
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
 @click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it: they may all write.")
 @click.option(
@@ -117,7 +125,7 @@ def serve(
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
     )
-    ready = _ReadyFile(ready_file)
+    ready = ReadyFile(ready_file)
 
     def tell(url: str, context: Context) -> None:
         facts = {
@@ -126,7 +134,7 @@ def serve(
             "docs": f"{url}/v1/docs",
             "url": url,
         }
-        _print_facts(facts, as_json=as_json)
+        print_facts(facts, as_json=as_json)
         ready.write(url)
 
     with ready:
@@ -191,7 +199,7 @@ def publish(
     for result in results:
         click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
         if "deployment" in result:
-            _print_move(result["deployment"])
+            print_move(result["deployment"])
 
 
 @click.group()
@@ -229,6 +237,8 @@ def set_(
 ) -> None:
     """Point channel NAME of algorithm CCA to the published ensemble DIGEST.
 
+    The first hexadecimal digits of a digest, at least 8, are enough where they name one ensemble.
+
     \b
     Example:
       ccatune channel set gr canary sha256:0123... --hold-back-permille 100
@@ -237,13 +247,13 @@ def set_(
         moved = client.move(
             cca,
             name,
-            digest=digest,
+            digest=client.whole_digest(digest, cca=cca),
             hold_back_permille=hold_back_permille,
             urgent=urgent,
             note=note,
             if_serial=if_serial,
         )
-    _print_move(moved, as_json=as_json)
+    print_move(moved, as_json=as_json)
 
 
 @channel.command()
@@ -268,7 +278,7 @@ def rollback(
     """
     with RegistryClient(url) as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
-    _print_move(moved, as_json=as_json)
+    print_move(moved, as_json=as_json)
 
 
 @channel.command()
@@ -284,7 +294,24 @@ def history(*, cca: str, name: str, url: str, as_json: bool) -> None:
       ccatune channel history gr champion
     """
     with RegistryClient(url) as client:
-        _print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
+        print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
+
+
+@channel.command("show")
+@click.argument("cca")
+@click.argument("name")
+@_url_option
+@_json_option
+def show_channel(*, cca: str, name: str, url: str, as_json: bool) -> None:
+    """Show the channel's current deployment. With --json its ensemble, too.
+
+    \b
+    Example:
+      ccatune channel show gr champion
+    """
+    with RegistryClient(url) as client:
+        found = client.channel(cca, name)
+    print_facts(found if as_json else {key: found[key] for key in _SHOWN if key in found}, as_json=as_json)
 
 
 @channel.command("list")
@@ -299,7 +326,7 @@ def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
       ccatune channel list
     """
     with RegistryClient(url) as client:
-        _print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
+        print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
 
 
 @click.group()
@@ -325,95 +352,37 @@ def list_ensembles(*, cca: str | None, url: str, as_json: bool) -> None:
       ccatune ensembles list --cca gr
     """
     with RegistryClient(url) as client:
-        _print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
+        print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
 
 
 @ensembles.command()
 @click.argument("digest")
 @_url_option
 def show(*, digest: str, url: str) -> None:
-    """Print the ensemble DIGEST as JSON, after verifying its digest.
+    """Print the ensemble DIGEST as JSON, after verifying its digest. At least 8 digits of it are enough.
 
     \b
     Example:
       ccatune ensembles show sha256:0123... > gr.json
     """
     with RegistryClient(url) as client:
-        click.echo(json.dumps(client.ensemble(digest).to_json(), indent=1, sort_keys=True))
+        click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
-class _ReadyFile:
-    """The file that contains the URL while the registry answers requests. Without a path all methods do nothing."""
+@click.command()
+@click.option("--cca", help="Only reports on this algorithm.")
+@click.option("--channel", "channel_name", help="Only agents that follow this channel.")
+@_url_option
+@_json_option
+def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
+    """List the agents, each with its last report on each algorithm and the age of this report.
 
-    def __init__(self, path: Path | None) -> None:
-        """Raise SettingsError where the path's folder does not exist."""
-        if path is not None and not path.parent.is_dir():
-            raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
-        self._path = path
-        self._is_ours = False
-
-    def __enter__(self) -> None:
-        """Leave the file alone: a running registry may have written it."""
-
-    def __exit__(self, *_: object) -> None:
-        """Remove the file if `take` was called: only then it belongs to this process."""
-        if self._is_ours and self._path is not None:
-            self._path.unlink(missing_ok=True)
-
-    def take(self) -> None:
-        """Remove an existing file. Call this only after the port is bound.
-
-        Before that, the file may belong to a running registry on the same port.
-        """
-        if self._path is not None:
-            # A file that a killed process left would give its reader a wrong URL.
-            self._path.unlink(missing_ok=True)
-            self._is_ours = True
-
-    def write(self, url: str) -> None:
-        """Write the registry's URL to the file. Raises SettingsError where it cannot be written."""
-        if self._path is None:
-            return
-        try:
-            write_atomically(self._path, f"{url}\n".encode())
-        except OSError as error:
-            raise SettingsError(
-                f"--ready-file {self._path}: expected a file that can be written, got {error.strerror}"
-            ) from error
-
-
-def _print_facts(facts: Json, *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps(facts))
-        return
-    for name, value in facts.items():
-        click.echo(f"{name:<9} {value}")
-
-
-def _print_move(moved: Json, *, as_json: bool = False) -> None:
-    if as_json:
-        click.echo(json.dumps(moved))
-        return
-    back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
-    serial = f"serial {moved['serial']}{' urgent' if moved['urgent'] else ''}"
-    click.echo(f"{moved['registry']}: {moved['cca']}/{moved['channel']} {serial} {moved['digest']}{back}")
-
-
-def _print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool) -> None:
-    found = list(rows)
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    table = Table(box=None, pad_edge=False)
-    for name in columns:
-        table.add_column(name, no_wrap=True)
-    for row in found:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
-    # Lines are not cut to the terminal's width, because a truncated digest could not be copied.
-    Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else str(value)
+    \b
+    Example:
+      ccatune agents --cca gr --channel champion
+    """
+    with RegistryClient(url) as client:
+        rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
+    if not as_json:
+        rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
+    print_table(rows, _AGENT_COLUMNS, as_json=as_json)

@@ -7,6 +7,7 @@ Agents have their own client (serving/agent/registry.py), which needs only the s
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,8 @@ import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
+from serving.agent.address import without_user_info
+from serving.agent.log import visible
 from serving.errors import RegistryClientError
 from serving.names import CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
@@ -23,6 +26,8 @@ __all__ = ["DEFAULT_URL", "RegistryClient"]
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _TIMEOUT_S = 30.0
+_DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,63})")
+_SHOWN_DIGEST_CHARS = 31
 
 Json = dict[str, Any]
 
@@ -98,6 +103,25 @@ class RegistryClient:
         """Return an ensemble after verifying its digest. Raises also EnsembleError, where its content is invalid."""
         _require(_DIGEST, "digest", digest)
         return Ensemble.from_json(_read(_Answer, self._ask("GET", f"/v1/ensembles/{digest}")))
+
+    def whole_digest(self, digest: str, *, cca: str | None = None) -> str:
+        """Return the published digest that begins with these digits; a text of another form is returned as it is.
+
+        Raises RegistryClientError where no ensemble or several have such a digest.
+        """
+        prefix = _DIGEST_PREFIX.fullmatch(digest)
+        if prefix is None:
+            return digest
+        wanted = f"sha256:{prefix[1]}"
+        found = sorted({str(row.get("digest")) for row in self.ensembles(cca=cca)})
+        found = [one for one in found if one.startswith(wanted)]
+        if len(found) != 1:
+            shown = ", ".join(one[:_SHOWN_DIGEST_CHARS] for one in found[:3]) or "none"
+            raise RegistryClientError(
+                f"digest: expected {wanted} to begin the digest of one published ensemble, got {shown}; "
+                "`ccatune ensembles list` shows them whole"
+            )
+        return found[0]
 
     def ensembles(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield summaries of all ensembles, newest first."""
@@ -227,8 +251,7 @@ def _parse(url: str) -> httpx.URL:
     except (httpx.InvalidURL, UnicodeError):
         usable = False
     if not usable:
-        shown = url if "@" not in url else "...@" + url.rpartition("@")[2]
-        raise RegistryClientError(f"registry: expected a URL such as {DEFAULT_URL}, got {shown!r}")
+        raise RegistryClientError(f"registry: expected a URL such as {DEFAULT_URL}, got {without_user_info(url)!r}")
     return parts
 
 
@@ -260,7 +283,7 @@ def _problem(answer: httpx.Response) -> str:
     except (ValueError, RecursionError):
         said = None
     detail = said.get("detail") if isinstance(said, dict) else None
-    return f"{answer.status_code} {detail}" if isinstance(detail, str) else f"got {answer.status_code}"
+    return f"{answer.status_code} {visible(detail)}" if isinstance(detail, str) else f"got {answer.status_code}"
 
 
 def _is_loopback(host: str) -> bool:

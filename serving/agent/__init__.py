@@ -24,11 +24,12 @@ if TYPE_CHECKING:
         SettingsError,
         StateDirError,
     )
-    from serving.agent.keeper import CcaReport, Keeper
+    from serving.agent.keeper import Keeper
     from serving.agent.kernel import KernelView, look
     from serving.agent.log import EventLog
     from serving.agent.offer import OfferCheck, parse_offer
     from serving.agent.registry import Offer, RegistryClient
+    from serving.agent.report import CcaReport
     from serving.agent.runner import Agent, read_boot_id
     from serving.agent.settings import AgentSettings
     from serving.agent.store import Store
@@ -45,11 +46,12 @@ _NAMES = {
         "SettingsError",
         "StateDirError",
     ),
-    "keeper": ("CcaReport", "Keeper"),
+    "keeper": ("Keeper",),
     "kernel": ("KernelView", "look"),
     "log": ("EventLog",),
     "offer": ("OfferCheck", "parse_offer"),
     "registry": ("Offer", "RegistryClient"),
+    "report": ("CcaReport",),
     "runner": ("Agent", "read_boot_id"),
     "settings": ("AgentSettings",),
     "store": ("Store",),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks the address of a registry. Does not import the HTTP and TLS modules."""
+"""Checks the address of a registry, and shows addresses without passwords. Imports no HTTP and TLS modules."""
 
 from __future__ import annotations
 
@@ -16,5 +16,12 @@ def check_url(url: str) -> SplitResult:
     except ValueError:
         usable = False
     if not usable or parts.username is not None or parts.query or parts.fragment:
-        raise SettingsError(f"registry: expected http(s)://HOST[:PORT][/PATH], got {url!r}; set --registry")
+        raise SettingsError(
+            f"registry: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --registry"
+        )
     return parts
+
+
+def without_user_info(url: str) -> str:
+    """Return the text after the last `@`: an error, a log line or a report must not show a user's password."""
+    return url if "@" not in url else "...@" + url.rpartition("@")[2]

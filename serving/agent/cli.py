@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -16,15 +17,17 @@ import click
 from kmod.errors import CcatuneError
 from serving.agent.decide import State
 from serving.agent.errors import DamagedFileError, StateDirError
-from serving.agent.log import EventLog
+from serving.agent.log import EventLog, visible
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
-from serving.agent.store import STATE, Store
+from serving.agent.store import STATE, Request, Store
 from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
 
 EXIT_FALLS_SHORT = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+# A state that was not confirmed for this many of its intervals is stale.
+_MISSED_CONFIRMATIONS = 3
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 
@@ -65,7 +68,20 @@ def _settings_options(function: _Function) -> _Function:
             envvar="CCATUNE_AGENT_CONFIG",
             help=f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]",
         ),
-        _option("--registry", metavar="URL", help="Address of the registry: http(s)://HOST[:PORT][/PATH]."),
+        click.option(
+            "--registry",
+            "--url",
+            "registry",
+            metavar="URL",
+            envvar=["CCATUNE_AGENT_REGISTRY", "CCATUNE_REGISTRY_URL"],
+            show_envvar=True,
+            help="Address of the registry: http(s)://HOST[:PORT][/PATH].",
+        ),
+        _option(
+            "--registry-name",
+            default="",
+            help="Name that the registry must have; its tables alone are applied.  [default: any]",
+        ),
         _option("--channel", default="champion", show_default=True, help="Channel to follow."),
         _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
         _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Where to remember."),
@@ -77,7 +93,11 @@ def _settings_options(function: _Function) -> _Function:
             help="Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded.",
         ),
         _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
-        _option("--agent-id", default="", help="Name to report under.  [default: the host's name]"),
+        _option(
+            "--agent-id",
+            default="",
+            help="Name to report under.  [default: one chosen at random, and kept]",
+        ),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
         *(
             _option(
@@ -153,7 +173,7 @@ def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[c
         running.run(on_ready=notify_systemd)
 
     agent.params.extend(extra_options)
-    for command in (status, resume, unit):
+    for command in (status, resume, forget, unit):
         agent.add_command(command)
     return agent
 
@@ -167,13 +187,11 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
     else:
         for one in plans:
             for message in one.damaged:
-                click.echo(f"{one.cca}: {message}")
-            click.echo(
-                f"{one.cca}: registry {one.registry}" if one.registry == "answers" else f"{one.cca}: {one.registry}"
-            )
-            click.echo(
-                f"{one.cca}: would do: {one.would}; why: {one.why}" + (f" [{one.blocked}]" if one.blocked else "")
-            )
+                click.echo(visible(f"{one.cca}: {message}"))
+            answer = f"registry {one.registry}" if one.registry == "answers" else one.registry
+            click.echo(visible(f"{one.cca}: {answer}"))
+            blocked = f" [{one.blocked}]" if one.blocked else ""
+            click.echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
     return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
 
 
@@ -210,29 +228,25 @@ _state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path),
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
-    """Show the agent's last reports. The exit status is 0 if the agent runs and every algorithm is InSync, else 1.
+    """Show the agent's last reports, and their ages.
+
+    The exit status is 0 if the agent runs and every algorithm is InSync, else 1. A running agent confirms its reports
+    regularly. A report that it did not confirm is shown as stale, for example because the disk is full.
 
     \b
     Example:
       ccatune agent status --json
     """
     store = _store_of(ctx, state_dir)
-    states: list[dict[str, Any]] = []
-    for cca in store.ccas():
-        try:
-            state = store.load(cca, STATE)
-        except DamagedFileError as error:
-            state = {"cca": cca, "state": "unknown", "error": str(error)}
-        if isinstance(state, dict):
-            states.append(state)
     running = store.is_held()
+    states = [_state_of(store, cca, running=running) for cca in store.ccas()]
     if as_json:
         click.echo(json.dumps({"running": running, "states": states}))
     else:
         for state in states:
             click.echo(_state_line(state))
         click.echo(f"agent on {store.root}: {'running' if running else 'not running'}")
-    in_sync = bool(states) and all(state.get("state") == State.IN_SYNC for state in states)
+    in_sync = bool(states) and all(state.get("state") == State.IN_SYNC and not state["stale"] for state in states)
     ctx.exit(0 if running and in_sync else EXIT_FALLS_SHORT)
 
 
@@ -250,17 +264,27 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
     Example:
       ccatune agent resume --cca gr
     """
-    store = _store_of(ctx, state_dir)
-    known = store.ccas()
-    unknown = [name for name in cca if name not in known]
-    if unknown or not known:
-        raise StateDirError(
-            f"state folder {store.root}: expected {', '.join(unknown) or 'at least one algorithm'} in it, "
-            f"it holds {', '.join(known) or 'none'}; set --state-dir to the agent's"
-        )
-    for name in cca or known:
-        store.ask_to_resume(name)
+    for name in _request("resume", cca, store=_store_of(ctx, state_dir)):
         click.echo(f"{name}: asked to resume")
+
+
+@click.command()
+@_state_dir_option
+@click.option("--cca", multiple=True, help="Only this algorithm; may be given several times.")
+@click.pass_context
+def forget(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) -> None:
+    """Make the agent accept serials that are older than those it has seen.
+
+    The agent refuses a deployment with an older serial than the highest that the registry ever offered it. This is
+    right unless the registry was restored from a backup or made anew. The agent forgets at its next check, or, if it
+    is not running, when it starts. Where the kernel holds a newer serial, too, `resume` clears it.
+
+    \b
+    Example:
+      ccatune agent forget --cca gr
+    """
+    for name in _request("forget", cca, store=_store_of(ctx, state_dir)):
+        click.echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
 
 
 @click.command()
@@ -279,13 +303,49 @@ def unit(*, bpf: bool) -> None:
         click.echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8"), nl=False)
 
 
+def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequence[str]:
+    """Leave a request for the agent, and return the algorithms. Raises StateDirError for an unknown one."""
+    known = store.ccas()
+    unknown = [name for name in ccas if name not in known]
+    if unknown or not known:
+        raise StateDirError(
+            f"state folder {store.root}: expected {', '.join(unknown) or 'at least one algorithm'} in it, "
+            f"it holds {', '.join(known) or 'none'}; set --state-dir to the agent's"
+        )
+    for name in ccas or known:
+        store.ask_to(request, name)
+    return ccas or known
+
+
+def _state_of(store: Store, cca: str, *, running: bool) -> dict[str, Any]:
+    """Return the stored report of one algorithm, with `age_s` (None if unknown) and `stale`."""
+    try:
+        state = store.load(cca, STATE)
+    except DamagedFileError as error:
+        state = {"cca": cca, "state": "unknown", "error": str(error)}
+    if not isinstance(state, dict):
+        state = {"cca": cca, "state": "unknown", "error": f"{store.root / cca / STATE}: expected a report"}
+    age_s = store.age_s(cca, STATE, now_s=time.time())
+    every_s = state.pop("confirmed_every_s", None)
+    # An agent from before this field does not confirm its reports, so that their age says nothing.
+    stale = isinstance(every_s, int | float) and (age_s is None or age_s > _MISSED_CONFIRMATIONS * every_s)
+    return {**state, "age_s": None if age_s is None else round(age_s, 1), "stale": running and stale}
+
+
+def _age_in_words(state: dict[str, Any]) -> str:
+    if "stale" not in state:
+        return ""
+    age = f"{state['age_s']:.0f} s old" if state["age_s"] is not None else "of unknown age: was the clock set back?"
+    return f"; stale, {age}; is the agent stopped, or the disk full?" if state["stale"] else f"; {age}"
+
+
 def _state_line(state: dict[str, Any]) -> str:
     line = (
         f"{state.get('cca')}: {state.get('state')}; offered serial {state.get('offered_serial', 0)}, "
         f"in force serial {state.get('effective_serial', 0)}{' urgent' if state.get('effective_urgent') else ''} "
         f"({state.get('effective_digest') or 'no table'})"
     )
-    return line + (f"; {state['error']}" if state.get("error") else "")
+    return visible(line + (f"; {state['error']}" if state.get("error") else "") + _age_in_words(state))
 
 
 agent = make_agent()

@@ -100,7 +100,7 @@ class Situation:
     """All inputs of a decision.
 
     `good` is the last known good table, `offer` the newest valid offer of this run. `resume`: whether an operator
-    returned the table to the agent's control.
+    returned the table to the agent's control. `registry_name`: the only registry to apply tables of; empty means any.
     """
 
     channel: str
@@ -111,6 +111,7 @@ class Situation:
     record: Record | None = None
     refusal: Refusal | None = None
     resume: bool = False
+    registry_name: str = ""
 
 
 @dataclass(frozen=True)
@@ -150,13 +151,18 @@ def decide(situation: Situation) -> Decision:
 def _target(situation: Situation) -> Table | None:
     """Return the table that should be in force, or None.
 
-    It is the offer, or else the last known good table if that is from the channel that the agent follows.
+    It is the offer, or else the last known good table if that is from the registry and channel that the agent follows.
     """
     if situation.offer is not None:
         return situation.offer
-    if situation.good is not None and situation.good.deployment.channel == situation.channel:
+    if situation.good is not None and _is_followed(situation, situation.good):
         return situation.good
     return None
+
+
+def _is_followed(situation: Situation, table: Table) -> bool:
+    deployment = table.deployment
+    return deployment.channel == situation.channel and situation.registry_name in {"", deployment.registry}
 
 
 def _somebody_elses(situation: Situation) -> str | None:
@@ -213,8 +219,10 @@ def _why_apply(situation: Situation) -> str:
 
 def _why_no_target(situation: Situation) -> str:
     if situation.good is not None:
+        good = situation.good.deployment
         return (
-            f"the last known good is of channel {situation.good.deployment.channel}, not of {situation.channel}: "
+            f"the last known good is of {good.registry}/{good.channel}, "
+            f"not of {situation.registry_name or good.registry}/{situation.channel}: "
             "it stays if it is in force, and is not applied anew"
         )
     return "there is no last known good, and no offer yet"

@@ -18,6 +18,10 @@ class RegistryUnavailableError(AgentError):
     """The registry gave no usable answer: it is unreachable, too slow, or does not answer as the API defines."""
 
 
+class ChannelAbsentError(RegistryUnavailableError):
+    """The registry answers, but the channel has no deployment yet."""
+
+
 class OfferRefusedError(AgentError):
     """An offer of the registry failed one of the agent's own checks."""
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from serving.agent.decide import Decision, Situation, State, decide
-from serving.agent.keeper import Remembered, remember
+from serving.agent.errors import OfferRefusedError
 from serving.agent.kernel import KernelView, look
 from serving.agent.registry import RegistryClient
+from serving.agent.remembered import Remembered, remember
+from serving.agent.serials import Serials, check_registry_name
 from serving.agent.settings import AgentSettings
 from serving.agent.store import Store
 from serving.agent.table import Table
@@ -55,16 +57,20 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
     remembered = remember(store, cca)
     kernel = look(tree, cca)
     client = RegistryClient(settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file)
+    good = _settled(remembered, kernel=kernel)
+    serials = Serials() if store.is_asked_to("forget", cca) else remembered.serials_after(good)
     heard, _ = ask(client, cca, settings.channel)
+    heard = _checked(heard, registry_name=settings.registry_name, serials=serials)
     decision = decide(
         Situation(
             channel=settings.channel,
+            registry_name=settings.registry_name,
             kernel=kernel,
             boot_id=boot_id,
-            good=_settled(remembered, kernel=kernel),
+            good=good,
             offer=heard.table,
             record=remembered.record,
-            resume=store.is_asked_to_resume(cca),
+            resume=store.is_asked_to("resume", cca),
         )
     )
     return Plan(
@@ -75,6 +81,18 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
         registry=heard.error or "answers",
         damaged=tuple(remembered.damaged.values()),
     )
+
+
+def _checked(heard: Heard, *, registry_name: str, serials: Serials) -> Heard:
+    """Return what the agent would make of this answer: an offer that it refuses becomes a refusal."""
+    if heard.table is None:
+        return heard
+    try:
+        check_registry_name(heard.table, registry_name)
+        serials.check(heard.table)
+    except OfferRefusedError as error:
+        return Heard(heard.cca, "refused", error=str(error))
+    return heard
 
 
 def _would(decision: Decision) -> str:

@@ -17,17 +17,21 @@ import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from serving.agent._http import Answer, Clock, Exchange
-from serving.agent.address import check_url
-from serving.agent.errors import RegistryUnavailableError, SettingsError
-from serving.agent.keeper import CcaReport
+from serving.agent.address import check_url, without_user_info
+from serving.agent.errors import ChannelAbsentError, RegistryUnavailableError, SettingsError
+from serving.agent.identity import require_agent_id
+from serving.agent.log import visible
 from serving.agent.offer import OfferCheck, parse_offer
+from serving.agent.report import CcaReport
 from serving.agent.table import Table
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
+_NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
 
 
 @dataclass(frozen=True)
@@ -63,28 +67,34 @@ class RegistryClient:
         self._exchange: Exchange | None = None
         self._aborted = False
 
-    def get_offer(self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0) -> Offer | None:
+    def get_offer(
+        self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
+    ) -> Offer | None:
         """Return the channel's offer, or None if `etag` still names the current offer.
 
-        With an `etag`, wait up to `wait_s` for the offer to change.
-        Raises RegistryUnavailableError, OfferRefusedError.
+        With an `etag`, wait up to `wait_s` for the offer to change. With `is_absent`, allow the registry to wait as
+        long for the channel's first deployment.
+        Raises RegistryUnavailableError (ChannelAbsentError where nothing was deployed yet), OfferRefusedError.
         """
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
         headers = {"Accept": "application/json"}
         if etag is not None:
             headers["If-None-Match"] = etag
-        if etag is not None and wait_s > 0:
+        if (etag is not None or is_absent) and wait_s > 0:
             path += "?" + urlencode({"wait": f"{wait_s:g}"})
         answer = self._ask("GET", path, headers=headers, body=None, timeout_s=self._timeout_s + wait_s)
         if answer.status == http.HTTPStatus.NOT_MODIFIED and etag is not None:
             return None
         if answer.status != http.HTTPStatus.OK:
-            raise RegistryUnavailableError(self._unexpected(answer, "200 or 304"))
+            is_absent = answer.status == http.HTTPStatus.NOT_FOUND and _problem(answer.body).get("type") == _NO_CHANNEL
+            kind = ChannelAbsentError if is_absent else RegistryUnavailableError
+            raise kind(self._unexpected(answer, "200 or 304"))
         table = parse_offer(answer.body, cca=cca, channel=channel, checks=self._checks)
         return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
 
     def post_report(self, agent_id: str, report: CcaReport) -> None:
-        """Send a report to the registry. Raises RegistryUnavailableError."""
+        """Send a report to the registry. Raises RegistryUnavailableError, SettingsError for an invalid id."""
+        require_agent_id(agent_id)
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -134,7 +144,7 @@ class RegistryClient:
 
     def _unexpected(self, answer: Answer, expected: str) -> str:
         if 300 <= answer.status < 400:
-            where = answer.headers.get("location", "nowhere")
+            where = without_user_info(answer.headers.get("location", "nowhere"))
             return (
                 f"registry {self._name}: expected {expected}, got {answer.status} to {where!r:.100}; "
                 "redirects are refused, set --registry to where it is"
@@ -156,14 +166,19 @@ def _strong_etag(etag: str | None) -> str | None:
     return etag if etag is not None and etag.startswith('"') and etag.endswith('"') else None
 
 
-def _problem_detail(body: bytes) -> str:
-    """Return the detail of a problem document (RFC 9457) in parentheses, or "" for any other body."""
+def _problem(body: bytes) -> dict[str, Any]:
+    """Return the members of a problem document (RFC 9457), or none for any other body."""
     try:
         problem = json.loads(body)
     except (ValueError, RecursionError):
-        return ""
-    detail = problem.get("detail") if isinstance(problem, dict) else None
-    return f"({detail[:_MAX_PROBLEM_CHARACTERS]})" if isinstance(detail, str) else ""
+        return {}
+    return problem if isinstance(problem, dict) else {}
+
+
+def _problem_detail(body: bytes) -> str:
+    """Return the detail of a problem document in parentheses, or "" for any other body."""
+    detail = _problem(body).get("detail")
+    return f"({visible(detail[:_MAX_PROBLEM_CHARACTERS])})" if isinstance(detail, str) else ""
 
 
 def _in_words(error: Exception) -> str:

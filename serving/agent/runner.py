@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError
-from serving.agent.keeper import CcaReport, Keeper
+from serving.agent.errors import RegistryUnavailableError, StateDirError
+from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
 from serving.agent.store import STATE, Store
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from serving.agent.log import EventLog
     from serving.agent.registry import RegistryClient
+    from serving.agent.report import CcaReport
     from serving.agent.settings import AgentSettings
     from serving.agent.threads import Heard, Poller, Reporter
     from serving.agent.tree import Tree
@@ -71,7 +72,17 @@ class Agent:
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
         self._keepers = {
-            cca: Keeper(cca, channel=settings.channel, tree=tree, store=self._store, log=log, boot_id=boot_id)
+            cca: Keeper(
+                cca,
+                channel=settings.channel,
+                registry_name=settings.registry_name,
+                tree=tree,
+                store=self._store,
+                log=log,
+                boot_id=boot_id,
+                confirm_every_s=max(CONFIRM_EVERY_S, settings.interval_s),
+                clock=clock,
+            )
             for cca in settings.ccas
         }
 
@@ -118,9 +129,10 @@ class Agent:
                 _tell(keeper, heard)
                 keeper.check()
             reports = [keeper.report() for keeper in self._keepers.values()]
+            agent_id = self._agent_id()
             for report in reports:
                 try:
-                    self._client().post_report(self._settings.effective_agent_id, report)
+                    self._client().post_report(agent_id, report)
                 except RegistryUnavailableError as error:
                     self._log.event("report_failed", cca=report.cca, error=str(error))
         return reports
@@ -133,7 +145,8 @@ class Agent:
         # state is deleted; the tables stay.
         for cca in self._store.ccas():
             if cca not in self._keepers:
-                self._store.discard(cca, STATE)
+                with contextlib.suppress(StateDirError):
+                    self._store.discard(cca, STATE)
 
     def _follow(self, reporter: Reporter) -> None:
         next_look_s = self._clock() + self._settings.interval_s
@@ -158,6 +171,11 @@ class Agent:
             return self._inbox.get(timeout=max(0.0, until_s - self._clock()))
         except queue.Empty:
             return None
+
+    def _agent_id(self) -> str:
+        from serving.agent.identity import find_agent_id
+
+        return find_agent_id(self._settings.agent_id, store=self._store, log=self._log)
 
     def _rng(self) -> random.Random:
         import random
@@ -192,7 +210,7 @@ class Agent:
         from serving.agent.threads import Reporter
 
         return Reporter(
-            agent_id=self._settings.effective_agent_id,
+            agent_id=self._agent_id(),
             client=self._client(),
             log=self._log,
             every_s=self._settings.report_every_s,

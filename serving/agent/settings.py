@@ -2,8 +2,8 @@
 """The agent's settings: one frozen class that checks all values, and the reader of the TOML file.
 
 A command-line option has precedence over the variable CCATUNE_AGENT_NAME, the variable over the file, and the file
-over the default. The file's keys are registry, cca (a list, or one string), channel, state_dir, via, proc_root,
-agent_id, ca_file and the keys of SECONDS.
+over the default. The file's keys are registry, registry_name, cca (a list, or one string), channel, state_dir, via,
+proc_root, agent_id, ca_file and the keys of SECONDS.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from kmod.abi import ALGORITHMS
-from serving.agent.address import check_url
+from serving.agent.address import check_url, without_user_info
 from serving.agent.errors import SettingsError
+from serving.agent.identity import require_agent_id
 from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Via
 
 DEFAULT_CONFIG = Path("/etc/ccatune/agent.toml")
 DEFAULT_STATE_DIR = Path("/var/lib/ccatune-agent")
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
-_AGENT_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _DOTS = (".", "..")
 
 # name: (minimum, default, maximum, meaning), in seconds. The meaning completes the help text "Seconds ...".
@@ -41,6 +41,7 @@ class AgentSettings:
 
     registry: str
     ccas: tuple[str, ...]
+    registry_name: str = ""
     channel: str = "champion"
     state_dir: Path = DEFAULT_STATE_DIR
     via: Via = "auto"
@@ -63,30 +64,22 @@ class AgentSettings:
             _require_algorithm(cca)
         if self.via not in VIAS:
             raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
-        # The channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
-        if not _NAME.fullmatch(self.channel) or self.channel in _DOTS:
-            raise SettingsError(f"channel: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {self.channel!r}")
-        if self.agent_id and (not _AGENT_ID.fullmatch(self.agent_id) or self.agent_id in _DOTS):
-            raise SettingsError(
-                f"agent_id: expected 1 to 128 of A-Z a-z 0-9 . _ : -, not . or .. alone, got {self.agent_id!r}"
-            )
+        _require_name("channel", self.channel)
+        if self.registry_name:
+            _require_name("registry_name", self.registry_name)
+        if self.agent_id:
+            require_agent_id(self.agent_id)
         if self.ca_file is not None and scheme != "https":
             raise SettingsError(f"ca_file: expected a registry by https, got {scheme}; leave ca_file out, or use https")
         for name in SECONDS:
             _require_seconds(name, getattr(self, name))
-
-    @property
-    def effective_agent_id(self) -> str:
-        """The name in the agent's reports: the configured one, or else the host's name."""
-        import socket
-
-        return self.agent_id or re.sub(r"[^A-Za-z0-9._:-]", "-", socket.gethostname())[:128] or "unnamed"
 
 
 # The keys of the settings file, each with its allowed types.
 _FILE_KEYS: dict[str, tuple[type, ...]] = {
     "registry": (str,),
     "cca": (list, str),
+    "registry_name": (str,),
     "channel": (str,),
     "state_dir": (str,),
     "via": (str,),
@@ -121,10 +114,16 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
             raise SettingsError(f"{path}: expected one of {', '.join(_FILE_KEYS)}, got the key {key}")
         if not isinstance(value, _FILE_KEYS[key]) or isinstance(value, bool):
             kinds = " or ".join(kind.__name__ for kind in _FILE_KEYS[key])
-            raise SettingsError(f"{path}: expected {key} as {kinds}, got {value!r}")
+            raise SettingsError(f"{path}: expected {key} as {kinds}, got {without_user_info(repr(value))}")
     for key in SECONDS.keys() & data.keys():
         _require_seconds(key, data[key], where=f"{path}: ")
     return data
+
+
+def _require_name(what: str, name: str) -> None:
+    # A channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
+    if not _NAME.fullmatch(name) or name in _DOTS:
+        raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {name!r}")
 
 
 def _require_algorithm(cca: str) -> None:

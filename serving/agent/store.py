@@ -2,28 +2,33 @@
 """The state folder keeps the agent's knowledge across restarts.
 
     DIR/lock                   held (flock) by the one agent that may use the folder
+    DIR/agent-id               the id that the agent chose at random, where none was given
     DIR/<cca>/last-known-good  the last table that the kernel accepted and read back as written
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
     DIR/<cca>/record           the kernel's state after the last write (class Record in decide.py)
-    DIR/<cca>/state            the report that `ccatune agent status` shows
+    DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in serials.py)
+    DIR/<cca>/state            the report that `ccatune agent status` shows; its time is that of the last confirmation
     DIR/<cca>/resume           created by `ccatune agent resume`, deleted by the agent
+    DIR/<cca>/forget           created by `ccatune agent forget`, deleted by the agent
 
-Each file except `lock` and `resume` is replaced atomically: temporary file, fsync, rename, fsync of the folder.
-It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or
+Each file except `lock`, `resume` and `forget` is replaced atomically: temporary file, fsync, rename, fsync of the
+folder. It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or
 damaged file is therefore detected. The agent never uses such a file; when it starts, it renames a damaged
-`last-known-good`, `pending` or `record` to NAME.damaged, so that a person can inspect it.
+`last-known-good`, `pending`, `record` or `serials` to NAME.damaged, so that a person can inspect it. Anything else
+than a regular file counts as damaged, and so does a file that other users may write to.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kmod.ensemble import EnsembleError, write_atomically
 from serving.agent.errors import DamagedFileError, StateDirError
@@ -42,8 +47,12 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 LAST_KNOWN_GOOD = "last-known-good"
 PENDING = "pending"
 RECORD = "record"
+SERIALS = "serials"
 STATE = "state"
-_RESUME = "resume"
+AGENT_ID = "agent-id"
+# The value of `cca` for the files of the state folder itself.
+NO_CCA = ""
+Request = Literal["resume", "forget"]
 
 
 def seal(data: object) -> bytes:
@@ -80,7 +89,8 @@ class Store:
         """
         try:
             self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
-            self._refuse_writable_by_others()
+            # The state folder itself may be a symbolic link, as systemd makes it for some units.
+            _refuse_writable_by_others(self.root.resolve())
             descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StateDirError(
@@ -114,14 +124,15 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def _refuse_writable_by_others(self) -> None:
-        """Raise StateDirError if other users may write here: they could make the next start apply any table."""
-        found = self.root.stat()
-        if found.st_mode & _OTHERS_MAY_WRITE:
-            raise StateDirError(
-                f"state folder {self.root}: expected to be writable by its owner alone, "
-                f"its mode is {stat.filemode(found.st_mode)}; chmod go-w it"
-            )
+    def require_private(self, cca: str) -> None:
+        """Raise StateDirError unless the CCA's folder is missing, or a folder that no other user may write to."""
+        folder = self._folder(cca)
+        try:
+            _refuse_writable_by_others(folder)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._cannot("read", cca, "", error) from error
 
     def remove_leftovers(self, cca: str) -> list[str]:
         """Delete temporary files that a killed agent left, and return their names. The caller must hold the lock."""
@@ -143,16 +154,35 @@ class Store:
         """Return a file's data, or None if there is no file. Raises DamagedFileError, StateDirError."""
         path = self._folder(cca) / name
         try:
-            with path.open("rb") as file:
-                content = file.read(_MAX_FILE_BYTES + 1)
+            content = _read(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise self._cannot("read", cca, name, error) from error
+        except DamagedFileError as error:
+            raise DamagedFileError(f"{path} is not used: {error}") from error
         try:
             return unseal(content)
         except DamagedFileError as error:
             raise DamagedFileError(f"{path} is damaged and is not used: {error}") from error
+
+    def confirm(self, cca: str, name: str) -> None:
+        """Set a file's time to now: its content still holds. This needs no disk space. Raises StateDirError."""
+        try:
+            os.utime(self._folder(cca) / name)
+        except OSError as error:
+            raise self._cannot("touch", cca, name, error) from error
+
+    def age_s(self, cca: str, name: str, *, now_s: float) -> float | None:
+        """Return the seconds since a file's time, by the clock that gave `now_s` (as time.time).
+
+        Return None if there is no file, or if its time is in the future: the clock was then set back.
+        """
+        try:
+            age_s = now_s - (self._folder(cca) / name).stat().st_mtime
+        except OSError:
+            return None
+        return age_s if age_s >= 0 else None
 
     def load_table(self, cca: str, name: str) -> Table | None:
         """Return a stored table, or None if there is no file.
@@ -191,7 +221,10 @@ class Store:
             raise self._cannot("delete", cca, name, error) from error
 
     def set_aside(self, cca: str, name: str) -> None:
-        """Rename a damaged file to NAME.damaged, and replace an older NAME.damaged. Raises StateDirError."""
+        """Rename a damaged file to NAME.damaged, and replace an older NAME.damaged. Raises StateDirError.
+
+        A folder of the file's name is renamed, too. It does not replace an older NAME.damaged.
+        """
         try:
             (self._folder(cca) / name).replace(self._folder(cca) / f"{name}.damaged")
         except FileNotFoundError:
@@ -199,20 +232,23 @@ class Store:
         except OSError as error:
             raise self._cannot("set aside", cca, name, error) from error
 
-    def ask_to_resume(self, cca: str) -> None:
-        """Request that the agent, now or at its next start, take control of this table again. Raises StateDirError."""
+    def ask_to(self, request: Request, cca: str) -> None:
+        """Leave a request of the operator for the agent, or for its next start. Raises StateDirError.
+
+        resume: the agent takes control of the table again. forget: it forgets the highest serials.
+        """
         try:
-            (self._folder(cca) / _RESUME).touch()
+            (self._folder(cca) / request).touch()
         except OSError as error:
-            raise self._cannot("write", cca, _RESUME, error) from error
+            raise self._cannot("write", cca, request, error) from error
 
-    def is_asked_to_resume(self, cca: str) -> bool:
-        """Whether an operator requested `resume` and the agent has not handled the request yet."""
-        return (self._folder(cca) / _RESUME).exists()
+    def is_asked_to(self, request: Request, cca: str) -> bool:
+        """Whether an operator left this request and the agent has not handled it yet."""
+        return (self._folder(cca) / request).exists()
 
-    def forget_resume(self, cca: str) -> None:
-        """Delete the request for `resume`. Raises StateDirError."""
-        self.discard(cca, _RESUME)
+    def withdraw(self, request: Request, cca: str) -> None:
+        """Delete the request. Raises StateDirError."""
+        self.discard(cca, request)
 
     def ccas(self) -> list[str]:
         """Return the names of the CCAs that have a state file here, sorted."""
@@ -223,7 +259,7 @@ class Store:
 
     def _cannot(self, verb: str, cca: str, name: str, error: OSError) -> StateDirError:
         return StateDirError(
-            f"state folder: cannot {verb} {self._folder(cca) / name}: {error.strerror}; "
+            f"state folder: cannot {verb} {self._folder(cca) / name}: {error.strerror or error}; "
             "is the disk full or the folder gone?"
         )
 
@@ -242,6 +278,54 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
         else:
             return True
     return False
+
+
+def _refuse_writable_by_others(folder: Path) -> None:
+    """Raise StateDirError unless this is a folder that only its owner, who is root or the agent's user, may write to.
+
+    Whoever writes there could make the next start apply any table. Raises OSError where it cannot be examined.
+    """
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise StateDirError(f"state folder: expected {folder} to be a folder, got {_kind(found.st_mode)}; remove it")
+    if found.st_mode & _OTHERS_MAY_WRITE:
+        raise StateDirError(
+            f"state folder {folder}: expected to be writable by its owner alone, "
+            f"its mode is {stat.filemode(found.st_mode)}; chmod go-w it, and examine its files first"
+        )
+    if found.st_uid not in {0, os.geteuid()}:
+        raise StateDirError(
+            f"state folder {folder}: expected root or user {os.geteuid()} as its owner, "
+            f"got user {found.st_uid}; chown it, and examine its files first"
+        )
+
+
+def _read(path: Path) -> bytes:
+    """Read a regular file. Raises DamagedFileError for any other kind, and for a file that others may write to."""
+    try:
+        # Without O_NONBLOCK the open of a FIFO would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENXIO}:
+            raise DamagedFileError("expected a regular file, got a symbolic link or a socket") from error
+        raise
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise DamagedFileError(f"expected a regular file, got {_kind(mode)}")
+        if mode & _OTHERS_MAY_WRITE:
+            raise DamagedFileError(
+                f"expected a file that its owner alone may write to, its mode is {stat.filemode(mode)}"
+            )
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(_MAX_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a symbolic link"), (stat.S_ISREG, "a file"))
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device, FIFO or socket")
 
 
 def _sync_folder(folder: Path) -> None:

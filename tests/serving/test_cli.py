@@ -10,6 +10,7 @@ import pytest
 
 import ccatune
 from kmod.ensemble import Ensemble
+from serving._printing import age_in_words
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from tests.serving.running import Running
@@ -184,3 +185,45 @@ def test_lists_longer_than_a_page_are_whole(command, api):
     for number in range(60):
         api.move(number % 2)
     assert len(json.loads(command("channel", "history", "gr", "champion", "--json")[1])) == 60
+
+
+def test_a_channel_is_shown_with_what_a_terminal_can_print(command, ensemble_file):
+    command("publish", ensemble_file(), "--channel", "champion", "--note", "\x1b[2Jred")
+    status, out, _ = command("channel", "show", "gr", "champion")
+    assert status == 0
+    shown = dict(line.split(maxsplit=1) for line in out.splitlines() if " " in line.strip())
+    assert (shown["serial"], shown["digest"]) == ("1", Ensemble.load(ensemble_file()).digest)
+    assert shown["note"] == "\\x1b[2Jred"
+    assert "\x1b" not in command("channel", "history", "gr", "champion")[1]
+    assert json.loads(command("channel", "show", "gr", "champion", "--json")[1])["ensemble"]["cca"] == "gr"
+
+
+def test_the_first_digits_of_a_digest_are_enough_where_they_name_one_ensemble(command, ensemble_file):
+    command("publish", ensemble_file(1), ensemble_file(2))
+    digest = Ensemble.load(ensemble_file(1)).digest
+    for short in (digest[:19], digest.removeprefix("sha256:")[:8]):
+        status, out, _ = command("channel", "set", "gr", "champion", short, "--json")
+        assert (status, json.loads(out)["digest"]) == (0, digest)
+    assert command("ensembles", "show", digest[:19])[1] == ensemble_file(1).read_text(encoding="utf-8")
+    status, _, error = command("channel", "set", "gr", "champion", "sha256:" + "0" * 12)
+    assert status == 2
+    assert "expected sha256:000000000000 to begin the digest of one published ensemble, got none" in error
+    assert command("channel", "set", "gr", "champion", digest[:11])[0] == 2
+
+
+def test_agents_are_listed_with_the_age_of_their_reports(command, api):
+    report = {"cca": "gr", "channel": "champion", "state": "InSync", "error": "\x1b[31m"}
+    for name, channel in (("a", "champion"), ("b", "canary")):
+        answer = api.request("POST", f"/v1/agents/{name}/reports", json={**report, "channel": channel})
+        assert answer.status_code == 204
+    status, out, _ = command("agents", "--channel", "champion")
+    assert status == 0
+    assert [line.split()[:4] for line in out.splitlines()[1:]] == [["a", "gr", "champion", "InSync"]]
+    assert "\x1b" not in out
+    assert [row["agent_id"] for row in json.loads(command("agents", "--json")[1])] == ["a", "b"]
+
+
+@pytest.mark.parametrize(("age_s", "words"), [(12.4, "12 s"), (0.0, "unknown"), (-3.0, "unknown"), (None, "unknown")])
+def test_an_age_by_a_clock_that_was_set_back_is_unknown(new_database_url, age_s, words):
+    del new_database_url
+    assert age_in_words(age_s) == words

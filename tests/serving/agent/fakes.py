@@ -179,13 +179,17 @@ def log_to(stream: io.StringIO | None = None) -> EventLog:
 
 @dataclass
 class FakeRegistry:
-    """A fake of the registry's API that long-polls, and can be told to answer anything."""
+    """A fake of the registry's API that long-polls, and can be told to answer anything.
+
+    holds_absent: whether it holds a request for a channel without a deployment, too.
+    """
 
     url: str = ""
     offered: Table | None = None
     raw: tuple[int, dict[str, str], bytes] | None = None
     reports: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
+    holds_absent: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
     closing: bool = False
 
@@ -225,7 +229,8 @@ class _Handler(BaseHTTPRequestHandler):
         known = self.headers.get("If-None-Match")
         with fake.changed:
             fake.asked.append((self.path, known))
-            if "wait=" in self.path and fake.raw is None and etag(fake.offered) == known:
+            is_held = known is not None or fake.holds_absent
+            if "wait=" in self.path and fake.raw is None and etag(fake.offered) == known and is_held:
                 wait_s = float(self.path.partition("wait=")[2])
                 fake.changed.wait_for(
                     lambda: fake.closing or fake.raw is not None or etag(fake.offered) != known, timeout=wait_s
@@ -257,7 +262,12 @@ def etag(offered: Table | None) -> str | None:
 
 def _usual(offered: Table | None, known: str | None) -> tuple[int, dict[str, str], bytes]:
     if offered is None:
-        return 404, {}, json.dumps({"title": "No such channel", "detail": "no channel champion"}).encode()
+        problem = {
+            "type": "urn:ccatune:problem:channel-not-found",
+            "title": "No such channel",
+            "detail": "no channel champion",
+        }
+        return 404, {}, json.dumps(problem).encode()
     headers = {"ETag": etag(offered) or ""}
     return (304, headers, b"") if known == headers["ETag"] else (200, headers, answer(offered))
 

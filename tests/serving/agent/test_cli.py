@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -326,3 +327,74 @@ def bare() -> dict[str, str]:
     """An environment without site-packages hooks: the folders of click and of this working copy on the path."""
     click_folder = Path(click.__file__).resolve().parents[1]
     return {"PYTHONPATH": f"{Path(agent_cli.__file__).resolve().parents[2]}{os.pathsep}{click_folder}"}
+
+
+@pytest.mark.usefixtures("tree")
+def test_status_of_a_running_agent_that_confirms_nothing_is_stale_and_exits_1(
+    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    run([*options(tmp_path, registry), "--once"])
+    store, path = Store(tmp_path / "state"), tmp_path / "state" / "gr" / STATE
+    with store.acquire():
+        for mtime_s, words in (
+            (time.time() - 3600, r"; stale, 36\d\d s old; is the agent stopped, or the disk full\?"),
+            (time.time() + 3600, r"; stale, of unknown age: was the clock set back\?"),
+        ):
+            os.utime(path, (mtime_s, mtime_s))
+            capsys.readouterr()
+            assert run(["status", "--state-dir", str(store.root)]) == 1
+            assert re.search(words, capsys.readouterr().out)
+        run(["status", "--state-dir", str(store.root), "--json"])
+        (state,) = json.loads(capsys.readouterr().out)["states"]
+        assert (state["age_s"], state["stale"]) == (None, True)
+        store.confirm("gr", STATE)
+        assert run(["status", "--state-dir", str(store.root)]) == 0
+        assert re.search(r"; \d+ s old\n", capsys.readouterr().out)
+
+
+def test_serial_that_was_replayed_needs_forget_and_resume(
+    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(TWO)
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    registry.offer(ONE)
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 1
+    assert "got 1, which is older" in capsys.readouterr().out
+    assert run([*options(tmp_path, registry), "--once"]) == 1
+    assert (registry.reports[-1]["state"], tree.text) == ("Rejected", TWO.text)
+    for command in ("forget", "resume"):
+        assert run([command, "--state-dir", str(tmp_path / "state"), "--cca", "gr"]) == 0
+    assert run([*options(tmp_path, registry), "--dry-run"]) == 0
+    run([*options(tmp_path, registry), "--once"])
+    run(["resume", "--state-dir", str(tmp_path / "state")])
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    assert tree.text == ONE.text
+
+
+def test_offer_of_another_registry_than_the_named_one_is_refused_and_reported(
+    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    named = [*options(tmp_path, registry), "--registry-name", "lab"]
+    assert run([*named, "--dry-run"]) == 1
+    assert "expected the registry's name lab, got local" in capsys.readouterr().out
+    assert run([*named, "--once"]) == 1
+    assert (registry.reports[-1]["state"], tree.text) == ("Rejected", "")
+    assert run([*options(tmp_path, registry), "--registry-name", "local", "--once"]) == 0
+
+
+@pytest.mark.usefixtures("tree")
+def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    for _ in range(2):
+        run([*options(tmp_path, registry)[:-2], "--once"])
+    paths = {report["path"] for report in registry.reports}
+    assert len(paths) == 1
+    assert re.fullmatch(r"/v1/agents/.*-[0-9a-f]{16}/reports", paths.pop())
+
+
+def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert chosen(["--url", "http://option", "--cca", "gr"]).registry == "http://option"
+    monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
+    assert chosen(["--cca", "gr"]).registry == "http://environment"

@@ -160,7 +160,7 @@ def test_text_of_the_last_write_is_ours_where_the_last_known_good_was_damaged() 
 def test_last_known_good_of_another_channel_is_kept_but_not_applied_anew() -> None:
     canary = table(4, channel="canary")
     assert outcome(situation(None, generation=0, good=canary)) == NOTHING
-    assert "of channel canary, not of champion" in decide(situation(None, generation=0, good=canary)).why
+    assert "of local/canary, not of local/champion" in decide(situation(None, generation=0, good=canary)).why
     assert outcome(situation(canary, good=canary, record=record(canary))) == NOTHING
     assert outcome(situation(canary, good=canary, record=record(canary), offer=ONE)) == ("apply", ONE, None)
 

@@ -264,3 +264,27 @@ def test_proxy_of_the_environment_is_not_used(registry: FakeRegistry, monkeypatc
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     registry.offer(ONE)
     assert client_of(registry.url).get_offer("gr", "champion") is not None
+
+
+def test_passwords_in_addresses_are_in_no_error(registry: FakeRegistry) -> None:
+    for url in ("http://user:hunter2@r", "http://user:hunter2@[r", "http://user:hun/ter2@r:x", "user:hunter2@r"):
+        with pytest.raises(SettingsError) as refused:
+            client_of(url)
+        assert "hun" not in str(refused.value)
+    registry.answer_with(302, Location="http://user:hunter2@elsewhere/")
+    with pytest.raises(RegistryUnavailableError, match=r"got 302 to '...@elsewhere/'") as redirected:
+        client_of(registry.url).get_offer("gr", "champion")
+    assert "hunter2" not in str(redirected.value)
+
+
+def test_control_characters_of_a_registry_are_shown_as_escapes(registry: FakeRegistry) -> None:
+    registry.answer_with(503, b'{"detail": "\\u001b[2Jgone"}')
+    with pytest.raises(RegistryUnavailableError, match=r"\(\\x1b\[2Jgone\)"):
+        client_of(registry.url).get_offer("gr", "champion")
+
+
+def test_report_under_an_invalid_name_is_not_sent(registry: FakeRegistry) -> None:
+    for name in ("", "..", "a b", "a" * 129):
+        with pytest.raises(SettingsError, match="agent_id: expected 1 to 128"):
+            client_of(registry.url).post_report(name, REPORT)
+    assert registry.reports == []

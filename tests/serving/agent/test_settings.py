@@ -33,6 +33,7 @@ def test_defaults_are_within_their_own_ranges() -> None:
         ({"channel": "a/b"}, "channel: expected a name"),
         ({"agent_id": "a b"}, "agent_id: expected 1 to 128"),
         ({"agent_id": "."}, "agent_id: expected 1 to 128"),
+        ({"registry_name": "a/b"}, "registry_name: expected a name"),
         ({"via": "xdp"}, "via: expected one of auto, proc, bpf, got 'xdp'"),
         ({"ca_file": "ca.pem"}, "ca_file: expected a registry by https, got http"),
         ({"interval_s": 0}, "interval_s: expected 0.05 to 3600 s, got 0"),
@@ -43,11 +44,6 @@ def test_defaults_are_within_their_own_ranges() -> None:
 def test_setting_out_of_its_range_is_refused_by_name(changes: dict[str, object], words: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(words)):
         AgentSettings(**{"registry": URL, "ccas": ("gr",), **changes})  # type: ignore[arg-type]
-
-
-def test_agent_reports_under_the_hosts_name_unless_told() -> None:
-    assert re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", AgentSettings(registry=URL, ccas=("gr",)).effective_agent_id)
-    assert AgentSettings(registry=URL, ccas=("gr",), agent_id="cdn-1").effective_agent_id == "cdn-1"
 
 
 def config(folder: Path, text: str) -> Path:
@@ -82,3 +78,9 @@ def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
 def test_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(words)):
         read_config(config(tmp_path, text), required=True)
+
+
+def test_password_in_the_file_is_in_no_error(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as error:
+        read_config(config(tmp_path, 'registry = ["http://user:hunter2@r"]'), required=True)
+    assert "hunter2" not in str(error.value)

@@ -14,6 +14,7 @@ import ccatune
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
 from serving.agent import Keeper, State, Store, Table, Tree, look
+from serving.agent.serials import MAX_ADVANCE
 from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, fake_registry, log_to, table
 
 ONE, TWO = table(1), table(2)
@@ -51,7 +52,7 @@ def largest() -> Table:
             columns=COLUMNS,
             rows=((4_000_000, 1_000_000, 1_000_000),) * (64 * 8),
         ),
-        Deployment("r" * 63, "champion", 2**63 - 1, 1000),
+        Deployment("r" * 63, "champion", MAX_ADVANCE, 1000),
     )
 
 
@@ -157,3 +158,11 @@ def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(
     (report,) = json.loads(capsys.readouterr().out)
     assert (report["state"], report["module_version"]) == ("InSync", "stand-in 0.1.0")
     assert StandInTree(tmp_path / "tree").read("gr", "ensemble") == ONE.text
+
+
+def test_dry_run_of_the_stand_in_writes_no_file(tmp_path: Path) -> None:
+    with fake_registry() as registry:
+        registry.offer(ONE)
+        words = ["agent", "--registry", registry.url, "--cca", "gr", "--state-dir", str(tmp_path / "state")]
+        assert ccatune.run([*words, "--stand-in", str(tmp_path / "tree"), "--dry-run"]) == 0
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -178,9 +179,36 @@ def test_folder_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_mark_to_resume_is_left_and_taken_away(store: Store) -> None:
     store.save("gr", RECORD, {})
-    assert not store.is_asked_to_resume("gr")
-    store.ask_to_resume("gr")
-    assert store.is_asked_to_resume("gr")
-    store.forget_resume("gr")
-    store.forget_resume("gr")
-    assert not store.is_asked_to_resume("gr")
+    assert not store.is_asked_to("resume", "gr")
+    store.ask_to("resume", "gr")
+    assert store.is_asked_to("resume", "gr")
+    store.withdraw("resume", "gr")
+    store.withdraw("resume", "gr")
+    assert not store.is_asked_to("resume", "gr")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: path.mkdir(),
+        os.mkfifo,
+        lambda path: path.symlink_to("/etc/hostname"),
+        lambda path: (path.write_bytes(SEALED), path.chmod(0o666)),
+    ],
+    ids=["folder", "FIFO", "symbolic link", "writable by others"],
+)
+def test_last_known_good_that_is_no_file_of_the_agents_is_damaged(store: Store, make: Callable[[Path], object]) -> None:
+    store.save("gr", RECORD, {})
+    make(store.root / "gr" / LAST_KNOWN_GOOD)
+    with pytest.raises(DamagedFileError, match="is not used: expected a "):
+        store.load_table("gr", LAST_KNOWN_GOOD)
+    store.set_aside("gr", LAST_KNOWN_GOOD)
+    assert store.load_table("gr", LAST_KNOWN_GOOD) is None
+
+
+def test_age_is_unknown_where_the_clock_was_set_back(store: Store) -> None:
+    store.save("gr", RECORD, {})
+    os.utime(store.root / "gr" / RECORD, (1000, 1000))
+    assert store.age_s("gr", RECORD, now_s=1007.5) == 7.5
+    assert store.age_s("gr", RECORD, now_s=999.0) is None
+    assert store.age_s("gr", LAST_KNOWN_GOOD, now_s=1007.5) is None

@@ -12,7 +12,7 @@ import pytest
 
 from serving.agent import RegistryClient
 from serving.agent.backoff import Backoff
-from serving.agent.threads import Heard, Poller, Reporter
+from serving.agent.threads import ABSENT_PAUSE_S, Heard, Poller, Reporter, ask
 from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, log_to, table
 from tests.serving.agent.test_registry import REPORT
 
@@ -108,3 +108,50 @@ def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
     reporter.submit(REPORT)
     reporter.stop()
     assert len(registry.reports) == 1
+
+
+def poller_of(registry: FakeRegistry, box: queue.SimpleQueue[Heard], *, backoff_max_s: float) -> Poller:
+    return Poller(
+        "gr",
+        channel="champion",
+        client=RegistryClient(registry.url, timeout_s=20),
+        tell=box.put,
+        wait_s=30,
+        backoff_max_s=backoff_max_s,
+        rng=random.Random(1),
+        clock=time.monotonic,
+    )
+
+
+def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_it_takes(
+    registry: FakeRegistry,
+) -> None:
+    poller = poller_of(registry, queue.SimpleQueue(), backoff_max_s=60)
+    absent, gone = Heard("gr", "unavailable", is_absent=True), Heard("gr", "unavailable")
+    pauses_s = [poller._pause_s(absent, took_s=0.0, wait_s=30.0) for _ in range(20)]
+    assert all(ABSENT_PAUSE_S / 2 <= pause_s <= ABSENT_PAUSE_S for pause_s in pauses_s)
+    assert poller._pause_s(absent, took_s=30.0, wait_s=30.0) == 0.0
+    assert max(poller._pause_s(gone, took_s=0.0, wait_s=30.0) for _ in range(20)) > 2 * ABSENT_PAUSE_S
+
+
+def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(registry: FakeRegistry) -> None:
+    registry.holds_absent = True
+    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+    poller = poller_of(registry, box, backoff_max_s=0.1)
+    poller.start()
+    first = box.get(timeout=20)
+    assert (first.kind, first.is_absent) == ("unavailable", True)
+    deadline_s = time.monotonic() + 20
+    while len(registry.asked) < 2:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    registry.offer(ONE)
+    assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
+    poller.stop()
+    assert registry.asked[1][0].startswith("/v1/channels/gr/champion?wait=")
+
+
+def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:
+    registry.answer_with(404, b'{"type": "about:blank"}')
+    heard, _ = ask(RegistryClient(registry.url, timeout_s=20), "gr", "champion")
+    assert (heard.kind, heard.is_absent) == ("unavailable", False)
