@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""A propagation delay that changes over time (the base delay of a path), and its files.
+"""A propagation delay that changes over time (the base delay of a path), and its file format.
 
-A packet is delayed by the delay in force when it enters. It never overtakes the packets before it:
+Each packet gets the delay that is in force when the packet enters. It never overtakes the packets before it:
 
     leaves_n = max(enters_n + delay(enters_n), leaves_(n-1))
 
-Each direction has half of rtt_ms, and the same formula.
+Each direction has half of rtt_ms as its delay. The formula is the same for both.
 
-A file has a line for each change. `#` begins a comment.
+A file has a line for each change of the delay. `#` begins a comment.
 
     0 12.5              from 0 ms on, a delay of 12.5 ms in each direction (an RTT of 25 ms)
     15000 30            from 15 s on, 30 ms
-    30000               the end: from here on the file repeats. Without such a line the last delay stays
+    30000               at 30 s the file repeats from its first line. Without such a line the last delay stays
 
 This is also the format of the shell that delays the packets of real runs (emulation/mahimahi/shell).
 """
@@ -34,23 +34,27 @@ _LEAST_STEP_S = 1e-6
 
 
 class DelayStep(Frozen):
-    """A propagation delay that begins at a time."""
+    """A propagation delay, and the time at which it begins."""
 
-    at_s: float = Field(ge=0, le=86400, description="from the start of the run, or of the period")
+    at_s: float = Field(ge=0, le=86400, description="time since the start of the run, or of the period")
     rtt_ms: float = Field(gt=0, le=60_000, description="propagation delay, both ways together")
 
 
 class BaseDelay(Frozen):
-    """Propagation delays by time. They repeat after period_s; without it the last one stays."""
+    """Propagation delays over time. They repeat after period_s. Without period_s the last delay stays."""
 
-    steps: tuple[DelayStep, ...] = Field(min_length=1, max_length=MOST_STEPS, description="the first one at 0")
-    period_s: float | None = Field(None, gt=0, le=86400, description="after which they repeat; None: never")
+    steps: tuple[DelayStep, ...] = Field(
+        min_length=1, max_length=MOST_STEPS, description="in order of time, the first one at 0 s"
+    )
+    period_s: float | None = Field(
+        None, gt=0, le=86400, description="time after which the steps repeat; None: they do not repeat"
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> BaseDelay:
         times_s = [step.at_s for step in self.steps]
         if times_s[0] != 0:
-            raise ValueError(f"expected steps at 0 and then ascending at_s, got the first at {times_s[0]:g}")
+            raise ValueError(f"expected steps at 0 and then ascending at_s, got the first step at {times_s[0]:g}")
         for before_s, at_s in pairwise(times_s):
             if at_s - before_s < _LEAST_STEP_S:
                 raise ValueError(f"expected steps at 0 and then ascending at_s, got {at_s:g} after {before_s:g}")
@@ -69,12 +73,12 @@ class BaseDelay(Frozen):
         return max(step.rtt_ms for step in self.steps)
 
     def longer(self, by_ms: float) -> BaseDelay:
-        """Return these delays, each longer by the same time, both ways together."""
+        """Return these delays, each extended by by_ms, which is for both ways together."""
         steps = tuple(DelayStep(at_s=step.at_s, rtt_ms=step.rtt_ms + by_ms) for step in self.steps)
         return self.model_copy(update={"steps": steps})
 
     def as_file(self) -> str:
-        """Return the text of a file with these delays."""
+        """Return these delays in the format of a file."""
         lines = [f"{step.at_s * 1000:.6f} {step.rtt_ms / 2:.6f}\n" for step in self.steps]
         return "".join(lines) + ("" if self.period_s is None else f"{self.period_s * 1000:.6f}\n")
 
@@ -88,7 +92,7 @@ def read_delay_trace(path: Path) -> BaseDelay:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise EmulationError(f"{path}: cannot be read ({reason})") from error
     steps: list[DelayStep] = []
     period_s: float | None = None
@@ -118,7 +122,7 @@ def read_delay_trace(path: Path) -> BaseDelay:
 
 
 def _numbers(words: list[str]) -> list[float]:
-    """Return the one or two finite numbers of a line; none if it has anything else."""
+    """Return the one or two finite numbers of a line. The result is empty for any other line."""
     try:
         values = [float(word) for word in words]
     except ValueError:

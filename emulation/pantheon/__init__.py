@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Pantheon's protocol and formats: runs its schemes over emulated links, reads and writes its folders, reports them."""
+"""Pantheon's protocol and formats: runs schemes over emulated links, and reads, writes and reports data folders."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sentences that describe the set-up of a data folder, for the page and the PDF."""
+"""Sentences for the page and the PDF: how a test was set up, and what its figures mean."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from emulation.pantheon.analysis import Analysis
 __all__ = ["METHOD", "head_line", "set_up"]
 
 METHOD = (
-    "Throughput is the number of bits that left the link, over the time from the first to the last departure.",
-    "The delay is the one-way delay of single packets, from the entry into the tunnel to its other end.",
-    "Loss is the share of the bytes that entered and did not leave.",
+    "Throughput is the number of bits that left the link, divided by the time from the first to the last departure.",
+    "The delay is the one-way delay of single packets, from one end of the tunnel to the other.",
+    "Loss is the share of the bytes that entered the link but did not leave it.",
     "Values are the mean over the valid runs, ± one sample standard deviation.",
-    "An ellipse is one standard deviation around the mean, a small mark is a single run.",
-    "A run is valid if packets left during at least 0.8 of the runtime and no failure was noted.",
+    "An ellipse is one standard deviation around the mean. A small mark is a single run.",
+    "A run is valid if packets left during at least 0.8 of the runtime and the runner noted no failure.",
 )
 
 
 def head_line(analyses: Sequence[Analysis]) -> str:
-    """Return the size of the report."""
+    """Return the numbers of schemes, links and runs in the report, and how many runs are valid."""
     schemes = {scheme.scheme for analysis in analyses for scheme in analysis.schemes}
     runs = [run for analysis in analyses for scheme in analysis.schemes for run in scheme.runs]
     valid = sum(run.verdict == "ok" for run in runs)
@@ -29,7 +29,7 @@ def head_line(analyses: Sequence[Analysis]) -> str:
 
 
 def set_up(analysis: Analysis) -> list[tuple[str, str]]:
-    """Return pairs of a name and a value: how the runs were made."""
+    """Return how the runs were made, as pairs of a name and a value."""
     about = analysis.metadata
     flows = _counted(about.flows, "flow") if about.flows else "without a tunnel"
     if about.flows > 1:
@@ -42,7 +42,7 @@ def set_up(analysis: Analysis) -> list[tuple[str, str]]:
         ends = [about.local_desc, about.remote_desc]
         pairs.append(("path", " to ".join(reversed(ends) if about.sender_side == "remote" else ends)))
     if about.ntp_addr:
-        pairs.append(("clocks", f"corrected by offsets against {about.ntp_addr}"))
+        pairs.append(("clocks", f"corrected by their offsets from {about.ntp_addr}"))
     if about.ccatune:
         pairs += [("versions", ", ".join(f"{name} {value}" for name, value in about.ccatune.versions.items()))]
         pairs += [("ensembles", ", ".join(f"{name} {value}" for name, value in about.ccatune.ensembles.items()))]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The web page of a report. It follows the reader's light or dark theme.
 
-Figures are SVG inside the page. Their fixed colours are replaced by the page's variables. Their identifiers get a
-prefix for each figure, because identifiers are unique in a page.
+Figures are SVG inside the page. Variables of the page replace their fixed colours. Each figure's identifiers get a
+prefix, because identifiers must be unique in a page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ __all__ = ["page_text"]
 VARIABLES = {INK: "--ink", FAINT: "--faint", GRID: "--grid", CAPACITY: "--capacity", BLACK: "--strong"}
 IMAGE_DPI = 160
 CAPTION = (
-    "<b>Throughput against delay.</b> Large marks are means, small ones single runs, ellipses one standard deviation."
+    "<b>Throughput against delay.</b> Large marks are means, small marks are single runs. "
+    "Ellipses are one standard deviation."
 )
 CSS = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #24292f; --faint: #6b7480; --grid: #e9ecf0; --capacity: #e4e8ed;
@@ -85,7 +86,7 @@ footer ul { padding-left: 1.1rem; margin: .4rem 0; }
 
 
 def page_text(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], now: datetime) -> str:
-    """Return the page. analyses: at least one. styles: of each scheme. now: in UTC."""
+    """Return the page. analyses: at least one. styles: by scheme, with all schemes. now: in UTC."""
     numbers = count(1)
     title = "Pantheon report" if len(analyses) > 1 else f"Pantheon report: {analyses[0].name}"
     parts = [
@@ -162,7 +163,7 @@ def _table(table: Table) -> str:
     return f'{title}<div class="scroll"><table>{head}<tbody>{rows}</tbody></table></div>'
 
 
-def _class(is_text: bool, *, is_best: bool = False) -> str:  # noqa: FBT001 (the only sort of argument that it has)
+def _class(is_text: bool, *, is_best: bool = False) -> str:  # noqa: FBT001 (its only kind of argument)
     names = [name for name, holds in (("text", is_text), ("best", is_best)) if holds]
     return f' class="{" ".join(names)}"' if names else ""
 

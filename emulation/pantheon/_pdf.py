@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The PDF of a report: pages of A4 across, with the tables first, then the summary, then two runs on each page."""
+"""The PDF of a report: A4 pages in landscape with the tables, the summary figure, and then two runs on each page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MOST_REASON_CHARS = 95
 
 
 def pdf_content(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], now: datetime) -> bytes:
-    """Return the file. analyses: at least one. styles: of each scheme. now: in UTC."""
+    """Return the content of the PDF. analyses: at least one. styles: by scheme, with all schemes. now: in UTC."""
     content = io.BytesIO()
     title = "Pantheon report" if len(analyses) > 1 else f"Pantheon report: {analyses[0].name}"
     with PdfPages(content, metadata={"Title": title, "CreationDate": now, "ModDate": now}) as pages:
@@ -98,7 +98,7 @@ def _save(pages: PdfPages, figure: Figure) -> None:
 
 
 class _Sheet:
-    """Writes texts and tables from top to bottom, and begins a new page where the next line does not fit."""
+    """Writes text and tables from top to bottom. It begins a new page if the next line does not fit."""
 
     def __init__(self, pages: PdfPages) -> None:
         self._pages = pages
@@ -106,14 +106,14 @@ class _Sheet:
         self._at_in = 0.0  # the distance from the top
 
     def new_page(self) -> None:
-        """Save the page, if it was begun, and begin another."""
+        """Save the present page, if there is one, and begin another."""
         self.close()
         self._figure = Figure(figsize=PAGE_IN, facecolor="white")
         FigureCanvasAgg(self._figure)
         self._at_in = MARGIN_IN
 
     def close(self) -> None:
-        """Save the page, if it was begun."""
+        """Save the present page, if there is one."""
         if self._figure:
             _save(self._pages, self._figure)
         self._figure = None
@@ -129,7 +129,7 @@ class _Sheet:
             self._at_in += points / 72 * 1.6
 
     def table(self, table: Table) -> None:
-        """Write a table. On a new page its head is repeated."""
+        """Write a table. Its head is repeated on each new page."""
         self._at_in += 0.25
         self._fit(LINE_IN * 5)
         if table.title:
@@ -143,7 +143,7 @@ class _Sheet:
             self._row(table, row, edges_in, em)
 
     def _fit(self, height_in: float) -> bool:
-        """Begin a new page if the height does not fit. Return whether it did."""
+        """Begin a new page if a line of this height does not fit. Return whether a page was begun."""
         if self._figure is None or self._at_in + height_in > PAGE_IN[1] - MARGIN_IN:
             self.new_page()
             return True

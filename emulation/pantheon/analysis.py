@@ -10,11 +10,12 @@ Each run has one of these verdicts. Only runs that are ok count in the statistic
     damaged     its log cannot be read
     missing     it has no log
 
-A series has bins of 500 ms from the first event on. In each bin it has the capacity, and of each flow the ingress, the
-throughput, and the median and 95th percentile of the delay. A flow has no values outside its first and last packet.
+A series has bins of 500 ms, which begin at the first event. Each bin has the capacity of the link. For each flow it has
+the ingress, the throughput, and the median and 95th percentile of the delay. A flow has no values before its first and
+after its last packet.
 
-DEVIATION: the rate of the last bin counts only the time up to the last event, and a last bin of less than half the
-length is left out. In Pantheon's graphs the rate falls in the last bin because it counts the whole length.
+DEVIATION: the rate of the last bin is computed over the time up to the last event. A last bin of less than half the
+length is left out. Pantheon computes the rate of the last bin over the whole length, so its graphs fall there.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ MOST_POINTS = 3000
 
 @dataclass(frozen=True)
 class FlowSeries:
-    """The series of a flow. ingress_mbps, throughput_mbps, delay_*_ms: float [n_bins], nan where it has no value.
+    """The series of a flow. ingress_mbps, throughput_mbps, delay_*_ms: float [n_bins], nan in bins without a value.
 
-    point_s, point_delay_ms: float [n_points], delays of single packets. Of more than MOST_POINTS packets these are
-    evenly chosen ones, and the packet with the longest delay of each bin.
+    point_s, point_delay_ms: float [n_points], delays of single packets. If there are more than MOST_POINTS packets,
+    these are evenly chosen packets, and the packet with the longest delay in each bin.
     """
 
     ingress_mbps: Floats
@@ -60,7 +61,7 @@ class FlowSeries:
 
 @dataclass(frozen=True)
 class Series:
-    """A run over time. start_s: float [n_bins], the start of each bin. capacity_mbps: None without capacity."""
+    """A run over time. start_s: float [n_bins], the start of each bin. capacity_mbps: None if the log states none."""
 
     bin_s: float
     start_s: Floats
@@ -70,7 +71,7 @@ class Series:
 
 @dataclass(frozen=True)
 class RunAnalysis:
-    """A run of a scheme. statistics and series: None if there is no log of it. acks: of the other direction."""
+    """A run of a scheme. statistics, series: None without a readable log. acks: statistics of the ACKs' direction."""
 
     scheme: str
     run: int
@@ -85,7 +86,7 @@ class RunAnalysis:
 
 @dataclass(frozen=True)
 class SchemeAnalysis:
-    """All runs of a scheme. summary: over the runs that are ok, without values if there are none."""
+    """All runs of a scheme. summary: statistics over the runs that are ok; without values if no run is ok."""
 
     scheme: str
     runs: tuple[RunAnalysis, ...]
@@ -99,7 +100,7 @@ class SchemeAnalysis:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A data folder. schemes: in the order of the metadata."""
+    """The analysis of a data folder. schemes: in the order of the metadata."""
 
     data_dir: Path
     metadata: Metadata
@@ -107,7 +108,7 @@ class Analysis:
 
     @property
     def name(self) -> str:
-        """The name of the link: that of the scenario, or else of its trace or ends, or else of the folder."""
+        """The link's name in the metadata, or else its trace or its two ends, or else the name of the folder."""
         about = self.metadata
         if about.ccatune and about.ccatune.link:
             return about.ccatune.link
@@ -128,7 +129,7 @@ class Analysis:
 def analyse(data_dir: Path, *, schemes: Sequence[str] | None = None, acks: bool = False) -> Analysis:
     """Analyse a data folder.
 
-    schemes: only these; None: all. acks: also compute the statistics of the direction of the ACKs.
+    schemes: the schemes to analyse; None: all. acks: also compute the statistics of the direction of the ACKs.
 
     Raises:
         EmulationError: the metadata cannot be read, or a scheme is not in it. A damaged log makes only its run damaged.
@@ -172,7 +173,7 @@ def _analyse_run(data_dir: Path, metadata: Metadata, scheme: str, run: int, *, a
 def _read(
     data_dir: Path, metadata: Metadata, scheme: str, run: int, link: Literal["datalink", "acklink"]
 ) -> tuple[Verdict, str, TunnelLog | None]:
-    """Return a verdict, its reason, and the log of one direction; without a tunnel that of mm-link."""
+    """Return a verdict, its reason, and the log of one direction. For runs without a tunnel this is mm-link's log."""
     kinds: dict[str, Kind] = {"datalink": "mm_datalink", "acklink": "mm_acklink"}
     path = log_path(data_dir, scheme=scheme, run=run, kind=link if metadata.flows else kinds[link])
     if not path.is_file():
@@ -193,7 +194,7 @@ def _judge(statistics: RunStatistics, metadata: Metadata) -> tuple[Verdict, str]
 
 
 def analyse_log(log: TunnelLog, *, bin_ms: float = BIN_MS) -> Series | None:
-    """Return a log as series over time; None if it has no event. bin_ms: above 0."""
+    """Return the series over time of a log; None if the log has no event. bin_ms: above 0."""
     kinds = (log.capacity.times_ms, log.entered.times_ms, log.left.times_ms)
     if not any(len(times_ms) for times_ms in kinds):
         return None
@@ -210,7 +211,7 @@ def analyse_log(log: TunnelLog, *, bin_ms: float = BIN_MS) -> Series | None:
 
 
 class _Bins:
-    """Bins of equal length from the first event on."""
+    """Bins of equal length. The first one begins at the first event."""
 
     def __init__(self, first_ms: float, last_ms: float, bin_ms: float) -> None:
         self.first_ms, self._bin_ms = first_ms, bin_ms
@@ -221,11 +222,11 @@ class _Bins:
             self._lengths_ms[-1] = (lasting - self.count + 1) * bin_ms
 
     def of(self, times_ms: Floats) -> Ints:
-        """Return the bin of each time. Times after the last bin have the number `count`."""
+        """Return the number of each time's bin. It is `count` for times after the last bin."""
         return np.minimum((times_ms - self.first_ms) // self._bin_ms, self.count).astype(np.int64)
 
     def rates_mbps(self, times_ms: Floats, size_bytes: Ints) -> Floats:
-        """Return the rate in each bin, nan before the first and after the last event."""
+        """Return the rate in each bin. It is nan in the bins before the first and after the last event."""
         at = self.of(times_ms)
         summed = np.bincount(at, weights=size_bytes, minlength=self.count + 1)[: self.count]
         rates: Floats = summed * 8 / 1000 / self._lengths_ms
@@ -263,7 +264,7 @@ def _flow_series(log: TunnelLog, flow: int, bins: _Bins) -> FlowSeries:
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """Return the analysis as a JSON document. Values that do not exist are null. The single packets are left out."""
+    """Return the analysis as a JSON document, without the single packets. Values that do not exist are null."""
     return {
         "data_dir": str(analysis.data_dir),
         "link": analysis.name,
@@ -320,7 +321,10 @@ def _numbers(values: Floats) -> list[float | None]:
 
 
 def performance(analysis: Analysis) -> dict[str, Any]:
-    """Return the content of pantheon_perf.json: throughput, delay and loss of each valid run, of all flows and each."""
+    """Return the content of pantheon_perf.json.
+
+    It has throughput, delay and loss of each valid run, for all flows together and for each flow.
+    """
     return {
         scheme.scheme: {
             str(run.run): {

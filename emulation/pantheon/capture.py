@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Computes the delay of each packet of each flow from two captures of the same packets.
 
-    inner capture   in the innermost shell's namespace: what the senders send and what the receivers' ACKs become
-    outer capture   outside of all shells
+    inner capture   in the namespace of the innermost shell, at the senders' end of the path
+    outer capture   outside of all shells, at the receivers' end of the path
     data link       inner -> outer, the packets from senders to receivers
     ACK link        outer -> inner, the packets from receivers to senders
 
 Both captures use the clock of the same kernel. A packet is recognised by its IP identification, addresses, length and
-the first bytes of its content, without the checksums that are computed on the way and the TTL. Sizes are IP lengths.
-A packet without a partner in the other capture is lost, or was in flight at the end.
+the first bytes of its content. Its TTL and checksums are ignored, because they change on the path. Sizes are IP
+lengths. A packet that is only in the first capture of its direction is lost, or was in flight at the end.
 
 All packets of a direction leave in the order in which they entered, because Mahimahi's shells keep their order.
-Therefore a packet that entered before one that has already left, and did not leave itself, is lost. This tells most
-equal packets apart, for example if the IP identification has wrapped around.
+A packet is therefore lost if it has not left although a later one has. With this rule most equal packets can be told
+apart, for example if the IP identification has wrapped around.
 
-Limit: consecutive packets without IP identification that are equal cannot be told apart. After a loss among them the
-delays of those that follow are too large, until another packet leaves.
+Limit: consecutive equal packets without IP identification cannot be told apart. If one of them is lost, the delays of
+the equal packets after it are overestimated, until a different packet leaves.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog
 
 __all__ = ["NETWORKS", "CaptureError", "tunnel_logs"]
 
-# The first two numbers of the addresses of all senders, and of all receivers; the third one is the flow's.
+# The first two numbers of the addresses of all senders, and of all receivers. The third number is that of the flow.
 NETWORKS = {"sender": "10.9", "receiver": "10.10"}
 
-# pcap, in the byte order of this machine, with ns; the link type of packets that begin with the IP header.
+# The pcap format in this machine's byte order with times in ns, and the link types without a header before IP.
 _MAGIC = 0xA1B23C4D
 _RAW_IP = (12, 101)
 _FILE_HEADER = struct.Struct("=IHHiIII")
 _PACKET_HEADER = struct.Struct("=IIII")
 _TCP, _UDP = 6, 17
-# The captures may record packets of two senders in another order than the shell that comes next.
+# A capture may record packets of two senders in another order than the next shell receives them.
 _REORDERED_MS = 1.0
 DEPARTURE_COLUMNS = 4
-# (offset, end) of the checksum in the header of the transport.
+# (offset, end) of the checksum in the transport header.
 _CHECKSUMS = {_TCP: (16, 18), _UDP: (6, 8)}
 _NUMBERS = {role: bytes(map(int, network.split("."))) for role, network in NETWORKS.items()}
 
@@ -59,7 +59,10 @@ class CaptureError(EmulationError):
 
 @dataclass
 class _Direction:
-    """Packets of one direction: of one flow after the other, in the order of their times."""
+    """Packets of one direction, in the order of the capture.
+
+    entered: (time, bytes, flow). left: (time, bytes, delay, flow). waiting: times of entry, by the key of the packet.
+    """
 
     entered: list[tuple[float, int, int]] = field(default_factory=list)
     left: list[tuple[float, int, float, int]] = field(default_factory=list)
@@ -70,7 +73,7 @@ def _packets(file: Path) -> Iterator[tuple[float, bytes]]:
     """Yield (time in ms since 1970, first bytes) of each packet of a capture."""
     data = file.read_bytes()
     if len(data) < _FILE_HEADER.size or _FILE_HEADER.unpack_from(data)[0] != _MAGIC:
-        raise CaptureError(f"{file.name}: expected a capture of tcpdump with ns, got other data")
+        raise CaptureError(f"{file.name}: expected a capture of tcpdump with times in ns, got other data")
     if (link_type := _FILE_HEADER.unpack_from(data)[6]) not in _RAW_IP:
         raise CaptureError(f"{file.name}: expected packets that begin with the IP header, got link type {link_type}")
     at, read = _FILE_HEADER.size, _PACKET_HEADER.unpack_from
@@ -78,13 +81,13 @@ def _packets(file: Path) -> Iterator[tuple[float, bytes]]:
         seconds, ns, captured, _ = read(data, at)
         at += _PACKET_HEADER.size
         if at + captured > len(data):
-            return  # the last packet was being written
+            return  # the last packet was not written completely
         yield seconds * 1000 + ns / 1e6, data[at : at + captured]
         at += captured
 
 
 def _key(packet: bytes) -> bytes:
-    """Return what is the same of a packet in both captures, and differs between packets."""
+    """Return the bytes that identify a packet: they are equal in both captures, and differ between packets."""
     header_bytes = (packet[0] & 15) * 4
     first, last = _CHECKSUMS.get(packet[9], (0, 0))
     content = packet[header_bytes:]
@@ -92,7 +95,7 @@ def _key(packet: bytes) -> bytes:
 
 
 def _flow_of(packet: bytes) -> tuple[int, bool] | None:
-    """Return the flow's number and whether the packet goes to the receiver; None for packets of no flow."""
+    """Return the number of the packet's flow, and whether it goes to the receiver; None if it belongs to no flow."""
     source, target = packet[12:14], packet[16:18]
     if source == _NUMBERS["sender"] and target == _NUMBERS["receiver"]:
         return packet[14], True
@@ -102,9 +105,9 @@ def _flow_of(packet: bytes) -> tuple[int, bool] | None:
 
 
 def _partner_ms(waiting: deque[float], newest_ms: float) -> float:
-    """Remove and return the time at which a packet entered. Times before newest_ms are those of lost packets.
+    """Remove and return the time at which a packet entered. Earlier times than newest_ms belong to lost packets.
 
-    newest_ms: the latest time of entry of the packets that have left.
+    waiting: times of entry of equal packets. newest_ms: the latest time of entry of the packets that have left.
     """
     while len(waiting) > 1 and waiting[0] < newest_ms - _REORDERED_MS:
         waiting.popleft()
@@ -112,9 +115,10 @@ def _partner_ms(waiting: deque[float], newest_ms: float) -> float:
 
 
 def _read(inner: Path, outer: Path, *, end_ms: float) -> dict[bool, _Direction]:
-    """Return the packets of both directions; True is the one to the receivers.
+    """Return the packets of both directions; True is the direction to the receivers.
 
-    end_ms: the end of the run, since 1970. The captures do not end at the same time. Later packets may be in one only.
+    end_ms: the end of the run, since 1970. The captures do not end at the same time, so packets after the end of the
+    run may be in one capture only.
     """
     found = {True: _Direction(), False: _Direction()}
     for enters_here, file in ((True, inner), (False, outer)):
@@ -142,7 +146,7 @@ def _read(inner: Path, outer: Path, *, end_ms: float) -> dict[bool, _Direction]:
 
 
 def _opportunities(log: Path) -> tuple[list[float], list[int]]:
-    """Return the times (ms since 1970) and sizes of the opportunities in mm-link's log."""
+    """Return the times (ms since 1970) and sizes (bytes) of the delivery opportunities in mm-link's log."""
     text = log.read_text(encoding="ascii")
     try:
         read = linklog.read_log(text)
@@ -152,10 +156,10 @@ def _opportunities(log: Path) -> tuple[list[float], list[int]]:
 
 
 def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str, TunnelLog]:
-    """Return the logs of a run, by `datalink` and `acklink`.
+    """Return the logs of a run, under the names `datalink` and `acklink`.
 
-    folder: with inner.pcap, outer.pcap and mm-link's logs uplink.log and downlink.log. begins_ms: when the run began,
-    since 1970. Packets that left after its end, or entered before it, are left out.
+    folder: contains inner.pcap, outer.pcap and mm-link's logs uplink.log and downlink.log. begins_ms: when the run
+    began, since 1970. Events before the beginning and after the end of the run are left out.
 
     Raises:
         CaptureError: a file is damaged.
@@ -178,7 +182,7 @@ def tunnel_logs(folder: Path, *, begins_ms: float, runtime_s: float) -> dict[str
 
 
 def _columns(rows: Sequence[tuple[float, ...]], begins_ms: float, width: int) -> list[NDArray[Any]]:
-    """Return rows of (time, bytes, [delay], [flow]) as columns, with times from the beginning of the run."""
+    """Return rows of (time, bytes, [delay], [flow]) as columns, with times since the beginning of the run."""
     columns = [np.asarray(column) for column in zip(*rows, strict=True)] or [np.empty(0) for _ in range(width)]
     times = columns[0].astype(np.float64) - begins_ms
     delays = [column.astype(np.float64) for column in columns[2:-1]] if width == DEPARTURE_COLUMNS else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune pantheon`: runs schemes over emulated links by Pantheon's protocol, and analyses its data folders."""
+"""`ccatune pantheon`: runs schemes over emulated links by Pantheon's protocol, and analyses data folders."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _checkout = click.option(
     "--pantheon",
     "checkout",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A checkout of Pantheon, whose schemes run instead of those of ccatune.",
+    help="Use the schemes of this checkout of Pantheon instead of those of ccatune.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def pantheon() -> None:
-    """Compare schemes of congestion control over the same links, by Pantheon's protocol and in its formats.
+    """Compare congestion control schemes over the same links, by Pantheon's protocol and in its formats.
 
     \b
     Example:
@@ -76,7 +76,9 @@ def _row(scheme: Scheme) -> dict[str, str]:
 @click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Schemes to set up.")
 @click.option("--all", "every", is_flag=True, help="Set up all schemes.")
 def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
-    """Build schemes, and make the settings that they need after each restart. Builds are kept in the user's cache.
+    """Build schemes, and apply the settings that they need after each restart of the machine.
+
+    Builds are kept in the user's cache.
 
     \b
     Example:
@@ -99,10 +101,10 @@ def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
 
 
 def ensembles_of(given: Sequence[str]) -> dict[str, Path]:
-    """Return the files of `--ensemble CCA=FILE` by algorithm.
+    """Return the files of `--ensemble CCA=FILE`, by algorithm.
 
     Raises:
-        EmulationError: a text has another form, or an algorithm is given twice.
+        EmulationError: a value of the option has another form, or an algorithm is given twice.
     """
     found: dict[str, Path] = {}
     for text in given:
@@ -110,16 +112,16 @@ def ensembles_of(given: Sequence[str]) -> dict[str, Path]:
         if not equals or not cca or not file:
             raise EmulationError(f"--ensemble: expected CCA=FILE, got {text}")
         if cca in found:
-            raise EmulationError(f"--ensemble: expected one of {cca}, got two")
+            raise EmulationError(f"--ensemble: expected one ensemble of {cca}, got two")
         found[cca] = Path(file)
     return found
 
 
 def parameters_of(given: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the values of `--param CCA.NAME=VALUE` by algorithm and name.
+    """Return the values of `--param CCA.NAME=VALUE`, by algorithm and parameter.
 
     Raises:
-        EmulationError: a text has another form, or the value is out of the parameter's range.
+        EmulationError: a value of the option has another form, or a parameter's value is out of the parameter's range.
     """
     found: dict[str, dict[str, int]] = {}
     for text in given:
@@ -128,7 +130,7 @@ def parameters_of(given: Sequence[str]) -> dict[str, dict[str, int]]:
         if not (equals and dot and value.isdecimal()):
             raise EmulationError(f"--param: expected CCA.NAME=VALUE with a whole number, got {text}")
         if cca not in ALGORITHMS:
-            raise EmulationError(f"--param: expected an algorithm of {', '.join(ALGORITHMS)}, got {cca}")
+            raise EmulationError(f"--param: expected one of the algorithms {', '.join(ALGORITHMS)}, got {cca}")
         spec = ALGORITHMS[cca].param(name)
         if not spec.minimum <= int(value) <= spec.maximum:
             raise EmulationError(

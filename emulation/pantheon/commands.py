@@ -7,4 +7,4 @@ from emulation.pantheon.test_command import test
 
 __all__ = ["pantheon"]
 
-assert {analyze.name, report.name, test.name} <= pantheon.commands.keys()  # noqa: S101 (importing a command adds it)
+assert {analyze.name, report.name, test.name} <= pantheon.commands.keys()  # noqa: S101 (the import of a command adds it)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Makes one run of a Pantheon test. It reads a job as a JSON line and prints the result as a JSON line.
+"""Executes one run of a Pantheon test. It reads a job as a JSON line and prints the result as a JSON line.
 
-It is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in them therefore end with
-it, and it ends when its standard input is closed. It uses only the standard library.
+This program is the first process of its own namespaces (emulation/mahimahi/launch.py). All processes in these
+namespaces therefore end with it. It ends when its standard input is closed. It uses only the standard library.
 
     sender 1 --+                                                                                       +-- receiver 1
                +-- tcpdump | mm-loss ... | mm-link, uplink trace and queue | mm-delay ... | tcpdump --+
     sender n --+                                                                                       +-- receiver n
 
 Each end of a flow has a network namespace of its own with a single address, as in Pantheon's tunnel. Packets are routed
-between these addresses without translation, so either end can open connections. Both captures see each packet of all
+between these addresses without translation, so either end can open connections. Both captures see the packets of all
 flows. emulation/pantheon/capture.py computes the delay of each packet from them.
 
 The job:
@@ -20,14 +20,15 @@ The job:
      "start_s": [s from the beginning, of each flow], "runtime_s", "lead_ms", "folder": where captures and outputs go,
      "environment": {name: value}, "user": [uid, gid] or null}
 
-The opportunities begin with the first flow. mm-link begins its trace when it starts. Therefore its trace has lead_ms of
-an opportunity in each ms before them. If the machine is too slow for this, the run is repeated with a doubled lead_ms.
+The opportunities begin with the first flow, but mm-link begins its trace when it starts. Its trace therefore begins
+with a lead of lead_ms, with one opportunity in each ms. If the machine is not ready within the lead, the run is
+repeated with a doubled lead_ms.
 
-The words of an end contain PORT and, for the end that connects, ADDRESS. Both are replaced here, and so is {run} in the
-words of the shells: the folder with the traces, and with the logs uplink.log and downlink.log of mm-link.
+The words of an end contain PORT and, for the end that connects, ADDRESS. This program replaces both. In the words of
+the shells it replaces {run} by the folder of the traces and of mm-link's logs uplink.log and downlink.log.
 
-Of an address the first two numbers are the network's, the third is the flow's, and the fourth is 1 for the router and 2
-for the end.
+The first two numbers of an address are those of the network, and the third is that of the flow. The fourth number is 1
+for the router and 2 for the end.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _READY_S = 30.0
 # tcpdump reads a packet up to 1 s after it was captured, and loses those that it has not read when it ends.
 _FLUSH_S = 1.2
 _TAIL_BYTES = 2000
-# Of a process that prints more, only the last part is kept. Otherwise it could fill the disk.
+# If a process prints more, only the last part is kept. Otherwise its output could fill the disk.
 _OUTPUT_BYTES = 4 << 20
 
 
@@ -79,12 +80,12 @@ class Host:
 
     @property
     def enter(self) -> tuple[str, ...]:
-        """The words in front of a command that run it in this namespace."""
+        """The words before a command that run the command in this namespace."""
         return ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
 
 
 def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
-    """Return the device of a shell's namespace towards the outside (uplink), or else towards the next shell.
+    """Return the device of a shell's namespace that leads outside (uplink), or else to the next inner shell.
 
     Raises:
         ShellError: there is not exactly one such device.
@@ -99,7 +100,7 @@ def device_of(enter: tuple[str, ...], *, uplink: bool) -> str:
 
 
 def route_inwards(up: list[shells.Inner], network: str) -> str:
-    """Route the senders' network through all shells, and return the outermost device."""
+    """Add routes to the senders' network through all shells, and return the outermost device."""
     spaces: list[tuple[str, ...]] = [(), *(each.enter for each in up[:-1])]
     devices = [device_of(enter, uplink=False) for enter in spaces]
     for enter, device in zip(spaces, devices, strict=True):
@@ -110,9 +111,9 @@ def route_inwards(up: list[shells.Inner], network: str) -> str:
 
 @contextlib.contextmanager
 def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[Host]:
-    """Make the namespace of an end, and connect it to the router's namespace by a device with this name.
+    """Create the namespace of an end, and connect it to the router's namespace by a device called `name`.
 
-    network: the first three numbers of its address.
+    network: the first three numbers of its address. router: the words that run a command in the router's namespace.
     """
     ours = Path("/proc/self/ns/net").readlink()
     holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
@@ -140,7 +141,7 @@ def host(name: str, network: str, router: tuple[str, ...]) -> Iterator[Host]:
 
 @contextlib.contextmanager
 def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[str, int]]:
-    """Capture all packets of a device. When the context ends, the yielded dict has the number of packets missed."""
+    """Capture all packets of a device. After the context has ended, the dict has the number of `missed` packets."""
     found: dict[str, int] = {}
     words = f"tcpdump -i {device} -n -s {SNAPSHOT_BYTES} -B {CAPTURE_BUFFER_KIB} -Z root --time-stamp-precision=nano -w"
     started = subprocess.Popen([*enter, *words.split(), str(file), "ip"], stderr=subprocess.PIPE)
@@ -151,7 +152,7 @@ def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[st
         while (line := lines.read(_READY_S)) is not None and "listening on" not in line:
             said.append(line)
         if line is None:
-            raise shells.ShellError(f"tcpdump: expected it to listen on {device}, it said: {' '.join(said)}")
+            raise shells.ShellError(f"tcpdump: expected it to listen on {device}, got: {' '.join(said)}")
         yield found
         started.send_signal(signal.SIGINT)
         said = []
@@ -159,9 +160,9 @@ def capture(enter: tuple[str, ...], device: str, file: Path) -> Iterator[dict[st
             said.append(line)
             if "dropped by kernel" in line:
                 found["missed"] = int(line.split()[0])
-        # It ends by itself if the disk is full. Its file then lacks packets.
+        # tcpdump ends by itself if the disk is full. Its file then lacks packets.
         if started.wait(timeout=_READY_S) or "missed" not in found:
-            raise shells.ShellError(f"tcpdump: expected it to capture until the end, it said: {' '.join(said)}")
+            raise shells.ShellError(f"tcpdump: expected it to capture until the end, got: {' '.join(said)}")
     finally:
         started.kill()
         started.wait()
@@ -179,12 +180,12 @@ class End:
         self.number = number
         self.output = Path(job["folder"]) / f"{role}{number}.log"
         self.ended_s: float | None = None
-        # Appending, so that the file can be shortened while the process writes.
+        # The process appends, so that the file can be truncated while the process writes.
         self.output.write_bytes(b"")
         self._file = self.output.open("ab")
         work = self.output.with_suffix("")
         work.mkdir(exist_ok=True)
-        # Schemes have ordinary priority, also if the shells have real-time priority: some keep a processor busy.
+        # Schemes have ordinary priority even if the shells have real-time priority, because some keep a processor busy.
         # Only a process with CAP_NET_ADMIN may choose an algorithm that the kernel does not offer to everyone.
         user = job["user"]
         if user:
@@ -202,7 +203,7 @@ class End:
         )
 
     def look(self, now_s: float) -> None:
-        """Note the time at which the process ended, and keep its output short."""
+        """Note the time if the process has ended, and keep its output short."""
         if self.output.stat().st_size > _OUTPUT_BYTES:
             os.truncate(self.output, 0)
             with self.output.open("ab") as file:
@@ -226,7 +227,7 @@ class End:
             os.killpg(self.process.pid, signal.SIGTERM)
 
     def close(self) -> dict[str, Any]:
-        """End the process and its children, and return what became of it."""
+        """Kill the process and its children, and return how it ended and its last output."""
         status = self.process.poll()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -246,7 +247,7 @@ class End:
 
 
 class Run:
-    """The flows of a run: started one after the other, watched, and ended together."""
+    """The flows of a run. They start one after the other, are watched, and end together."""
 
     def __init__(self, job: dict[str, Any], hosts: dict[tuple[str, int], Host]) -> None:
         self._job = job
@@ -254,7 +255,7 @@ class Run:
         self.ends: list[End] = []
 
     def start(self, number: int, *, first: bool) -> None:
-        """Start the first or the second end of flow `number`, which counts from 1."""
+        """Start the end of flow `number` that listens (`first`), or the other end. Flows count from 1."""
         flow = self._job["flows"][number - 1]
         role = flow["first"] if first else next(role for role in ROLES if role != flow["first"])
         listens = self._hosts[flow["first"], number]
@@ -263,7 +264,10 @@ class Run:
         self.ends.append(End(role, number, self._hosts[role, number], words, self._job))
 
     def await_listening(self) -> None:
-        """Wait until every first end listens or has ended, for at most _LISTEN_S. A scheme may need no socket."""
+        """Wait until every end that should listen does so or has ended, for at most _LISTEN_S.
+
+        A scheme may need no socket, so this is not an error.
+        """
         end_s = time.monotonic() + _LISTEN_S
         while time.monotonic() < end_s:
             if all(end.process.poll() is not None or end.is_listening(PORT) for end in self.ends):
@@ -271,7 +275,7 @@ class Run:
             time.sleep(0.01)
 
     def follow(self, begins_s: float) -> None:
-        """Start the second ends at their times, and watch all ends until the run is over. begins_s: since 1970."""
+        """Start the other ends at their times, and watch all ends until the run is over. begins_s: since 1970."""
         waiting = sorted((start_s, number) for number, start_s in enumerate(self._job["start_s"], start=1))
         while (now_s := time.time() - begins_s) < self._job["runtime_s"]:
             while waiting and waiting[0][0] <= now_s:
@@ -284,7 +288,7 @@ class Run:
             end.look(self._job["runtime_s"])
 
     def close(self) -> list[dict[str, Any]]:
-        """End all processes and return what became of them."""
+        """End all processes, and return how each ended."""
         for end in self.ends:
             end.terminate()
         end_s = time.monotonic() + _TERM_S
@@ -294,13 +298,16 @@ class Run:
 
 
 def write_trace(path: Path, opportunities_ms: list[int], *, lead_ms: int, runtime_ms: int) -> None:
-    """Write a trace: the lead, the opportunities, and one a minute after the end, so that it does not repeat before."""
+    """Write a trace: the lead, the opportunities, and one a minute after the end.
+
+    The last one prevents mm-link from repeating the trace during the run.
+    """
     times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + runtime_ms + 60_000]
     path.write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
 
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
-    """Make the run once. Raises link.LateError if lead_ms was too short, ShellError if a program fails."""
+    """Execute the run once. Raises link.LateError if lead_ms was too short, and ShellError if a program fails."""
     folder, networks = Path(job["folder"]), job["networks"]
     logs = []
     for side, opportunities_ms in job["opportunities_ms"].items():
@@ -344,10 +351,10 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Prepare the namespaces and make the run.
+    """Prepare the namespaces and execute the run, in at most link.ATTEMPTS attempts.
 
     Raises:
-        ShellError: a program failed, or not everything was ready in time, in link.ATTEMPTS attempts.
+        ShellError: a program failed, or in no attempt everything was ready in time.
     """
     shells.prepare(Path(job["mahimahi"]) if job["mahimahi"] else None, folder=link.FOLDER)
     lead_ms = job["lead_ms"]
@@ -359,11 +366,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except shells.NotUpError:
             if not tries_left:
                 raise
-    raise shells.ShellError(f"expected everything ready within {lead_ms // 2} ms, it was not; run fewer side by side")
+    raise shells.ShellError(f"expected the run to be ready within {lead_ms // 2} ms, it was not; run fewer in parallel")
 
 
 def main() -> None:
-    """Read the job, make the run, and print the result or the error."""
+    """Read the job, execute the run, and print the result or the error."""
     line = b""
     while not line.endswith(b"\n"):
         line += os.read(sys.stdin.fileno(), 1 << 20) or b"\n"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The link of a Pantheon test: two traces and the shells around mm-link, by Pantheon's options or from a file.
+"""The link of a Pantheon test: two traces, and the shells outside and inside of mm-link.
 
-A file of an emulator (configs/emulators):
+Pantheon's options or a file define it. A file of an emulator (configs/emulators):
 
     name: driving
     source: where its figures come from, and what it was calibrated against
@@ -12,8 +12,8 @@ A file of an emulator (configs/emulators):
     queue_pkts: 100        # droptail queue in front of the uplink; no limit if left out
     loss: 0.001            # of the uplink's packets, before its queue
 
-The uplink carries the data, as in Pantheon. The options are those of its calibrated emulators: mm-delay around mm-link,
-and mm-loss inside it. `link_of_folder` reads the link of a test from the metadata that Pantheon wrote.
+The uplink carries the data, as in Pantheon. The shells are those of Pantheon's calibrated emulators: mm-delay outside
+of mm-link, and mm-loss inside of it. `link_of_folder` reads the link of a test from the metadata of its data folder.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class Side(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     trace: Path | None = Field(None, description="a file, folder or archive; relative to the emulator's file")
-    recording: str | None = Field(None, description="a part of the name of one recording, if there are several")
-    start_s: float = Field(0.0, ge=0, le=86400, description="where in the trace a run begins")
-    made: Path | None = Field(None, description="a model that `ccatune traces fit` wrote, which makes the trace")
+    recording: str | None = Field(None, description="a part of the name of the recording, if the trace has several")
+    start_s: float = Field(0.0, ge=0, le=86400, description="the place in the trace at which a run begins")
+    made: Path | None = Field(None, description="a model of traces that `ccatune traces fit` wrote")
     rate_mbps: float | None = Field(None, gt=0, le=500, description="a constant rate")
     poisson_mbps: float | None = Field(None, gt=0, le=500, description="the mean rate of a Poisson process")
     seed: int = Field(1, ge=0, lt=2**64)
@@ -65,7 +65,7 @@ class Side(BaseModel):
         return self
 
     def opportunities_ms(self, folder: Path) -> NDArray[Any]:
-        """Return the opportunities of one period: integer [n], ms, never decreasing; the last one is the period."""
+        """Return the opportunities of one period: integer [n], ms, not decreasing. The last one is the period."""
         if self.trace is not None:
             return _recorded_ms(folder / self.trace, self.recording, round(self.start_s * 1000))
         if self.made is not None:
@@ -74,14 +74,14 @@ class Side(BaseModel):
             return _times_ms(make(TraceModel.load(folder / self.made), duration_s=PERIOD_S, seed=self.seed))
         if self.poisson_mbps is not None:
             return _times_ms(make_poisson(self.poisson_mbps, duration_s=PERIOD_S, seed=self.seed))
-        assert self.rate_mbps is not None  # noqa: S101 (one of them is given)
+        assert self.rate_mbps is not None  # noqa: S101 (the validator ensures that one kind is given)
         per_ms = self.rate_mbps * 125 / OPPORTUNITY_BYTES
         numbers = np.arange(1, round(PERIOD_S * 1000 * per_ms) + 1)
         return np.ceil(numbers / per_ms * (1 - 1e-12)).astype(np.int64)
 
 
 class EmulatorFile(BaseModel):
-    """An emulated path, from a file."""
+    """The content of an emulator's file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -96,7 +96,11 @@ class EmulatorFile(BaseModel):
 
 @dataclass(frozen=True)
 class TestLink:
-    """A link in Pantheon's options. source: where it comes from. traces: the opportunities in ms, or files of them."""
+    """A link, in terms of Pantheon's options.
+
+    source: where its figures come from. uplink, downlink: the opportunities in ms, or a trace file. prepend, append:
+    the shells outside and inside of mm-link. extra: options of mm-link's queues. facts: the content of its file.
+    """
 
     __test__ = False  # not a test of pytest
 
@@ -110,15 +114,15 @@ class TestLink:
     facts: dict[str, Any] = field(default_factory=dict)
 
     def opportunities_ms(self, end_ms: int) -> dict[str, list[int]]:
-        """Return the opportunities of each direction in (0, end_ms], which repeat with the period of the trace.
+        """Return the opportunities of each direction in (0, end_ms]. They repeat with the period of the trace.
 
         Raises:
-            TraceError: a file is no trace of mm-link.
+            TraceError: a file is not a trace of mm-link.
         """
         found = {}
         for side, trace in (("uplink", self.uplink), ("downlink", self.downlink)):
             if isinstance(trace, Path):
-                # Pantheon's traces have any name, as mm-link reads them.
+                # As in mm-link, the name of a trace file does not matter.
                 period = parse_trace(trace.read_bytes(), name=str(trace)).astype(np.int64)
             else:
                 period = trace
@@ -128,7 +132,7 @@ class TestLink:
         return found
 
     def _contents(self, folder: Path) -> dict[Path, bytes]:
-        """Return the content of each trace by its place in a data folder."""
+        """Return the content of each trace, by its path in a data folder."""
         found = {}
         for side, trace in (("uplink", self.uplink), ("downlink", self.downlink)):
             text = (
@@ -138,11 +142,11 @@ class TestLink:
         return found
 
     def is_written_in(self, folder: Path) -> bool:
-        """Whether the traces in a data folder are those of this link."""
+        """Return whether the traces in a data folder are those of this link."""
         return all(path.is_file() and path.read_bytes() == text for path, text in self._contents(folder).items())
 
     def written(self, folder: Path) -> TestLink:
-        """Return the link with its traces as files in a data folder, where they are written."""
+        """Write the traces into a data folder, and return the link with these files as its traces."""
         contents = self._contents(folder)
         for path, text in contents.items():
             write_atomically(path, text)
@@ -164,7 +168,7 @@ def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[An
 
 
 def _times_ms(trace: Trace) -> NDArray[Any]:
-    """Return the opportunities of a trace as mm-link reads them: the last one is the period."""
+    """Return the opportunities of a trace in the form of mm-link, in which the last one is the period."""
     times = trace.opportunities_ms.astype(np.int64)
     return times if times[-1] == trace.period_ms else np.append(times, trace.period_ms)
 
@@ -173,7 +177,7 @@ def link_of_file(path: Path) -> TestLink:
     """Read an emulator's file.
 
     Raises:
-        EmulationError: it cannot be read, or a field is invalid. The message is a line about the first fault.
+        EmulationError: the file cannot be read, or a field is invalid. The message describes the first fault.
     """
     document = read_document(path, what="an emulator", holding="uplink, downlink and delay_ms")
     try:
@@ -196,26 +200,26 @@ def link_of_file(path: Path) -> TestLink:
 
 
 def link_of_options(*, uplink: Path, downlink: Path, prepend: str, append: str, extra: str, name: str) -> TestLink:
-    """Return the link of Pantheon's options.
+    """Return the link that Pantheon's options define.
 
     Raises:
         EmulationError: a trace does not exist.
     """
     for trace in (uplink, downlink):
         if not trace.is_file():
-            raise EmulationError(f"{trace}: expected a trace of mm-link, found none")
-    return TestLink(name, "options of the command line", uplink.resolve(), downlink.resolve(), prepend, append, extra)
+            raise EmulationError(f"{trace}: expected a trace of mm-link, found no file")
+    return TestLink(name, "options on the command line", uplink.resolve(), downlink.resolve(), prepend, append, extra)
 
 
 def _words(text: str, option: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise EmulationError(f"{option}: expected words as in a shell, got {text} ({error})") from error
+        raise EmulationError(f"{option}: expected words with valid quotes, got {text} ({error})") from error
 
 
 def _split(text: str, option: str) -> list[list[str]]:
-    """Return the command lines of several shells in one text. Each begins with the name of a shell."""
+    """Split an option into the command lines of its shells. Each begins with the name of a shell."""
     commands: list[list[str]] = []
     for word in _words(text, option):
         if word in SHELLS:
@@ -228,10 +232,10 @@ def _split(text: str, option: str) -> list[list[str]]:
 
 
 def shells_of(link: TestLink) -> list[list[str]]:
-    """Return the command lines of the shells from the outermost to the innermost. {run} is a run's own folder in them.
+    """Return the command lines of the shells, from the outermost to the innermost. {run} stands for a run's folder.
 
     Raises:
-        EmulationError: an option names a program that is none of the known shells.
+        EmulationError: an option names a program that is not one of the known shells.
     """
     extra = _words(link.extra, "--extra-mm-link-args")
     refused = [word for word in extra if not word.startswith(("--uplink-queue", "--downlink-queue"))]
@@ -243,15 +247,15 @@ def shells_of(link: TestLink) -> list[list[str]]:
 
 
 def link_of_folder(folder: Path) -> TestLink:
-    """Return the link of a test that Pantheon or ccatune made. Its traces are searched for in the data folder.
+    """Return the link of a data folder of Pantheon or ccatune. The folder must contain the traces of the link.
 
     Raises:
-        EmulationError: the metadata is damaged or of a test between two machines, or a trace is not in the folder.
+        EmulationError: the metadata is damaged, the test was between two machines, or a trace is not in the folder.
     """
     metadata = read_metadata(folder)
     if metadata.mode != "local":
         raise EmulationError(
-            f"{folder}: expected a test in Mahimahi, got one between two machines, whose link is unknown"
+            f"{folder}: expected a test in Mahimahi, got a test between two machines, whose link is unknown"
         )
     traces = []
     for name in (metadata.uplink_trace, metadata.downlink_trace):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Reads and writes the logs in a Pantheon data folder.
 
-A tunnel log has the packets of all flows in one direction. Its first line gives the time at which its clock was 0:
+A tunnel log has the packets of all flows in one direction. Its first line states the time at which its clock was 0:
 
     # init timestamp: 1700000000000.000    in ms since 1970
     0.000 # 1500                           the link could deliver 1500 bytes
@@ -9,11 +9,11 @@ A tunnel log has the packets of all flows in one direction. Its first line gives
     45.301 - 1500 42.181 1                 it left the tunnel, 42.181 ms later
 
 Times are in ms. Flows count from 1. A line without a flow belongs to flow 0. Other lines beginning with # are comments.
-A log of mm-link has the same lines without flows, and `TIME d PACKETS BYTES` for dropped packets. It counts the 4 bytes
-of the tunnel device's header in each packet.
+A log of mm-link has the same lines without flows, and `TIME d PACKETS BYTES` for dropped packets. Its sizes include the
+4 bytes of the tunnel device's header in each packet.
 
-Source of the formats: the documentation, merge_tunnel_logs.py and tunnel_graph.py of Pantheon, link_queue.cc of
-Mahimahi. The reader first matches the whole file with one pattern and then converts all numbers at once.
+Source of the formats: the documentation, merge_tunnel_logs.py and tunnel_graph.py of Pantheon, and link_queue.cc of
+Mahimahi. The reader first matches the whole file with one pattern, and then converts all numbers together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Kind = Literal["datalink", "acklink", "stats", "mm_datalink", "mm_acklink"]
 
 TUNNEL_HEADER_BYTES = 4
 SHOWN_CHARS = 60
-# The numbers of digits are bounded, so that each number has an exact place in its column's type.
+# The numbers of digits are bounded, so that the type of each column can represent each number exactly.
 _TIME = rb"\d{1,12}(?:\.\d{1,6})?"
 _BYTES = rb"\d{1,9}"
 _FLOW = rb"(?: \d{1,4})?"
@@ -75,7 +75,7 @@ _LINK_LINES = _lines(b"#+-d")
 
 
 class _Columns:
-    """Columns of equal length. Two are equal if their types and all their values are."""
+    """Columns of equal length. Two objects are equal if their types and all their values are equal."""
 
     def __post_init__(self) -> None:
         lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class Events(_Columns):
 
 @dataclass(frozen=True, eq=False)
 class FlowEvents(Events):
-    """Packets that entered. flow: int [n], 0 where the line names none."""
+    """Packets that entered. flow: int [n], 0 if the line states no flow."""
 
     flow: Ints
 
@@ -123,7 +123,7 @@ class Departures(_Columns):
 
 @dataclass(frozen=True, eq=False)
 class Drops(_Columns):
-    """Packets that mm-link dropped. pkts, bytes: int [n], dropped at that time."""
+    """Packets that mm-link dropped. pkts, bytes: int [n], the amount that was dropped at that time."""
 
     times_ms: Floats
     pkts: Ints
@@ -132,7 +132,7 @@ class Drops(_Columns):
 
 @dataclass(frozen=True)
 class TunnelLog:
-    """All events of one direction of a run. init_ms: the time in ms since 1970 at which times_ms is 0."""
+    """All events in one direction of a run. init_ms: the time in ms since 1970 at which times_ms is 0."""
 
     init_ms: float
     capacity: Events
@@ -145,7 +145,7 @@ class TunnelLog:
         return tuple(np.union1d(self.entered.flow, self.left.flow).astype(int).tolist())
 
     def as_written(self) -> TunnelLog:
-        """Return the log as write_log stores it: in the order of time, with times and delays in whole µs.
+        """Return the log as write_log stores it: ordered by time, with times and delays in whole µs.
 
         Raises:
             EmulationError: a time is negative or not finite.
@@ -169,7 +169,7 @@ class TunnelLog:
 
 @dataclass(frozen=True)
 class LinkLog:
-    """A log of mm-link. init_ms: as in TunnelLog; None in logs of old versions, which do not state it."""
+    """A log of mm-link. init_ms: as in TunnelLog; None in logs of old versions of mm-link, which do not state it."""
 
     init_ms: float | None
     capacity: Events
@@ -183,7 +183,7 @@ class LinkLog:
         return TunnelLog(self.init_ms or 0.0, self.capacity, entered, self.left)
 
     def payload_capacity(self) -> Events:
-        """Return the opportunities without the 4 bytes of the tunnel device's header, as tunnel logs state them."""
+        """Return the opportunities without the 4 bytes of the tunnel device's header, as in tunnel logs."""
         return Events(self.capacity.times_ms, self.capacity.bytes - TUNNEL_HEADER_BYTES)
 
 
@@ -193,7 +193,7 @@ def log_path(data_dir: Path, *, scheme: str, run: int, kind: Kind) -> Path:
 
 
 def write_log(log: TunnelLog, path: Path) -> None:
-    """Write a tunnel log atomically. Of equal times, opportunities come first and departures last.
+    """Write a tunnel log atomically. At equal times, opportunities come first and departures last.
 
     Raises:
         EmulationError: a time is negative or not finite, or the file cannot be written.
@@ -279,7 +279,7 @@ def _damaged(path: Path, data: bytes, at: int, expected: str) -> EmulationError:
 
 
 def _parse(path: Path, data: bytes, start: int, pattern: re.Pattern[bytes]) -> _Table:
-    """Check all lines from this byte on, and convert their numbers.
+    """Check all lines from the byte `start` on, and convert their numbers.
 
     Raises:
         EmulationError: a line is damaged.
@@ -308,7 +308,7 @@ def _expected(data: bytes, at: int, pattern: re.Pattern[bytes]) -> str:
 
 
 class _Table:
-    """The numbers of a log's lines. The second number of each line is the code of its kind."""
+    """The numbers in the lines of a log. The second number of each line is the code of its kind."""
 
     def __init__(self, text: bytes) -> None:
         characters = np.frombuffer(text, dtype=np.uint8)
@@ -320,7 +320,7 @@ class _Table:
         values = np.fromstring(text, dtype=np.float64, sep=" ") if text else np.zeros(0)
         codes = values[starts + 1]
         order = np.argsort(values[starts], kind="stable") if len(starts) else starts
-        self._values = np.append(values, [0.0, 0.0])  # optional numbers of the last line
+        self._values = np.append(values, [0.0, 0.0])  # in place of missing optional numbers of the last line
         self._lines = [(starts[order][codes[order] == code], counts[order][codes[order] == code]) for code in range(4)]
 
     def _floats(self, code: int, at: int) -> Floats:

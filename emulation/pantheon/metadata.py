@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Reads and writes pantheon_metadata.json, which describes the runs of a data folder.
 
-The file has the options of Pantheon's `test.py` under their names, without those that are not set. Entries of ccatune
-that Pantheon does not know are under the one key `ccatune`. Unknown keys are kept.
+The file has the options of Pantheon's `test.py` under their names. Options that are not set are left out. Entries that
+only ccatune knows are under the single key `ccatune`. Unknown keys are kept.
 
-Folders of 2017 and earlier differ. `cc_schemes` is a text with spaces, numbers are texts, and the descriptions of the
-two ends have other names. They are converted when read.
+Folders of 2017 and earlier differ. There, `cc_schemes` is a text with spaces, numbers are texts, and the descriptions
+of the two ends have other names. These entries are converted when the file is read.
 
 Source: save_test_metadata and load_test_metadata in Pantheon's utils.py, and its analysis scripts.
 """
@@ -32,7 +32,7 @@ OLD_NAMES = {
     "local_interface": "local_if",
     "remote_interface": "remote_if",
 }
-# Names of schemes are parts of file names.
+# The name of a scheme is a part of file names.
 SchemeName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=100)]
 
 
@@ -45,8 +45,8 @@ class _Tolerant(BaseModel):
 class RunNote(_Tolerant):
     """The runner's verdict on a run.
 
-    verdict: "ok", or a word for its failure. output: the file with its output. late_share: the share of this machine's
-    timers that were late during the run, and with them Mahimahi's shells (emulation/fidelity/machine.py).
+    verdict: "ok", or the kind of failure. output: the file with the output of the scheme. late_share: the share of this
+    machine's timers that were late during the run (emulation/fidelity/machine.py). Mahimahi's shells are late as often.
     """
 
     verdict: str
@@ -56,11 +56,15 @@ class RunNote(_Tolerant):
 
 
 class Ours(_Tolerant):
-    """What ccatune adds to the file. runs: by scheme and number of the run."""
+    """The entries that ccatune adds to the file. runs: verdicts by scheme and number of the run."""
 
-    link: str | None = Field(None, description="name of the link or scenario, the heading of a report's section")
-    versions: dict[str, str] = Field({}, description="versions of ccatune, the kernel, Mahimahi and of each scheme")
-    ensembles: dict[str, str] = Field({}, description="digest of the ensemble that a scheme follows")
+    link: str | None = Field(
+        None, description="name of the link or scenario, which is the heading of its section in a report"
+    )
+    versions: dict[str, str] = Field({}, description="versions of ccatune, the kernel, Mahimahi and each scheme")
+    ensembles: dict[str, str] = Field(
+        {}, description="digest of the ensemble that an algorithm's flows follow, by algorithm"
+    )
     parameters: dict[str, dict[str, int]] = Field({}, description="parameters of an algorithm's flows, in its units")
     runs: dict[str, dict[int, RunNote]] = {}
 
@@ -71,7 +75,7 @@ class Metadata(_Tolerant):
     mode: Literal["local", "remote"] = "local"
     cc_schemes: tuple[SchemeName, ...] = Field(min_length=1)
     run_times: int = Field(ge=1, description="runs of each scheme")
-    flows: int = Field(ge=0, description="0: without a tunnel, the logs are mm-link's")
+    flows: int = Field(ge=0, description="number of flows; 0: without a tunnel, the logs are those of mm-link")
     runtime: int | float = Field(gt=0, description="duration of a run in s")
     interval: int | float = Field(0, ge=0, description="time between the starts of two flows in s")
     start_run_id: int = Field(1, ge=1)
@@ -92,34 +96,34 @@ class Metadata(_Tolerant):
 
     @property
     def run_ids(self) -> range:
-        """The numbers of the runs. Earlier ones than start_run_id are from an earlier call with the same folder."""
+        """The numbers of the runs. Those below start_run_id come from earlier calls with the same folder."""
         return range(1, self.start_run_id + self.run_times)
 
     @property
     def mahimahi_command(self) -> str:
-        """The shells of a local run; empty for remote ones."""
+        """The command line of the shells of a local test; empty for a remote test."""
         if self.mode == "remote":
             return ""
         parts = [self.prepend_mm_cmds, "mm-link", self.uplink_trace, self.downlink_trace, self.extra_mm_link_args]
         return " ".join(part for part in [*parts, self.append_mm_cmds] if part)
 
     def note(self, scheme: str, run: int) -> RunNote | None:
-        """Return the runner's verdict on a run; None if the folder has none."""
+        """Return the runner's verdict on a run; None if the folder has no verdict on it."""
         return self.ccatune.runs.get(scheme, {}).get(run) if self.ccatune else None
 
 
 def write_metadata(metadata: Metadata, data_dir: Path) -> None:
-    """Write the file of a folder atomically. Of traces it states only the file's name, as Pantheon does.
+    """Write the metadata of a folder atomically. As in Pantheon, it states traces by file name without folder.
 
     Raises:
-        EmulationError: a local run lacks a trace, without which Pantheon's report fails, or the file cannot be written.
+        EmulationError: a local test lacks a trace, which Pantheon's report requires, or the file cannot be written.
     """
     path = data_dir / FILE_NAME
     document = metadata.model_dump(mode="json", exclude_none=True)
     traces = ("uplink_trace", "downlink_trace")
     lacking = [name for name in traces if name not in document]
     if metadata.mode == "local" and lacking:
-        raise EmulationError(f"{path}: expected both traces of a local run, got no {lacking[0]}; state its file")
+        raise EmulationError(f"{path}: expected both traces of a local run, got no {lacking[0]}; name its file")
     document |= {name: Path(document[name]).name for name in traces if name in document}
     text = json.dumps(document, sort_keys=True, indent=4)
     try:
@@ -129,7 +133,7 @@ def write_metadata(metadata: Metadata, data_dir: Path) -> None:
 
 
 def read_metadata(data_dir: Path) -> Metadata:
-    """Read the file of a folder.
+    """Read the metadata of a folder.
 
     Raises:
         EmulationError: the file cannot be read, is damaged, or lacks an entry. The message names the file and the line.
@@ -158,7 +162,7 @@ def read_metadata(data_dir: Path) -> Metadata:
 
 
 def _modern(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document with the names and types of today's version."""
+    """Return the document with the names and types of the present format."""
     modern = {OLD_NAMES.get(name, name): value for name, value in document.items()}
     if isinstance(modern.get("cc_schemes"), str):
         # Some versions write the schemes as "a b c", others as the text of a list.

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Draws the figures of a Pantheon report.
 
-    summary   throughput against the 95th percentile of the one-way delay, a mark for each scheme. The delay decreases
-              to the right, as in Pantheon, so better is up and right. The delay axis is logarithmic if its range is
-              more than a factor of four
-    run       one run over time: throughput over the shaded capacity with the ingress dashed; delay of single packets
+    summary   throughput against the 95th percentile of the one-way delay, with a mark for each scheme. As in Pantheon,
+              the delay decreases to the right, so the best place is at the top right. The delay axis is logarithmic if
+              the delays differ by more than a factor of four
+    run       one run over time. Above: throughput, and dashed the ingress, in front of the shaded capacity. Below: the
+              delay of single packets
 
-The mean of a scheme has an ellipse of one standard deviation of its runs, with their correlation. It is computed on the
-axis as drawn, thus of the logarithm of the delay where the axis is logarithmic.
-It does not use pyplot, which may access a window system and has global state.
+An ellipse around the mean of a scheme shows one standard deviation of its runs and their correlation. It is computed in
+the coordinates of the figure: if the delay axis is logarithmic, from the logarithm of the delay.
+The module does not use pyplot, which has global state and may access a window system.
 """
 
 from __future__ import annotations
@@ -34,12 +35,13 @@ from emulation.pantheon.logs import Floats
 __all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
 __all__ += ["draw_run", "figure_of", "run_figure", "styles_of", "summary_figure"]
 
-# The page replaces these five colours by variables, so that figures follow its dark theme. No other element has them.
+# The page replaces these five colours by variables, so that figures follow its dark theme. Only the elements of these
+# names may have these colours.
 INK, FAINT, GRID, CAPACITY, BLACK = "#333a44", "#7b8490", "#e9ecf0", "#e4e8ed", "#010101"
 # Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
-# Matplotlib also has names for no marker.
+# Names of Matplotlib for a marker that is not drawn.
 NO_MARKERS = {"", "None", "none"}
 VISIBLE = frozenset(name for name in Line2D.markers if isinstance(name, str) and name.strip() not in NO_MARKERS)
 LOG_FROM_RATIO = 4.0
@@ -50,7 +52,7 @@ MARK_POINTS = 8.5
 
 @dataclass(frozen=True)
 class Style:
-    """How a scheme is shown: the entries of Pantheon's config.yml. color, marker: names of Matplotlib."""
+    """How a scheme is shown, as in Pantheon's config.yml. color, marker: names of Matplotlib."""
 
     name: str
     color: str
@@ -58,7 +60,7 @@ class Style:
 
 
 def styles_of(schemes: Sequence[str], known: Mapping[str, Style]) -> dict[str, Style]:
-    """Return a style for each scheme. Unknown schemes, colours and markers are replaced by distinguishable ones."""
+    """Return a style for each scheme. Unknown styles get colours and markers that differ from the known ones."""
     own = {scheme: known.get(scheme, Style(scheme, "", "")) for scheme in schemes}
     colors = {to_hex(style.color) for style in own.values() if is_color_like(style.color)}
     spare_colors = cycle([color for color in PALETTE if color not in colors] or PALETTE)
@@ -73,7 +75,7 @@ def styles_of(schemes: Sequence[str], known: Mapping[str, Style]) -> dict[str, S
 
 
 def plain(text: str) -> str:
-    """Return a text for Matplotlib, which otherwise reads what stands between two dollar signs as a formula."""
+    """Return a text for Matplotlib, which otherwise takes the characters between two dollar signs for a formula."""
     return text.replace("$", r"\$")
 
 
@@ -92,7 +94,7 @@ def summary_figure(
     title: str = "",
     size_in: tuple[float, float] = (9.0, 5.2),
 ) -> Figure:
-    """Return the summary. show: the single runs with a legend, the means with their names beside them, or both."""
+    """Return the summary figure. show: single runs with a legend, means with their names beside them, or both."""
     figure = figure_of(*size_in)
     axes = figure.subplots()
     shown = [(scheme, *_points(scheme)) for scheme in analysis.schemes]
@@ -120,7 +122,7 @@ def summary_figure(
 
 
 def _points(scheme: SchemeAnalysis) -> tuple[Floats, Floats]:
-    """Return delay in ms and throughput in Mbit/s of the valid runs."""
+    """Return the delays in ms and the throughputs in Mbit/s of the valid runs, each [n_runs]."""
     totals = [run.statistics.total for run in scheme.valid_runs if run.statistics]
     pairs = [(total.delay_p95_ms, total.throughput_mbps) for total in totals if total.delay_p95_ms is not None]
     columns = np.asarray(pairs, dtype=np.float64).reshape(-1, 2)
@@ -128,7 +130,7 @@ def _points(scheme: SchemeAnalysis) -> tuple[Floats, Floats]:
 
 
 def _look(style: Style) -> dict[str, Any]:
-    """Return the properties of a scheme's mark. Markers without an area are drawn in the colour itself."""
+    """Return the properties of a scheme's mark. The lines of markers without an area have the colour of the scheme."""
     is_filled = style.marker in Line2D.filled_markers
     return {
         "marker": style.marker,
@@ -164,18 +166,18 @@ def _ellipse(delay_ms: Floats, rate_mbps: Floats, *, is_log: bool) -> tuple[Floa
     angles = np.linspace(0, 2 * np.pi, 73)
     circle = np.stack([np.cos(angles), np.sin(angles)])
     offsets = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * circle)
-    # The mark is at the mean delay. On a logarithmic axis the ellipse is shifted so that it surrounds that mark.
+    # The mark is at the arithmetic mean of the delay. On a logarithmic axis the ellipse is moved there.
     if is_log:
         return delay_ms.mean() * np.exp(offsets[0]), rate_mbps.mean() + offsets[1]
     return delay_ms.mean() + offsets[0], rate_mbps.mean() + offsets[1]
 
 
 def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[float], *, is_log: bool) -> None:
-    """Set both axes: throughput up to the capacity or above, delay decreasing to the right."""
+    """Set the limits of both axes. Throughput reaches at least the capacity, and delay decreases to the right."""
     capacity = analysis.capacity_mbps
     top = max([*rates_mbps, capacity or 0.0]) * 1.05 or 1
     lowest = min(rates_mbps, default=0.0)
-    # Close throughputs are drawn apart. Nothing is read from the distance to the axis.
+    # If throughputs are close to each other, the axis begins above 0, so that their marks do not overlap.
     axes.set_ylim(lowest - (top - lowest) * 0.35 if lowest > top * ZOOM_FROM_SHARE else 0, top)
     if capacity:
         axes.axhline(capacity, color=FAINT, lw=1.0, ls=(0, (1, 2)), zorder=1)
@@ -204,14 +206,14 @@ def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[floa
 
 
 def _log_ticks(ratio: float) -> tuple[float, ...]:
-    """Return the multiples of powers of ten that have a label, for a ratio of the largest to the smallest delay."""
+    """Return the multiples of powers of ten that get a label. ratio: largest over smallest delay."""
     if ratio < 15:
         return (1, 1.5, 2, 3, 4, 5, 7)
     return (1, 2, 5) if ratio < 200 else (1,)
 
 
 def _label(figure: Figure, axes: Axes, means: list[tuple[Style, float, float]]) -> None:
-    """Write each name beside its mark, at the first of several places where it covers no mark and no other name."""
+    """Write each name beside its mark, at the first place where it covers no mark and no other name."""
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     scale = figure.dpi / 72
@@ -238,7 +240,7 @@ def _label(figure: Figure, axes: Axes, means: list[tuple[Style, float, float]]) 
 
 
 def _places() -> list[tuple[float, float, str, str]]:
-    """Return offsets of a label in points with its alignment, the preferred ones first."""
+    """Return the possible places of a label: its offset in points and its alignment. Preferred places come first."""
     near: list[tuple[float, float, str, str]] = []
     for gap in (8.0, 16.0, 26.0):
         near += [(gap, 0, "left", "center"), (-gap, 0, "right", "center"), (0, gap, "center", "bottom")]
@@ -254,14 +256,17 @@ def _common(one: Bbox, other: Bbox) -> float:
 
 
 def run_figure(run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> Figure:
-    """Return one run over time, with the packets as an image. runtime_s: the end of the time axis if it is later."""
+    """Return the figure of a run over time, with the packets as an image.
+
+    runtime_s: the time axis reaches at least this time.
+    """
     figure = figure_of(9.0, 4.4)
     draw_run(figure, run, title=title, runtime_s=runtime_s)
     return figure
 
 
 def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> None:
-    """Draw what run_figure returns into an empty figure or a part of one."""
+    """Draw a run as in run_figure into an empty figure, or into an empty part of a figure."""
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 1])
     series = run.series
     if series is None or not series.flows:
@@ -276,7 +281,7 @@ def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s
         top = float(np.nanmax(series.capacity_mbps))
     for number, its in enumerate(series.flows.values()):
         color = PALETTE[number % len(PALETTE)]
-        # The marks of a bin are at its middle.
+        # The value of a bin is drawn at the middle of the bin.
         above.plot(start_s + width_s / 2, its.ingress_mbps, color=color, lw=1.0, ls=(0, (3, 2)), alpha=0.75)
         above.plot(start_s + width_s / 2, its.throughput_mbps, color=color, lw=1.5, solid_joinstyle="round")
         below.plot(its.point_s, its.point_delay_ms, ".", ms=2.2, color=color, mew=0, alpha=0.6, rasterized=True)

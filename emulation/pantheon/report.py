@@ -3,11 +3,11 @@
 
     pantheon_perf.json                     statistics of each run
     pantheon_summary.svg, .pdf             throughput against delay of each run
-    pantheon_summary_mean.svg, .pdf        the same, means of each scheme
-    <scheme>_stats_run<n>.log              gets the statistics of the run
+    pantheon_summary_mean.svg, .pdf        the same of the mean of each scheme
+    <scheme>_stats_run<n>.log              the statistics of the run are added
     pantheon_report.html, .pdf             tables and figures of one or of several folders
 
-The names are Pantheon's, except that of the page. The page is one file without scripts and without external resources.
+Except for the page, the file names are Pantheon's. The page is one file without scripts and external resources.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean",
 
 
 def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datetime) -> None:
-    """Write into the folder what Pantheon's own analysis writes: its first four kinds of files.
+    """Write the files that Pantheon's own analysis writes: the first four kinds in the list above.
 
-    styles: of known schemes. now: the time in UTC that the logs state.
+    styles: by scheme, as far as they are known. now: the time in UTC that the logs state.
 
     Raises:
         EmulationError: a file cannot be written.
@@ -60,7 +60,7 @@ def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datet
 
 
 def write_html(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
-    """Write the page of one or several folders. styles: of known schemes. now: the time in UTC that it states.
+    """Write the page of one or several folders. styles: as far as they are known. now: the time in UTC that it states.
 
     Raises:
         EmulationError: there is no folder, or the file cannot be written.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune pantheon analyze` and `ccatune pantheon report`: figures and pages of data folders, ours and Pantheon's."""
+"""`ccatune pantheon analyze` and `report`: statistics and reports of data folders of ccatune and of Pantheon."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _data_dirs = click.option(
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     multiple=True,
     required=True,
-    help="A data folder, or one with a data folder for each link; one or several.",
+    help="A data folder, or a folder with one data folder for each link. Repeat it for several.",
 )
-_schemes = click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Only these schemes.")
+_schemes = click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Show only these schemes.")
 _checkout = click.option(
     "--pantheon", "checkout", type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="The checkout of Pantheon whose config.yml has the names and colours of the schemes.",
@@ -44,10 +44,10 @@ _checkout = click.option(
 
 
 def folders_of(data_dirs: Sequence[Path]) -> list[Path]:
-    """Return the data folders: each of these, or those in it.
+    """Return the data folders. A folder that is not a data folder stands for the data folders in it.
 
     Raises:
-        EmulationError: a folder is none and has none.
+        EmulationError: a folder neither is a data folder nor contains one.
     """
     found = []
     for folder in data_dirs:
@@ -65,20 +65,20 @@ def _analyses(data_dirs: Sequence[Path], names: str | None, *, acks: bool = Fals
 
 
 def styles_for(analyses: Sequence[Analysis], checkout: Path | None) -> dict[str, Style]:
-    """Return the names, colours and markers that are known of the schemes: those of the checkout, and ours."""
+    """Return the known names, colours and markers of the schemes: those of the checkout, and those of ccatune."""
     known = read_schemes() | (read_schemes(checkout) if checkout is not None else {})
     found = {}
     for name in {scheme.scheme for analysis in analyses for scheme in analysis.schemes}:
         try:
             (scheme,) = schemes_of([name], known)
         except EmulationError:
-            continue  # of a checkout that was not given
+            continue  # a scheme of a checkout that was not given
         found[name] = Style(scheme.label, scheme.color, scheme.marker)
     return found | _shaded(found, known)
 
 
 def _shaded(styles: Mapping[str, Style], known: Mapping[str, Scheme]) -> dict[str, Style]:
-    """Return the styles of schemes with delay classes: the shorter the target, the lighter the scheme's colour."""
+    """Return the styles of schemes with a delay class. The shorter the delay target, the lighter the colour."""
     found = {}
     for base in known:
         classes = [name for name in styles if name.startswith(f"{base}-") and name not in known]
@@ -94,11 +94,11 @@ def _shaded(styles: Mapping[str, Style], known: Mapping[str, Scheme]) -> dict[st
 @_data_dirs
 @_schemes
 @click.option("--acks", is_flag=True, help="Also analyse the direction of the ACKs.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, with series over time.")
+@click.option("--json", "as_json", is_flag=True, help="Print all results as JSON, with the series over time.")
 def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_json: bool) -> None:
-    """Print throughput, one-way delay and loss of each scheme. Exit status 1: a run has no figures.
+    """Print throughput, one-way delay and loss of each scheme. The exit status is 1 if a run is not valid.
 
-    The statistics are also written into the data folder as Pantheon's own analysis writes them.
+    The statistics are also written into the data folder, in the files of Pantheon's own analysis.
 
     \b
     Example:
@@ -121,7 +121,7 @@ def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_js
 
 
 def table_of(analysis: Analysis) -> Table:
-    """Return a row for each scheme: mean and standard deviation over its runs."""
+    """Return a table with a row for each scheme: mean and standard deviation over its valid runs."""
     capacity = "" if analysis.capacity_mbps is None else f", capacity {analysis.capacity_mbps:.2f} Mbit/s"
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=f"{analysis.name}{capacity}", title_justify="left")
     for heading in ("scheme", "runs", "Mbit/s", "p95 one-way delay ms", "loss %"):
@@ -149,13 +149,11 @@ def _cell(spread: Spread | None, form: str, *, scale: float = 1) -> str:
 @_schemes
 @_checkout
 @click.option(
-    "--html", type=click.Path(path_type=Path, dir_okay=False), help="The page  [DATA-DIR/pantheon_report.html]"
+    "--html", type=click.Path(path_type=Path, dir_okay=False), help="The web page  [DATA-DIR/pantheon_report.html]"
 )
-@click.option(
-    "--pdf", type=click.Path(path_type=Path, dir_okay=False), help="The document  [DATA-DIR/pantheon_report.pdf]"
-)
+@click.option("--pdf", type=click.Path(path_type=Path, dir_okay=False), help="The PDF  [DATA-DIR/pantheon_report.pdf]")
 def report(*, data_dirs: tuple[Path, ...], names: str | None, checkout: Path | None, **given: Path | None) -> None:
-    """Write a page and a document: throughput against delay, tables, and each run over time.
+    """Write a web page and a PDF: throughput against delay, tables, and each run over time.
 
     \b
     Example:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Runs a Pantheon test: schemes x runs over one link, and writes what Pantheon writes.
+"""Runs a Pantheon test, which is several runs of each scheme over one link, and writes the files that Pantheon writes.
 
     run_tests(tests, each)
 
-Each run has namespaces of its own (inside.py), so a scheme that crashes or hangs fails that run alone. The outputs of
-its processes are kept in outputs/ of the data folder. Runs are independent, and a run that is done is not repeated when
-a test is resumed.
+Each run has namespaces of its own (inside.py). If a scheme crashes or hangs, only that run fails. The outputs of its
+processes are kept in outputs/ of the data folder. Runs are independent of each other. When a test is resumed, finished
+runs are not repeated.
 
-GR, ROCCET and R-TCP are the kernel's where it has their modules. Otherwise they are loaded in BPF for the time of the
-test (emulation/mahimahi/in_bpf.py), with the parameters of the ensembles that the test names.
+GR, ROCCET and R-TCP run as kernel modules if these are loaded. Otherwise they are loaded in BPF for the duration of the
+test (emulation/mahimahi/in_bpf.py), with the ensembles that the test names.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from kmod.ensemble import Deployment, Ensemble, table_text
 __all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "lacking", "run_tests"]
 
 INSIDE = Path(__file__).with_name("inside.py")
-# As long as Pantheon waits for the end that listens.
+# The time for which Pantheon waits until the first end listens.
 LEAD_MS = 3000
-# The namespaces of a further flow are made during the lead.
+# The namespaces of each further flow are also created during the lead.
 LEAD_PER_FLOW_MS = 300
-# How much longer than its runtime a run may take: for the shells, their end, and further attempts.
+# A run may exceed its runtime by this, for starting and ending the shells and for further attempts.
 _GRACE_S = 120.0
 _LOOK_S = 0.05
-# Fewer packets than these in a run are a greeting, and no data.
+# A flow with fewer packets in a run has only opened its connection, and sent no data.
 _LEAST_PACKETS = 10
 _DEPLOYMENT = Deployment("file", "pantheon", 1)
 _PROGRAMS = ("chrt", "tcpdump")
@@ -59,9 +59,10 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class TestSettings:
-    """A test, by Pantheon's options. interval_s: between the starts of two flows. order_seed: None for the given order.
+    """A test, in terms of Pantheon's options.
 
-    ensembles, parameters: by algorithm, of all flows of the schemes that use it. Other parameters have their defaults.
+    interval_s: time between the starts of two flows. order_seed: the seed of a random order of schemes; None: the given
+    order. ensembles, parameters: by algorithm, for all flows of its schemes. Other parameters have their defaults.
     """
 
     __test__ = False  # not a test of pytest
@@ -77,7 +78,7 @@ class TestSettings:
     parameters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def order(self) -> list[RunKey]:
-        """Return the runs in the order in which they are made: all schemes once, then all of them again."""
+        """Return the runs in the order in which they execute: one run of each scheme, then the second one of each."""
         rounds = []
         for run in range(1, self.run_times + 1):
             names = [scheme.name for scheme in self.schemes]
@@ -89,7 +90,7 @@ class TestSettings:
 
 @dataclass(frozen=True)
 class RunKey:
-    """A run of a scheme; runs count from 1."""
+    """Identifies a run of a scheme. Runs count from 1."""
 
     scheme: str
     run: int
@@ -98,25 +99,25 @@ class RunKey:
         return f"{self.scheme} run {self.run}"
 
     def file(self, what: str) -> str:
-        """Return the name of a file of the run, as Pantheon names it."""
+        """Return Pantheon's name of a file of the run. what: the kind of file, such as datalink."""
         return f"{self.scheme}_{what}_run{self.run}.log"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a run. kind: ok, crashed, ended early, sent nothing, or not run. reason: "" if it is ok."""
+    """How a run ended. kind: ok, crashed, ended early, sent nothing, or not run. reason: "" if it is ok."""
 
     kind: str
     reason: str = ""
 
 
-# Called with the number of the test.
+# Called with the number of the test, the run, and its verdict.
 Each = Callable[[int, RunKey, Verdict], None]
 Files = tuple[tuple[str, str], ...]
 
 
 def lacking() -> str:
-    """Return what this machine lacks to run tests and how to get it; "" if nothing."""
+    """Return what this machine lacks for tests and how to get it; "" if it lacks nothing."""
     if lacks := mahimahi_lacking():
         return lacks
     programs = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
@@ -127,7 +128,7 @@ def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
     """Return the priority of a scheme's sockets, which chooses the delay class; "" for the default class.
 
     Raises:
-        SchemeError: the ensemble has no such class.
+        SchemeError: there is no ensemble of the algorithm, or it has no such class.
     """
     if not scheme.target:
         return ""
@@ -146,7 +147,7 @@ def _priority(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> str:
 
 
 def _flow(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
-    """Return the command lines of a flow's ends.
+    """Return the command lines of the two ends of a flow.
 
     Raises:
         SchemeError: the wrapper cannot run, or the kernel lacks the algorithm.
@@ -165,8 +166,8 @@ def _flow(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
 def _refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
     """Raise SchemeError if a scheme of the kernel's TCP uses an algorithm that this kernel does not have.
 
-    loaded: the algorithms that this test has loaded in BPF. Those that another program has loaded may have other
-    parameters, and do not count.
+    loaded: the algorithms that this test has loaded in BPF. Algorithms that another program has loaded do not count,
+    because they may have other parameters.
     """
     if not scheme.is_ours or scheme.wrapper.name != "tcp.py":
         return
@@ -175,7 +176,7 @@ def _refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
         raise SchemeError(f"{scheme.name}: expected this kernel to have {scheme.cca}; {in_bpf.lacking()}")
     if not scheme.cca and scheme.leading[0] not in available:
         raise SchemeError(
-            f"{scheme.name}: expected this kernel to have {scheme.leading[0]}, it has none; "
+            f"{scheme.name}: expected this kernel to have {scheme.leading[0]}, it does not; "
             f"load its module (modprobe tcp_{scheme.leading[0]})"
         )
 
@@ -196,9 +197,9 @@ class _Run:
         return self.process.poll() is not None or time.monotonic() > self.ends_at_s
 
     def result(self) -> dict[str, Any]:
-        """Return the output of inside.py. Raises EmulationError for no output, an error, or a process that hangs."""
+        """Return the result that inside.py printed. Raises EmulationError if it printed none or an error, or hangs."""
         if self.process.poll() is None:
-            raise EmulationError(f"expected the run over {_GRACE_S:g} s after its time, it was not")
+            raise EmulationError(f"expected the run to end within {_GRACE_S:g} s after its runtime, it hangs")
         self.said.seek(0)
         self.complaints.seek(0)
         text = self.said.read().decode()
@@ -221,7 +222,7 @@ class _Run:
 
 
 class _Test:
-    """A test whose schemes are asked how they run, each once."""
+    """A test in progress. It asks the wrapper of each scheme only once for its command lines."""
 
     def __init__(self, number: int, planned: PlannedTest, *, loaded: Collection[str]) -> None:
         self.number = number
@@ -234,7 +235,7 @@ class _Test:
         self.mahimahi = "" if installed else str(mahimahi_root())
 
     def ask(self, name: str) -> dict[str, Any]:
-        """Return the flow of a scheme, which is prepared and asked once. Raises SchemeError."""
+        """Return the command lines of a scheme's flow. The first call prepares the scheme. Raises SchemeError."""
         if name not in self.flows:
             scheme = self.schemes[name]
             try:
@@ -288,12 +289,12 @@ class _Test:
         return run
 
     def finish(self, run: _Run) -> Verdict:
-        """Write the files of a run that is over, and judge it. Raises EmulationError if the run itself failed."""
+        """Write the files of a run that is over, and judge it. Raises EmulationError if there is no usable result."""
         result = run.result()
         self._keep_outputs(run, result["ends"])
         if result["missed"]:
             raise EmulationError(
-                f"expected all packets captured, {result['missed']} were missed; run fewer side by side"
+                f"expected tcpdump to capture all packets, it missed {result['missed']}; run fewer in parallel"
             )
         runtime_s = self.settings.runtime_s
         logs = tunnel_logs(run.folder, begins_ms=result["begins_ms"], runtime_s=runtime_s)
@@ -315,9 +316,9 @@ class _Test:
 
 
 def judge(ends: Sequence[Mapping[str, Any]], datalink: TunnelLog, *, flows: int) -> Verdict:
-    """Judge a run by its processes and by the packets that left its data link.
+    """Judge a run by how its processes ended and by the packets that left its data link.
 
-    ends: as inside.py returns them. A flow that sent fewer than _LEAST_PACKETS packets has sent nothing.
+    ends: as inside.py returns them. A flow of which fewer than _LEAST_PACKETS packets arrived has sent nothing.
     """
     ended = [end for end in ends if end["ended_s"] is not None]
     if ended:
@@ -326,28 +327,30 @@ def judge(ends: Sequence[Mapping[str, Any]], datalink: TunnelLog, *, flows: int)
         when = f"after {end['ended_s']:.1f} s" if end["ended_s"] >= 0 else "before the run began"
         tail = " ".join(end["output"].split())[-300:]
         what = f"the {end['role']} of flow {end['flow']} ended {when}"
-        said = f": {tail}" if tail else ", and said nothing"
+        said = f": {tail}" if tail else ", without output"
         if end["status"]:
             return Verdict("crashed", f"{what} with status {end['status']}{said}")
         return Verdict("ended early", f"{what}{said}")
     for flow in range(1, flows + 1):
         packets = int((datalink.left.flow == flow).sum())
         if packets < _LEAST_PACKETS:
-            return Verdict("sent nothing", f"flow {flow} brought {packets} packets to its receiver; it hangs")
+            return Verdict(
+                "sent nothing", f"only {packets} packets of flow {flow} reached its receiver; the scheme hangs"
+            )
     return Verdict("ok")
 
 
 def _files_of(settings: TestSettings) -> dict[str, Files]:
-    """Return the files with parameters and ensemble of each algorithm that a test uses.
+    """Return the parameters and the ensemble of each algorithm of a test, as the contents of files.
 
     Raises:
-        EmulationError: one is given for an algorithm that no scheme of the test uses.
+        EmulationError: parameters or an ensemble are given for an algorithm that no scheme of the test uses.
     """
     used = {scheme.cca for scheme in settings.schemes if scheme.cca}
     for cca in {*settings.ensembles, *settings.parameters}:
         if cca not in used:
             raise EmulationError(
-                f"pantheon: expected a scheme that uses {cca}, which an ensemble or parameters are for"
+                f"pantheon: an ensemble or parameters of {cca} are given; expected a scheme that uses it, got none"
             )
     found: dict[str, Files] = {}
     for cca in sorted(used):
@@ -361,26 +364,28 @@ def _files_of(settings: TestSettings) -> dict[str, Files]:
 
 
 def _in_bpf(tests: Sequence[PlannedTest]) -> dict[str, Files]:
-    """Return the files of the algorithms that have to be loaded in BPF for the tests.
+    """Return the files of the algorithms that must be loaded in BPF for the tests.
 
     Raises:
-        EmulationError: the tests differ in the files of an algorithm, or it is the kernel's, which this does not set.
+        EmulationError: the tests differ in the files of an algorithm, or files are given for a loaded kernel module.
     """
     available, found = available_ccas(), dict[str, Files]()
     for test in tests:
         for cca, files in _files_of(test.settings).items():
             if available.get(cca) and files:
                 raise EmulationError(
-                    f"pantheon: expected {cca} in BPF, whose parameters a test can set, got its module"
+                    f"pantheon: expected {cca} in BPF, got its kernel module, whose parameters a test cannot set"
                 )
             if found.setdefault(cca, files) != files:
-                raise EmulationError(f"pantheon: expected one set of parameters of {cca} in all tests, got several")
+                raise EmulationError(
+                    f"pantheon: expected the same parameters of {cca} in all tests, got different ones"
+                )
     return {cca: files for cca, files in found.items() if not available.get(cca) and not in_bpf.lacking()}
 
 
 @dataclass(frozen=True)
 class PlannedTest:
-    """A test and the folder of its data. settings.link has its traces as files. done: runs that are left out."""
+    """A test and its data folder. The traces of settings.link must be files. done: runs that are not repeated."""
 
     settings: TestSettings
     data_dir: Path
@@ -388,12 +393,12 @@ class PlannedTest:
 
 
 def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> None:
-    """Make the runs of all tests, and call `each` with the verdict of each run as soon as its files are written.
+    """Execute the runs of all tests. Call `each` with the verdict on a run as soon as its files are written.
 
     jobs: how many runs may run at the same time.
 
     Raises:
-        EmulationError: the machine lacks something, or an algorithm cannot be loaded.
+        EmulationError: the machine lacks a program or permission, or an algorithm cannot be loaded.
     """
     if lacks := lacking():
         raise EmulationError(f"pantheon: {lacks}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs scenarios by Pantheon's protocol: each is a test of one scheme over the scenario's link.
+"""Runs scenarios by Pantheon's protocol. Each scenario becomes a test of one scheme over the scenario's link.
 
-The data go over Mahimahi's uplink, and packets are measured at both ends of the path instead of in mm-link's log. Only
-bulk flows of one algorithm that start together and have no end are possible. Other scenarios are refused by the name of
-the field. The parameters of the algorithm are those of the flows, which are equal.
+The data go over Mahimahi's uplink. Packets are measured at both ends of the path instead of in mm-link's log. All flows
+of a scenario must be bulk flows without end that start together, with one algorithm and equal parameters. The error for
+any other scenario names the field that is not supported.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ __all__ = ["run_scenarios"]
 
 # Called with a scenario's number and the log of its data link, or the error of a failed run.
 Each = Callable[[int, TunnelLog | EmulationError], None]
-# Two opportunities in every ms, 24 Mbit/s: ACKs wait for the next ms at most.
+# Two opportunities in every ms, which is 24 Mbit/s. ACKs wait at most until the next ms.
 _DOWNLINK_MS = np.asarray([1, 1])
 
 
 def run_scenarios(scenarios: Sequence[Scenario], each: Each, *, jobs: int = 1) -> None:
-    """Run scenarios, and call `each` as soon as a run is over. A failed run does not end the others.
+    """Run scenarios, and call `each` as soon as a run is over. Other runs continue after a failed run.
 
-    All flows of all scenarios have one algorithm and equal parameters.
+    All flows of all scenarios must have the same algorithm and equal parameters.
 
     Raises:
-        EmulationError: the machine lacks something, or a scenario requires something else.
+        EmulationError: the machine lacks a program or permission, or a scenario is not supported.
     """
     runner = host_runner()
     with tempfile.TemporaryDirectory(prefix="ccatune-pantheon-") as folder:
@@ -60,22 +60,24 @@ def run_scenarios(scenarios: Sequence[Scenario], each: Each, *, jobs: int = 1) -
 
 
 def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
-    """Return the test of a scenario. Raises EmulationError for a field that it cannot have."""
+    """Return the test of a scenario. Raises EmulationError for a field that is not supported."""
     check_fields(scenario, runner)
     link, flow = scenario.link, scenario.flows[0]
     for name in ("before", "behind", "delays"):
         if getattr(link, name):
-            raise EmulationError(f"{scenario.name}: link.{name}: the runner pantheon has none; use the runner mahimahi")
+            raise EmulationError(
+                f"{scenario.name}: link.{name}: the runner pantheon does not support it; use the runner mahimahi"
+            )
     bulk = FlowSpec(cca=flow.cca, params=flow.params)
     if any(other != bulk for other in scenario.flows):
-        raise EmulationError(f"{scenario.name}: flows: the runner pantheon has equal flows with data without end")
+        raise EmulationError(f"{scenario.name}: flows: the runner pantheon requires equal bulk flows without end")
     end_ms = math.ceil(scenario.duration_s * 1000)
     queue = "" if link.buffer_pkts is None else (
         f"--uplink-queue=droptail --uplink-queue-args=packets={link.buffer_pkts}"
     )  # fmt: skip
     schemes = read_schemes()
     if flow.cca not in schemes:
-        raise EmulationError(f"{scenario.name}: flows: expected a scheme of {', '.join(schemes)}, got {flow.cca}")
+        raise EmulationError(f"{scenario.name}: flows: expected one of {', '.join(schemes)}, got {flow.cca}")
     return TestSettings(
         schemes=(schemes[flow.cca],),
         link=TestLink(
@@ -83,7 +85,7 @@ def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
             source="a scenario",
             uplink=np.append(link_opportunities_ms(link, end_ms), end_ms),
             downlink=_DOWNLINK_MS,
-            # A scenario loses packets that the link has delivered, so mm-loss is outside of mm-link.
+            # In a scenario packets are lost after the link, so mm-loss is outside of mm-link.
             prepend=f"mm-delay {check_link(scenario, runner)}"
             + (f" mm-loss uplink {link.loss:.9f}" if link.loss else ""),
             extra=queue,

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""The schemes of a Pantheon test: those of ccatune, and those of a checkout of Pantheon.
+"""The schemes of a Pantheon test: those of ccatune, or those of a checkout of Pantheon.
 
-A scheme is a wrapper: a Python file that answers the verbs of Pantheon's protocol.
+Each scheme has a wrapper: a Python file that handles the verbs of Pantheon's protocol.
 
     deps                  prints the Debian packages that it needs
     run_first             prints the end that listens: receiver or sender
     setup                 builds what the scheme needs, once
-    setup_after_reboot    makes settings that a restart of the machine undoes
-    receiver, sender      the end that listens has the argument PORT, the other one ADDRESS PORT
+    setup_after_reboot    applies settings that a restart of the machine undoes
+    receiver, sender      runs this end; the argument of the end that listens is PORT, those of the other ADDRESS PORT
 
-A folder of schemes has config.yml (name, colour and marker of each scheme) and wrappers/. Pantheon's wrappers are
-written in Python 2. A wrapper that Python 3 cannot compile runs with python2 where that is installed.
+A folder of schemes contains config.yml (name, colour and marker of each scheme) and wrappers/. Pantheon's wrappers are
+written in Python 2. A wrapper that Python 3 cannot compile runs with python2, if that is installed.
 
-DEVIATION: `test` runs `setup_after_reboot` itself, once after each restart. Pantheon leaves that to its user.
+DEVIATION: `test` runs `setup_after_reboot` itself, once after each restart. Pantheon leaves this to its user.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schem
 Role = Literal["receiver", "sender"]
 
 OURS = Path(__file__).parent
-# Asking a wrapper takes as long as starting Python, and a set-up may compile a library.
+# Bounds on the time of a verb. Most verbs only take as long as starting Python, but `setup` may compile a library.
 ASK_S = 20.0
 SETUP_S = 3600.0
 AFTER_REBOOT_S = 120.0
@@ -60,15 +60,15 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class SchemeError(EmulationError):
-    """A scheme cannot run. Others may. The message names the scheme and says what to do."""
+    """A scheme cannot run, but others may. The message names the scheme and states what to do."""
 
 
 class _Entry(BaseModel):
-    """A scheme in config.yml. Unknown keys are those of other versions of Pantheon."""
+    """A scheme in config.yml. Unknown keys are ignored, because other versions of Pantheon have other keys."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    name: str = Field("", description="as reports show it; older checkouts call it friendly_name")
+    name: str = Field("", description="the name in reports; older checkouts call it friendly_name")
     friendly_name: str = ""
     color: str = ""
     marker: str = ""
@@ -86,10 +86,9 @@ class _Config(BaseModel):
 class Scheme:
     """A scheme that a test can run.
 
-    name: in files and on the command line. label, color, marker: as reports show it. wrapper: its file. leading: the
-    words between the file and the verb. folder: where the wrapper was found. cca: the algorithm of ccatune that it
-    uses, "" if none. target: the delay class that it uses of that algorithm's ensemble, as in `50ms`; "" for the
-    default class.
+    name: the name in files and on the command line. label, color, marker: as shown in reports. wrapper: the wrapper's
+    file. leading: the words between this file and the verb. cca: the algorithm of ccatune that the scheme uses, "" if
+    none. target: its delay class in the algorithm's ensemble, such as `50ms`; "" for the default class.
     """
 
     name: str
@@ -103,14 +102,14 @@ class Scheme:
 
     @property
     def is_ours(self) -> bool:
-        """Whether the wrapper belongs to ccatune."""
+        """Whether the wrapper is one of ccatune."""
         return OURS in self.wrapper.parents
 
     def words(self, *arguments: str) -> list[str]:
         """Return the command line for a verb and its arguments.
 
         Raises:
-            SchemeError: the wrapper does not exist, or no interpreter here runs it.
+            SchemeError: the wrapper does not exist, or this machine has no interpreter for it.
         """
         return [interpreter(self), str(self.wrapper), *self.leading, *arguments]
 
@@ -118,9 +117,10 @@ class Scheme:
         """Run a verb that ends by itself, and return its output.
 
         Raises:
-            SchemeError: it fails, or it has not ended within limit_s.
+            SchemeError: the verb fails, prints too much, or does not end within limit_s.
         """
-        # A file, because a process that it leaves in the background may keep its output open. setpriv ends it with us.
+        # The output is a file, because a background process that the verb leaves may keep it open. setpriv kills the
+        # wrapper if this process ends.
         with tempfile.TemporaryFile() as output:
             words = ["setpriv", "--pdeathsig", "KILL", "--", *self.words(verb)] if _SETPRIV else self.words(verb)
             started = subprocess.Popen(
@@ -143,7 +143,7 @@ class Scheme:
         return said
 
     def run_first(self) -> Role:
-        """Ask which end listens.
+        """Ask the wrapper which end listens.
 
         Raises:
             SchemeError: the wrapper fails, hangs, or answers something else.
@@ -157,7 +157,7 @@ class Scheme:
         raise SchemeError(f"{self.name}: expected `run_first` to print receiver or sender, got {shown!r}")
 
     def deps(self) -> list[str]:
-        """Ask for the Debian packages that the scheme needs. Raises SchemeError as `ask` does."""
+        """Ask the wrapper for the Debian packages that the scheme needs. Raises SchemeError as `ask` does."""
         return self.ask("deps").split()
 
     def set_up(self) -> None:
@@ -177,7 +177,7 @@ class Scheme:
 
 
 def _await_end(started: subprocess.Popen[bytes], output: IO[bytes], *, limit_s: float) -> str:
-    """Wait for the end of a process. Return what it should have done instead, or "" if it ended in time."""
+    """Wait until a process ends. Return "" if it ended in time, or else the fault as the end of an error message."""
     end_s = time.monotonic() + limit_s
     wait_s = 0.005
     while True:
@@ -198,7 +198,7 @@ def _kill_group(started: subprocess.Popen[bytes]) -> None:
 
 
 def caller() -> pwd.struct_passwd | None:
-    """Return the user that called sudo; None without sudo, and if that was root."""
+    """Return the user who called sudo; None without sudo, or if root called it."""
     number = os.environ.get("SUDO_UID", "")
     if not number.isdecimal() or int(number) == 0:
         return None
@@ -209,9 +209,9 @@ def caller() -> pwd.struct_passwd | None:
 
 
 def builds() -> Path:
-    """Return the folder for what schemes build: $CCATUNE_SCHEMES, else ccatune/schemes in the user's cache.
+    """Return the folder of the builds of schemes: $CCATUNE_SCHEMES, or else ccatune/schemes in the user's cache.
 
-    Under sudo it is the cache of the user that called sudo, because the ends of flows run as that user.
+    Under sudo it is the cache of the user who called sudo, because the ends of flows run as that user.
     """
     named = os.environ.get("CCATUNE_SCHEMES")
     if not named and (called := caller()):
@@ -227,12 +227,12 @@ def _mark(scheme: Scheme) -> Path:
 
 
 def _python_folder(program: str) -> Path:
-    """Return a folder with a `python` that runs this interpreter. Wrappers of Pantheon call it by that name."""
+    """Return a folder with a `python` that runs the interpreter `program`. Pantheon's wrappers call `python`."""
     folder = builds() / "interpreters" / hashlib.sha256(program.encode()).hexdigest()[:16]
     python = folder / "python"
     if not python.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        # A script, because a link to the interpreter of a virtual environment loses the environment.
+        # This is a script, because a link to the interpreter of a virtual environment would lose the environment.
         made = folder / f"python-{os.getpid()}"
         made.write_text(f'#!/bin/sh\nexec {shlex.quote(program)} "$@"\n', encoding="utf-8")
         made.chmod(0o755)
@@ -241,7 +241,7 @@ def _python_folder(program: str) -> Path:
 
 
 def environment(scheme: Scheme) -> dict[str, str]:
-    """Return the environment of a scheme's processes. `python` in it is the interpreter of the wrapper."""
+    """Return the environment of a scheme's processes. In it, `python` runs the interpreter of the wrapper."""
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "USER") if name in os.environ}
     path = os.environ.get("PATH", "/usr/bin:/bin")
     if not scheme.is_ours:
@@ -257,7 +257,7 @@ def environment(scheme: Scheme) -> dict[str, str]:
 
 @cache
 def _python2() -> str:
-    """Return the path of a python2 that works, or ""."""
+    """Return the path of a working python2, or ""."""
     found = shutil.which("python2") or ""
     if not found:
         return ""
@@ -266,7 +266,10 @@ def _python2() -> str:
 
 
 def _older_line(file: Path) -> str:
-    """Return the place that Python 3 cannot compile in a wrapper or a file that it imports from its folder, or ""."""
+    """Return the file and line that Python 3 cannot compile, or "".
+
+    file: a wrapper. The files that it imports from its own folder are also checked.
+    """
     seen, waiting = set(), [file]
     while waiting:
         one = waiting.pop()
@@ -279,7 +282,7 @@ def _older_line(file: Path) -> str:
         except SyntaxError as error:
             return f"{one.name}, line {error.lineno}"
         except (ValueError, RecursionError, MemoryError):
-            return f"{one.name}, which is no text of Python"
+            return f"{one.name}, which is not Python source"
         waiting += [one.parent / f"{name}.py" for name in _IMPORT.findall(text)]
     return ""
 
@@ -288,7 +291,7 @@ def interpreter(scheme: Scheme) -> str:
     """Return the Python that runs a wrapper.
 
     Raises:
-        SchemeError: there is no wrapper, or it needs Python 2 and that is not installed.
+        SchemeError: there is no wrapper, or it requires Python 2, which is not installed.
     """
     if not scheme.wrapper.is_file():
         raise SchemeError(f"{scheme.name}: expected its wrapper {scheme.wrapper}, found none")
@@ -311,7 +314,7 @@ def read_schemes(checkout: Path | None = None) -> dict[str, Scheme]:
     Raises:
         EmulationError: the configuration is missing or invalid.
     """
-    # Schemes have working directories of their own, so the paths of their wrappers are absolute.
+    # Schemes run in working directories of their own, so the paths of their wrappers must be absolute.
     folder = OURS if checkout is None else checkout.resolve() / "src"
     file = folder / "config.yml"
     if not file.is_file():
@@ -348,8 +351,8 @@ def schemes_of(names: list[str], known: dict[str, Scheme]) -> list[Scheme]:
             label = f"{known[base].label} {target.removesuffix('ms')} ms"
             found.append(replace(known[base], name=name, label=label, target=target))
         else:
-            raise EmulationError(f"schemes: expected some of {', '.join(known)}, got {name}")
+            raise EmulationError(f"schemes: expected names among {', '.join(known)}, got {name}")
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
-        raise EmulationError(f"schemes: expected each once, got {', '.join(sorted(repeated))} twice")
+        raise EmulationError(f"schemes: expected each scheme once, got {', '.join(sorted(repeated))} twice")
     return found

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The statistics of runs as Pantheon computes them, and its statistics log.
 
-    throughput   bytes that left, over the time from the first to the last departure
-    ingress      bytes that entered, over the time from the first to the last arrival
+    throughput   bytes that left, divided by the time from the first to the last departure
+    ingress      bytes that entered, divided by the time from the first to the last arrival
     delay        95th percentile of the one-way delay of the packets that left; always the delay of one packet
     loss         1 - bytes that left / bytes that entered
-    capacity     bytes of all delivery opportunities, over the time from the first to the last one
-    total        the same of all flows together
+    capacity     bytes of all delivery opportunities, divided by the time from the first to the last one
+    total        the same statistics for all flows together
 
-A rate over a time of 0 is 0. Rates are in Mbit/s, 10^6 bits per second.
+A rate over a time of 0 is stated as 0. Rates are in Mbit/s, 10^6 bits per second.
 Source: tunnel_graph.py and plot.py of Pantheon.
-Over the runs of a scheme this module states mean, sample standard deviation, minimum and maximum.
+For each statistic the module also computes mean, sample standard deviation, minimum and maximum over a scheme's runs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics over the valid runs of a scheme; each None if no run has it. flows: by number."""
+    """Statistics over the valid runs of a scheme. A statistic is None if no run has it. flows: by number."""
 
     throughput_mbps: Spread | None
     delay_p95_ms: Spread | None
@@ -104,7 +104,10 @@ def run_statistics(log: TunnelLog) -> RunStatistics:
 
 
 def _traffic(entered: FlowEvents, left: Departures, *, needs_departure: bool) -> Traffic:
-    """needs_departure: Pantheon states the loss of a flow only if a packet of it left, that of all flows always."""
+    """Compute the statistics of one flow, or of all flows.
+
+    needs_departure: do not state the loss if no packet left. Pantheon does so for single flows, but not for the total.
+    """
     entered_bytes = int(entered.bytes.sum())
     has_loss = entered_bytes > 0 and (len(left) > 0 or not needs_departure)
     return Traffic(
@@ -126,7 +129,7 @@ def _percentile(values: Floats, percentile: int) -> float | None:
 
 
 def summarise(runs: Sequence[RunStatistics]) -> Summary:
-    """Compute the statistics over runs. A flow is summarised over the runs in which it has packets."""
+    """Compute the statistics over runs. Those of a flow are over the runs in which it has packets."""
     utilizations = [run.utilization for run in runs]
     capacities = [run.capacity_mbps for run in runs]
     flows = sorted({flow for run in runs for flow in run.flows})
@@ -166,7 +169,7 @@ def _spread(values: Sequence[float | None]) -> Spread | None:
 
 
 def statistics_text(statistics: RunStatistics) -> str:
-    """Return the text that Pantheon appends to the statistics log, and from which its report reads its table."""
+    """Return the text that Pantheon appends to the statistics log. Its report reads its table from this text."""
     count = len(statistics.flows)
     lines = [f"-- Total of {count} {'flow' if count == 1 else 'flows'}:"]
     if statistics.capacity_mbps is not None:
@@ -189,7 +192,7 @@ def _traffic_lines(traffic: Traffic, share: str = "") -> list[str]:
 
 
 def write_stats_log(path: Path, *, start: datetime, end: datetime) -> None:
-    """Write the statistics log of a run that has ended: its start and its end, in UTC.
+    """Write the statistics log of a run that has ended, with the run's start and end in UTC.
 
     Raises:
         EmulationError: the file cannot be written.
@@ -198,9 +201,9 @@ def write_stats_log(path: Path, *, start: datetime, end: datetime) -> None:
 
 
 def update_stats_log(path: Path, statistics: RunStatistics, *, now: datetime) -> None:
-    """Write the statistics into the log of a run, after the times of the run. It replaces earlier statistics.
+    """Write the statistics into the statistics log of a run, after the run's start and end. Replace earlier ones.
 
-    now: the time in UTC that the log states. A run without the log gets none, as with Pantheon.
+    now: the time in UTC that the log states. As in Pantheon, the log is not created if it does not exist.
 
     Raises:
         EmulationError: the file cannot be read or written.
@@ -213,9 +216,9 @@ def update_stats_log(path: Path, statistics: RunStatistics, *, now: datetime) ->
 
 
 def read_stats_log(path: Path) -> dict[str, str]:
-    """Return the first lines of a statistics log: "Start at", "End at" and, of remote runs, the clock offsets.
+    """Return the first lines of a statistics log: "Start at", "End at" and, for remote runs, the clock offsets.
 
-    An absent file gives an empty dictionary.
+    The result is empty if the file does not exist.
 
     Raises:
         EmulationError: the file cannot be read.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The tables of a Pantheon report, as texts. The page, the PDF and the command line show the same ones.
+"""The tables of a Pantheon report, as text. The page and the PDF show the same tables.
 
-summary    each scheme of a folder: valid runs, throughput, utilization, delay and loss, mean ± standard deviation
-flows      each scheme of a folder with several flows: means of each flow, as in Pantheon's report
-left out   the runs that are not ok, with their reason
+summary    for each scheme of a folder: valid runs, throughput, utilization, delay and loss, mean ± standard deviation
+flows      for each scheme of a folder with several flows: the means of each flow, as in Pantheon's report
+left out   the runs that are not ok, with the reason
 overview   throughput and delay of each scheme over several folders
 """
 
@@ -23,7 +23,10 @@ NONE = "–"
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column. group: stands above consecutive columns of the same group. is_text: aligned to the left."""
+    """The head of a column.
+
+    group: a common head above consecutive columns. is_text: whether the column is aligned to the left.
+    """
 
     name: str
     group: str = ""
@@ -32,7 +35,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """is_best: the best value of its column."""
+    """A cell. is_best: whether it has the best value of its column."""
 
     text: str
     is_best: bool = False
@@ -40,7 +43,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """style: that of the row's scheme. The first cell is its name."""
+    """A row. style: the style of the row's scheme. The first cell is the name of the scheme."""
 
     style: Style
     cells: tuple[Cell, ...]
@@ -56,7 +59,7 @@ class Table:
 
 
 def summary_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table:
-    """Return the table of a folder."""
+    """Return the summary table of a folder."""
     summaries = [scheme.summary for scheme in analysis.schemes]
     columns = [
         _column(summaries, lambda one: one.throughput_mbps, digits=2, best=max),
@@ -89,7 +92,7 @@ def summary_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table:
 
 
 def flow_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
-    """Return the means of each flow; None unless the folder has several flows."""
+    """Return the table with the means of each flow; None if runs have fewer than two flows."""
     flows = range(1, analysis.metadata.flows + 1)
     if len(flows) < 2:
         return None
@@ -113,7 +116,7 @@ def flow_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
 
 
 def left_out_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | None:
-    """Return the runs that are not ok; None if all are."""
+    """Return the table of the runs that are not ok; None if all runs are ok."""
     rows = tuple(
         Row(
             styles[scheme.scheme],
@@ -138,7 +141,7 @@ def left_out_table(analysis: Analysis, styles: Mapping[str, Style]) -> Table | N
 
 
 def overview_table(analyses: Sequence[Analysis], styles: Mapping[str, Style]) -> Table | None:
-    """Return throughput and delay of each scheme over several folders; None for a single one."""
+    """Return the table with throughput and delay of each scheme over several folders; None for a single folder."""
     if len(analyses) < 2:
         return None
     schemes = list(dict.fromkeys(scheme.scheme for analysis in analyses for scheme in analysis.schemes))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune pantheon test`: runs schemes over a link or several, and keeps what a resumed test needs.
+"""`ccatune pantheon test`: runs schemes over one or several links, and resumes interrupted tests.
 
-The metadata of a data folder has the verdict of each run that is done. A test is resumed if its link, its flows and its
-times are those of the folder. Schemes and further runs may be added to it.
+The metadata of a data folder contains the verdict on each finished run. A test can be resumed if its link, flows and
+times are equal to those of the folder. A resumed test may have more schemes and more runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from kmod.ensemble import Ensemble
 
 __all__ = ["begin", "default_jobs", "run_tests", "test"]
 
-# A run keeps about so many processors busy: the shells, two captures, and the ends of its flows.
+# A run keeps about this many processors busy with the shells, two captures, and the ends of its flows.
 _CORES_PER_RUN = 0.6
 _FILES = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -45,30 +45,40 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 @pantheon.command()
 @click.argument("mode", type=click.Choice(["local", "remote"]), default="local")
-@click.option("--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Schemes to run; gr-50ms for a delay class.")
+@click.option(
+    "--schemes", "names", metavar='"SCHEME1 SCHEME2..."', help="Schemes to run. gr-50ms: gr in its 50 ms delay class."
+)
 @click.option("--all", "every", is_flag=True, help="Run all schemes.")
-@click.option("--pantheon", "checkout", type=_FOLDER, help="A checkout of Pantheon, whose schemes run instead.")
-@click.option("--emulator", "emulators", type=_FILES, multiple=True, help="The link, from a file; one or several.")
-@click.option("--link-of", type=_FOLDER, help="The link of a data folder of Pantheon.")
-@click.option("--uplink-trace", type=_FILES, help="The link's trace from senders to receivers.")
-@click.option("--downlink-trace", type=_FILES, help="The trace from receivers to senders.")
-@click.option("--prepend-mm-cmds", "prepend", default="", metavar='"CMD..."', help="Shells around mm-link.")
+@click.option("--pantheon", "checkout", type=_FOLDER, help="Use the schemes of this checkout of Pantheon.")
+@click.option("--emulator", "emulators", type=_FILES, multiple=True, help="The file of a link; once for each link.")
+@click.option("--link-of", type=_FOLDER, help="Use the link of this data folder.")
+@click.option("--uplink-trace", type=_FILES, help="The trace of the link from senders to receivers.")
+@click.option("--downlink-trace", type=_FILES, help="The trace of the link from receivers to senders.")
+@click.option("--prepend-mm-cmds", "prepend", default="", metavar='"CMD..."', help="Shells outside of mm-link.")
 @click.option("--append-mm-cmds", "append", default="", metavar='"CMD..."', help="Shells inside of mm-link.")
 @click.option("--extra-mm-link-args", "extra", default="", metavar='"ARG..."', help="Options of mm-link's queues.")
-@click.option("-f", "--flows", type=click.IntRange(1, 200), default=1, show_default=True, help="Flows of a run.")
-@click.option("-t", "--runtime", type=click.IntRange(1, 3600), default=30, show_default=True, help="Seconds of a run.")
-@click.option("--interval", type=click.IntRange(0), default=0, show_default=True, help="Seconds between two flows.")
-@click.option("--run-times", type=click.IntRange(1, 1000), default=1, show_default=True, help="Runs of each scheme.")
-@click.option("--random-order", is_flag=True, help="Run the schemes in an order that --seed draws.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of --random-order.")
-@click.option("--ensemble", "ensembles", multiple=True, metavar="CCA=FILE", help="The ensemble that flows follow.")
-@click.option("--param", "params", multiple=True, metavar="CCA.NAME=VALUE", help="A parameter of all its flows.")
 @click.option(
-    "--data-dir", type=click.Path(path_type=Path, file_okay=False), required=True, help="The results' folder."
+    "-f", "--flows", type=click.IntRange(1, 200), default=1, show_default=True, help="Number of flows in a run."
 )
-@click.option("--jobs", type=click.IntRange(1), help="Runs side by side.  [as many as the processors carry]")
-@click.option("--resume/--fresh", default=None, help="What to do with runs of this very test that are there.")
-@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON; no bar.")
+@click.option(
+    "-t", "--runtime", type=click.IntRange(1, 3600), default=30, show_default=True, help="Duration of a run in s."
+)
+@click.option("--interval", type=click.IntRange(0), default=0, show_default=True, help="Time between flow starts in s.")
+@click.option(
+    "--run-times", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of runs of each scheme."
+)
+@click.option("--random-order", is_flag=True, help="Run the schemes in random order.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of --random-order.")
+@click.option(
+    "--ensemble", "ensembles", multiple=True, metavar="CCA=FILE", help="The ensemble of an algorithm's flows."
+)
+@click.option("--param", "params", multiple=True, metavar="CCA.NAME=VALUE", help="A parameter of an algorithm's flows.")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), required=True, help="The folder for the results."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Number of runs in parallel.  [as many as the processors carry]")
+@click.option("--resume/--fresh", default=None, help="Continue the test in the data folder, or begin it again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the verdicts as JSON, without a progress bar.")
 def test(
     *,
     mode: str,
@@ -90,9 +100,9 @@ def test(
     as_json: bool,
     **times: Any,
 ) -> None:
-    """Run schemes over links that Mahimahi emulates, and write what Pantheon writes.
+    """Run schemes over links that Mahimahi emulates, and write the files that Pantheon writes.
 
-    A scheme that crashes, hangs or sends nothing fails that run alone. Exit status 1: a run failed.
+    If a scheme crashes, hangs or sends nothing, only that run fails. The exit status is 1 if a run failed.
 
     \b
     Example:
@@ -102,8 +112,8 @@ def test(
     """
     if mode == "remote":
         raise click.UsageError(
-            "mode: expected local; a remote test needs a shell on another machine, and clocks that agree within 1 ms. "
-            "Run the schemes between two machines with Pantheon itself, and read its folder with "
+            "mode: expected local, got remote, which requires a shell on another machine and clocks equal within 1 ms. "
+            "Run the schemes between two machines with Pantheon itself, and read Pantheon's data folder with "
             "`ccatune pantheon analyze`"
         )
     if every == (names is not None):
@@ -148,7 +158,7 @@ def test(
         click.echo(json.dumps(verdicts, indent=1))
     elif all(row["verdict"] == "ok" for row in verdicts):
         click.echo(
-            f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` shows them"
+            f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` reports them"
         )
     if any(row["verdict"] != "ok" for row in verdicts):
         sys.exit(1)
@@ -160,11 +170,13 @@ def _check(links: Sequence[TestLink], data_dir: Path) -> None:
         shells_of(link)
         link.opportunities_ms(1)
     if data_dir.resolve().is_relative_to("/run"):
-        raise click.UsageError("--data-dir: expected a folder outside of /run, which a run hides; choose another one")
+        raise click.UsageError(
+            "--data-dir: expected a folder outside of /run, which runs do not see; choose another one"
+        )
 
 
 def default_jobs() -> int:
-    """Return how many runs the processors of this process carry at the same time."""
+    """Return how many runs the processors of this process can carry in parallel."""
     return max(1, int(len(os.sched_getaffinity(0)) / _CORES_PER_RUN))
 
 
@@ -172,17 +184,17 @@ def links_of(emulators: Sequence[Path], link_of: Path | None, options: dict[str,
     """Return the links of a test.
 
     Raises:
-        click.UsageError: there is not exactly one way in which they are given, or a trace is missing.
+        click.UsageError: the links are not specified in exactly one way, or a trace is missing.
     """
     ways = [bool(emulators), link_of is not None, any(options.values())]
     if sum(ways) != 1:
         raise click.UsageError(
-            "expected the link by --emulator, by --link-of, or by --uplink-trace and --downlink-trace"
+            "expected the link in one of three ways: --emulator, --link-of, or --uplink-trace and --downlink-trace"
         )
     if emulators:
         links = [link_of_file(path) for path in emulators]
         if len({link.name for link in links}) < len(links):
-            raise click.UsageError("--emulator: expected different names of emulators, got one twice")
+            raise click.UsageError("--emulator: expected emulators with different names, got the same name twice")
         return links
     if link_of is not None:
         return [link_of_folder(link_of)]
@@ -192,7 +204,7 @@ def links_of(emulators: Sequence[Path], link_of: Path | None, options: dict[str,
 
 
 def _identity(metadata: Metadata) -> dict[str, object]:
-    """Return what must be equal for a test to be resumed."""
+    """Return the entries that must be equal if a test is resumed."""
     names = ("mode", "flows", "runtime", "interval", "prepend_mm_cmds", "append_mm_cmds", "extra_mm_link_args")
     ours = metadata.ccatune or Ours()
     return {
@@ -229,23 +241,27 @@ def _described(settings: TestSettings, notes: dict[str, dict[int, RunNote]]) -> 
 
 
 def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[str, dict[int, RunNote]]:
-    """Prepare a data folder, and return the notes of the runs that are done in it.
+    """Prepare a data folder, and return the notes on its finished runs.
+
+    resume: whether to keep earlier runs; None if the user has not decided.
 
     Raises:
-        click.UsageError: the folder has runs, and it was not said what to do with them.
-        EmulationError: it has runs of another test.
+        click.UsageError: the folder has runs, and the user has not decided whether to keep them.
+        EmulationError: the folder has runs of another test, or other files.
     """
     link = settings.link
     if not (folder / FILE_NAME).exists():
         if folder.is_dir() and any(folder.iterdir()):
-            raise EmulationError(f"{folder}: expected an empty folder or one of a test, got other files in it")
+            raise EmulationError(
+                f"{folder}: expected an empty folder or the data folder of a test, got other files in it"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         return {}
     if resume is None:
-        raise click.UsageError(f"{folder}: has runs already; expected --resume to keep them, or --fresh to repeat them")
+        raise click.UsageError(f"{folder}: has runs already; expected --resume to keep them, or --fresh to remove them")
     before = read_metadata(folder)
     if before.ccatune is None:
-        raise EmulationError(f"{folder}: expected a test of ccatune, got one of Pantheon; choose another folder")
+        raise EmulationError(f"{folder}: expected a test of ccatune, got a test of Pantheon; choose another folder")
     if not resume:
         with _alone_in(folder):
             _remove_runs(folder)
@@ -256,11 +272,11 @@ def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[
         was = _identity(before)[name]
         if was != value:
             raise EmulationError(
-                f"{folder}: expected a test with {name} {was}, which it began with, got {value}; "
+                f"{folder}: expected a test with {name} {was}, as in the folder, got {value}; "
                 "choose another folder, or use `ccatune pantheon test --fresh`"
             )
     if not link.is_written_in(folder):
-        raise EmulationError(f"{folder}: expected the traces of the link that it began with, got others; use --fresh")
+        raise EmulationError(f"{folder}: expected a link with the traces in the folder, got other traces; use --fresh")
     # Runs that failed are repeated.
     return {scheme: {run: note for run, note in runs.items() if note.verdict == "ok"} for scheme, runs in notes.items()}
 
@@ -274,7 +290,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise EmulationError(
-                f"{folder}: expected no other test in it, got one that still runs; choose another folder, or wait"
+                f"{folder}: expected no other test in this folder, but one still runs; choose another folder, or wait"
             ) from error
         yield
     finally:
@@ -282,7 +298,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _remove_unfinished(planned: PlannedTest) -> None:
-    """Remove what runs left that were killed or failed: their own folders, and logs that no verdict belongs to."""
+    """Remove the working folders and the logs of runs that were killed or failed."""
     for key in planned.settings.order():
         for path in planned.data_dir.glob(f".{key.scheme}-{key.run}-*"):
             shutil.rmtree(path, ignore_errors=True)
@@ -302,14 +318,14 @@ def _remove_runs(folder: Path) -> None:
 
 
 Test = tuple[TestSettings, Path, dict[str, dict[int, RunNote]]]
-"""A test, the folder of its data, and the notes of the runs that are done (see `begin`)."""
+"""A test, its data folder, and the notes on its finished runs (see `begin`)."""
 
 
 def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
-    """Make the runs of all tests, note the verdict of each in its folder, and return a row for each.
+    """Execute the runs of all tests, write each verdict into its data folder, and return a row for each run.
 
     Raises:
-        EmulationError: the machine lacks something, or an algorithm cannot be loaded.
+        EmulationError: the machine lacks a program or permission, or an algorithm cannot be loaded.
     """
     with contextlib.ExitStack() as stack:
         for _, folder, _ in tests:
@@ -353,14 +369,14 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
 
 
 def _say_late(verdicts: Sequence[dict[str, Any]]) -> None:
-    """Warn of runs during which Mahimahi's shells woke up late."""
+    """Warn of runs during which many timers, and thus Mahimahi's shells, were late."""
     late = [row for row in verdicts if (row["late_share"] or 0) > LATE_MOST]
     if late:
         first = late[0]
         click.echo(
             f"{len(late)} of {len(verdicts)} runs were disturbed, such as {first['link']}, {first['scheme']} run "
-            f"{first['run']}: {first['late_share']:.1%} of the machine's timers were late. Their delays may be too "
-            "long; repeat them on a quiet machine, or with --jobs 1",
+            f"{first['run']}: {first['late_share']:.1%} of the machine's timers were late. The delays of disturbed "
+            "runs may be too long; repeat these runs on a quiet machine, or with --jobs 1",
             err=True,
         )
 
