@@ -11,7 +11,7 @@ __all__ = ["METHOD", "head_line", "set_up"]
 
 METHOD = (
     "Throughput is the number of bits that left the link, divided by the time from the first to the last departure.",
-    "The delay is the one-way delay of single packets, from one end of the tunnel to the other.",
+    "The delay is the one-way delay of single packets, from one end of the path to the other.",
     "Loss is the share of the bytes that entered the link but did not leave it.",
     "Values are the mean over the valid runs, ± one sample standard deviation.",
     "An ellipse is one standard deviation around the mean. A small mark is a single run.",

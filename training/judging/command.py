@@ -48,15 +48,23 @@ def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tup
     is_flag=True,
     help="Exit 1 unless at every target more levels hold than with the best single set, at no less utilisation",
 )
-@click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Instead, compare with these on this machine's kernel")
+@click.option("--against", metavar='"SCHEME1 SCHEME2..."', help="Compare with these schemes on this machine's kernel")
 @click.option(
-    "--pieces", type=click.IntRange(1, 1000), default=4, show_default=True, help="Of --against: of recordings"
+    "--pieces",
+    type=click.IntRange(1, 1000),
+    default=4,
+    show_default=True,
+    help="With --against: pieces of the recordings",
 )
 @click.option(
-    "--piece-s", type=click.IntRange(5, 3600), default=30, show_default=True, help="Of --against: each so long"
+    "--piece-s", type=click.IntRange(5, 3600), default=30, show_default=True, help="With --against: length of a piece"
 )
-@click.option("--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="Of --against: of each scheme")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Of --against: the runs' folder  [ENSEMBLE.against]")
+@click.option(
+    "--runs", type=click.IntRange(1, 100), default=1, show_default=True, help="With --against: runs of each scheme"
+)
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="With --against: folder of the runs  [ENSEMBLE.against]"
+)
 @as_json_option
 def evaluate(
     *,
