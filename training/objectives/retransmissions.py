@@ -118,7 +118,8 @@ class LeastRetransmissions:
             cost=cost,
             cases=len(tallies),
             complete=left.cases == 0,
-            metrics={"retransmitted_share": cost, "goodput_share": least_share},
+            # While no kind has all of its cases, there is no share. A snapshot holds finite numbers alone.
+            metrics={"retransmitted_share": cost, **({"goodput_share": least_share} if least_share < math.inf else {})},
         )
 
     def case_costs(self, tallies: Sequence[Tally]) -> Floats:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,13 @@ def test_a_bound_is_never_worse_than_the_score_of_all_cases(order: list[int], ra
 def test_files_alone_show_that_a_point_costs_too_much() -> None:
     bound = asked().score(pool(tally(retransmitted=90)), rest=Rest(2, 0, {"unlimited": 2}))
     assert bound.rank == (0.0, pytest.approx(0.9))
+
+
+def test_a_score_before_any_kind_is_complete_holds_finite_numbers_alone() -> None:
+    some = asked().score(pool(tally()), rest=Rest(3, 0, {"limited": 1, "lifted": 1, "unlimited": 1}))
+    assert not some.complete
+    assert set(some.metrics) == {"retransmitted_share"}
+    assert json.loads(json.dumps(asdict(some), allow_nan=False)) == asdict(some)
 
 
 def test_most_goodput_is_bounded_by_the_share_of_packets_that_are_retransmitted() -> None:
