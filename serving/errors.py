@@ -12,6 +12,7 @@ from typing import ClassVar
 from kmod.errors import CcatuneError
 
 __all__ = [
+    "BusyError",
     "ChannelNotFoundError",
     "DatabaseError",
     "EnsembleInvalidError",
@@ -21,6 +22,7 @@ __all__ = [
     "SerialMismatchError",
     "ServingError",
     "SettingsError",
+    "WritesStalledError",
     "WrongAlgorithmError",
 ]
 
@@ -43,6 +45,22 @@ class DatabaseError(ServingError):
     status = 503
     slug = "database-unavailable"
     title = "Database unavailable"
+
+
+class BusyError(ServingError):
+    """The registry has as much work as it can queue. The same request succeeds later."""
+
+    status = 503
+    slug = "busy"
+    title = "Busy"
+
+
+class WritesStalledError(ServingError):
+    """No write has succeeded for some time, although the registry tried."""
+
+    status = 503
+    slug = "writes-stalled"
+    title = "Writes stalled"
 
 
 class EnsembleInvalidError(ServingError):
