@@ -2,17 +2,20 @@
 """The answers to agents, one for each channel, kept in memory.
 
 An answer is read from the database when it is first needed after a move. Every agent then receives the same bytes.
-Requests that need a new query share one: the first query that begins after they arrived. Such a request therefore
-never receives a state older than its own arrival.
 
-    a long poll that has the cached ETag    held without a query; the watch ends the wait after a move
-    any other request                       the shared query for the serial, then the answer of that serial
+    a long poll with the cached ETag     held without a query; the watch ends the wait after a move
+    a long poll with an older serial     the cached answer, without a query
+    any other request                    the answer as of a query that begins after the request arrived
+
+Requests that need a query share the next one. A long poll can therefore miss a move by another process for at most
+`recheck_ms`. It never receives a serial older than the one that its ETag names.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import dataclass
 
 from serving.channels import service
@@ -27,6 +30,8 @@ __all__ = ["Offer", "Offers"]
 
 # Only channels that exist are kept. The bound is far above the number of channels of any registry.
 _MAX_CACHED = 1024
+# The form of this registry's ETags: see `service.etag_of`.
+_ETAG = re.compile(r'"([^":]+):([0-9]{1,19}):[^"]*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +65,7 @@ class Offers:
         """
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + wait_s
-        offer = self._cached.get(key) if wait_s > 0 else None
-        if offer is None or not matches_weakly(if_none_match, offer.etag):
-            offer = None
+        offer = self._for_poll(key, if_none_match) if wait_s > 0 else None
         while True:
             known_serial = 0
             if offer is None:
@@ -85,6 +88,15 @@ class Offers:
         if key not in self._queries:
             self._queries[key] = loop.create_task(self._answer_requests(key))
         return await request
+
+    def _for_poll(self, key: ChannelKey, if_none_match: str | None) -> Offer | None:
+        """Return the cached answer if a long poll may have it without a query, else None."""
+        offer = self._since(key, self._watch.serial_of(key))
+        if offer is None or if_none_match is None:
+            return None
+        known = _ETAG.fullmatch(if_none_match)
+        is_older = known is not None and known[1] == self._registry and int(known[2]) < offer.serial
+        return offer if is_older or matches_weakly(if_none_match, offer.etag) else None
 
     def _since(self, key: ChannelKey, serial: int) -> Offer | None:
         offer = self._cached.get(key)
