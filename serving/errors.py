@@ -17,6 +17,7 @@ __all__ = [
     "DatabaseError",
     "EnsembleInvalidError",
     "EnsembleNotFoundError",
+    "IdempotencyKeyReusedError",
     "NothingToRollBackError",
     "RegistryClientError",
     "SerialMismatchError",
@@ -101,6 +102,14 @@ class NothingToRollBackError(ServingError):
     status = 409
     slug = "nothing-to-roll-back"
     title = "Nothing to roll back to"
+
+
+class IdempotencyKeyReusedError(ServingError):
+    """A request has the idempotency key of an earlier request with another content."""
+
+    status = 422
+    slug = "idempotency-key-reused"
+    title = "Idempotency key of another request"
 
 
 class SerialMismatchError(ServingError):

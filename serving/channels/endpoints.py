@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.channels import service
+from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
 from serving.context import Context, InContext
@@ -79,8 +80,12 @@ async def move_channel(
     body: ChannelMove,
     if_match: IfMatch = None,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH_MOVE)] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel to an ensemble. This is a new deployment with the next serial, committed before the answer."""
+    idempotency = idempotency_of(
+        idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
+    )
 
     def move() -> DeploymentRow:
         with context.database.write() as session:
@@ -96,6 +101,7 @@ async def move_channel(
                 if_match=if_match,
                 if_none_match=if_none_match,
                 now=context.clock(),
+                idempotency=idempotency,
             )
 
     row = await context.writes.run(move)
@@ -118,9 +124,11 @@ async def roll_back_channel(
     name: ChannelName,
     body: RollBack | None = None,
     if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
+    idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
 
     def roll_back() -> DeploymentRow:
         with context.database.write() as session:
@@ -133,6 +141,7 @@ async def roll_back_channel(
                 note=wanted.note,
                 if_match=if_match,
                 now=context.clock(),
+                idempotency=idempotency,
             )
 
     row = await context.writes.run(roll_back)
