@@ -27,6 +27,9 @@ _OWN_DESCRIPTORS = 64
 _DESCRIPTORS_PER_DATABASE_CONNECTION = 4
 _FEWEST_CONNECTIONS = 16
 _LOG_INTERVAL_S = 60.0
+# Connections that one turn of the event loop accepts. Requests that have a connection are answered between two turns.
+# asyncio itself would accept the whole backlog first.
+_ACCEPTS_PER_TURN = 16
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -86,14 +89,23 @@ class BoundedListener(socket.socket):
         self.n_connections = 0
         self.n_refused = 0
         self._max_connections = max_connections
+        self._n_accepted_in_turn = 0
         self._next_log_s = 0.0
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises BlockingIOError where none is pending or the pending one was refused."""
+        """Accept a connection.
+
+        Raises BlockingIOError where none is pending, the pending one was refused, or this turn has accepted enough.
+        """
+        self._n_accepted_in_turn += 1
+        if self._n_accepted_in_turn > _ACCEPTS_PER_TURN:
+            self._n_accepted_in_turn = 0
+            raise BlockingIOError("the next turn of the event loop accepts further connections")
         try:
             plain, address = super().accept()
         except OSError as error:
+            self._n_accepted_in_turn = 0
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 raise
             self._refuse_with_spare()

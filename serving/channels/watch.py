@@ -132,9 +132,12 @@ class ChannelWatch:
 
     async def _wake_in_groups(self, polls: list[Poll]) -> None:
         group = max(_SMALLEST_GROUP, ceil(len(polls) / self._n_steps))
-        for first in range(0, len(polls), group):
-            if first > 0:
-                await asyncio.sleep(_STEP_S)
+        loop = asyncio.get_running_loop()
+        start_s = loop.time()
+        for number, first in enumerate(range(0, len(polls), group)):
+            if number > 0:
+                # A late group still waits for one turn of the event loop, which answers other requests.
+                await asyncio.sleep(max(0.0, start_s + number * _STEP_S - loop.time()))
             _leave_all(polls[first : first + group])
 
     def _remove(self, key: ChannelKey, poll: Poll) -> None:

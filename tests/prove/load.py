@@ -47,7 +47,7 @@ REPORT_S = 30.0
 RETRY_S = 1.0
 RAMP_PER_S = 400
 START_S = 60.0
-SETTLE_S = 10.0
+SETTLE_S = 35.0
 LIMITS = {
     "answer_s": 0.5, "arrival_p99_s": 5.0, "arrival_last_s": 15.0, "errors": 0, "lost": 0, "kib_per_agent": 30.0,
 }  # fmt: skip
