@@ -27,9 +27,9 @@ _OWN_DESCRIPTORS = 64
 _DESCRIPTORS_PER_DATABASE_CONNECTION = 4
 _FEWEST_CONNECTIONS = 16
 _LOG_INTERVAL_S = 60.0
-# Connections that one turn of the event loop accepts. Requests that have a connection are answered between two turns.
-# asyncio itself would accept the whole backlog first.
-_ACCEPTS_PER_TURN = 16
+# Connections that one turn of the event loop accepts. asyncio itself would accept the whole backlog first. Each poll
+# that a move ends causes two requests. A much smaller number would let the backlog overflow after a move.
+_ACCEPTS_PER_TURN = 256
 _OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
