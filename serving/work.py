@@ -23,8 +23,17 @@ Result = TypeVar("Result")
 class WorkPool:
     """Runs functions in threads of its own. `run` belongs to the event loop."""
 
-    def __init__(self, name: str, *, threads: int, max_queued: int, max_queue_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        max_queued: int,
+        max_queue_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._name = name
+        self._clock = clock
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=f"ccatune-{name}")
         self._max_pending = threads + max_queued
         self._max_queue_s = max_queue_s
@@ -39,10 +48,10 @@ class WorkPool:
         """
         if self._n_pending >= self._max_pending:
             raise BusyError(f"expected room for another of the {self._name}, {self._n_pending} wait; try again")
-        queued_s = time.monotonic()
+        queued_s = self._clock()
 
         def timed() -> Result:
-            if time.monotonic() - queued_s > self._max_queue_s:
+            if self._clock() - queued_s > self._max_queue_s:
                 raise BusyError(f"expected the {self._name} to start in {self._max_queue_s:g} s, it waited; try again")
             return work()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -73,14 +73,24 @@ def test_healthz_is_unhealthy_while_no_write_succeeds_and_recovers(database):
 
 
 def test_work_that_waited_too_long_is_refused_and_so_is_work_over_the_bound():
+    now_s = 0.0
+    may_end = threading.Event()
+
+    def first_step() -> None:
+        nonlocal now_s
+        may_end.wait()
+        now_s = 1.0
+
     async def scenario() -> list[object]:
-        pool = WorkPool("writes", threads=1, max_queued=1, max_queue_s=0.01)
-        steps = [lambda: time.sleep(0.1), lambda: None, lambda: None]
-        return await asyncio.gather(*(pool.run(step) for step in steps), return_exceptions=True)
+        pool = WorkPool("writes", threads=1, max_queued=1, max_queue_s=0.5, clock=lambda: now_s)
+        steps = [asyncio.create_task(pool.run(step)) for step in (first_step, lambda: None, lambda: None)]
+        await asyncio.sleep(0)
+        may_end.set()
+        return await asyncio.gather(*steps, return_exceptions=True)
 
     first, late, surplus = asyncio.run(scenario())
     assert first is None
     assert isinstance(late, BusyError)
-    assert "to start in 0.01 s" in str(late)
+    assert "to start in 0.5 s" in str(late)
     assert isinstance(surplus, BusyError)
     assert "2 wait" in str(surplus)
