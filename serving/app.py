@@ -26,18 +26,26 @@ from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
 from serving.agents.endpoints import router as agents_router
+from serving.agents.intake import ReportIntake
 from serving.channels import repository as channels
 from serving.channels.endpoints import router as channels_router
+from serving.channels.offers import Offers
 from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
 from serving.guard import LOOPBACK_NAMES, Guard
+from serving.health import Health
 from serving.problems import add_problem_handlers, problems
 from serving.settings import ServingSettings
+from serving.shortcut import Shortcut
+from serving.work import WorkPool
 
 __all__ = ["create_app", "utc_now"]
+
+# More requests than these wait in front of a thread pool only if the database has stopped.
+_MAX_QUEUED = 1000
 
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
@@ -45,8 +53,8 @@ _DESCRIPTION = (
 )
 
 
-class Health(BaseModel):
-    """The answer of /healthz when the database answers."""
+class HealthRead(BaseModel):
+    """The answer of /healthz when reads and writes succeed."""
 
     status: str = Field(description="`ok`.")
     registry: str = Field(description="The registry's name.")
@@ -72,14 +80,9 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.context = Context(
-        database=database,
-        registry=registry_name(database, wanted=settings.registry, now=clock()),
-        settings=settings,
-        clock=clock,
-        watch=ChannelWatch(lambda: _heads(database), recheck_ms=settings.recheck_ms),
-    )
+    context = app.state.context = _context(database, settings, clock=clock)
     add_problem_handlers(app)
+    app.add_middleware(Shortcut, context=context)
     app.add_middleware(
         Guard,
         max_body_bytes=settings.max_body_bytes,
@@ -89,6 +92,30 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         app.include_router(router)
     _add_own_pages(app)
     return app
+
+
+def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> Context:
+    # SQLite has one writer at a time. With one thread the writes of this process wait in order instead of polling.
+    n_writers = 1 if database.is_sqlite else max(1, settings.database_connections // 4)
+    # One connection is left for the watch.
+    n_readers = settings.database_connections - n_writers - 1
+    patience_s = max(1.0, settings.busy_timeout_ms / 1000)
+    reads = WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
+    writes = WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
+    registry = registry_name(database, wanted=settings.registry, now=clock())
+    watch = ChannelWatch(lambda: _heads(database), recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms)
+    return Context(
+        database=database,
+        registry=registry,
+        settings=settings,
+        clock=clock,
+        reads=reads,
+        writes=writes,
+        watch=watch,
+        offers=Offers(database, registry=registry, reads=reads, watch=watch),
+        reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
+        health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
+    )
 
 
 def _host_names(settings: ServingSettings) -> frozenset[str] | None:
@@ -103,13 +130,13 @@ def _host_names(settings: ServingSettings) -> frozenset[str] | None:
 
 def _add_own_pages(app: FastAPI) -> None:
     @app.get("/healthz", tags=["health"], responses=problems(503))
-    def healthz(context: InContext) -> Health:
-        """Check that the database answers."""
-        context.database.ping()
-        return Health(status="ok", registry=context.registry)
+    async def healthz(context: InContext) -> HealthRead:
+        """Check that the database answers a query, and that writes succeed."""
+        await context.health.check()
+        return HealthRead(status="ok", registry=context.registry)
 
     @app.get("/v1/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
+    async def docs() -> HTMLResponse:
         """Show the documentation of this API."""
         return HTMLResponse(docs_html(app.openapi()))
 

@@ -10,9 +10,13 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from serving.agents.intake import ReportIntake
+from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
 from serving.database import Database
+from serving.health import Health
 from serving.settings import ServingSettings
+from serving.work import WorkPool
 
 __all__ = ["Clock", "Context", "InContext"]
 
@@ -21,13 +25,23 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class Context:
-    """One registry: its database, name, settings, clock (UTC), and the watch for its long polls."""
+    """One registry: its database, name, settings and clock (UTC), and its parts that answer agents.
+
+    reads, writes: thread pools for database work; neither waits for the other.
+    watch, offers: the long polls and their answers.
+    reports: the queue of the agents' reports.
+    """
 
     database: Database
     registry: str
     settings: ServingSettings
     clock: Clock
+    reads: WorkPool
+    writes: WorkPool
     watch: ChannelWatch
+    offers: Offers
+    reports: ReportIntake
+    health: Health
 
 
 def _context(request: Request) -> Context:

@@ -12,15 +12,18 @@ from typing import ClassVar
 from kmod.errors import CcatuneError
 
 __all__ = [
+    "BusyError",
     "ChannelNotFoundError",
     "DatabaseError",
     "EnsembleInvalidError",
     "EnsembleNotFoundError",
+    "IdempotencyKeyReusedError",
     "NothingToRollBackError",
     "RegistryClientError",
     "SerialMismatchError",
     "ServingError",
     "SettingsError",
+    "WritesStalledError",
     "WrongAlgorithmError",
 ]
 
@@ -43,6 +46,22 @@ class DatabaseError(ServingError):
     status = 503
     slug = "database-unavailable"
     title = "Database unavailable"
+
+
+class BusyError(ServingError):
+    """The registry has as much work as it can queue. The same request succeeds later."""
+
+    status = 503
+    slug = "busy"
+    title = "Busy"
+
+
+class WritesStalledError(ServingError):
+    """No write has succeeded for some time, although the registry tried."""
+
+    status = 503
+    slug = "writes-stalled"
+    title = "Writes stalled"
 
 
 class EnsembleInvalidError(ServingError):
@@ -83,6 +102,14 @@ class NothingToRollBackError(ServingError):
     status = 409
     slug = "nothing-to-roll-back"
     title = "Nothing to roll back to"
+
+
+class IdempotencyKeyReusedError(ServingError):
+    """A request has the idempotency key of an earlier request with another content."""
+
+    status = 422
+    slug = "idempotency-key-reused"
+    title = "Idempotency key of another request"
 
 
 class SerialMismatchError(ServingError):

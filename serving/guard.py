@@ -13,6 +13,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serving.problems import problem_response
@@ -44,7 +45,10 @@ class Guard:
             return
         body: bytes | None = b""
         if scope["method"] not in _READS or "content-length" in headers or "transfer-encoding" in headers:
-            body = await self._body(headers, receive)
+            try:
+                body = await self._body(headers, receive)
+            except ClientDisconnect:
+                return
         if body is None:
             response = problem_response(
                 413,
@@ -68,7 +72,10 @@ class Guard:
         return None
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the whole body, or None if it is too large or its Content-Length is invalid."""
+        """Return the whole body, or None if it is too large or its Content-Length is invalid.
+
+        Raises ClientDisconnect before the end of the body: half of a body must not reach the application.
+        """
         said = headers.get("content-length", "0")
         if not said.isdecimal() or int(said) > self._max_body_bytes:
             return None
@@ -77,7 +84,7 @@ class Guard:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                return b"".join(parts)
+                raise ClientDisconnect
             parts.append(message.get("body", b""))
             size_bytes += len(parts[-1])
             if size_bytes > self._max_body_bytes:

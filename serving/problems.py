@@ -25,12 +25,14 @@ from starlette.routing import Match
 
 from serving.errors import DatabaseError, ServingError
 
-__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_response", "problems"]
+__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "problems"]
 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
 _RETRY_AFTER_S = "1"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+
+_DATABASE_ERRORS = (OperationalError, InterfaceError, PoolTimeoutError)
 
 _log = logging.getLogger(__name__)
 
@@ -80,14 +82,26 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ServingError, _serving_error)
     app.add_exception_handler(RequestValidationError, _invalid_request)
     app.add_exception_handler(HTTPException, _http_error)
-    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
+    for kind in _DATABASE_ERRORS:
         app.add_exception_handler(kind, _database_error)
     app.add_exception_handler(Exception, _fault)
 
 
+def problem_of(error: Exception) -> JSONResponse | None:
+    """Return the response to an error of the registry or its database, or None for a fault."""
+    if isinstance(error, ServingError):
+        return _of_serving_error(error)
+    return _of_database_error(error) if isinstance(error, _DATABASE_ERRORS) else None
+
+
 def _serving_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServingError)  # noqa: S101 - registered for this class
-    return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error))
+    return _of_serving_error(error)
+
+
+def _of_serving_error(error: ServingError) -> JSONResponse:
+    headers = {"Retry-After": _RETRY_AFTER_S} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error), headers=headers)
 
 
 def _invalid_request(request: Request, error: Exception) -> JSONResponse:
@@ -128,6 +142,10 @@ def _allowed(request: Request) -> str:
 
 
 def _database_error(_request: Request, error: Exception) -> JSONResponse:
+    return _of_database_error(error)
+
+
+def _of_database_error(error: Exception) -> JSONResponse:
     _log.warning("the database did not answer: %s", error)
     return problem_response(
         DatabaseError.status,

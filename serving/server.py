@@ -22,6 +22,8 @@ from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
+from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
+from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
@@ -103,7 +105,7 @@ def bind(settings: ServingSettings) -> socket.socket:
             "or say --insecure-bind-anyway"
         )
     try:
-        return _bound(family, address[:2])
+        return _bound(family, address[:2], settings)
     except OSError as error:
         raise SettingsError(
             f"expected {settings.host} port {settings.port} to be free, got {error.strerror or error}; "
@@ -111,10 +113,13 @@ def bind(settings: ServingSettings) -> socket.socket:
         ) from error
 
 
-def _bound(family: int, address: tuple[object, ...]) -> socket.socket:
+def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> socket.socket:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is IPPROTO_TCP, and socket.create_server leaves the
     # protocol 0. With Nagle's algorithm the body of an answer would wait 40 ms for the delayed ACK of its head.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    max_connections = connection_bound(
+        max_connections=settings.max_connections, database_connections=settings.database_connections
+    )
+    listener = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, max_connections=max_connections)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -137,8 +142,13 @@ def listen(
     """
     app = create_app(database, settings)
     context: Context = app.state.context
+    limits = TimeLimits(
+        head_s=settings.head_timeout_s, body_s=settings.body_timeout_s, answer_s=settings.answer_timeout_s
+    )
     config = uvicorn.Config(
         app,
+        http=timed_protocol(limits),
+        ws="none",
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -157,6 +167,7 @@ def serve_until_stopped(
     Raises:
         SettingsError, DatabaseError: the registry cannot start.
     """
+    raise_descriptor_limit()
     # The port is bound first, so that a start on a port in use fails before it changes the database.
     with bind(settings) as listener:
         on_bound()

@@ -59,6 +59,29 @@ class ServingSettings(BaseModel):
         le=60_000,
         description="How often held polls look for moves that another process made.",
     )
+    wake_spread_ms: int = Field(
+        default=2000,
+        ge=0,
+        le=60_000,
+        description="Time over which the polls that a move ends are answered, so that they do not return all at once.",
+    )
+    max_connections: int = Field(
+        default=16_384, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
+    )
+    head_timeout_s: float = Field(default=10.0, gt=0, le=3600, description="Longest time for a request's headers.")
+    body_timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Longest time for a request's body.")
+    answer_timeout_s: float = Field(
+        default=60.0, gt=0, le=3600, description="Longest time for a client to take an answer."
+    )
+    max_queued_reports: int = Field(
+        default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
+    )
+    write_stall_s: float = Field(
+        default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
+    )
+    database_connections: int = Field(
+        default=16, ge=4, le=1000, description="Most connections of this process to the database."
+    )
     busy_timeout_ms: int = Field(
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
     )

@@ -3,37 +3,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
 from serving.agents import service
 from serving.agents.schemas import AgentRead, AgentReport
+from serving.agents.service import ReceivedReport
 from serving.context import InContext
+from serving.database import AgentRow
 from serving.names import AgentId, CcaName, ChannelName
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
 
-__all__ = ["router"]
+__all__ = ["received", "router"]
 
 router = APIRouter(prefix="/v1/agents", tags=["agents"])
 
 
-@router.post("/{agent_id}/reports", status_code=status.HTTP_204_NO_CONTENT, responses=problems(413, 422))
-def report(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
+def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedReport:
+    """Return an agent's report with the time at which it arrived."""
+    return ReceivedReport(agent_id, report.cca, report.model_dump(exclude={"cca"}), now)
+
+
+@router.post("/{agent_id}/reports", status_code=status.HTTP_204_NO_CONTENT, responses=problems(413, 422, 503))
+async def report(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
     """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
-    with context.database.write() as session:
-        service.report(
-            session,
-            agent_id=agent_id,
-            cca=body.cca,
-            said=body.model_dump(exclude={"cca"}),
-            now=context.clock(),
-        )
+    await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
 @router.get("", responses=problems(422))
-def list_agents(
+async def list_agents(
     context: InContext,
     cca: Annotated[CcaName | None, Query(description="Only reports of this algorithm.")] = None,
     channel: Annotated[ChannelName | None, Query(description="Only agents that follow this channel.")] = None,
@@ -41,7 +43,12 @@ def list_agents(
     cursor: Cursor = None,
 ) -> Page[AgentRead]:
     """List the latest report of each agent and algorithm, with its age."""
-    with context.database.read() as session:
-        rows, last = service.page(session, cca=cca, channel=channel, after_id=cursor_position(cursor), limit=limit)
+    after_id = cursor_position(cursor)
+
+    def page() -> tuple[Sequence[AgentRow], AgentRow | None]:
+        with context.database.read() as session:
+            return service.page(session, cca=cca, channel=channel, after_id=after_id, limit=limit)
+
+    rows, last = await context.reads.run(page)
     now = context.clock()
     return Page(items=[AgentRead.of(row, now=now) for row in rows], next_cursor=None if last is None else str(last.id))

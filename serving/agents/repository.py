@@ -4,35 +4,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from serving.database import AgentRow
 
-__all__ = ["find", "insert_or_find", "page_in_order"]
+__all__ = ["page_in_order", "replace"]
+
+_KEY = ("agent_id", "cca")
 
 
-def find(session: Session, *, agent_id: str, cca: str) -> AgentRow | None:
-    """Return the agent's row for that algorithm, or None."""
-    return session.scalar(select(AgentRow).where(AgentRow.agent_id == agent_id, AgentRow.cca == cca))
+def replace(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows, or replace the existing ones of the same agent and algorithm. Every row has all columns."""
+    dialect = session.get_bind().dialect.name
+    statement: postgresql.Insert | sqlite.Insert
+    if dialect == "postgresql":
+        statement = postgresql.insert(AgentRow)
+    elif dialect == "sqlite":
+        statement = sqlite.insert(AgentRow)
+    else:
+        for row in rows:
+            _replace_one(session, row)
+        return
+    replaced = {name: statement.excluded[name] for name in rows[0] if name not in _KEY}
+    session.connection().execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=replaced), list(rows))
 
 
-def insert_or_find(session: Session, row: AgentRow) -> AgentRow:
-    """Insert the row and return it, or return the existing row of the same agent and algorithm."""
-    known = find(session, agent_id=row.agent_id, cca=row.cca)
-    if known is not None:
-        return known
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        known = find(session, agent_id=row.agent_id, cca=row.cca)
-        if known is None:
-            raise
-        return known
-    return row
+def _replace_one(session: Session, row: dict[str, Any]) -> None:
+    """Replace a row on a database without a statement for it."""
+    kept = _find(session, row)
+    if kept is None:
+        try:
+            with session.begin_nested():
+                session.add(AgentRow(**row))
+        except IntegrityError:
+            # Another transaction inserted the row first.
+            kept = _find(session, row)
+            if kept is None:
+                raise
+    if kept is not None:
+        for column, value in row.items():
+            setattr(kept, column, value)
+
+
+def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
+    query = select(AgentRow).where(AgentRow.agent_id == row["agent_id"], AgentRow.cca == row["cca"])
+    return session.scalar(query)
 
 
 def page_in_order(

@@ -7,6 +7,7 @@ Only the latest report of each agent and algorithm is stored, so the table grows
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,15 +17,28 @@ from serving.agents import repository
 from serving.database import AgentRow
 from serving.paging import page_of
 
-__all__ = ["page", "report"]
+__all__ = ["ReceivedReport", "page", "store"]
 
 
-def report(session: Session, *, agent_id: str, cca: str, said: dict[str, Any], now: datetime) -> None:
-    """Store an agent's report in place of its earlier one. `said` maps the row's columns to their values."""
-    row = repository.insert_or_find(session, AgentRow(agent_id=agent_id, cca=cca, received_at=now, **said))
-    for column, value in said.items():
-        setattr(row, column, value)
-    row.received_at = now
+@dataclass(frozen=True, slots=True)
+class ReceivedReport:
+    """An agent's report. `said` maps the other columns of the agent's row to their values."""
+
+    agent_id: str
+    cca: str
+    said: dict[str, Any]
+    received_at: datetime
+
+
+def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
+    """Store reports, in the order in which they arrived, each in place of the agent's earlier one."""
+    latest = {(report.agent_id, report.cca): report for report in reports}
+    # Two processes that write the same agents in different orders could wait for each other's row locks.
+    rows = [
+        {"agent_id": agent_id, "cca": cca, "received_at": report.received_at, **report.said}
+        for (agent_id, cca), report in sorted(latest.items())
+    ]
+    repository.replace(session, rows)
 
 
 def page(

@@ -3,53 +3,62 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
+from collections.abc import Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Request, Response, status
-from starlette.concurrency import run_in_threadpool
+from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.channels import service
+from serving.channels.idempotency import IdempotencyKey, idempotency_of
+from serving.channels.offers import Offer
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
-from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE, matches_weakly
+from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
 from serving.names import CcaName, ChannelName
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
+from serving.protocol import connection_of
 
-__all__ = ["router"]
+__all__ = ["offer_headers", "router"]
 
 router = APIRouter(prefix="/v1/channels", tags=["channels"])
 
-# Interval at which a long poll checks whether its client has disconnected.
-_GONE_CHECK_S = 5.0
-
+_DeploymentPage = tuple[Sequence[DeploymentRow], DeploymentRow | None]
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
 
 
 @router.get("", responses=problems(422))
-def list_channels(
+async def list_channels(
     context: InContext,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[DeploymentRead]:
     """List the channels, each with its current deployment."""
-    with context.database.read() as session:
-        rows, last = service.list_channels(session, cca=cca, after_id=cursor_position(cursor), limit=limit)
+    after_id = cursor_position(cursor)
+
+    def page() -> _DeploymentPage:
+        with context.database.read() as session:
+            return service.list_channels(session, cca=cca, after_id=after_id, limit=limit)
+
+    rows, last = await context.reads.run(page)
     items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
     return Page(items=items, next_cursor=None if last is None else str(last.channel_id))
 
 
 @router.get("/{cca}/{name}/history", responses=problems(404, 422))
-def channel_history(
+async def channel_history(
     context: InContext, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[DeploymentRead]:
     """List the channel's deployments, newest first."""
-    with context.database.read() as session:
-        rows, last = service.history(session, cca=cca, name=name, before_serial=cursor_position(cursor), limit=limit)
+    before_serial = cursor_position(cursor)
+
+    def page() -> _DeploymentPage:
+        with context.database.read() as session:
+            return service.history(session, cca=cca, name=name, before_serial=before_serial, limit=limit)
+
+    rows, last = await context.reads.run(page)
     items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
     return Page(items=items, next_cursor=None if last is None else str(last.serial))
 
@@ -61,34 +70,44 @@ def channel_history(
         **problems(404, 409, 412, 413, 422),
     },
 )
-def move_channel(
+async def move_channel(
     *,
     context: InContext,
     response: Response,
+    background: BackgroundTasks,
     cca: CcaName,
     name: ChannelName,
     body: ChannelMove,
     if_match: IfMatch = None,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH_MOVE)] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel to an ensemble. This is a new deployment with the next serial, committed before the answer."""
-    with context.database.write() as session:
-        row = service.move(
-            session,
-            registry=context.registry,
-            cca=cca,
-            name=name,
-            digest=body.digest,
-            hold_back_permille=body.hold_back_permille,
-            urgent=body.urgent,
-            note=body.note,
-            if_match=if_match,
-            if_none_match=if_none_match,
-            now=context.clock(),
-        )
+    idempotency = idempotency_of(
+        idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
+    )
+
+    def move() -> DeploymentRow:
+        with context.database.write() as session:
+            return service.move(
+                session,
+                registry=context.registry,
+                cca=cca,
+                name=name,
+                digest=body.digest,
+                hold_back_permille=body.hold_back_permille,
+                urgent=body.urgent,
+                note=body.note,
+                if_match=if_match,
+                if_none_match=if_none_match,
+                now=context.clock(),
+                idempotency=idempotency,
+            )
+
+    row = await context.writes.run(move)
     if row.serial == 1:
         response.status_code = status.HTTP_201_CREATED
-    return _moved(context, response, row)
+    return _moved(context, response, background, row)
 
 
 @router.post(
@@ -96,35 +115,47 @@ def move_channel(
     status_code=status.HTTP_201_CREATED,
     responses=problems(404, 409, 412, 413, 422),
 )
-def roll_back_channel(
+async def roll_back_channel(
     *,
     context: InContext,
     response: Response,
+    background: BackgroundTasks,
     cca: CcaName,
     name: ChannelName,
     body: RollBack | None = None,
     if_match: IfMatch = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
     wanted = body if body is not None else RollBack()
-    with context.database.write() as session:
-        row = service.roll_back(
-            session,
-            registry=context.registry,
-            cca=cca,
-            name=name,
-            urgent=wanted.urgent,
-            note=wanted.note,
-            if_match=if_match,
-            now=context.clock(),
-        )
-    return _moved(context, response, row)
+    idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
+
+    def roll_back() -> DeploymentRow:
+        with context.database.write() as session:
+            return service.roll_back(
+                session,
+                registry=context.registry,
+                cca=cca,
+                name=name,
+                urgent=wanted.urgent,
+                note=wanted.note,
+                if_match=if_match,
+                now=context.clock(),
+                idempotency=idempotency,
+            )
+
+    row = await context.writes.run(roll_back)
+    return _moved(context, response, background, row)
 
 
-def _moved(context: Context, response: Response, row: DeploymentRow) -> DeploymentRead:
-    """Wake the channel's long polls and return the answer. Call this only after the commit."""
+def _moved(context: Context, response: Response, background: BackgroundTasks, row: DeploymentRow) -> DeploymentRead:
+    """Return the answer to a committed move. The channel's long polls are woken after the answer is sent."""
     moved = DeploymentRead.of(row, registry=context.registry)
-    context.watch.announce((moved.cca, moved.channel), serial=moved.serial)
+
+    async def wake() -> None:
+        context.watch.announce((moved.cca, moved.channel), serial=moved.serial)
+
+    background.add_task(wake)
     response.headers["ETag"] = service.etag_of(row, registry=context.registry)
     return moved
 
@@ -154,46 +185,17 @@ async def get_channel(
 
     With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over.
     """
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + min(wait, context.settings.max_wait_s)
-    while True:
-        answer, serial = await run_in_threadpool(_offer, context, cca=cca, name=name, if_none_match=if_none_match)
-        if answer.status_code != status.HTTP_304_NOT_MODIFIED:
-            return answer
-        if not await _moved_meanwhile(request, context, (cca, name), serial=serial, deadline_s=deadline_s):
-            return answer
+    offer, is_held = await context.offers.follow(
+        (cca, name),
+        if_none_match=if_none_match,
+        wait_s=min(wait, context.settings.max_wait_s),
+        connection=connection_of(request.scope),
+    )
+    if is_held:
+        return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=offer_headers(offer))
+    return Response(offer.body, media_type="application/json", headers=offer_headers(offer))
 
 
-def _offer(context: Context, *, cca: str, name: str, if_none_match: str | None) -> tuple[Response, int]:
-    """Return the answer for the current deployment, and its serial. A 304 does not read the ensemble's document."""
-    with context.database.read() as session:
-        if if_none_match is not None:
-            row = service.current(session, cca=cca, name=name)
-            headers = _headers(context, row)
-            if matches_weakly(if_none_match, headers["ETag"]):
-                return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers), row.serial
-        row, document = service.current_with_document(session, cca=cca, name=name)
-    head = json.dumps(DeploymentRead.of(row, registry=context.registry).model_dump(mode="json"))
-    # The document is JSON already, so it is inserted as text. Parsing and encoding it would dominate the cost.
-    body = f'{head[:-1]}, "ensemble": {document}}}'
-    return Response(body, media_type="application/json", headers=_headers(context, row)), row.serial
-
-
-def _headers(context: Context, row: DeploymentRow) -> dict[str, str]:
-    return {"ETag": service.etag_of(row, registry=context.registry), "Cache-Control": "private, no-cache"}
-
-
-async def _moved_meanwhile(
-    request: Request, context: Context, key: tuple[str, str], *, serial: int, deadline_s: float
-) -> bool:
-    """Wait until the channel is moved. Return False if time is out, the client has disconnected or the server stops."""
-    loop = asyncio.get_running_loop()
-    while not context.watch.is_closed:
-        left_s = deadline_s - loop.time()
-        if left_s <= 0:
-            return False
-        if await context.watch.wait(key, serial=serial, timeout_s=min(left_s, _GONE_CHECK_S)):
-            return True
-        if await request.is_disconnected():
-            return False
-    return False
+def offer_headers(offer: Offer) -> dict[str, str]:
+    """Return the headers of an answer to an agent, which a 304 has as well."""
+    return {"ETag": offer.etag, "Cache-Control": "private, no-cache"}

@@ -16,6 +16,7 @@ __all__ = [
     "current",
     "current_with_document",
     "deployment",
+    "deployment_of_key",
     "heads",
     "history_page",
     "latest_of_another_ensemble",
@@ -77,6 +78,12 @@ def deployment(session: Session, *, channel_id: int, serial: int) -> DeploymentR
     """Return the deployment of a channel with that serial, or None."""
     query = select(DeploymentRow).where(DeploymentRow.channel_id == channel_id, DeploymentRow.serial == serial)
     return session.scalar(query)
+
+
+def deployment_of_key(session: Session, *, channel_id: int, key: str) -> DeploymentRow | None:
+    """Return the deployment of a channel that was made with this idempotency key, or None."""
+    query = select(DeploymentRow).where(DeploymentRow.channel_id == channel_id, DeploymentRow.idempotency_key == key)
+    return session.scalar(query.join(DeploymentRow.channel).options(contains_eager(DeploymentRow.channel)))
 
 
 def latest_of_another_ensemble(

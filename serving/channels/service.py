@@ -7,6 +7,7 @@
 - A roll-back does not restore the mark `urgent`. By default a roll-back is urgent and any other move is not; the
   request can override this.
 - A second roll-back in a row goes further back. It never returns to the deployment that the first one replaced.
+- A request that is repeated with its idempotency key makes no second deployment.
 - A channel points only to a published ensemble of its own algorithm.
 """
 
@@ -18,6 +19,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from serving.channels import repository
+from serving.channels.idempotency import Idempotency
 from serving.database import ChannelRow, DeploymentRow
 from serving.ensembles import repository as ensembles
 from serving.errors import (
@@ -51,6 +53,7 @@ def move(
     if_match: str | None,
     now: datetime,
     if_none_match: str | None = None,
+    idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
     """Point the channel to an ensemble, and return the new deployment.
 
@@ -58,6 +61,7 @@ def move(
         EnsembleNotFoundError: the ensemble is not published.
         WrongAlgorithmError: the ensemble belongs to another algorithm than the channel.
         SerialMismatchError: `if_match` does not name the current deployment, or `if_none_match` names it.
+        IdempotencyKeyReusedError: another request had the same idempotency key.
     """
     ensemble = ensembles.find(session, digest)
     if ensemble is None:
@@ -65,6 +69,9 @@ def move(
     if ensemble.cca != cca:
         raise WrongAlgorithmError(f"expected an ensemble of {cca}, got {digest} of {ensemble.cca}")
     channel = repository.channel_for_move(session, cca=cca, name=name)
+    made = _made_before(session, channel, idempotency)
+    if made is not None:
+        return made
     _require_match(session, channel, registry=registry, if_match=if_match)
     _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
     return _deploy(
@@ -76,6 +83,7 @@ def move(
         note=note,
         restores=None,
         now=now,
+        idempotency=idempotency,
     )
 
 
@@ -89,6 +97,7 @@ def roll_back(
     note: str,
     if_match: str | None,
     now: datetime,
+    idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
     """Point the channel back to its previous ensemble, and return the new deployment.
 
@@ -96,9 +105,13 @@ def roll_back(
         ChannelNotFoundError: the channel has no deployment.
         NothingToRollBackError: there is no earlier deployment with a different ensemble.
         SerialMismatchError: `if_match` does not name the current deployment.
+        IdempotencyKeyReusedError: another request had the same idempotency key.
     """
     current(session, cca=cca, name=name)
     channel = repository.channel_for_move(session, cca=cca, name=name)
+    made = _made_before(session, channel, idempotency)
+    if made is not None:
+        return made
     _require_match(session, channel, registry=registry, if_match=if_match)
     now_there = _deployed(session, channel)
     target = repository.latest_of_another_ensemble(
@@ -121,6 +134,7 @@ def roll_back(
         note=note,
         restores=target.restores_serial or target.serial,
         now=now,
+        idempotency=idempotency,
     )
 
 
@@ -157,6 +171,16 @@ def history(
     current(session, cca=cca, name=name)
     rows = repository.history_page(session, cca=cca, name=name, before_serial=before_serial, limit=limit + 1)
     return page_of(rows, limit=limit)
+
+
+def _made_before(session: Session, channel: ChannelRow, idempotency: Idempotency | None) -> DeploymentRow | None:
+    """Return the deployment that the same request made before, or None. The channel must be locked."""
+    if idempotency is None:
+        return None
+    row = repository.deployment_of_key(session, channel_id=channel.id, key=idempotency.key)
+    if row is not None:
+        idempotency.require_same_request(row)
+    return row
 
 
 def _no_channel(cca: str, name: str) -> ChannelNotFoundError:
@@ -207,6 +231,7 @@ def _deploy(
     note: str,
     restores: int | None,
     now: datetime,
+    idempotency: Idempotency | None,
 ) -> DeploymentRow:
     channel.serial += 1
     row = DeploymentRow(
@@ -218,6 +243,8 @@ def _deploy(
         note=note,
         restores_serial=restores,
         deployed_at=now,
+        idempotency_key=None if idempotency is None else idempotency.key,
+        request_digest=None if idempotency is None else idempotency.request_digest,
     )
     session.add(row)
     session.flush()

@@ -3,10 +3,19 @@
 
 from serving.database.engine import Database
 from serving.database.migrate import migrate, require_current_schema
-from serving.database.models import AgentRow, Base, ChannelRow, DeploymentRow, EnsembleRow, RegistryRow
+from serving.database.models import (
+    IDEMPOTENCY_KEY_CHARS,
+    AgentRow,
+    Base,
+    ChannelRow,
+    DeploymentRow,
+    EnsembleRow,
+    RegistryRow,
+)
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
+    "IDEMPOTENCY_KEY_CHARS",
     "AgentRow",
     "Base",
     "ChannelRow",

@@ -27,23 +27,23 @@ from serving.errors import DatabaseError
 __all__ = ["Database"]
 
 _WRITE = "ccatune_write"
-# Their sum exceeds the 40 threads of the pool that runs the endpoints, so that no endpoint waits for a connection.
-_POOL_CONNECTIONS = 10
-_POOL_OVERFLOW = 40
 
 
 class Database:
     """Opens sessions for reading and writing. `write()` commits all changes at its end, or none of them."""
 
-    def __init__(self, url: str, *, busy_timeout_ms: int = 5000) -> None:
-        """Open the database. Raises DatabaseError where the URL is invalid, its driver missing, or it is in memory."""
+    def __init__(self, url: str, *, busy_timeout_ms: int = 5000, max_connections: int = 16) -> None:
+        """Open the database, with at most `max_connections` connections at once.
+
+        Raises DatabaseError where the URL is invalid, its driver missing, or it is in memory.
+        """
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
         self.sqlite_file = Path(str(parsed.database)) if self.is_sqlite and "uri" not in parsed.query else None
         self.shown_url = parsed.render_as_string(hide_password=True)
         try:
             self._engine = create_engine(
-                parsed, pool_size=_POOL_CONNECTIONS, max_overflow=_POOL_OVERFLOW, pool_pre_ping=not self.is_sqlite
+                parsed, pool_size=max_connections, max_overflow=0, pool_pre_ping=not self.is_sqlite
             )
         except ValueError as error:
             raise DatabaseError(

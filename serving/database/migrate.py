@@ -20,10 +20,14 @@ from sqlalchemy.exc import DBAPIError
 from serving.database.engine import Database
 from serving.errors import DatabaseError
 
-__all__ = ["alembic_config", "head_revision", "migrate", "require_current_schema"]
+__all__ = ["alembic_config", "head_revision", "migrate", "require_current_schema", "require_room"]
 
 # An arbitrary key that other programs on the same database are unlikely to use: "ccatune" in ASCII.
 _ADVISORY_LOCK = 0x63636174756E65
+
+_CONNECTION_LIMITS = (("max_connections", 1), ("superuser_reserved_connections", -1))
+# PostgreSQL's messages for a connection over its limit. The driver has no code for a failed connection.
+_NO_CONNECTION_LEFT = ("too many clients", "remaining connection slots", "too many connections")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -84,5 +88,33 @@ def require_current_schema(database: Database) -> None:
         )
 
 
+def require_room(database: Database, n_connections: int) -> None:
+    """Check that PostgreSQL allows this process as many connections as it may open. Other databases have no limit.
+
+    Raises:
+        DatabaseError: `max_connections` of the server is too small, or the database does not answer.
+    """
+    if database.is_sqlite:
+        return
+    try:
+        with database.read() as session:
+            if session.get_bind().dialect.name != "postgresql":
+                return
+            allowed = sum(int(session.scalar(text(f"SHOW {name}")) or 0) * sign for name, sign in _CONNECTION_LIMITS)
+    except DBAPIError as error:
+        raise _unreachable(database, error) from error
+    if n_connections > allowed:
+        raise DatabaseError(
+            f"database {database.shown_url}: expected {n_connections} connections for this process, the server allows "
+            f"{allowed}; raise its max_connections, or lower database_connections"
+        )
+
+
 def _unreachable(database: Database, error: DBAPIError) -> DatabaseError:
-    return DatabaseError(f"database {database.shown_url}: expected it to answer, got {str(error.orig).strip()}")
+    said = str(error.orig).strip()
+    advice = ""
+    if any(words in said for words in _NO_CONNECTION_LEFT):
+        advice = (
+            "; all processes together need fewer: lower database_connections, or raise the server's max_connections"
+        )
+    return DatabaseError(f"database {database.shown_url}: expected it to answer, got {said}{advice}")

@@ -35,6 +35,7 @@ __all__ = ["AgentRow", "Base", "ChannelRow", "DeploymentRow", "EnsembleRow", "Re
 
 DIGEST_CHARS = 71
 NAME_CHARS = 63
+IDEMPOTENCY_KEY_CHARS = 128
 
 
 class Base(DeclarativeBase):
@@ -96,6 +97,8 @@ class DeploymentRow(Base):
     restores_serial: the deployment that a roll-back restored; None for other moves.
     urgent: running flows apply the table at their next ACK or transmission. The column has a default in the database,
     so that a process of the previous version, which does not know the column, can still move channels.
+    idempotency_key, request_digest: the key of the request that made the move, and the digest of the request's content;
+    None without a key.
     """
 
     __tablename__ = "deployments"
@@ -104,6 +107,7 @@ class DeploymentRow(Base):
         CheckConstraint("serial >= 1", name="serial_from_one"),
         CheckConstraint("hold_back_permille BETWEEN 0 AND 1000", name="hold_back_share"),
         Index(None, "digest"),
+        Index(None, "channel_id", "idempotency_key", unique=True),
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -115,6 +119,8 @@ class DeploymentRow(Base):
     note: Mapped[str] = mapped_column(Text)
     restores_serial: Mapped[int | None] = mapped_column(BigInteger)
     deployed_at: Mapped[datetime]
+    idempotency_key: Mapped[str | None] = mapped_column(String(IDEMPOTENCY_KEY_CHARS))
+    request_digest: Mapped[str | None] = mapped_column(String(DIGEST_CHARS))
 
     channel: Mapped[ChannelRow] = relationship(lazy="raise")
 

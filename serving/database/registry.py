@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from serving.database.engine import Database
-from serving.database.migrate import migrate, require_current_schema
+from serving.database.migrate import migrate, require_current_schema, require_room
 from serving.database.models import RegistryRow
 from serving.errors import DatabaseError, SettingsError
 from serving.settings import DEFAULT_REGISTRY, ServingSettings
@@ -27,8 +27,13 @@ def open_database(settings: ServingSettings) -> Database:
     Raises:
         DatabaseError: the database cannot be opened, or its schema is not that of this version.
     """
-    database = Database(settings.database_url.get_secret_value(), busy_timeout_ms=settings.busy_timeout_ms)
+    database = Database(
+        settings.database_url.get_secret_value(),
+        busy_timeout_ms=settings.busy_timeout_ms,
+        max_connections=settings.database_connections,
+    )
     try:
+        require_room(database, settings.database_connections)
         if settings.migrate:
             migrate(database)
         else:

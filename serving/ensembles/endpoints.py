@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
 from serving.context import InContext
+from serving.database import EnsembleRow
 from serving.ensembles import service
 from serving.ensembles.schemas import EnsembleSummary, PublishedEnsemble
 from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
@@ -29,30 +31,39 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
     status_code=status.HTTP_201_CREATED,
     responses={200: {"model": PublishedEnsemble, "description": "It was published before"}, **problems(413, 422)},
 )
-def publish(
+async def publish(
     context: InContext,
     response: Response,
     document: Annotated[dict[str, Any], Body(description="An ensemble as `ccatune train` writes it, digest included.")],
 ) -> PublishedEnsemble:
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
-    row = service.prepare(document, now=context.clock())
-    with context.database.write() as session:
-        kept, created = service.publish(session, row)
+    row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
+
+    def store() -> tuple[EnsembleRow, bool]:
+        with context.database.write() as session:
+            return service.publish(session, row)
+
+    kept, created = await context.writes.run(store)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
     response.headers["Location"] = f"/v1/ensembles/{kept.digest}"
     return PublishedEnsemble(**EnsembleSummary.of(kept).model_dump(), created=created)
 
 
 @router.get("", responses=problems(422))
-def list_ensembles(
+async def list_ensembles(
     context: InContext,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[EnsembleSummary]:
     """List the published ensembles, newest first."""
-    with context.database.read() as session:
-        rows, last = service.page(session, cca=cca, before_id=cursor_position(cursor), limit=limit)
+    before_id = cursor_position(cursor)
+
+    def page() -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
+        with context.database.read() as session:
+            return service.page(session, cca=cca, before_id=before_id, limit=limit)
+
+    rows, last = await context.reads.run(page)
     return Page(items=[EnsembleSummary.of(row) for row in rows], next_cursor=None if last is None else str(last.id))
 
 
@@ -68,15 +79,19 @@ def list_ensembles(
         **problems(404, 422),
     },
 )
-def get_ensemble(
+async def get_ensemble(
     context: InContext,
     digest: DigestText,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
     """Return the ensemble's document. Its bytes never change."""
     etag = quoted(digest)
-    with context.database.read() as session:
-        document = service.document(session, digest)
+
+    def read() -> str:
+        with context.database.read() as session:
+            return service.document(session, digest)
+
+    document = await context.reads.run(read)
     headers = {"ETag": etag, "Cache-Control": _IMMUTABLE}
     if matches_weakly(if_none_match, etag):
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers)

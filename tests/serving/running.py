@@ -19,9 +19,9 @@ LONG_S = 600
 class Running:
     """A registry that answers on a port, in a thread of this process."""
 
-    def __init__(self, database: Database, *, recheck_ms: int = 20) -> None:
+    def __init__(self, database: Database, *, recheck_ms: int = 20, **changed: object) -> None:
         settings = ServingSettings.model_validate(
-            {"registry": "lab", "port": 0, "recheck_ms": recheck_ms, "max_wait_s": LONG_S}
+            {"registry": "lab", "port": 0, "recheck_ms": recheck_ms, "max_wait_s": LONG_S, **changed}
         )
         self._socket = bind(settings)
         self._ready = threading.Event()

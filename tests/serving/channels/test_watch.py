@@ -126,3 +126,25 @@ def test_closing_sends_everyone_home_and_lets_nobody_wait():
         return [await waiting, await watch.wait(KEY, serial=3, timeout_s=LONG_S), watch.is_closed]
 
     assert asyncio.run(scenario()) == [False, False, True]
+
+
+def test_wake_ups_are_spread_and_reach_everyone():
+    async def scenario():
+        watch = ChannelWatch(dict, recheck_ms=NEVER_MS, spread_ms=200)
+        waiting = [asyncio.create_task(watch.wait(KEY, serial=3, timeout_s=LONG_S)) for _ in range(1000)]
+        await asyncio.sleep(0)
+        watch.announce(KEY, serial=4)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        woken_at_once = sum(task.done() for task in waiting)
+        return woken_at_once, await asyncio.gather(*waiting)
+
+    assert asyncio.run(scenario()) == (100, [True] * 1000)
+
+
+def test_a_poll_whose_client_has_gone_stops_waiting():
+    async def scenario():
+        watch = ChannelWatch(dict, recheck_ms=NEVER_MS)
+        return await watch.wait(KEY, serial=3, timeout_s=LONG_S, on_start=lambda poll: poll.leave())
+
+    assert not asyncio.run(scenario())

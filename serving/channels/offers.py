@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: MIT
+"""The answers to agents, one for each channel, kept in memory.
+
+An answer is read from the database when it is first needed after a move. Every agent then receives the same bytes.
+
+    a long poll with the cached ETag     held without a query; the watch ends the wait after a move
+    a long poll with an older serial     the cached answer, without a query
+    any other request                    the answer as of a query that begins after the request arrived
+
+Requests that need a query share the next one. A long poll can therefore miss a move by another process for at most
+`recheck_ms`. It never receives a serial older than the one that its ETag names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from dataclasses import dataclass
+
+from serving.channels import service
+from serving.channels.schemas import DeploymentRead
+from serving.channels.watch import ChannelKey, ChannelWatch, Poll
+from serving.database import Database
+from serving.etags import matches_weakly
+from serving.protocol import Connection
+from serving.work import WorkPool
+
+__all__ = ["Offer", "Offers"]
+
+# Only channels that exist are kept. The bound is far above the number of channels of any registry.
+_MAX_CACHED = 1024
+# The form of this registry's ETags: see `service.etag_of`.
+_ETAG = re.compile(r'"([^":]+):([0-9]{1,19}):[^"]*"')
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A channel's answer: the current deployment with its ensemble, as JSON."""
+
+    serial: int
+    etag: str
+    body: bytes
+
+
+class Offers:
+    """The cached answers of one registry. All methods belong to the event loop."""
+
+    def __init__(self, database: Database, *, registry: str, reads: WorkPool, watch: ChannelWatch) -> None:
+        self._database = database
+        self._registry = registry
+        self._reads = reads
+        self._watch = watch
+        self._cached: dict[ChannelKey, Offer] = {}
+        # For each channel, the requests that wait for its next query, and the task that runs its queries.
+        self._requests: dict[ChannelKey, list[asyncio.Future[Offer]]] = {}
+        self._queries: dict[ChannelKey, asyncio.Task[None]] = {}
+
+    async def follow(
+        self, key: ChannelKey, *, if_none_match: str | None, wait_s: float, connection: Connection | None
+    ) -> tuple[Offer, bool]:
+        """Return the channel's answer, and whether `if_none_match` still names it when the wait is over.
+
+        A disconnected client ends the wait. Raises ChannelNotFoundError, BusyError.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + wait_s
+        offer = self._for_poll(key, if_none_match) if wait_s > 0 else None
+        while True:
+            known_serial = 0
+            if offer is None:
+                known_serial = self._watch.serial_of(key)
+                offer = await self.current(key)
+            if not matches_weakly(if_none_match, offer.etag):
+                return offer, False
+            left_s = deadline_s - loop.time()
+            # The query began after `known_serial` was announced, so a poll need not wake for that serial again.
+            serial = max(known_serial, offer.serial)
+            if left_s <= 0 or not await self._wait(key, serial=serial, timeout_s=left_s, connection=connection):
+                return offer, True
+            offer = self._since(key, self._watch.serial_of(key))
+
+    async def current(self, key: ChannelKey) -> Offer:
+        """Return the channel's answer as of a query that begins after this call. Raises ChannelNotFoundError."""
+        loop = asyncio.get_running_loop()
+        request: asyncio.Future[Offer] = loop.create_future()
+        self._requests.setdefault(key, []).append(request)
+        if key not in self._queries:
+            self._queries[key] = loop.create_task(self._answer_requests(key))
+        return await request
+
+    def _for_poll(self, key: ChannelKey, if_none_match: str | None) -> Offer | None:
+        """Return the cached answer if a long poll may have it without a query, else None."""
+        offer = self._since(key, self._watch.serial_of(key))
+        if offer is None or if_none_match is None:
+            return None
+        known = _ETAG.fullmatch(if_none_match)
+        is_older = known is not None and known[1] == self._registry and int(known[2]) < offer.serial
+        return offer if is_older or matches_weakly(if_none_match, offer.etag) else None
+
+    def _since(self, key: ChannelKey, serial: int) -> Offer | None:
+        offer = self._cached.get(key)
+        return offer if offer is not None and offer.serial >= serial else None
+
+    async def _wait(self, key: ChannelKey, *, serial: int, timeout_s: float, connection: Connection | None) -> bool:
+        def leave_when_lost(poll: Poll) -> None:
+            if connection is not None:
+                connection.on_lost = poll.leave
+
+        try:
+            return await self._watch.wait(key, serial=serial, timeout_s=timeout_s, on_start=leave_when_lost)
+        finally:
+            if connection is not None:
+                connection.on_lost = None
+
+    async def _answer_requests(self, key: ChannelKey) -> None:
+        try:
+            while requests := self._requests.pop(key, []):
+                try:
+                    offer = await self._query(key)
+                except Exception as error:
+                    for request in requests:
+                        if not request.done():
+                            request.set_exception(error)
+                else:
+                    for request in requests:
+                        if not request.done():
+                            request.set_result(offer)
+        finally:
+            del self._queries[key]
+            self._requests.pop(key, None)
+
+    async def _query(self, key: ChannelKey) -> Offer:
+        cached = self._cached.get(key)
+        offer = await self._reads.run(lambda: self._read(key, cached))
+        if key not in self._cached and len(self._cached) >= _MAX_CACHED:
+            self._cached.clear()
+        self._cached[key] = offer
+        return offer
+
+    def _read(self, key: ChannelKey, cached: Offer | None) -> Offer:
+        cca, name = key
+        with self._database.read() as session:
+            if cached is not None:
+                row = service.current(session, cca=cca, name=name)
+                if service.etag_of(row, registry=self._registry) == cached.etag:
+                    return cached
+            row, document = service.current_with_document(session, cca=cca, name=name)
+        head = json.dumps(DeploymentRead.of(row, registry=self._registry).model_dump(mode="json"))
+        # The document is JSON already, so it is inserted as text. Parsing and encoding it would dominate the cost.
+        body = f'{head[:-1]}, "ensemble": {document}}}'.encode()
+        return Offer(row.serial, service.etag_of(row, registry=self._registry), body)
