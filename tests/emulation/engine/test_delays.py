@@ -25,8 +25,8 @@ def paced_departures_ms(of: BaseDelay, *, until_ms: int) -> list[int]:
 
 
 def closed_form_ms(of: BaseDelay, *, until_ms: int) -> list[int]:
-    # Pairs of packets, one every 2 ms from 0.5 ms on.
-    enters_ms = np.arange(until_ms) // 2 * 2 + 0.5
+    # Ten packets that are not paced, and then pairs, one every 2 ms; all from 0.5 ms on.
+    enters_ms = np.append(np.zeros(10), np.arange(until_ms) // 2 * 2) + 0.5
     period_ms = np.inf if of.period_s is None else of.period_s * 1000
     at_ms = np.array([step.at_s * 1000 for step in of.steps])
     one_way_ms = np.array([step.rtt_ms / 2 for step in of.steps])
