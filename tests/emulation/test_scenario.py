@@ -354,7 +354,7 @@ def test_delay_class_is_given_by_delay_or_index(tmp_path: Path, ensemble: Ensemb
         ("link: {rate_mbps: 20}\nflows: [{ensemble: gr.json, cca: reno}]", r"ensemble of reno, got one of gr"),
         ("link: {rate_mbps: 20, recording: x}", r"recording: expected a trace beside it"),
         ("link: {made: {model: m.json}}", r"link\.made: duration_s: expected it, got nothing"),
-        ("link: {made: {model: m.json, duration_s: 9, colour: 1}}", r"made: colour: expected one of model, poisson_mbps"),
+        ("link: {made: {model: m.json, duration_s: 9, colour: 1}}", r"made: colour: expected one of model, poisson"),
         ("link: {made: {model: m.json, duration_s: 9}}", r"m\.json: expected a model of traces"),
         ("link: {made: {}, trace: a.down}", r"link: expected one trace, got both trace and made"),
         ("link: {trace: 3}", r"link\.trace: expected a path, got 3"),
