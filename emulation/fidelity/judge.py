@@ -312,7 +312,7 @@ def verdicts_of(plan: Plan, outcomes: Sequence[Outcome], comparisons: Sequence[C
     verdicts.append(Verdict("each case outside is explained", found, not unexplained))
     short = sum(len(outcome.real) < outcome.asked for outcome in outcomes if not outcome.refused)
     found = f"{short} of {len(outcomes)} do not"
-    verdicts.append(Verdict("each case has as many real runs as were asked for", found, not short))
+    verdicts.append(Verdict("each case has the required number of real runs", found, not short))
     return verdicts
 
 

@@ -11,10 +11,10 @@ the first bytes of its content. Its TTL and checksums are ignored, because they 
 lengths. A packet that is only in the first capture of its direction is lost, or was in flight at the end.
 
 All packets of a direction leave in the order in which they entered, because Mahimahi's shells keep their order.
-A packet is therefore lost if it has not left although a later one has. With this rule most equal packets can be told
-apart, for example if the IP identification has wrapped around.
+A packet is therefore lost if it has not left although a later one has. With this rule most equal packets can be
+distinguished, for example if the IP identification has wrapped around.
 
-Limit: consecutive equal packets without IP identification cannot be told apart. If one of them is lost, the delays of
+Limit: consecutive equal packets without IP identification cannot be distinguished. If one of them is lost, the delays of
 the equal packets after it are overestimated, until a different packet leaves.
 """
 

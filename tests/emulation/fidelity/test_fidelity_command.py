@@ -206,7 +206,7 @@ def test_missing_runs_are_named_and_run_on_request_alone(
     path.write_text("".join(f"{line}\n" for line in lines[1:4]), encoding="utf-8")
     out = told(capsys, plan_file, *words)
     assert "missing: 3 of 6 real runs, of 2 cases: slow/cubic (1), fast/cubic (2); --run-missing runs them" in out
-    assert "SHORT  each case has as many real runs as were asked for: 2 of 3 do not" in out
+    assert "SHORT  each case has the required number of real runs: 2 of 3 do not" in out
     assert not kernel.ran
     assert "missing" not in told(capsys, plan_file, *words, "--run-missing")
     assert sorted(kernel.ran) == ["fast/cubic", "fast/cubic", "slow/cubic"]
