@@ -14,8 +14,8 @@ All packets of a direction leave in the order in which they entered, because Mah
 A packet is therefore lost if it has not left although a later one has. With this rule most equal packets can be
 distinguished, for example if the IP identification has wrapped around.
 
-Limit: consecutive equal packets without IP identification cannot be distinguished. If one of them is lost, the delays of
-the equal packets after it are overestimated, until a different packet leaves.
+Limit: consecutive equal packets without IP identification cannot be distinguished. If one of them is lost, the delays
+of the equal packets after it are overestimated, until a different packet leaves.
 """
 
 from __future__ import annotations
