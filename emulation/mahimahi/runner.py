@@ -17,23 +17,20 @@ namespaces. Nothing is left when this process ends, by whatever signal (emulatio
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
-from emulation.mahimahi.launch import launch_words
 from emulation.mahimahi.measure import to_qos
+from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
 from emulation.mahimahi.translate import Files, Runner, files_in_bpf, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
@@ -60,7 +57,6 @@ Each = Callable[[int, QoS | EmulationError], None]
 KERNEL_NAMES = {"reno": "reno", "cubic": "cubic", "bbr": "bbr"}
 SHELLS = ("mm-delay", "mm-link", "mm-loss")
 _PROGRAMS = ("iptables", "ip", "ldconfig", "mount", "nft", "nsenter", "setpriv", "sysctl", "unshare")
-_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _CORES_IDLE = 0.2
 _CORES_PER_MBPS = 0.0025
 _USABLE = 0.5
@@ -69,7 +65,7 @@ _LOOK_S = 0.05
 
 
 def _installed() -> bool:
-    return all(shutil.which(name, path=_SYSTEM_PATH) for name in SHELLS)
+    return all(shutil.which(name, path=SYSTEM_PATH) for name in SHELLS)
 
 
 def shell_paths() -> list[Path]:
@@ -79,7 +75,7 @@ def shell_paths() -> list[Path]:
         GuestError: there are neither.
     """
     if _installed():
-        return [Path(str(shutil.which(name, path=_SYSTEM_PATH))) for name in SHELLS]
+        return [Path(str(shutil.which(name, path=SYSTEM_PATH))) for name in SHELLS]
     return [mahimahi_root() / "usr" / "bin" / name for name in SHELLS]
 
 
@@ -87,7 +83,7 @@ def lacking() -> str:
     """Return what this machine lacks to run Mahimahi's links and how to get it; "" if nothing."""
     if os.geteuid() != 0:
         return "needs root, for namespaces and Mahimahi's shells; run it with sudo"
-    programs = [name for name in _PROGRAMS if shutil.which(name, path=_SYSTEM_PATH) is None]
+    programs = [name for name in _PROGRAMS if shutil.which(name, path=SYSTEM_PATH) is None]
     if programs:
         return f"not installed: {', '.join(programs)}; run `make setup`"
     if not Path("/dev/net/tun").exists():
@@ -156,85 +152,32 @@ class _Planned:
     files: Mapping[str, Files]
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Run:
-    """A run that has been started. files: as of _Planned."""
+    """A run that has been started."""
 
-    number: int
-    scenario: Scenario
-    files: Mapping[str, Files]
-    process: subprocess.Popen[bytes]
-    said: IO[bytes]
-    complaints: IO[bytes]
-    ends_at_s: float
+    planned: _Planned
+    process: RunProcess
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the process has ended or its time limit has passed."""
-        return self.process.poll() is not None or time.monotonic() > self.ends_at_s
-
-    def result(self) -> dict[str, Any]:
-        """Return the output of link.py. Raises EmulationError for no output, an error, or a process still running."""
-        if self.process.poll() is None:
-            raise EmulationError(
-                f"{self.scenario.name}: expected the run over {_GRACE_S:g} s after its time, it was not"
-            )
-        self.said.seek(0)
-        self.complaints.seek(0)
-        text = self.said.read().decode()
-        if not text.endswith("\n"):
-            words = self.complaints.read().decode(errors="replace").strip().splitlines()[-1:]
-            status = self.process.returncode
-            raise EmulationError(
-                f"{self.scenario.name}: expected a result of the run, got status {status} {' '.join(words)}"
-            )
-        result: dict[str, Any] = json.loads(text)
-        if "error" in result:
-            raise EmulationError(f"{self.scenario.name}: {result['error']}")
-        return result
-
-    def close(self) -> None:
-        """Kill the process if it still runs, wait for its end, and close its files."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for file in (self.process.stdin, self.said, self.complaints):
-            if file is not None:
-                file.close()
+    def qos(self, *, series_every_s: float | None) -> QoS:
+        """Return the QoS of a run that is over. Raises EmulationError, with the scenario's name, if there is none."""
+        scenario = self.planned.scenario
+        try:
+            result = self.process.result()
+        except EmulationError as error:
+            raise EmulationError(f"{scenario.name}: {error}") from error
+        return to_qos(scenario, result, series_every_s=series_every_s)
 
 
 def _start(planned: _Planned) -> _Run:
-    # These files have no names, so a process that is killed leaves none behind.
-    said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
-    process = subprocess.Popen(
-        launch_words(),
-        stdin=subprocess.PIPE,
-        stdout=said,
-        stderr=complaints,
-        # In its own session the run does not receive Ctrl-C. This process does, and then ends the run.
-        start_new_session=True,
-        env={"PATH": _SYSTEM_PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
-    )
-    ends_at_s = time.monotonic() + planned.scenario.duration_s + _GRACE_S
-    run = _Run(planned.number, planned.scenario, planned.files, process, said, complaints, ends_at_s)
-    try:
-        assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
-        # The pipe stays open, because link.py ends when it is closed.
-        process.stdin.write(json.dumps(planned.job).encode() + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        pass  # the process has already ended; result() reports why
-    except BaseException:
-        run.close()
-        raise
-    return run
+    return _Run(planned, RunProcess(planned.job, limit_s=planned.scenario.duration_s + _GRACE_S))
 
 
 def _may_start(planned: _Planned, running: Sequence[_Run], processors: int) -> bool:
     """Whether the processors carry one more run, and no run uses other parameters of an algorithm in BPF."""
-    wanted = [*(run.scenario for run in running), planned.scenario]
+    wanted = [*(run.planned.scenario for run in running), planned.scenario]
     return side_by_side(wanted, processors) == len(wanted) and all(
-        can_share(planned.files, run.files) for run in running
+        can_share(planned.files, run.planned.files) for run in running
     )
 
 
@@ -254,18 +197,18 @@ def _run_all(
                     continue
                 running.append(_start(planned))
             time.sleep(_LOOK_S)
-            for run in [run for run in running if run.is_over]:
+            for run in [run for run in running if run.process.is_over]:
                 running.remove(run)
                 try:
-                    found: QoS | EmulationError = to_qos(run.scenario, run.result(), series_every_s=series_every_s)
+                    found: QoS | EmulationError = run.qos(series_every_s=series_every_s)
                 except EmulationError as error:
                     found = error
                 finally:
-                    run.close()
-                each(run.number, found)
+                    run.process.close()
+                each(run.planned.number, found)
     finally:
         for run in running:
-            run.close()
+            run.process.close()
 
 
 def emulate_each(

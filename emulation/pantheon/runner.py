@@ -13,10 +13,8 @@ test (emulation/mahimahi/in_bpf.py), with the ensembles that the test names.
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import subprocess
 import tempfile
 import time
 from collections import deque
@@ -24,12 +22,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, get_args
+from typing import Any, get_args
 
 from emulation.errors import EmulationError
 from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas
-from emulation.mahimahi.launch import launch_words
+from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
 from emulation.mahimahi.runner import lacking as mahimahi_lacking
 from emulation.mahimahi.runner import shell_paths
 from emulation.pantheon.capture import NETWORKS, tunnel_logs
@@ -54,7 +52,6 @@ _LOOK_S = 0.05
 _LEAST_PACKETS = 10
 _DEPLOYMENT = Deployment("file", "pantheon", 1)
 _PROGRAMS = ("chrt", "tcpdump")
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,7 @@ def lacking() -> str:
     """Return what this machine lacks for tests and how to get it; "" if it lacks nothing."""
     if lacks := mahimahi_lacking():
         return lacks
-    programs = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
+    programs = [name for name in _PROGRAMS if shutil.which(name, path=SYSTEM_PATH) is None]
     return f"not installed: {', '.join(programs)}; run `make setup`" if programs else ""
 
 
@@ -181,44 +178,18 @@ def _refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:
         )
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class _Run:
-    """A run that has been started."""
+    """A run that has been started. folder: where it puts captures and outputs."""
 
     key: RunKey
     folder: Path
-    process: subprocess.Popen[bytes]
-    said: IO[bytes]
-    complaints: IO[bytes]
-    ends_at_s: float
-
-    @property
-    def is_over(self) -> bool:
-        return self.process.poll() is not None or time.monotonic() > self.ends_at_s
-
-    def result(self) -> dict[str, Any]:
-        """Return the result that inside.py printed. Raises EmulationError if it printed none or an error, or hangs."""
-        if self.process.poll() is None:
-            raise EmulationError(f"expected the run to end within {_GRACE_S:g} s after its runtime, it hangs")
-        self.said.seek(0)
-        self.complaints.seek(0)
-        text = self.said.read().decode()
-        if not text.endswith("\n"):
-            words = " ".join(self.complaints.read().decode(errors="replace").strip().splitlines()[-2:])
-            raise EmulationError(f"expected a result of the run, got status {self.process.returncode} {words}")
-        result: dict[str, Any] = json.loads(text)
-        if "error" in result:
-            raise EmulationError(str(result["error"]))
-        return result
+    process: RunProcess
 
     def close(self) -> None:
-        """Kill the process if it still runs, and close its files."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        for file in (self.process.stdin, self.said, self.complaints):
-            if file is not None:
-                file.close()
+        """End the run and remove its folder."""
+        self.process.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class _Test:
@@ -267,30 +238,11 @@ class _Test:
             "environment": environment(self.schemes[key.scheme]) | ({"HOME": user.pw_dir} if user else {}),
             "user": [user.pw_uid, user.pw_gid] if user else None,
         }
-        said, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 (closed with the run)
-        process = subprocess.Popen(
-            launch_words(INSIDE),
-            stdin=subprocess.PIPE,
-            stdout=said,
-            stderr=complaints,
-            start_new_session=True,
-            env={"PATH": _PATH, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"},
-        )
-        run = _Run(key, folder, process, said, complaints, time.monotonic() + settings.runtime_s + _GRACE_S)
-        try:
-            assert process.stdin is not None  # noqa: S101 (a pipe, for the type checker)
-            process.stdin.write(json.dumps(job).encode() + b"\n")
-            process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the process has already ended; result() reports why
-        except BaseException:
-            run.close()
-            raise
-        return run
+        return _Run(key, folder, RunProcess(job, limit_s=settings.runtime_s + _GRACE_S, program=INSIDE))
 
     def finish(self, run: _Run) -> Verdict:
         """Write the files of a run that is over, and judge it. Raises EmulationError if there is no usable result."""
-        result = run.result()
+        result = run.process.result()
         self._keep_outputs(run, result["ends"])
         if result["missed"]:
             raise EmulationError(
@@ -421,13 +373,12 @@ def run_tests(tests: Sequence[PlannedTest], each: Each, *, jobs: int = 1) -> Non
                     except SchemeError as error:
                         each(test.number, key, Verdict("not run", str(error)))
                 time.sleep(_LOOK_S)
-                for test, run in [(test, run) for test, run in running if run.is_over]:
+                for test, run in [(test, run) for test, run in running if run.process.is_over]:
                     running.remove((test, run))
                     _close(test, run, each)
         finally:
             for _, run in running:
                 run.close()
-                shutil.rmtree(run.folder, ignore_errors=True)
 
 
 def _close(test: _Test, run: _Run, each: Each) -> None:
@@ -440,5 +391,4 @@ def _close(test: _Test, run: _Run, each: Each) -> None:
         verdict = Verdict("not run", f"{error.filename or run.key}: cannot be used ({error.strerror})")
     finally:
         run.close()
-        shutil.rmtree(run.folder, ignore_errors=True)
     each(test.number, run.key, verdict)

@@ -205,7 +205,7 @@ def test_who_is_not_root_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_programs_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr("emulation.mahimahi.runner._SYSTEM_PATH", "/nonexistent")
+    monkeypatch.setattr("emulation.mahimahi.runner.SYSTEM_PATH", "/nonexistent")
     with pytest.raises(EmulationError, match=r"mahimahi: not installed: iptables, .*; run `make setup`"):
         host_runner()
 
