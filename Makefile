@@ -81,7 +81,7 @@ prove-kernel: build ## Of these the one on a debug kernel, which is built first,
 lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
 	$(COMPILE) --extra serving --no-emit-package ccatune -c requirements/dev.lock -o requirements/serving.lock pyproject.toml
-	$(COMPILE) --upgrade -o requirements/agent.lock packaging/agent/pyproject.toml
+	$(COMPILE) --upgrade --extra signatures -o requirements/agent.lock packaging/agent/pyproject.toml
 	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
 
 $(UV): requirements/lock-tool.lock
