@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kmod.ensemble import canonical_json
-from serving.signatures._fields import name_of, parse_object, require_object, text, time_of, time_text, whole_number
+from serving.signatures._fields import name_of, parse_object, require_object, time_of, time_text, whole_number
 from serving.signatures.envelope import Envelope
 from serving.signatures.errors import SignatureError
 from serving.signatures.keys import PublicKey
@@ -36,7 +36,7 @@ _MAX_KEYS = 64
 class Role:
     """The keys that may sign, and how many of them must."""
 
-    key_ids: tuple[str, ...]
+    key_ids: frozenset[str]
     threshold: int = 1
 
 
@@ -58,16 +58,16 @@ class Root:
                 raise SignatureError(f"root: expected the id {key.key_id} of a key, got {key_id:.100}")
         for name in ROLES:
             self._check_role(name)
-        others = {key_id for name in ("root", "publisher") for key_id in self.roles[name].key_ids}
-        if shared := others & set(self.roles["registry"].key_ids):
+        others = self.roles["root"].key_ids | self.roles["publisher"].key_ids
+        if shared := others & self.roles["registry"].key_ids:
             raise SignatureError(
                 f"root: expected the registry's key in no other role, got {min(shared)[:16]}; make a key for it alone"
             )
 
     def _check_role(self, name: RoleName) -> None:
         role = self.roles[name]
-        if len(set(role.key_ids)) != len(role.key_ids) or not set(role.key_ids) <= set(self.keys):
-            raise SignatureError(f"root: expected the role {name} to name each of its keys once, from `keys`")
+        if not role.key_ids <= self.keys.keys():
+            raise SignatureError(f"root: expected the role {name} to name keys from `keys`, it names another one")
         most = max(1, len(role.key_ids))
         if not 1 <= role.threshold <= most:
             raise SignatureError(f"root: expected a threshold of {name} from 1 to {most}, got {role.threshold}")
@@ -168,9 +168,6 @@ def _role(data: object, name: RoleName) -> Role:
     what = f"root: role {name}"
     top = require_object(data, what, ("key_ids", "threshold"))
     ids = top["key_ids"]
-    if not isinstance(ids, list):
-        raise SignatureError(f"{what}: expected key_ids as a list")
-    return Role(
-        tuple(text({"key_id": key_id}, "key_id", what) for key_id in ids),
-        whole_number(top, "threshold", what, lowest=1, highest=_MAX_KEYS),
-    )
+    if not isinstance(ids, list) or not all(isinstance(key_id, str) for key_id in ids) or len(set(ids)) != len(ids):
+        raise SignatureError(f"{what}: expected key_ids as a list that names each key once")
+    return Role(frozenset(ids), whole_number(top, "threshold", what, lowest=1, highest=_MAX_KEYS))
