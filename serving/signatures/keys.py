@@ -90,8 +90,11 @@ class PrivateKey:
     """A private key. Its text and `repr` never contain the key itself."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         self._key = key
-        self.public = PublicKey(key.public_key().public_bytes_raw())
+        # `public_bytes_raw` is shorter, but version 38 of the package, that of Debian 12, does not have it.
+        self.public = PublicKey(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public.key_id[:16]})"
