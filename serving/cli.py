@@ -31,6 +31,7 @@ _AGENT_COLUMNS = (
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
+_file = click.Path(dir_okay=False, path_type=Path)
 _url_option = click.option(
     "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
 )
@@ -77,7 +78,12 @@ _if_serial_option = click.option(
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it: they may all write.")
+@click.option("--tls-cert", type=_file, help="PEM file of the server's certificate and the intermediate ones: https.")
+@click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
+@click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
+@click.option(
+    "--insecure-bind-anyway", is_flag=True, help="Listen where others reach it without TLS, as behind a proxy with TLS."
+)
 @click.option(
     "--host-name",
     "host_names",
@@ -98,6 +104,9 @@ def serve(
     port: int | None,
     registry: str | None,
     migrate: bool | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
     insecure_bind_anyway: bool,
     host_names: tuple[str, ...],
     ready_file: Path | None,
@@ -110,6 +119,7 @@ def serve(
     \b
     Example:
       ccatune serve --database sqlite:///registry.db --port 8640
+      ccatune serve --host 0.0.0.0 --tls-cert registry.pem --tls-key registry.key
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
     """
     # This import loads FastAPI and the database. The other commands of this module need neither.
@@ -122,6 +132,9 @@ def serve(
         port=port,
         registry=registry,
         migrate=migrate,
+        tls_cert_file=tls_cert,
+        tls_key_file=tls_key,
+        client_ca_file=client_ca,
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
     )

@@ -3,7 +3,7 @@
 
 The socket is bound here and passed to uvicorn, so that the port is known before the first request even if the
 settings say port 0. When the server stops, it answers the long polls first. Otherwise the stop would take as long
-as the longest poll.
+as the longest poll. With TLS, SIGHUP or a changed file makes it load the certificate again (serving/tls.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 
@@ -25,12 +26,17 @@ from serving.errors import SettingsError
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
+from serving.tls import RegistryTls, tls_of
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
+# A TLS client that is idle does not answer the end of its connection. A stop waits this long for the other clients.
+_TLS_STOP_S = 1.0
+# How often the files of the certificate are looked at.
+_RELOAD_CHECK_S = 10
 
 Listening = Callable[[str, Context], None]
 
@@ -43,11 +49,15 @@ class RegistryServer(uvicorn.Server):
         config: uvicorn.Config,
         listener: socket.socket,
         *,
+        tls: RegistryTls | None,
+        tls_limits: TimeLimits,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listener = listener
+        self._tls = tls
+        self._tls_limits = tls_limits
         self._on_start = on_start
         self._on_stop = on_stop
 
@@ -56,13 +66,38 @@ class RegistryServer(uvicorn.Server):
         asyncio.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
+        del sockets
+        # uvicorn's own method would leave a TLS handshake without the time limit of a head.
+        loop = asyncio.get_running_loop()
+        times: dict[str, Any] = {}
+        if self._tls is not None:
+            times = {
+                "ssl": self._tls.context,
+                "ssl_handshake_timeout": self._tls_limits.head_s,
+                "ssl_shutdown_timeout": self._tls_limits.answer_s,
+            }
+        server = await loop.create_server(self._new_protocol, sock=self._listener, backlog=_BACKLOG, **times)
+        self.servers = [server]
+        self.started = True
+        self._on_start()
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = protocol(config=self.config, server_state=self.server_state, app_state={})
+        return made
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_stop()
+        if self._tls is not None:
+            asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
+
+    def _abort_idle(self) -> None:
+        connection: Any
+        for connection in list(self.server_state.connections):
+            is_answered = connection.cycle is None or connection.cycle.response_complete
+            if is_answered and connection.transport.get_write_buffer_size() == 0:
+                connection.transport.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -72,13 +107,15 @@ class RegistryServer(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
-        stops = (signal.SIGINT, signal.SIGTERM)
-        for number in stops:
-            loop.add_signal_handler(number, self._stop)
+        handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
+        if self._tls is not None:
+            handlers[signal.SIGHUP] = self._tls.reload
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             yield
         finally:
-            for number in stops:
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
     def _stop(self) -> None:
@@ -90,19 +127,20 @@ def bind(settings: ServingSettings) -> socket.socket:
     """Bind the socket for the host and port of the settings.
 
     Raises:
-        SettingsError: the address does not belong to this machine, or is in use, or is not a loopback address
-            although `insecure_bind` is not set.
+        SettingsError: the address does not belong to this machine, or is in use, or others reach it although neither
+            TLS nor `insecure_bind` is set.
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
-    if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
+    is_private = ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback
+    if not (is_private or settings.has_tls or settings.insecure_bind):
         raise SettingsError(
-            f"host: expected a loopback address, got {settings.host!r}; the API has no accounts yet, so whoever "
-            "reaches it may publish and move channels: keep it on 127.0.0.1 behind a proxy that asks who calls, "
-            "or say --insecure-bind-anyway"
+            f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens and tables would "
+            "cross the network unprotected: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy "
+            "on this machine or network ends TLS"
         )
     try:
         return _bound(family, address[:2], settings)
@@ -119,7 +157,13 @@ def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) 
     max_connections = connection_bound(
         max_connections=settings.max_connections, database_connections=settings.database_connections
     )
-    listener = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, max_connections=max_connections)
+    listener = BoundedListener(
+        family,
+        socket.SOCK_STREAM,
+        socket.IPPROTO_TCP,
+        max_connections=max_connections,
+        is_plain_http=not settings.has_tls,
+    )
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -138,8 +182,9 @@ def listen(
     on_listening: called with the URL and the registry's context when the server begins to answer requests.
 
     Raises:
-        SettingsError, DatabaseError: see `create_app`.
+        SettingsError, DatabaseError: see `create_app` and `RegistryTls`.
     """
+    tls = tls_of(settings)
     app = create_app(database, settings)
     context: Context = app.state.context
     limits = TimeLimits(
@@ -154,9 +199,19 @@ def listen(
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_notify=_RELOAD_CHECK_S,
+        callback_notify=tls.reload_if_changed if tls is not None else None,
     )
-    url = _url_of(listener)
-    return RegistryServer(config, listener, on_start=lambda: on_listening(url, context), on_stop=context.watch.close)
+    url = _url_of(listener, scheme="http" if tls is None else "https")
+    return RegistryServer(
+        config,
+        listener,
+        tls=tls,
+        tls_limits=limits,
+        on_start=lambda: on_listening(url, context),
+        on_stop=context.watch.close,
+    )
 
 
 def serve_until_stopped(
@@ -168,7 +223,8 @@ def serve_until_stopped(
         SettingsError, DatabaseError: the registry cannot start.
     """
     raise_descriptor_limit()
-    # The port is bound first, so that a start on a port in use fails before it changes the database.
+    # The TLS files are checked and the port is bound first, so that a start that fails for them changes no database.
+    tls_of(settings)
     with bind(settings) as listener:
         on_bound()
         database = open_database(settings)
@@ -178,6 +234,6 @@ def serve_until_stopped(
             database.close()
 
 
-def _url_of(listener: socket.socket) -> str:
+def _url_of(listener: socket.socket, *, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from serving.errors import SettingsError
 from serving.names import HostName, is_name
@@ -43,12 +43,19 @@ class ServingSettings(BaseModel):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     insecure_bind: bool = Field(
         default=False,
-        description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
+        description="Allow an address that others can reach without TLS, as behind a proxy that ends TLS.",
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of the server's certificate and the intermediate ones; makes it https."
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of its key, which others cannot read.")
+    client_ca_file: Path | None = Field(
+        default=None, description="PEM file of authorities; TLS clients must show a certificate of one of them."
     )
     host_names: tuple[HostName, ...] = Field(
         default=(),
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
-        "Without any, an insecure bind takes every name.",
+        "Without any, every name is taken if others can reach the address.",
     )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
@@ -73,6 +80,9 @@ class ServingSettings(BaseModel):
     answer_timeout_s: float = Field(
         default=60.0, gt=0, le=3600, description="Longest time for a client to take an answer."
     )
+    keep_alive_s: int = Field(
+        default=75, ge=1, le=3600, description="Time that an idle connection is kept for a further request."
+    )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )
@@ -92,6 +102,19 @@ class ServingSettings(BaseModel):
         if name is not None and not is_name(name):
             raise ValueError("expected 1 to 63 of A-Z a-z 0-9 . _ -")
         return name
+
+    @model_validator(mode="after")
+    def _tls_files_are_complete(self) -> ServingSettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("expected both tls_cert_file and tls_key_file, or neither")
+        if self.client_ca_file is not None and not self.has_tls:
+            raise ValueError("client_ca_file: expected tls_cert_file and tls_key_file with it")
+        return self
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the registry answers by https."""
+        return self.tls_cert_file is not None
 
 
 def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:
