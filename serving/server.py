@@ -26,7 +26,7 @@ from serving.errors import SettingsError
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
-from serving.tls import RegistryTls, tls_of
+from serving.tls import RegistryTls, limit_buffers, tls_of
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
@@ -71,6 +71,7 @@ class RegistryServer(uvicorn.Server):
         loop = asyncio.get_running_loop()
         times: dict[str, Any] = {}
         if self._tls is not None:
+            limit_buffers()
             times = {
                 "ssl": self._tls.context,
                 "ssl_handshake_timeout": self._tls_limits.head_s,
