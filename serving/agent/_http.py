@@ -167,6 +167,7 @@ class Connection:
 
         Raises OSError (including TimeoutError), http.client.HTTPException or ValueError.
         """
+        self._require_not_aborted()
         deadline_s = self._clock() + timeout_s
         if self._raw is not None and not self._is_usable(self._raw):
             self.close()
@@ -251,6 +252,11 @@ class Connection:
             secured.do_handshake()
 
     def _live_socket(self) -> socket.socket:
-        if self._raw is None or self._aborted:
-            raise ConnectionAbortedError("the exchange was ended by the agent")
+        self._require_not_aborted()
+        if self._raw is None:
+            raise ConnectionAbortedError("the connection is closed")
         return self._raw
+
+    def _require_not_aborted(self) -> None:
+        if self._aborted:
+            raise ConnectionAbortedError("the exchange was ended by the agent")
