@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kmod.ensemble import Ensemble
+from serving._client_tls import client_tls, client_tls_options
 from serving._printing import age_in_words, print_facts, print_move, print_table
 from serving._ready_file import ReadyFile
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["agents", "channel", "ensembles", "publish", "serve"]
 
 Json = dict[str, Any]
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 _DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "deployed_at", "restores_serial", "note")
 _SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
@@ -32,9 +35,14 @@ _AGENT_COLUMNS = (
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_url_option = click.option(
-    "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
-)
+
+
+def _url_option(command: _Command) -> _Command:
+    return click.option(
+        "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
+    )(client_tls_options(command))
+
+
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
@@ -191,7 +199,7 @@ def publish(
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         for path, ensemble in zip(files, loaded, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
         if channel_name is not None:
@@ -256,7 +264,7 @@ def set_(
     Example:
       ccatune channel set gr canary sha256:0123... --hold-back-permille 100
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         moved = client.move(
             cca,
             name,
@@ -289,7 +297,7 @@ def rollback(
     Example:
       ccatune channel rollback gr champion --note "p95 rose on 3g"
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
     print_move(moved, as_json=as_json)
 
@@ -306,7 +314,7 @@ def history(*, cca: str, name: str, url: str, as_json: bool) -> None:
     Example:
       ccatune channel history gr champion
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
 
 
@@ -322,7 +330,7 @@ def show_channel(*, cca: str, name: str, url: str, as_json: bool) -> None:
     Example:
       ccatune channel show gr champion
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         found = client.channel(cca, name)
     print_facts(found if as_json else {key: found[key] for key in _SHOWN if key in found}, as_json=as_json)
 
@@ -338,7 +346,7 @@ def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
     Example:
       ccatune channel list
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
 
 
@@ -364,7 +372,7 @@ def list_ensembles(*, cca: str | None, url: str, as_json: bool) -> None:
     Example:
       ccatune ensembles list --cca gr
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
 
 
@@ -378,7 +386,7 @@ def show(*, digest: str, url: str) -> None:
     Example:
       ccatune ensembles show sha256:0123... > gr.json
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
@@ -394,7 +402,7 @@ def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool
     Example:
       ccatune agents --cca gr --channel champion
     """
-    with RegistryClient(url) as client:
+    with RegistryClient(url, tls=client_tls()) as client:
         rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
     if not as_json:
         rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]

@@ -56,7 +56,7 @@ class RegistryServer(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._listener = listener
-        self._tls = tls
+        self.tls = tls
         self._tls_limits = tls_limits
         self._on_start = on_start
         self._on_stop = on_stop
@@ -70,10 +70,10 @@ class RegistryServer(uvicorn.Server):
         # uvicorn's own method would leave a TLS handshake without the time limit of a head.
         loop = asyncio.get_running_loop()
         times: dict[str, Any] = {}
-        if self._tls is not None:
+        if self.tls is not None:
             limit_buffers()
             times = {
-                "ssl": self._tls.context,
+                "ssl": self.tls.context,
                 "ssl_handshake_timeout": self._tls_limits.head_s,
                 "ssl_shutdown_timeout": self._tls_limits.answer_s,
             }
@@ -89,7 +89,7 @@ class RegistryServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._on_stop()
-        if self._tls is not None:
+        if self.tls is not None:
             asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
 
@@ -109,8 +109,8 @@ class RegistryServer(uvicorn.Server):
             return
         loop = asyncio.get_running_loop()
         handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
-        if self._tls is not None:
-            handlers[signal.SIGHUP] = self._tls.reload
+        if self.tls is not None:
+            handlers[signal.SIGHUP] = self.tls.reload
         for number, handler in handlers.items():
             loop.add_signal_handler(number, handler)
         try:

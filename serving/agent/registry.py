@@ -31,7 +31,7 @@ from serving.agent.report import CcaReport
 from serving.agent.secret import read_token
 from serving.agent.settings import AgentSettings
 from serving.agent.table import Table
-from serving.agent.tls import AgentTls, TlsFiles
+from serving.agent.tls import ClientTls, TlsFiles
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
@@ -69,7 +69,7 @@ class RegistryClient:
         self._timeout_s = timeout_s
         self._token_file = token_file
         self._checks = tuple(checks)
-        secured = AgentTls(tls or TlsFiles()) if self._url.scheme == "https" else None
+        secured = ClientTls(tls or TlsFiles()) if self._url.scheme == "https" else None
         self._connection = Connection(self._url, tls=None if secured is None else secured.context, clock=clock)
         self._aborted = False
 

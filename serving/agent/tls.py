@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The agent's side of TLS: which registries it trusts, and the client certificate that it shows.
+"""A client's side of TLS: which registries it trusts, and the certificate that it shows. Commands use it, too.
 
 The files are read again for a new connection when one of them has changed, so that a renewed certificate needs no
 restart.
@@ -21,7 +21,7 @@ _Stamp = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files: authorities to trust (None: the system's), and the agent's own certificate and key, if it has one.
+    """PEM files: authorities to trust (None: the system's), and the client's own certificate and key, if it has one.
 
     The key may stand in the file of the certificate.
     """
@@ -31,7 +31,7 @@ class TlsFiles:
     client_key_file: str | None = None
 
 
-class AgentTls:
+class ClientTls:
     """Makes the SSL context of a connection."""
 
     def __init__(self, files: TlsFiles) -> None:

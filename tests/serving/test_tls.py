@@ -204,6 +204,27 @@ def test_stop_does_not_wait_for_a_client_that_is_idle(authority: Authority, tmp_
         assert time.monotonic() - began_s < 4.5
 
 
+def test_commands_take_the_files_from_options_and_from_the_environment(
+    authority: Authority, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients = Authority(tmp_path, "clients")
+    own = clients.issue("operator")
+    with running(tmp_path, authority.issue(), client_ca_file=clients.file) as registry:
+        command = ["channel", "list", "--json", "--url", registry.url]
+        assert ccatune.run(command) == 2
+        assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+        files = ["--ca-file", str(authority.file), "--client-cert", str(own.cert), "--client-key", str(own.key)]
+        assert ccatune.run([*command, *files]) == 0
+        monkeypatch.setenv("CCATUNE_CA_FILE", str(authority.file))
+        monkeypatch.setenv("CCATUNE_CLIENT_CERT", str(own.cert))
+        monkeypatch.setenv("CCATUNE_CLIENT_KEY", str(own.key))
+        assert ccatune.run(command) == 0
+        assert capsys.readouterr().out.splitlines() == ["[]", "[]"]
+        own.key.chmod(0o644)
+        assert ccatune.run(command) == 2
+        assert "client_key_file" in capsys.readouterr().err
+
+
 @pytest.mark.service
 def test_sighup_loads_a_renewed_certificate_without_a_restart(authority: Authority, tmp_path: Path) -> None:
     pair = authority.issue()
