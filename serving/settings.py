@@ -73,7 +73,7 @@ class ServingSettings(BaseModel):
         description="Time over which the polls that a move ends are answered, so that they do not return all at once.",
     )
     max_connections: int = Field(
-        default=16_384, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
+        default=32_768, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
     )
     head_timeout_s: float = Field(default=10.0, gt=0, le=3600, description="Longest time for a request's headers.")
     body_timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Longest time for a request's body.")
