@@ -201,6 +201,8 @@ class Connection:
         if now_s - self._idle_since_s > MAX_IDLE_S or now_s - self._made_s > MAX_AGE_S:
             return False
         # An idle connection has nothing to read. If it has, the server closed it, or breaks the protocol.
+        if isinstance(raw, ssl.SSLSocket) and raw.pending():
+            return False
         poll = select.poll()
         poll.register(raw, select.POLLIN)
         return not poll.poll(0)
