@@ -225,6 +225,25 @@ def test_commands_take_the_files_from_options_and_from_the_environment(
         assert "client_key_file" in capsys.readouterr().err
 
 
+def test_changed_files_are_loaded_without_a_signal(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("serving.server._RELOAD_CHECK_S", 0)
+    with running(tmp_path, authority.issue()) as registry:
+        url = httpx.URL(registry.url)
+        address = (url.host, url.port or 0)
+        first = serial_shown(address, authority)
+        with httpx.Client(verify=trusting(authority)) as connected:
+            connected.get(f"{registry.url}/healthz")
+            authority.issue()
+            deadline_s = time.monotonic() + LIMIT_S
+            while serial_shown(address, authority) == first:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.05)
+            # A connection from before goes on.
+            assert connected.get(f"{registry.url}/healthz").status_code == 200
+
+
 @pytest.mark.service
 def test_sighup_loads_a_renewed_certificate_without_a_restart(authority: Authority, tmp_path: Path) -> None:
     pair = authority.issue()
