@@ -17,7 +17,9 @@ import threading
 from collections.abc import Callable, Iterator
 
 import uvicorn
+import uvloop
 
+from serving.acceptor import Acceptor
 from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
@@ -41,28 +43,47 @@ class RegistryServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        listener: socket.socket,
+        listener: BoundedListener,
         *,
+        handshake_timeout_s: float,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listener = listener
+        self._handshake_timeout_s = handshake_timeout_s
+        self._acceptor: Acceptor | None = None
         self._on_start = on_start
         self._on_stop = on_stop
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
-        asyncio.run(self.serve(sockets=[self._listener]))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # uvicorn itself accepts from no socket: see `Acceptor`.
+        del sockets
+        await super().startup([])
         if self.started:
+            self._acceptor = Acceptor(
+                self._listener,
+                self._make_protocol,
+                tls=self.config.ssl,
+                handshake_timeout_s=self._handshake_timeout_s,
+            )
+            self._acceptor.start()
             self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
         self._on_stop()
         await super().shutdown(sockets)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -86,7 +107,7 @@ class RegistryServer(uvicorn.Server):
         self.should_exit = True
 
 
-def bind(settings: ServingSettings) -> socket.socket:
+def bind(settings: ServingSettings) -> BoundedListener:
     """Bind the socket for the host and port of the settings.
 
     Raises:
@@ -113,7 +134,7 @@ def bind(settings: ServingSettings) -> socket.socket:
         ) from error
 
 
-def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> socket.socket:
+def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> BoundedListener:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is IPPROTO_TCP, and socket.create_server leaves the
     # protocol 0. With Nagle's algorithm the body of an answer would wait 40 ms for the delayed ACK of its head.
     max_connections = connection_bound(
@@ -131,7 +152,7 @@ def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) 
 
 
 def listen(
-    database: Database, settings: ServingSettings, listener: socket.socket, *, on_listening: Listening
+    database: Database, settings: ServingSettings, listener: BoundedListener, *, on_listening: Listening
 ) -> RegistryServer:
     """Make the server for an open database and a bound socket. The caller starts it with `run_until_stopped`.
 
@@ -156,7 +177,13 @@ def listen(
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
     )
     url = _url_of(listener)
-    return RegistryServer(config, listener, on_start=lambda: on_listening(url, context), on_stop=context.watch.close)
+    return RegistryServer(
+        config,
+        listener,
+        handshake_timeout_s=settings.head_timeout_s,
+        on_start=lambda: on_listening(url, context),
+        on_stop=context.watch.close,
+    )
 
 
 def serve_until_stopped(
@@ -178,6 +205,6 @@ def serve_until_stopped(
             database.close()
 
 
-def _url_of(listener: socket.socket) -> str:
+def _url_of(listener: BoundedListener) -> str:
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
