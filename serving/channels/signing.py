@@ -7,8 +7,8 @@
 
 A deployment's signature is made once for each step. All processes on one database with the same key make the same
 bytes, because a step begins at a multiple of its length and an Ed25519 signature depends on nothing but key and text.
-A step ends no held poll. When an agent fetches a signature, at least 7/8 of its validity are left. Its next poll follows
-after `max_wait_s` at most.
+A step ends no held poll. When an agent fetches a signature, at least 7/8 of its validity are left. Its next poll
+follows after `max_wait_s` at most.
 
 Limits: near the end of a step, processes whose clocks differ make signatures of different steps. Both are valid.
 """
