@@ -93,5 +93,5 @@ class OfferSignatures(BaseModel):
 class OfferRead(DeploymentRead):
     """A channel's current deployment with its ensemble. Agents request this."""
 
-    signatures: OfferSignatures
+    signatures: OfferSignatures = Field(description="Signatures of the deployment and of its ensemble.")
     ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.")

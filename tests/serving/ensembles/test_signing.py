@@ -7,7 +7,7 @@ import json
 import threading
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import update
 
 from kmod.ensemble import Ensemble
 from serving.database import EnsembleRow
@@ -160,9 +160,7 @@ def test_a_document_that_was_stored_with_a_signature_is_still_served_and_offered
     document = {**ensemble_json(), "signature": {"key": "k1"}}
     digest = api.publish()
     with api.database.write() as session:
-        session.execute(
-            text(f"UPDATE {EnsembleRow.__tablename__} SET document = :document"), {"document": json.dumps(document)}
-        )
+        session.execute(update(EnsembleRow).values(document=json.dumps(document)))
     assert api.get(f"/v1/ensembles/{digest}").json() == document
     offer = api.request("PUT", "/v1/channels/gr/champion", json={"digest": digest})
     assert offer.status_code == 201
