@@ -38,7 +38,7 @@ class SignedEnvelope(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     payload: str = Field(max_length=_MAX_PAYLOAD_CHARS, description="The signed document, in base64.")
-    payloadType: str = Field(max_length=100, description="The kind of document that is signed.")  # noqa: N815 - DSSE's own name
+    payloadType: str = Field(max_length=128, description="The kind of document that is signed.")  # noqa: N815 - DSSE's own name
     signatures: list[EnvelopeSignature] = Field(max_length=_MAX_SIGNATURES, description="One of each key.")
 
     def to_envelope(self) -> Envelope:
