@@ -13,6 +13,8 @@
     GET  /v1/agents                           list the latest report of each agent
     GET  /healthz  /v1/docs  /v1/openapi.json
 
+HEAD is answered on each path that has a GET.
+
 Limits: the API has no accounts yet. Anyone who can reach it may write, so it listens on loopback by default.
 """
 
@@ -36,6 +38,7 @@ from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
 from serving.guard import LOOPBACK_NAMES, Guard
+from serving.heads import Heads
 from serving.health import Health
 from serving.problems import add_problem_handlers, problems
 from serving.settings import ServingSettings
@@ -88,6 +91,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         max_body_bytes=settings.max_body_bytes,
         host_names=_host_names(settings),
     )
+    app.add_middleware(Heads)
     for router in (ensembles_router, channels_router, agents_router):
         app.include_router(router)
     _add_own_pages(app)
