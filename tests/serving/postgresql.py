@@ -48,10 +48,10 @@ class PostgreSql:
         """The address of a database of this server."""
         return f"postgresql://ccatune@/{name}?host={self.folder}"
 
-    def empty_database(self) -> str:
+    def empty_database(self, *, encoding: str = "UTF8") -> str:
         """The address of a new database without any table."""
         name = f"test{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
         return self.url(name)
 
     def migrated_database(self) -> str:
