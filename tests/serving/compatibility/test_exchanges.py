@@ -37,7 +37,8 @@ def lacks(old: Any, new: Any, where: str = "answer") -> list[str]:
             for place in (lacks(value, new[key], f"{where}.{key}") if key in new else [f"{where}.{key} is missing"])
         ]
     if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        return [place for pair in enumerate(zip(old, new, strict=True)) for place in lacks(*pair[1], f"{where}.{pair[0]}")]
+        pairs = enumerate(zip(old, new, strict=True))
+        return [place for number, pair in pairs for place in lacks(*pair, f"{where}.{number}")]
     return [] if old == new else [f"{where}: expected {old!r}, got {new!r}"]
 
 
