@@ -11,6 +11,7 @@
     GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
+    DELETE /v1/agents/{agent_id}              delete an agent's reports
     GET  /healthz  /v1/docs  /v1/openapi.json
 
 HEAD is answered on each path that has a GET.
@@ -29,6 +30,7 @@ from pydantic import BaseModel, Field
 
 from serving.agents.endpoints import router as agents_router
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels import repository as channels
 from serving.channels.endpoints import router as channels_router
 from serving.channels.offers import Offers
@@ -118,6 +120,7 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         watch=watch,
         offers=Offers(database, registry=registry, reads=reads, watch=watch),
         reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
+        retention=AgentRetention(database, reads=reads, writes=writes, clock=clock, days=settings.agent_retention_days),
         health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
     )
 
