@@ -60,6 +60,22 @@ class PostgreSql:
         self._execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE", name=MIGRATED)
         return self.url(MIGRATED)
 
+    def dump(self, url: str, file: Path) -> None:
+        """Back a database up, as docs/backup.md says."""
+        subprocess.run(
+            [str(self._binaries / "pg_dump"), "--format=custom", f"--file={file}", url], check=True, capture_output=True
+        )
+
+    def restored(self, file: Path) -> str:
+        """The address of a new database that is restored from a backup, as docs/backup.md says."""
+        url = self.empty_database()
+        subprocess.run(
+            [str(self._binaries / "pg_restore"), "--exit-on-error", "--no-owner", f"--dbname={url}", str(file)],
+            check=True,
+            capture_output=True,
+        )
+        return url
+
     def stop(self) -> None:
         """End the server and remove its folder."""
         # Its data goes with the folder: no need to end in order.
