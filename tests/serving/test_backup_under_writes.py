@@ -14,12 +14,10 @@ import pytest
 
 import ccatune
 from serving.agent import Agent, AgentSettings, CcaReport
-from serving.app import create_app
 from serving.client import RegistryClient
 from serving.database import Database
-from serving.settings import ServingSettings
 from tests.serving.agent.fakes import FakeTree, header, log_to
-from tests.serving.api import Api, make_ensemble
+from tests.serving.api import api_of, make_ensemble
 from tests.serving.running import Running
 
 pytestmark = pytest.mark.service
@@ -59,7 +57,7 @@ def back_up(database_url: str, tmp_path: Path, request: pytest.FixtureRequest) -
 
 def content(database: Database) -> dict[str, Any]:
     """What the registry of this database says of each channel, and its ensembles."""
-    api = Api(create_app(database, ServingSettings()), database)
+    api = api_of(database)
 
     def pages(path: str) -> list[dict[str, Any]]:
         rows, cursor = [], {}

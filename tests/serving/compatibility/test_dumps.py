@@ -12,10 +12,8 @@ import pytest
 from sqlalchemy import MetaData, create_engine, select
 from sqlalchemy.engine import Engine
 
-from serving.app import create_app
 from serving.database import Database, migrate, require_current_schema
-from serving.settings import ServingSettings
-from tests.serving.api import Api, make_ensemble
+from tests.serving.api import api_of, make_ensemble
 
 pytestmark = pytest.mark.service
 
@@ -83,8 +81,7 @@ def test_every_row_survives_the_migration(old_url):
 def test_a_migrated_registry_answers_as_before_and_goes_on_with_the_next_serial(old_url):
     database = Database(old_url)
     migrate(database)
-    settings = ServingSettings.model_validate({"database_url": old_url})
-    api = Api(create_app(database, settings), database)
+    api = api_of(database)
     offer = api.get("/v1/channels/gr/champion").json()
     assert (offer["registry"], offer["serial"], offer["digest"]) == ("lab", 4, make_ensemble(1).digest)
     assert offer["ensemble"] == make_ensemble(1).to_json()

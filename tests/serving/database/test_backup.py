@@ -10,11 +10,9 @@ import stat
 import pytest
 
 import ccatune
-from serving.app import create_app
 from serving.database import Database, migrate
 from serving.database.migrate import head_revision
-from serving.settings import ServingSettings
-from tests.serving.api import Api, make_ensemble
+from tests.serving.api import Api, api_of, make_ensemble
 
 pytestmark = pytest.mark.service
 
@@ -24,7 +22,7 @@ def registry(sqlite_url) -> Api:
     """A registry with one channel at serial 2, whose last writes are still in the write-ahead log."""
     database = Database(sqlite_url)
     migrate(database)
-    api = Api(create_app(database, ServingSettings.model_validate({"registry": "lab"})), database)
+    api = api_of(database, registry="lab")
     api.move(0)
     api.move(1)
     yield api
@@ -53,7 +51,7 @@ def test_backup_is_one_private_file_with_everything(sqlite_url, tmp_path, capsys
         "channels": {"gr/champion": 2},
     }
     restored = Database(f"sqlite:///{folder}/one.db")
-    offer = Api(create_app(restored, ServingSettings()), restored).get("/v1/channels/gr/champion").json()
+    offer = api_of(restored).get("/v1/channels/gr/champion").json()
     assert (offer["serial"], offer["ensemble"]) == (2, make_ensemble(1).to_json())
     restored.close()
     assert back_up(sqlite_url, folder / "two.db") == 0
