@@ -60,6 +60,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List what the registry holds, or get one out."),
     "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
     "agents": LazyCommand("serving.cli:agents", "serving", "List the agents and their last reports."),
+    "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
     "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
     "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm what new connections use."),
     "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Put back what enable changed."),

@@ -14,7 +14,10 @@
     GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
+    DELETE /v1/agents/{agent_id}              delete an agent's reports
     GET  /healthz  /v1/docs  /v1/openapi.json
+
+HEAD is answered on each path that has a GET.
 
 Limits: the API has no accounts yet. Anyone who can reach it may write, so it listens on loopback by default.
 """
@@ -31,6 +34,7 @@ from pydantic import BaseModel, Field
 
 from serving.agents.endpoints import router as agents_router
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels import repository as channels
 from serving.channels.endpoints import router as channels_router
 from serving.channels.offers import Offers
@@ -41,6 +45,7 @@ from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
 from serving.guard import LOOPBACK_NAMES, Guard
+from serving.heads import Heads
 from serving.health import Health
 from serving.problems import add_problem_handlers, problems
 from serving.roots import repository as root_rows
@@ -101,6 +106,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         max_body_bytes=settings.max_body_bytes,
         host_names=_host_names(settings),
     )
+    app.add_middleware(Heads)
     for router in (ensembles_router, channels_router, roots_router, agents_router):
         app.include_router(router)
     _add_own_pages(app)
@@ -131,6 +137,7 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         watch=watch,
         offers=Offers(database, registry=registry, reads=reads, watch=watch, signer=signer),
         reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
+        retention=AgentRetention(database, reads=reads, writes=writes, clock=clock, days=settings.agent_retention_days),
         health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
@@ -27,7 +28,8 @@ _DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "depl
 _SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
 _CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
 _AGENT_COLUMNS = (
-    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "error",
+    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "shared_id",
+    "error",
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
@@ -383,20 +385,46 @@ def show(*, digest: str, url: str) -> None:
         click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--cca", help="Only reports on this algorithm.")
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
 @_url_option
 @_json_option
-def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
+@click.pass_context
+def agents(ctx: click.Context, *, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
     """List the agents, each with its last report on each algorithm and the age of this report.
+
+    The column shared_id shows `yes` where two agents report under one id. Their run_id (--json) tells them apart.
 
     \b
     Example:
       ccatune agents --cca gr --channel champion
+      ccatune agents remove web-1
     """
+    if ctx.invoked_subcommand is not None:
+        given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError(f"expected no option before `{ctx.invoked_subcommand}`; write options after it")
+        return
     with RegistryClient(url) as client:
         rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
     if not as_json:
         rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
     print_table(rows, _AGENT_COLUMNS, as_json=as_json)
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@_url_option
+def remove(*, agent_id: str, url: str) -> None:
+    """Delete the reports of the agent ID from the registry, as of a server that is gone.
+
+    If the agent still runs, its next report lists it again.
+
+    \b
+    Example:
+      ccatune agents remove web-1
+    """
+    with RegistryClient(url) as client:
+        client.remove_agent(agent_id)
+    click.echo(f"{agent_id}: removed")

@@ -19,7 +19,7 @@ from kmod.ensemble import Ensemble
 from serving.agent.address import without_user_info
 from serving.agent.log import visible
 from serving.errors import RegistryClientError
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
@@ -33,6 +33,7 @@ Json = dict[str, Any]
 
 _CCA: TypeAdapter[str] = TypeAdapter(CcaName)
 _CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
+_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 _DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
 _NOTE: TypeAdapter[str] = TypeAdapter(Note)
 
@@ -190,6 +191,10 @@ class RegistryClient:
     def agents(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield the latest report of each agent and algorithm."""
         return self._pages("/v1/agents", cca=cca)
+
+    def remove_agent(self, agent_id: str) -> None:
+        """Delete an agent's reports on all algorithms."""
+        self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
 
     def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
         params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}

@@ -12,6 +12,7 @@ from typing import ClassVar
 from kmod.errors import CcatuneError
 
 __all__ = [
+    "AgentNotFoundError",
     "BusyError",
     "ChannelNotFoundError",
     "DatabaseError",
@@ -93,6 +94,14 @@ class ChannelNotFoundError(ServingError):
     status = 404
     slug = "channel-not-found"
     title = "No such channel"
+
+
+class AgentNotFoundError(ServingError):
+    """No agent has reported under that id, or its reports were deleted."""
+
+    status = 404
+    slug = "agent-not-found"
+    title = "No such agent"
 
 
 class WrongAlgorithmError(ServingError):

@@ -139,11 +139,15 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _allowed(request: Request) -> str:
     """Return the methods that any route supports for this path. The router itself lists only the first route's."""
-    app = request.app
+    routes = request.app.routes
+    # A HEAD reaches the application as a GET.
+    matched = {"HEAD": "GET"}
     return ", ".join(
         method
         for method in _METHODS
-        if any(route.matches({**request.scope, "method": method})[0] == Match.FULL for route in app.routes)
+        if any(
+            route.matches({**request.scope, "method": matched.get(method, method)})[0] == Match.FULL for route in routes
+        )
     )
 
 

@@ -76,6 +76,9 @@ class ServingSettings(BaseModel):
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )
+    agent_retention_days: float = Field(
+        default=30.0, ge=1, le=36_500, description="Time without a report after which an agent is deleted."
+    )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
     )

@@ -6,6 +6,7 @@ An answer is read from the database when it is first needed after a move. Every 
     a long poll with the cached ETag     held without a query; the watch ends the wait after a move
     a long poll with an older serial     the cached answer, without a query
     any other request                    the answer as of a query that begins after the request arrived
+    a long poll of an absent channel     held until its first deployment, after one query; then 404
 
 A cached answer is used until its signatures change: at the end of their step (see signing.py), or after a new root
 document or signature. This ends no held poll. The agent receives the new answer with its next poll.
@@ -26,6 +27,7 @@ from serving.channels.schemas import DeploymentRead
 from serving.channels.signing import SIGNED_ROWS, OfferSigner
 from serving.channels.watch import ChannelKey, ChannelWatch, Poll
 from serving.database import Database
+from serving.errors import ChannelNotFoundError
 from serving.etags import matches_weakly
 from serving.protocol import Connection
 from serving.roots import repository as roots
@@ -75,11 +77,27 @@ class Offers:
     ) -> tuple[Offer, bool]:
         """Return the channel's answer, and whether `if_none_match` still names it when the wait is over.
 
-        A disconnected client ends the wait. Raises ChannelNotFoundError, BusyError.
+        A disconnected client ends the wait. Raises ChannelNotFoundError if nothing is deployed when the wait is over,
+        BusyError.
         """
+        deadline_s = asyncio.get_running_loop().time() + wait_s
+        while True:
+            # The serial is read before the query, so that a deployment after the query ends the wait.
+            known_serial = self._watch.serial_of(key)
+            try:
+                return await self._follow_deployed(key, if_none_match, deadline_s=deadline_s, connection=connection)
+            except ChannelNotFoundError as error:
+                absence = str(error)
+            # Only the waiting polls themselves remember a name that has no channel, so invented names occupy nothing.
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0 or not await self._wait(key, serial=known_serial, timeout_s=left_s, connection=connection):
+                raise ChannelNotFoundError(absence)
+
+    async def _follow_deployed(
+        self, key: ChannelKey, if_none_match: str | None, *, deadline_s: float, connection: Connection | None
+    ) -> tuple[Offer, bool]:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + wait_s
-        offer = self._for_poll(key, if_none_match) if wait_s > 0 else None
+        offer = self._for_poll(key, if_none_match) if deadline_s > loop.time() else None
         while True:
             known_serial = 0
             if offer is None:

@@ -10,7 +10,7 @@
     agents               the latest report of each agent and algorithm
 
 Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
-except for `channels.serial`, which only grows. A serial is therefore never used twice.
+except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ DIGEST_CHARS = 71
 NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128
 KEY_ID_CHARS = 64
+RUN_ID_CHARS = 64
 
 
 class Base(DeclarativeBase):
@@ -161,7 +162,12 @@ class DeploymentRow(Base):
 
 
 class AgentRow(Base):
-    """The latest report of an agent on one algorithm."""
+    """The latest report of an agent on one algorithm.
+
+    run_id: the random word of the agent's run, from the last report that had one.
+    previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
+    id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("agent_id", "cca"),)
@@ -180,3 +186,7 @@ class AgentRow(Base):
     module_version: Mapped[str | None] = mapped_column(String(256))
     agent_version: Mapped[str | None] = mapped_column(String(256))
     received_at: Mapped[datetime]
+    run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    run_changed_at: Mapped[datetime | None]
+    id_shared_at: Mapped[datetime | None]

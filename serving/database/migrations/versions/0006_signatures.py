@@ -10,7 +10,7 @@ from alembic import op
 from serving.database.types import BigId, UtcDateTime
 
 revision = "0006"
-down_revision = "0003"
+down_revision = "0005"
 branch_labels = None
 depends_on = None
 
