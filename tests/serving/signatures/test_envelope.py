@@ -121,8 +121,9 @@ def _signature(**fields: object) -> dict[str, Any]:
         _changed(payloadType=None), _changed(payloadType=""), _changed(payloadType="a b"), _changed(payloadType="ü"),
         _changed(payloadType="\ud800"), _changed(payloadType="a\n"), _changed(payloadType="a" * 129),
         _changed(signatures=None), _changed(signatures={}), _changed(signatures="ab"), _changed(signatures=[None]),
-        _changed(signatures=[{}]), _signature(extra=1), _signature(sig=None), _signature(sig=""), _signature(sig="AAAA"),
-        _signature(sig=base64.b64encode(bytes(65)).decode()), _signature(sig=envelope_json()["signatures"][0]["sig"] + "\n"),
+        _changed(signatures=[{}]), _signature(extra=1), _signature(sig=None), _signature(sig=""),
+        _signature(sig="AAAA"), _signature(sig=base64.b64encode(bytes(65)).decode()),
+        _signature(sig=envelope_json()["signatures"][0]["sig"] + "\n"),
         _signature(keyid=None), _signature(keyid=7), _changed(signatures=[envelope_json()["signatures"][0]] * 65),
     ],
 )  # fmt: skip
