@@ -85,6 +85,16 @@ _if_serial_option = click.option(
     help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
 )
 @click.option(
+    "--signing-key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Private key with which deployments are signed, as `ccatune key new` makes it.",
+)
+@click.option(
+    "--signature-validity-s",
+    type=int,
+    help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the URL there once requests are answered; removed at the end.",
@@ -100,6 +110,8 @@ def serve(
     migrate: bool | None,
     insecure_bind_anyway: bool,
     host_names: tuple[str, ...],
+    signing_key_file: Path | None,
+    signature_validity_s: int | None,
     ready_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -124,6 +136,8 @@ def serve(
         migrate=migrate,
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
+        signing_key_file=signing_key_file,
+        signature_validity_s=signature_validity_s,
     )
     ready = ReadyFile(ready_file)
 

@@ -86,6 +86,17 @@ class ServingSettings(BaseModel):
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
     )
 
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="Private key (PEM) with which the registry signs deployments. Only its owner may read the file.",
+    )
+    signature_validity_s: int = Field(
+        default=7 * 86_400,
+        ge=16,
+        le=366 * 86_400,
+        description="How long a deployment's signature is valid. A new one is made after every eighth of this time.",
+    )
+
     @field_validator("registry")
     @classmethod
     def _registry_is_a_name(cls, name: str | None) -> str | None:

@@ -10,7 +10,9 @@ from serving.database.models import (
     ChannelRow,
     DeploymentRow,
     EnsembleRow,
+    EnsembleSignatureRow,
     RegistryRow,
+    RootRow,
 )
 from serving.database.registry import open_database, registry_name
 
@@ -22,7 +24,9 @@ __all__ = [
     "Database",
     "DeploymentRow",
     "EnsembleRow",
+    "EnsembleSignatureRow",
     "RegistryRow",
+    "RootRow",
     "migrate",
     "open_database",
     "registry_name",
