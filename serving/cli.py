@@ -12,9 +12,11 @@ import click
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
 from serving._ready_file import ReadyFile
+from serving._signed_files import read_signature, signature_path
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
 from serving.errors import RegistryClientError
 from serving.settings import load_settings
+from serving.signatures import Envelope
 
 if TYPE_CHECKING:
     from serving.context import Context
@@ -175,6 +177,8 @@ def publish(
 ) -> None:
     """Put ensembles into the registry. Ensembles that it already holds are not changed.
 
+    Signatures of FILE in FILE.sig, as `ccatune sign` writes them, are uploaded, too.
+
     \b
     Example:
       ccatune publish gr.json
@@ -188,13 +192,16 @@ def publish(
         )
     # All files and options are checked before the first request, so that a mistake changes nothing in the registry.
     loaded = [Ensemble.load(path) for path in files]
+    signatures = [read_signature(path, ensemble) for path, ensemble in zip(files, loaded, strict=True)]
     if channel_name is not None:
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
     with RegistryClient(url) as client:
-        for path, ensemble in zip(files, loaded, strict=True):
+        for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
+            if envelope is not None:
+                results[-1]["signatures"] = _upload_signatures(client, path, ensemble.digest, envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -211,9 +218,24 @@ def publish(
         click.echo(json.dumps(results))
         return
     for result in results:
-        click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
+        state = f"{'published' if result['created'] else 'published before'} {result['digest']}"
+        click.echo(f"{result['file']}: {state}{_signed_in_words(result.get('signatures'))}")
         if "deployment" in result:
             print_move(result["deployment"])
+
+
+def _upload_signatures(client: RegistryClient, path: Path, digest: str, envelope: Envelope) -> Json:
+    try:
+        return client.add_signature(digest, envelope)
+    except RegistryClientError as error:
+        raise RegistryClientError(f"{error} ({path} is published, {signature_path(path)} is not)") from error
+
+
+def _signed_in_words(found: Json | None) -> str:
+    if found is None:
+        return ""
+    n_valid = sum(row.get("counts") is True for row in found["signatures"])
+    return f", signed by {n_valid} of {found['threshold']} needed publishers"
 
 
 @click.group()
