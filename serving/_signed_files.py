@@ -62,12 +62,16 @@ def write_envelope(path: Path, envelope: Envelope) -> None:
 def write_new_envelope(path: Path, envelope: Envelope) -> None:
     """Write a new file. Raises SignatureError; it replaces no file, because signatures would be lost."""
     try:
-        with path.open("xb") as file:
-            file.write(_text(envelope))
+        path.open("xb").close()
     except FileExistsError as error:
         raise SignatureError(f"{path}: expected no file of this name; remove it or choose another") from error
     except OSError as error:
         raise SignatureError(f"{path}: expected to write it, got {error.strerror}") from error
+    try:
+        write_envelope(path, envelope)
+    except SignatureError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _read(path: Path) -> Envelope:

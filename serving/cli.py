@@ -11,12 +11,12 @@ import click
 
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._publishing import published_in_words, upload_signatures
 from serving._ready_file import ReadyFile
-from serving._signed_files import read_signature, signature_path
+from serving._signed_files import read_signature
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
 from serving.errors import RegistryClientError
 from serving.settings import load_settings
-from serving.signatures import Envelope
 
 if TYPE_CHECKING:
     from serving.context import Context
@@ -201,7 +201,7 @@ def publish(
         for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
             if envelope is not None:
-                results[-1]["signatures"] = _upload_signatures(client, path, ensemble.digest, envelope)
+                results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -218,24 +218,9 @@ def publish(
         click.echo(json.dumps(results))
         return
     for result in results:
-        state = f"{'published' if result['created'] else 'published before'} {result['digest']}"
-        click.echo(f"{result['file']}: {state}{_signed_in_words(result.get('signatures'))}")
+        click.echo(published_in_words(result))
         if "deployment" in result:
             print_move(result["deployment"])
-
-
-def _upload_signatures(client: RegistryClient, path: Path, digest: str, envelope: Envelope) -> Json:
-    try:
-        return client.add_signature(digest, envelope)
-    except RegistryClientError as error:
-        raise RegistryClientError(f"{error} ({path} is published, {signature_path(path)} is not)") from error
-
-
-def _signed_in_words(found: Json | None) -> str:
-    if found is None:
-        return ""
-    n_valid = sum(row.get("counts") is True for row in found["signatures"])
-    return f", signed by {n_valid} of {found['threshold']} needed publishers"
 
 
 @click.group()
