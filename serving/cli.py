@@ -12,7 +12,9 @@ from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._publishing import published_in_words, upload_signatures
 from serving._ready_file import ReadyFile
+from serving._signed_files import read_signature
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
 from serving.errors import RegistryClientError
 from serving.settings import load_settings
@@ -177,6 +179,8 @@ def publish(
 ) -> None:
     """Put ensembles into the registry. Ensembles that it already holds are not changed.
 
+    Signatures of FILE in FILE.sig, as `ccatune sign` writes them, are uploaded, too.
+
     \b
     Example:
       ccatune publish gr.json
@@ -190,13 +194,16 @@ def publish(
         )
     # All files and options are checked before the first request, so that a mistake changes nothing in the registry.
     loaded = [Ensemble.load(path) for path in files]
+    signatures = [read_signature(path, ensemble) for path, ensemble in zip(files, loaded, strict=True)]
     if channel_name is not None:
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
     with RegistryClient(url) as client:
-        for path, ensemble in zip(files, loaded, strict=True):
+        for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
+            if envelope is not None:
+                results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -213,7 +220,7 @@ def publish(
         click.echo(json.dumps(results))
         return
     for result in results:
-        click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
+        click.echo(published_in_words(result))
         if "deployment" in result:
             print_move(result["deployment"])
 

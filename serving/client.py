@@ -21,6 +21,7 @@ from serving.agent.log import visible
 from serving.errors import RegistryClientError
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
+from serving.signatures import Envelope, SignatureError
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
 
@@ -51,6 +52,19 @@ class _Page(_Answer):
 
 class _Published(_Answer):
     digest: str
+    created: bool
+
+
+class _Signatures(_Answer):
+    digest: str
+    is_signed: bool
+    threshold: int | None
+    signatures: list[Json]
+
+
+class _RootAdded(_Answer):
+    registry: str
+    version: int
     created: bool
 
 
@@ -127,6 +141,23 @@ class RegistryClient:
     def ensembles(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield summaries of all ensembles, newest first."""
         return self._pages("/v1/ensembles", cca=cca)
+
+    def add_signature(self, digest: str, envelope: Envelope) -> Json:
+        """Upload publishers' signatures of a published ensemble. The answer lists all signatures of the ensemble."""
+        path = f"/v1/ensembles/{_require(_DIGEST, 'digest', digest)}/signatures"
+        return _read(_Signatures, self._ask("POST", path, json=envelope.to_json()))
+
+    def publish_root(self, envelope: Envelope) -> Json:
+        """Upload a root document. In the answer `created` is False if the registry already held it."""
+        return _read(_RootAdded, self._ask("POST", "/v1/roots", json=envelope.to_json()))
+
+    def root(self, version: int | None = None) -> Envelope:
+        """Return a version of the root document, or the newest one. Its signatures are not verified."""
+        answer = self._ask("GET", "/v1/roots" if version is None else f"/v1/roots/{version:d}")
+        try:
+            return Envelope.parse(answer.content)
+        except SignatureError as error:
+            raise RegistryClientError(f"registry {self.url}: expected a root document, got {error}") from error
 
     def move(
         self,
