@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from serving.access.known import KnownTokens
 from serving.agents.intake import ReportIntake
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
@@ -30,6 +31,7 @@ class Context:
     reads, writes: thread pools for database work; neither waits for the other.
     watch, offers: the long polls and their answers.
     reports: the queue of the agents' reports.
+    tokens: the tokens that the API accepts.
     """
 
     database: Database
@@ -42,9 +44,10 @@ class Context:
     offers: Offers
     reports: ReportIntake
     health: Health
+    tokens: KnownTokens
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)  # noqa: S101 - set by create_app, once
     return context

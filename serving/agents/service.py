@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from serving.access.grants import Caller
 from serving.agents import repository
 from serving.database import AgentRow
 from serving.paging import page_of
@@ -42,8 +43,10 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
 
 
 def page(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[AgentRow], AgentRow | None]:
-    """Return a page of agents, and its last row if more follow, else None."""
-    rows = repository.page_in_order(session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1)
+    """Return a page of the agents that the caller may see, and its last row if more follow, else None."""
+    rows = repository.page_in_order(
+        session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1, within=by.grant
+    )
     return page_of(rows, limit=limit)

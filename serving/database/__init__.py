@@ -6,23 +6,29 @@ from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     IDEMPOTENCY_KEY_CHARS,
     AgentRow,
+    AuditRow,
     Base,
     ChannelRow,
     DeploymentRow,
     EnsembleRow,
+    PrincipalRow,
     RegistryRow,
+    TokenRow,
 )
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
     "IDEMPOTENCY_KEY_CHARS",
     "AgentRow",
+    "AuditRow",
     "Base",
     "ChannelRow",
     "Database",
     "DeploymentRow",
     "EnsembleRow",
+    "PrincipalRow",
     "RegistryRow",
+    "TokenRow",
     "migrate",
     "open_database",
     "registry_name",
