@@ -10,8 +10,9 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -22,8 +23,9 @@ from serving.agent.address import without_user_info
 from serving.agent.log import visible
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
+from serving.signatures import Envelope, SignatureError
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
 
@@ -44,6 +46,8 @@ _CCA: TypeAdapter[str] = TypeAdapter(CcaName)
 _CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
 _DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
 _NOTE: TypeAdapter[str] = TypeAdapter(Note)
+# The id of a token and the name of a principal have the form of an agent's name, so they stay one part of a path.
+_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class _Answer(BaseModel):
@@ -62,6 +66,28 @@ class _Published(_Answer):
     created: bool
 
 
+class _Signatures(_Answer):
+    digest: str
+    is_signed: bool
+    threshold: int | None
+    signatures: list[Json]
+
+
+class _RootAdded(_Answer):
+    registry: str
+    version: int
+    created: bool
+
+
+class _Token(_Answer):
+    id: str
+    principal: str
+
+
+class _CreatedToken(_Token):
+    token: str
+
+
 class _Deployment(_Answer):
     registry: str
     cca: str
@@ -71,6 +97,17 @@ class _Deployment(_Answer):
     restores_serial: int | None
     # A registry older than the mark `urgent` does not send it, and has no urgent deployments.
     urgent: bool = False
+
+
+class _Bearer(httpx.Auth):
+    """Adds the token to a request."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
 
 
 class RegistryClient:
@@ -83,12 +120,14 @@ class RegistryClient:
         self,
         url: str = DEFAULT_URL,
         *,
+        token: str | None = None,
         timeout_s: float = _TIMEOUT_S,
         tls: TlsFiles | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Create the client. `tls` holds the files for https. `sleep` waits before a request is repeated.
+        """Create the client.
 
+        token: sent with each request. tls: the files for https. sleep: waits before a request is repeated.
         Raises RegistryClientError where the URL is invalid, and SettingsError where a file of `tls` cannot be used.
         """
         parts = _parse(url)
@@ -101,6 +140,8 @@ class RegistryClient:
             timeout=timeout_s,
             # A proxy from the environment could not reach the loopback address of this machine.
             trust_env=not _is_loopback(parts.host),
+            # The class prevents httpx from replacing the token by a password of the URL or of ~/.netrc.
+            auth=None if token is None else _Bearer(token),
             verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
         )
 
@@ -151,6 +192,23 @@ class RegistryClient:
     def ensembles(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield summaries of all ensembles, newest first."""
         return self._pages("/v1/ensembles", cca=cca)
+
+    def add_signature(self, digest: str, envelope: Envelope) -> Json:
+        """Upload publishers' signatures of a published ensemble. The answer lists all signatures of the ensemble."""
+        path = f"/v1/ensembles/{_require(_DIGEST, 'digest', digest)}/signatures"
+        return _read(_Signatures, self._ask("POST", path, json=envelope.to_json()))
+
+    def publish_root(self, envelope: Envelope) -> Json:
+        """Upload a root document. In the answer `created` is False if the registry already held it."""
+        return _read(_RootAdded, self._ask("POST", "/v1/roots", json=envelope.to_json()))
+
+    def root(self, version: int | None = None) -> Envelope:
+        """Return a version of the root document, or the newest one. Its signatures are not verified."""
+        answer = self._ask("GET", "/v1/roots" if version is None else f"/v1/roots/{version:d}")
+        try:
+            return Envelope.parse(answer.content)
+        except SignatureError as error:
+            raise RegistryClientError(f"registry {self.url}: expected a root document, got {error}") from error
 
     def move(
         self,
@@ -217,8 +275,48 @@ class RegistryClient:
         """Yield the latest report of each agent and algorithm."""
         return self._pages("/v1/agents", cca=cca)
 
-    def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
-        params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}
+    def remove_agent(self, agent_id: str) -> None:
+        """Delete an agent's reports on all algorithms."""
+        self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
+
+    def create_token(
+        self,
+        principal: str,
+        *,
+        scopes: list[str],
+        kind: str | None = None,
+        ccas: list[str] | None = None,
+        channels: list[str] | None = None,
+        agent_id: str | None = None,
+        lifetime_s: int | None = None,
+    ) -> Json:
+        """Make a token. Only this answer contains its text, as `token`. lifetime_s: None for a token without end."""
+        limits = _unless_none(kind=kind, ccas=ccas, channels=channels, agent_id=agent_id, lifetime_s=lifetime_s)
+        body = {"principal": principal, "scopes": scopes, **limits}
+        return _read(_CreatedToken, self._ask("POST", "/v1/tokens", json=body))
+
+    def tokens(self, *, principal: str | None = None) -> Iterator[Json]:
+        """Yield the tokens without their texts, newest first."""
+        return self._pages("/v1/tokens", cca=None, principal=principal)
+
+    def revoke_token(self, token_id: str) -> Json:
+        """Revoke a token, and return it without its text."""
+        return _read(_Token, self._ask("DELETE", f"/v1/tokens/{_require(_AGENT_ID, 'id', token_id)}"))
+
+    def disable_principal(self, name: str) -> Json:
+        """Revoke all tokens of a principal, and return the principal."""
+        return _read(_Answer, self._ask("DELETE", f"/v1/principals/{_require(_AGENT_ID, 'principal', name)}"))
+
+    def audit(
+        self, *, actor: str | None = None, action: str | None = None, target: str | None = None, limit: int = 100
+    ) -> list[Json]:
+        """Return the latest changes, newest first."""
+        return list(islice(self._pages("/v1/audit", cca=None, actor=actor, action=action, target=target), limit))
+
+    def _pages(self, path: str, *, cca: str | None, **filters: str | None) -> Iterator[Json]:
+        params = {name: value for name, value in filters.items() if value is not None}
+        if cca is not None:
+            params["cca"] = _require(_CCA, "cca", cca)
         seen: set[str] = set()
         while True:
             page = _read(_Page, self._ask("GET", path, params=params))

@@ -73,10 +73,18 @@ class _Counted(socket.socket):
 
     def close(self) -> None:
         """Close the connection, and free its place."""
+        self._free_place()
+        super().close()
+
+    def detach(self) -> int:
+        """Free the place of the connection. uvloop detaches the descriptor when it closes the connection."""
+        self._free_place()
+        return super().detach()
+
+    def _free_place(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.n_connections -= 1
-        super().close()
 
 
 class BoundedListener(socket.socket):

@@ -18,7 +18,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
+import uvloop
 
+from serving.acceptor import Acceptor
+from serving.access.first import check_accounts
 from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
@@ -26,7 +29,7 @@ from serving.errors import SettingsError
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
-from serving.tls import RegistryTls, limit_buffers, tls_of
+from serving.tls import RegistryTls, tls_of
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
@@ -47,47 +50,43 @@ class RegistryServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        listener: socket.socket,
+        listener: BoundedListener,
         *,
         tls: RegistryTls | None,
-        tls_limits: TimeLimits,
+        handshake_timeout_s: float,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listener = listener
         self.tls = tls
-        self._tls_limits = tls_limits
+        self._handshake_timeout_s = handshake_timeout_s
+        self._acceptor: Acceptor | None = None
         self._on_start = on_start
         self._on_stop = on_stop
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
-        asyncio.run(self.serve(sockets=[self._listener]))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn itself accepts from no socket: see `Acceptor`.
         del sockets
-        # uvicorn's own method would leave a TLS handshake without the time limit of a head.
-        loop = asyncio.get_running_loop()
-        times: dict[str, Any] = {}
-        if self.tls is not None:
-            limit_buffers()
-            times = {
-                "ssl": self.tls.context,
-                "ssl_handshake_timeout": self._tls_limits.head_s,
-                "ssl_shutdown_timeout": self._tls_limits.answer_s,
-            }
-        server = await loop.create_server(self._new_protocol, sock=self._listener, backlog=_BACKLOG, **times)
-        self.servers = [server]
-        self.started = True
-        self._on_start()
-
-    def _new_protocol(self) -> asyncio.Protocol:
-        protocol: Any = self.config.http_protocol_class
-        made: asyncio.Protocol = protocol(config=self.config, server_state=self.server_state, app_state={})
-        return made
+        await super().startup([])
+        if self.started:
+            self._acceptor = Acceptor(
+                self._listener,
+                self._make_protocol,
+                tls=None if self.tls is None else self.tls.context,
+                handshake_timeout_s=self._handshake_timeout_s,
+            )
+            self._acceptor.start()
+            self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
         self._on_stop()
         if self.tls is not None:
             asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
@@ -99,6 +98,10 @@ class RegistryServer(uvicorn.Server):
             is_answered = connection.cycle is None or connection.cycle.response_complete
             if is_answered and connection.transport.get_write_buffer_size() == 0:
                 connection.transport.abort()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -124,7 +127,7 @@ class RegistryServer(uvicorn.Server):
         self.should_exit = True
 
 
-def bind(settings: ServingSettings) -> socket.socket:
+def bind(settings: ServingSettings) -> BoundedListener:
     """Bind the socket for the host and port of the settings.
 
     Raises:
@@ -137,11 +140,15 @@ def bind(settings: ServingSettings) -> socket.socket:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
     is_private = ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback
+    if settings.open and not is_private:
+        raise SettingsError(
+            f"host: expected a loopback address, got {settings.host!r}; an open registry (--open) has no accounts, "
+            "so it answers this machine alone"
+        )
     if not (is_private or settings.has_tls or settings.insecure_bind):
         raise SettingsError(
-            f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens and tables would "
-            "cross the network unprotected: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy "
-            "on this machine or network ends TLS"
+            f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens would cross the "
+            "network in plain text: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy ends TLS"
         )
     try:
         return _bound(family, address[:2], settings)
@@ -152,7 +159,7 @@ def bind(settings: ServingSettings) -> socket.socket:
         ) from error
 
 
-def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> socket.socket:
+def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> BoundedListener:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is IPPROTO_TCP, and socket.create_server leaves the
     # protocol 0. With Nagle's algorithm the body of an answer would wait 40 ms for the delayed ACK of its head.
     max_connections = connection_bound(
@@ -176,7 +183,7 @@ def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) 
 
 
 def listen(
-    database: Database, settings: ServingSettings, listener: socket.socket, *, on_listening: Listening
+    database: Database, settings: ServingSettings, listener: BoundedListener, *, on_listening: Listening
 ) -> RegistryServer:
     """Make the server for an open database and a bound socket. The caller starts it with `run_until_stopped`.
 
@@ -205,13 +212,17 @@ def listen(
         callback_notify=tls.reload_if_changed if tls is not None else None,
     )
     url = _url_of(listener, scheme="http" if tls is None else "https")
+
+    def start() -> None:
+        context.retention.start()
+        on_listening(url, context)
+
+    def stop() -> None:
+        context.retention.stop()
+        context.watch.close()
+
     return RegistryServer(
-        config,
-        listener,
-        tls=tls,
-        tls_limits=limits,
-        on_start=lambda: on_listening(url, context),
-        on_stop=context.watch.close,
+        config, listener, tls=tls, handshake_timeout_s=settings.head_timeout_s, on_start=start, on_stop=stop
     )
 
 
@@ -230,11 +241,12 @@ def serve_until_stopped(
         on_bound()
         database = open_database(settings)
         try:
+            check_accounts(database, settings)
             listen(database, settings, listener, on_listening=on_listening).run_until_stopped()
         finally:
             database.close()
 
 
-def _url_of(listener: socket.socket, *, scheme: str) -> str:
+def _url_of(listener: BoundedListener, *, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -52,6 +52,13 @@ class ServingSettings(BaseModel):
     client_ca_file: Path | None = Field(
         default=None, description="PEM file of authorities; TLS clients must show a certificate of one of them."
     )
+    open: bool = Field(
+        default=False,
+        description="Serve without accounts: who reaches the API may do everything. Only loopback is allowed then.",
+    )
+    token_cache_s: float = Field(
+        default=5.0, ge=0.1, le=300, description="Time within which a token that another process revoked is refused."
+    )
     host_names: tuple[HostName, ...] = Field(
         default=(),
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
@@ -86,6 +93,9 @@ class ServingSettings(BaseModel):
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )
+    agent_retention_days: float = Field(
+        default=30.0, ge=1, le=36_500, description="Time without a report after which an agent is deleted."
+    )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
     )
@@ -95,6 +105,26 @@ class ServingSettings(BaseModel):
     busy_timeout_ms: int = Field(
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
     )
+
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="Private key (PEM) with which the registry signs deployments. Only its owner may read the file.",
+    )
+    signature_validity_s: int = Field(
+        default=7 * 86_400,
+        ge=16,
+        le=366 * 86_400,
+        description="How long a deployment's signature is valid. A new one is made after every eighth of this time.",
+    )
+
+    @model_validator(mode="after")
+    def _open_is_for_this_machine(self) -> ServingSettings:
+        if self.open and (self.insecure_bind or self.host_names):
+            raise ValueError(
+                "expected no insecure_bind (--insecure-bind-anyway) and no host_names (--host-name) with open "
+                "(--open), because an open registry answers this machine alone"
+            )
+        return self
 
     @field_validator("registry")
     @classmethod

@@ -14,7 +14,6 @@ import logging
 import os
 import ssl
 import stat
-from asyncio import sslproto
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,10 +26,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
 
-__all__ = ["RegistryTls", "TlsFiles", "limit_buffers", "tls_of"]
-
-# The largest TLS record, of 16 KiB, and its overhead.
-_RECORD_BYTES = 17 * 1024
+__all__ = ["RegistryTls", "TlsFiles", "tls_of"]
 
 # Permissions that a key's file must not have: any for others, and any but reading for the group.
 _FORBIDDEN_MODE = stat.S_IRWXO | stat.S_IWGRP | stat.S_IXGRP
@@ -100,14 +96,6 @@ def tls_of(settings: ServingSettings) -> RegistryTls | None:
     if settings.tls_cert_file is None or settings.tls_key_file is None:
         return None
     return RegistryTls(TlsFiles(settings.tls_cert_file, settings.tls_key_file, settings.client_ca_file))
-
-
-def limit_buffers() -> None:
-    """Make asyncio's TLS connections of this process hold a buffer of one record each.
-
-    asyncio's own size is 256 KiB, which ten thousand idle agents would multiply to several GiB.
-    """
-    sslproto.SSLProtocol.max_size = _RECORD_BYTES
 
 
 def _new_context() -> ssl.SSLContext:
