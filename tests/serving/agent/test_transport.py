@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from serving.access.first import make_admin_token
 from serving.agent import (
     Agent,
     AgentSettings,
@@ -25,6 +26,7 @@ from serving.agent import (
 )
 from serving.agent.errors import NotPermittedError
 from serving.agent.tls import ClientTls, TlsFiles
+from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
 from serving.settings import ServingSettings
@@ -90,8 +92,8 @@ def reports_of(url: str, authority: Authority) -> list[dict[str, Any]]:
         return list(client.agents())
 
 
-def deploy(url: str, authority: Authority, serial: int) -> None:
-    with OperatorClient(url, tls=TlsFiles(str(authority.file))) as client:
+def deploy(url: str, authority: Authority, serial: int, *, token: str | None = None) -> None:
+    with OperatorClient(url, token=token, tls=TlsFiles(str(authority.file))) as client:
         client.publish(table(serial).ensemble)
         client.move("gr", "champion", digest=table(serial).ensemble.digest)
 
@@ -130,6 +132,34 @@ def test_agent_shows_its_certificate_where_the_registry_wants_one(authority: Aut
             client.post_report("web-1", report)
         with OperatorClient(url, tls=own) as operator:
             assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
+
+
+def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: Authority, tmp_path: Path) -> None:
+    tree = FakeTree()
+    database_url = f"sqlite:///{tmp_path}/registry.db"
+    settings = ServingSettings.model_validate({"database_url": database_url, "registry": "lab"})
+    admin, _ = make_admin_token(settings, is_first=True, token_file=None, now=utc_now())
+    trusted = TlsFiles(str(authority.file))
+    with (
+        registry_by_tls(tmp_path, authority, open=False) as (_, url),
+        OperatorClient(url, token=admin.text, tls=trusted) as operator,
+    ):
+        deploy(url, authority, 1, token=admin.text)
+        made = operator.create_token("web-1", kind="agent", scopes=["read", "report"], agent_id="host")
+        files = {"ca_file": str(authority.file), "token_file": str(token_file(tmp_path, made["token"]))}
+        with agent(tmp_path, url, tree, **files):
+            wait_until(lambda: [row["state"] for row in operator.agents()] == ["InSync"])
+            operator.revoke_token(made["id"])
+            wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
+            assert "got 401" in state_of(tmp_path)["error"]
+            assert len(tree.accepted) == 1
+        other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
+        path = token_file(tmp_path, other["token"])
+        with (
+            RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path)) as client,
+            pytest.raises(NotPermittedError, match="got 403"),
+        ):
+            client.post_report("host", REPORT)
 
 
 def test_agent_reaches_a_registry_that_was_restarted_at_the_same_place(authority: Authority, tmp_path: Path) -> None:
