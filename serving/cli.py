@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._publishing import published_in_words, upload_signatures
 from serving._ready_file import ReadyFile
+from serving._signed_files import read_signature
 from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
 from serving.errors import RegistryClientError
 from serving.settings import load_settings
@@ -27,7 +30,8 @@ _DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "depl
 _SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
 _CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
 _AGENT_COLUMNS = (
-    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "error",
+    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "shared_id",
+    "error",
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
@@ -85,6 +89,16 @@ _if_serial_option = click.option(
     help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
 )
 @click.option(
+    "--signing-key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Private key with which deployments are signed, as `ccatune key new` makes it.",
+)
+@click.option(
+    "--signature-validity-s",
+    type=int,
+    help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
+)
+@click.option(
     "--ready-file",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the URL there once requests are answered; removed at the end.",
@@ -100,6 +114,8 @@ def serve(
     migrate: bool | None,
     insecure_bind_anyway: bool,
     host_names: tuple[str, ...],
+    signing_key_file: Path | None,
+    signature_validity_s: int | None,
     ready_file: Path | None,
     as_json: bool,
 ) -> None:
@@ -124,6 +140,8 @@ def serve(
         migrate=migrate,
         insecure_bind=insecure_bind_anyway or None,
         host_names=host_names or None,
+        signing_key_file=signing_key_file,
+        signature_validity_s=signature_validity_s,
     )
     ready = ReadyFile(ready_file)
 
@@ -161,6 +179,8 @@ def publish(
 ) -> None:
     """Put ensembles into the registry. Ensembles that it already holds are not changed.
 
+    Signatures of FILE in FILE.sig, as `ccatune sign` writes them, are uploaded, too.
+
     \b
     Example:
       ccatune publish gr.json
@@ -174,13 +194,16 @@ def publish(
         )
     # All files and options are checked before the first request, so that a mistake changes nothing in the registry.
     loaded = [Ensemble.load(path) for path in files]
+    signatures = [read_signature(path, ensemble) for path, ensemble in zip(files, loaded, strict=True)]
     if channel_name is not None:
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
     with RegistryClient(url) as client:
-        for path, ensemble in zip(files, loaded, strict=True):
+        for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
+            if envelope is not None:
+                results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -197,7 +220,7 @@ def publish(
         click.echo(json.dumps(results))
         return
     for result in results:
-        click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
+        click.echo(published_in_words(result))
         if "deployment" in result:
             print_move(result["deployment"])
 
@@ -369,20 +392,46 @@ def show(*, digest: str, url: str) -> None:
         click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--cca", help="Only reports on this algorithm.")
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
 @_url_option
 @_json_option
-def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
+@click.pass_context
+def agents(ctx: click.Context, *, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
     """List the agents, each with its last report on each algorithm and the age of this report.
+
+    The column shared_id shows `yes` where two agents report under one id. Their run_id (--json) tells them apart.
 
     \b
     Example:
       ccatune agents --cca gr --channel champion
+      ccatune agents remove web-1
     """
+    if ctx.invoked_subcommand is not None:
+        given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError(f"expected no option before `{ctx.invoked_subcommand}`; write options after it")
+        return
     with RegistryClient(url) as client:
         rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
     if not as_json:
         rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
     print_table(rows, _AGENT_COLUMNS, as_json=as_json)
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@_url_option
+def remove(*, agent_id: str, url: str) -> None:
+    """Delete the reports of the agent ID from the registry, as of a server that is gone.
+
+    If the agent still runs, its next report lists it again.
+
+    \b
+    Example:
+      ccatune agents remove web-1
+    """
+    with RegistryClient(url) as client:
+        client.remove_agent(agent_id)
+    click.echo(f"{agent_id}: removed")

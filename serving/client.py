@@ -19,8 +19,9 @@ from kmod.ensemble import Ensemble
 from serving.agent.address import without_user_info
 from serving.agent.log import visible
 from serving.errors import RegistryClientError
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
+from serving.signatures import Envelope, SignatureError
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
 
@@ -33,6 +34,7 @@ Json = dict[str, Any]
 
 _CCA: TypeAdapter[str] = TypeAdapter(CcaName)
 _CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
+_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 _DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
 _NOTE: TypeAdapter[str] = TypeAdapter(Note)
 
@@ -50,6 +52,19 @@ class _Page(_Answer):
 
 class _Published(_Answer):
     digest: str
+    created: bool
+
+
+class _Signatures(_Answer):
+    digest: str
+    is_signed: bool
+    threshold: int | None
+    signatures: list[Json]
+
+
+class _RootAdded(_Answer):
+    registry: str
+    version: int
     created: bool
 
 
@@ -127,6 +142,23 @@ class RegistryClient:
         """Yield summaries of all ensembles, newest first."""
         return self._pages("/v1/ensembles", cca=cca)
 
+    def add_signature(self, digest: str, envelope: Envelope) -> Json:
+        """Upload publishers' signatures of a published ensemble. The answer lists all signatures of the ensemble."""
+        path = f"/v1/ensembles/{_require(_DIGEST, 'digest', digest)}/signatures"
+        return _read(_Signatures, self._ask("POST", path, json=envelope.to_json()))
+
+    def publish_root(self, envelope: Envelope) -> Json:
+        """Upload a root document. In the answer `created` is False if the registry already held it."""
+        return _read(_RootAdded, self._ask("POST", "/v1/roots", json=envelope.to_json()))
+
+    def root(self, version: int | None = None) -> Envelope:
+        """Return a version of the root document, or the newest one. Its signatures are not verified."""
+        answer = self._ask("GET", "/v1/roots" if version is None else f"/v1/roots/{version:d}")
+        try:
+            return Envelope.parse(answer.content)
+        except SignatureError as error:
+            raise RegistryClientError(f"registry {self.url}: expected a root document, got {error}") from error
+
     def move(
         self,
         cca: str,
@@ -190,6 +222,10 @@ class RegistryClient:
     def agents(self, *, cca: str | None = None) -> Iterator[Json]:
         """Yield the latest report of each agent and algorithm."""
         return self._pages("/v1/agents", cca=cca)
+
+    def remove_agent(self, agent_id: str) -> None:
+        """Delete an agent's reports on all algorithms."""
+        self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
 
     def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
         params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}

@@ -11,6 +11,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
 from serving.database import Database
@@ -30,6 +31,7 @@ class Context:
     reads, writes: thread pools for database work; neither waits for the other.
     watch, offers: the long polls and their answers.
     reports: the queue of the agents' reports.
+    retention: deletes agents that have long been silent; the server starts it.
     """
 
     database: Database
@@ -41,6 +43,7 @@ class Context:
     watch: ChannelWatch
     offers: Offers
     reports: ReportIntake
+    retention: AgentRetention
     health: Health
 
 

@@ -178,13 +178,16 @@ def listen(
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
     )
     url = _url_of(listener)
-    return RegistryServer(
-        config,
-        listener,
-        handshake_timeout_s=settings.head_timeout_s,
-        on_start=lambda: on_listening(url, context),
-        on_stop=context.watch.close,
-    )
+
+    def start() -> None:
+        context.retention.start()
+        on_listening(url, context)
+
+    def stop() -> None:
+        context.retention.stop()
+        context.watch.close()
+
+    return RegistryServer(config, listener, handshake_timeout_s=settings.head_timeout_s, on_start=start, on_stop=stop)
 
 
 def serve_until_stopped(

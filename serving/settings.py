@@ -76,6 +76,9 @@ class ServingSettings(BaseModel):
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
     )
+    agent_retention_days: float = Field(
+        default=30.0, ge=1, le=36_500, description="Time without a report after which an agent is deleted."
+    )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
     )
@@ -84,6 +87,17 @@ class ServingSettings(BaseModel):
     )
     busy_timeout_ms: int = Field(
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
+    )
+
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="Private key (PEM) with which the registry signs deployments. Only its owner may read the file.",
+    )
+    signature_validity_s: int = Field(
+        default=7 * 86_400,
+        ge=16,
+        le=366 * 86_400,
+        description="How long a deployment's signature is valid. A new one is made after every eighth of this time.",
     )
 
     @field_validator("registry")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from serving.agent.threads import Heard, Poller, Reporter
     from serving.agent.tree import Tree
 
+_RUN_ID_BYTES = 8
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 Clock = Callable[[], float]
@@ -71,11 +72,13 @@ class Agent:
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
+        run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
                 cca,
                 channel=settings.channel,
                 registry_name=settings.registry_name,
+                run_id=run_id,
                 tree=tree,
                 store=self._store,
                 log=log,

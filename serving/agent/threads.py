@@ -110,17 +110,22 @@ class Poller:
             # After a failure the request has no wait, so that the answer shows immediately that the registry is back.
             wait_s = self._wait_s * self._rng.uniform(0.8, 1.0) if answers else 0.0
             began_s = self._clock()
+            was_absent = is_absent
             heard, etag = _ask(self._client, self._cca, self._channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
             if self._stopping.is_set():
                 return
             answers, is_absent = heard.kind != "unavailable" or heard.is_absent, heard.is_absent
             self._tell(heard)
-            self._stopping.wait(self._pause_s(heard, took_s=self._clock() - began_s, wait_s=wait_s))
+            took_s = self._clock() - began_s
+            self._stopping.wait(self._pause_s(heard, took_s=took_s, wait_s=wait_s, was_absent=was_absent))
 
-    def _pause_s(self, heard: Heard, *, took_s: float, wait_s: float) -> float:
+    def _pause_s(self, heard: Heard, *, took_s: float, wait_s: float, was_absent: bool) -> float:
         if heard.is_absent:
-            # A registry that held the request has waited already.
             self._backoff.reset()
+            if not was_absent and self._wait_s > 0:
+                # The registry was not allowed to hold this request. The next one asks it to.
+                return min(FIRST_S, self._absent_pause_s) * self._rng.uniform(0.5, 1.0)
+            # A registry that held the request has waited already.
             was_held = wait_s > 0 and took_s >= _HELD_FRACTION * wait_s
             return 0.0 if was_held else self._absent_pause_s * self._rng.uniform(0.5, 1.0)
         if heard.kind in {"unavailable", "refused"}:

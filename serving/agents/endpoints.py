@@ -34,6 +34,17 @@ async def report(context: InContext, agent_id: AgentId, body: AgentReport) -> No
     await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 422, 503))
+async def remove(context: InContext, agent_id: AgentId) -> None:
+    """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
+
+    def delete() -> None:
+        with context.database.write() as session:
+            service.remove(session, agent_id)
+
+    await context.writes.run(delete)
+
+
 @router.get("", responses=problems(422))
 async def list_agents(
     context: InContext,

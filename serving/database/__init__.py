@@ -5,24 +5,30 @@ from serving.database.engine import Database
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     IDEMPOTENCY_KEY_CHARS,
+    RUN_ID_CHARS,
     AgentRow,
     Base,
     ChannelRow,
     DeploymentRow,
     EnsembleRow,
+    EnsembleSignatureRow,
     RegistryRow,
+    RootRow,
 )
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
     "IDEMPOTENCY_KEY_CHARS",
+    "RUN_ID_CHARS",
     "AgentRow",
     "Base",
     "ChannelRow",
     "Database",
     "DeploymentRow",
     "EnsembleRow",
+    "EnsembleSignatureRow",
     "RegistryRow",
+    "RootRow",
     "migrate",
     "open_database",
     "registry_name",

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The registry's tables.
 
-    registry      one row: the registry's name, which every deployment of this database has
-    ensembles     immutable documents, by digest
-    channels      the last assigned serial of each algorithm and channel name
-    deployments   every move of every channel: (channel, serial) -> ensemble
-    agents        the latest report of each agent and algorithm
+    registry             one row: the registry's name, which every deployment of this database has
+    ensembles            immutable documents, by digest
+    ensemble_signatures  publishers' signatures of ensembles: (digest, key) -> envelope
+    roots                every version of the root document, which names the keys of publishers and registry
+    channels             the last assigned serial of each algorithm and channel name
+    deployments          every move of every channel: (channel, serial) -> ensemble
+    agents               the latest report of each agent and algorithm
 
-Rows of ensembles, channels and deployments are never deleted. They are never changed either, except for
-`channels.serial`, which only grows. A serial is therefore never used twice.
+Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
+except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
 """
 
 from __future__ import annotations
@@ -31,11 +33,22 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from serving.database.types import BigId, UtcDateTime
 
-__all__ = ["AgentRow", "Base", "ChannelRow", "DeploymentRow", "EnsembleRow", "RegistryRow"]
+__all__ = [
+    "AgentRow",
+    "Base",
+    "ChannelRow",
+    "DeploymentRow",
+    "EnsembleRow",
+    "EnsembleSignatureRow",
+    "RegistryRow",
+    "RootRow",
+]
 
 DIGEST_CHARS = 71
 NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128
+KEY_ID_CHARS = 64
+RUN_ID_CHARS = 64
 
 
 class Base(DeclarativeBase):
@@ -77,6 +90,29 @@ class EnsembleRow(Base):
     size_bytes: Mapped[int]
     document: Mapped[str] = mapped_column(Text, deferred=True, deferred_raiseload=True)
     published_at: Mapped[datetime]
+
+
+class EnsembleSignatureRow(Base):
+    """A publisher's signature of an ensemble. `envelope` is a DSSE envelope as JSON, with this one signature."""
+
+    __tablename__ = "ensemble_signatures"
+    __table_args__ = (UniqueConstraint("digest", "key_id"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
+    key_id: Mapped[str] = mapped_column(String(KEY_ID_CHARS))
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
+
+
+class RootRow(Base):
+    """A version of the root document. `envelope` is its DSSE envelope as JSON."""
+
+    __tablename__ = "roots"
+
+    version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
 
 
 class ChannelRow(Base):
@@ -126,7 +162,12 @@ class DeploymentRow(Base):
 
 
 class AgentRow(Base):
-    """The latest report of an agent on one algorithm."""
+    """The latest report of an agent on one algorithm.
+
+    run_id: the random word of the agent's run, from the last report that had one.
+    previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
+    id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("agent_id", "cca"),)
@@ -145,3 +186,7 @@ class AgentRow(Base):
     module_version: Mapped[str | None] = mapped_column(String(256))
     agent_version: Mapped[str | None] = mapped_column(String(256))
     received_at: Mapped[datetime]
+    run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    run_changed_at: Mapped[datetime | None]
+    id_shared_at: Mapped[datetime | None]

@@ -47,22 +47,23 @@ class Running:
         self.url = url
         self._ready.set()
 
-    def get(self, *, etag: str | None, wait: float) -> httpx.Response:
+    def get(self, *, etag: str | None, wait: float, method: str = "GET") -> httpx.Response:
         """Ask for the champion."""
         headers = {} if etag is None else {"If-None-Match": etag}
-        return httpx.get(f"{self.url}{CHAMPION}", params={"wait": wait}, headers=headers, timeout=LONG_S)
+        url = f"{self.url}{CHAMPION}"
+        return httpx.request(method, url, params={"wait": wait}, headers=headers, timeout=LONG_S)
 
 
 class Poll:
     """A long poll in a thread of its own."""
 
-    def __init__(self, registry: Running, *, etag: str) -> None:
-        self._thread = threading.Thread(target=self._run, args=(registry, etag))
+    def __init__(self, registry: Running, *, etag: str | None, method: str = "GET") -> None:
+        self._thread = threading.Thread(target=self._run, args=(registry, etag, method))
         self._answers: list[httpx.Response] = []
         self._thread.start()
 
-    def _run(self, registry: Running, etag: str) -> None:
-        self._answers.append(registry.get(etag=etag, wait=LONG_S))
+    def _run(self, registry: Running, etag: str | None, method: str) -> None:
+        self._answers.append(registry.get(etag=etag, wait=LONG_S, method=method))
 
     def answer(self) -> httpx.Response:
         """The answer, when it comes."""

@@ -140,7 +140,7 @@ def test_status_shows_what_was_last_known(
     assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
     out = capsys.readouterr().out
     assert "gr: InSync; offered serial 1, in force serial 1" in out
-    assert out.endswith("not running\n")
+    assert out.endswith("not running\nfalls short: not running\n")
 
 
 @pytest.mark.usefixtures("tree")
@@ -189,8 +189,34 @@ def test_status_exits_0_where_an_agent_runs_and_is_in_sync(
         assert found["running"] is True
         assert [state["state"] for state in found["states"]] == ["InSync"]
         (store.root / "gr" / STATE).write_bytes(b"half")
+        assert found["why"] == []
         assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1
     assert "is damaged" in capsys.readouterr().out
+
+
+def test_status_says_each_cause_of_exit_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state_dir = str(tmp_path / "state")
+    assert run(["status", "--state-dir", state_dir, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["why"] == ["not running", "no algorithm"]
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        store.save("gr", STATE, {"cca": "gr", "state": "Rejected", "confirmed_every_s": 1e-9})
+        assert run(["status", "--state-dir", state_dir, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["why"] == ["gr Rejected", "gr stale"]
+
+
+def test_fault_of_the_agent_has_a_status_that_no_answer_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Any) -> Tree:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(agent_cli, "Store", fail)
+    monkeypatch.setattr(sys, "argv", ["ccatune-agent", "status"])
+    with pytest.raises(SystemExit) as ended:
+        agent_cli.main()
+    assert ended.value.code == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_resume_leaves_the_mark_that_the_next_run_takes(

@@ -62,6 +62,16 @@ def reported(registry: FakeRegistry, state: State, serial: int) -> dict[str, obj
     return registry.wait_for_report(lambda r: (r["state"], r["effective_serial"]) == (state.value, serial))
 
 
+def test_each_run_reports_under_a_run_id_of_its_own(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    runs = set()
+    for _ in range(2):
+        agent = agent_of(tmp_path, FakeTree(), registry.url)
+        runs |= {report.run_id for report in agent.run_once()} | {registry.reports[-1]["run_id"]}
+    assert len(runs) == 2
+    assert all(len(run) == 16 for run in runs if run is not None)
+
+
 def keep(folder: Path, good: Table) -> None:
     """Leave a last known good as an earlier run would have."""
     store = Store(folder / "state")

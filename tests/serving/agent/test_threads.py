@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import random
 import time
@@ -128,10 +129,12 @@ def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_
 ) -> None:
     poller = poller_of(registry, queue.SimpleQueue(), backoff_max_s=60)
     absent, gone = Heard("gr", "unavailable", is_absent=True), Heard("gr", "unavailable")
-    pauses_s = [poller._pause_s(absent, took_s=0.0, wait_s=30.0) for _ in range(20)]
+    pause = functools.partial(poller._pause_s, wait_s=30.0)
+    assert 0.5 <= pause(absent, took_s=0.0, was_absent=False) <= 1.0
+    pauses_s = [pause(absent, took_s=0.0, was_absent=True) for _ in range(20)]
     assert all(ABSENT_PAUSE_S / 2 <= pause_s <= ABSENT_PAUSE_S for pause_s in pauses_s)
-    assert poller._pause_s(absent, took_s=30.0, wait_s=30.0) == 0.0
-    assert max(poller._pause_s(gone, took_s=0.0, wait_s=30.0) for _ in range(20)) > 2 * ABSENT_PAUSE_S
+    assert pause(absent, took_s=30.0, was_absent=True) == 0.0
+    assert max(pause(gone, took_s=0.0, was_absent=False) for _ in range(20)) > 2 * ABSENT_PAUSE_S
 
 
 def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(registry: FakeRegistry) -> None:
