@@ -64,6 +64,8 @@ COMMANDS: dict[str, LazyCommand] = {
     "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
     "agents": LazyCommand("serving.cli:agents", "serving", "List the agents and their last reports."),
     "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
+    "token": LazyCommand("serving.access.cli:token", "serving", "Make, list and revoke tokens of the registry."),
+    "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
     "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
     "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm what new connections use."),
     "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Put back what enable changed."),

@@ -15,11 +15,15 @@
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
     DELETE /v1/agents/{agent_id}              delete an agent's reports
+    POST /v1/tokens                           make a token
+    GET  /v1/tokens                           list the tokens
+    DELETE /v1/tokens/{id}                    revoke a token
+    DELETE /v1/principals/{name}              revoke all tokens of a principal
+    GET  /v1/audit                            list the changes, each with who made it
     GET  /healthz  /v1/docs  /v1/openapi.json
 
 HEAD is answered on each path that has a GET.
-
-Limits: the API has no accounts yet. Anyone who can reach it may write, so it listens on loopback by default.
+Every path but those of the last line needs a token (access/check.py), unless the settings say `open`.
 """
 
 from __future__ import annotations
@@ -32,6 +36,10 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from serving.access.check import AccessCheck
+from serving.access.endpoints import router as access_router
+from serving.access.known import KnownTokens
+from serving.access.request_ids import RequestIds
 from serving.agents.endpoints import router as agents_router
 from serving.agents.intake import ReportIntake
 from serving.agents.retention import AgentRetention
@@ -65,7 +73,8 @@ _log = logging.getLogger(__name__)
 
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
-    "deployment with a serial that only grows. Errors are application/problem+json. There are no accounts yet."
+    "deployment with a serial that only grows. Errors are application/problem+json. Requests need a token: "
+    "`Authorization: Bearer TOKEN`."
 )
 
 
@@ -100,15 +109,18 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     )
     context = app.state.context = _context(database, settings, clock=clock)
     add_problem_handlers(app)
+    # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
+    app.add_middleware(AccessCheck, tokens=None if settings.open else context.tokens)
     app.add_middleware(
         Guard,
         max_body_bytes=settings.max_body_bytes,
         host_names=_host_names(settings),
     )
     app.add_middleware(Heads)
-    for router in (ensembles_router, channels_router, roots_router, agents_router):
-        app.include_router(router)
+    app.add_middleware(RequestIds)
+    for router in (ensembles_router, channels_router, roots_router, agents_router, access_router):
+        app.include_router(router, responses=problems(401, 403, 429))
     _add_own_pages(app)
     return app
 
@@ -139,6 +151,7 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
         retention=AgentRetention(database, reads=reads, writes=writes, clock=clock, days=settings.agent_retention_days),
         health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
+        tokens=KnownTokens(database, reads=reads, writes=writes, clock=clock, refresh_s=settings.token_cache_s),
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -34,9 +35,10 @@ Json = dict[str, Any]
 
 _CCA: TypeAdapter[str] = TypeAdapter(CcaName)
 _CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
-_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 _DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
 _NOTE: TypeAdapter[str] = TypeAdapter(Note)
+# The id of a token and the name of a principal have the form of an agent's name, so they stay one part of a path.
+_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class _Answer(BaseModel):
@@ -68,6 +70,15 @@ class _RootAdded(_Answer):
     created: bool
 
 
+class _Token(_Answer):
+    id: str
+    principal: str
+
+
+class _CreatedToken(_Token):
+    token: str
+
+
 class _Deployment(_Answer):
     registry: str
     cca: str
@@ -79,20 +90,37 @@ class _Deployment(_Answer):
     urgent: bool = False
 
 
+class _Bearer(httpx.Auth):
+    """Adds the token to a request."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
 class RegistryClient:
     """Client of one registry.
 
     A method that sends a request raises RegistryClientError where the registry is unreachable or refuses the request.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = _TIMEOUT_S) -> None:
-        """Create the client. Raises RegistryClientError where the URL is invalid."""
+    def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
+        """Create the client. token: sent with each request. Raises RegistryClientError where the URL is invalid."""
         parts = _parse(url)
         # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._timeout_s = timeout_s
         # A proxy from the environment could not reach the loopback address of this machine.
-        self._http = httpx.Client(base_url=parts, timeout=timeout_s, trust_env=not _is_loopback(parts.host))
+        self._http = httpx.Client(
+            base_url=parts,
+            timeout=timeout_s,
+            trust_env=not _is_loopback(parts.host),
+            # The class prevents httpx from replacing the token by a password of the URL or of ~/.netrc.
+            auth=None if token is None else _Bearer(token),
+        )
 
     def __enter__(self) -> RegistryClient:
         """Return the client."""
@@ -227,8 +255,44 @@ class RegistryClient:
         """Delete an agent's reports on all algorithms."""
         self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
 
-    def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
-        params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}
+    def create_token(
+        self,
+        principal: str,
+        *,
+        scopes: list[str],
+        kind: str | None = None,
+        ccas: list[str] | None = None,
+        channels: list[str] | None = None,
+        agent_id: str | None = None,
+        lifetime_s: int | None = None,
+    ) -> Json:
+        """Make a token. Only this answer contains its text, as `token`. lifetime_s: None for a token without end."""
+        limits = _unless_none(kind=kind, ccas=ccas, channels=channels, agent_id=agent_id, lifetime_s=lifetime_s)
+        body = {"principal": principal, "scopes": scopes, **limits}
+        return _read(_CreatedToken, self._ask("POST", "/v1/tokens", json=body))
+
+    def tokens(self, *, principal: str | None = None) -> Iterator[Json]:
+        """Yield the tokens without their texts, newest first."""
+        return self._pages("/v1/tokens", cca=None, principal=principal)
+
+    def revoke_token(self, token_id: str) -> Json:
+        """Revoke a token, and return it without its text."""
+        return _read(_Token, self._ask("DELETE", f"/v1/tokens/{_require(_AGENT_ID, 'id', token_id)}"))
+
+    def disable_principal(self, name: str) -> Json:
+        """Revoke all tokens of a principal, and return the principal."""
+        return _read(_Answer, self._ask("DELETE", f"/v1/principals/{_require(_AGENT_ID, 'principal', name)}"))
+
+    def audit(
+        self, *, actor: str | None = None, action: str | None = None, target: str | None = None, limit: int = 100
+    ) -> list[Json]:
+        """Return the latest changes, newest first."""
+        return list(islice(self._pages("/v1/audit", cca=None, actor=actor, action=action, target=target), limit))
+
+    def _pages(self, path: str, *, cca: str | None, **filters: str | None) -> Iterator[Json]:
+        params = {name: value for name, value in filters.items() if value is not None}
+        if cca is not None:
+            params["cca"] = _require(_CCA, "cca", cca)
         seen: set[str] = set()
         while True:
             page = _read(_Page, self._ask("GET", path, params=params))

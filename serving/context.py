@@ -10,6 +10,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from serving.access.known import KnownTokens
 from serving.agents.intake import ReportIntake
 from serving.agents.retention import AgentRetention
 from serving.channels.offers import Offers
@@ -32,6 +33,7 @@ class Context:
     watch, offers: the long polls and their answers.
     reports: the queue of the agents' reports.
     retention: deletes agents that have long been silent; the server starts it.
+    tokens: the tokens that the API accepts.
     """
 
     database: Database
@@ -45,9 +47,10 @@ class Context:
     reports: ReportIntake
     retention: AgentRetention
     health: Health
+    tokens: KnownTokens
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)  # noqa: S101 - set by create_app, once
     return context

@@ -7,6 +7,8 @@ problem document (RFC 9457), or the error line of a command.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from kmod.errors import CcatuneError
@@ -20,7 +22,11 @@ __all__ = [
     "EnsembleNotFoundError",
     "EnsembleUnsignedError",
     "IdempotencyKeyReusedError",
+    "NotAuthenticatedError",
+    "NotPermittedError",
     "NothingToRollBackError",
+    "PrincipalConflictError",
+    "PrincipalNotFoundError",
     "RegistryClientError",
     "RootConflictError",
     "RootExpiredError",
@@ -31,6 +37,8 @@ __all__ = [
     "SettingsError",
     "SignatureInvalidError",
     "SigningKeyNotNamedError",
+    "TokenNotFoundError",
+    "TooManyAttemptsError",
     "WritesStalledError",
     "WrongAlgorithmError",
 ]
@@ -42,6 +50,7 @@ class ServingError(CcatuneError):
     status: ClassVar[int] = 500
     slug: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class SettingsError(ServingError):
@@ -190,6 +199,59 @@ class EnsembleUnsignedError(ServingError):
     status = 409
     slug = "ensemble-unsigned"
     title = "The ensemble is not signed"
+
+
+class NotAuthenticatedError(ServingError):
+    """A request has no token, or one that is not accepted. The message does not say why it is not."""
+
+    status = 401
+    slug = "not-authenticated"
+    title = "Not authenticated"
+    headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
+
+
+class NotPermittedError(ServingError):
+    """The caller's token lacks a scope, or is limited to other algorithms, channels or agents."""
+
+    status = 403
+    slug = "not-permitted"
+    title = "Not permitted"
+
+
+class TooManyAttemptsError(ServingError):
+    """Too many tokens from one address were refused. Known tokens are still accepted from there."""
+
+    status = 429
+    slug = "too-many-attempts"
+    title = "Too many attempts"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.headers = {"Retry-After": str(retry_after_s)}
+
+
+class TokenNotFoundError(ServingError):
+    """There is no token with that id."""
+
+    status = 404
+    slug = "token-not-found"
+    title = "No such token"
+
+
+class PrincipalNotFoundError(ServingError):
+    """There is no principal with that name."""
+
+    status = 404
+    slug = "principal-not-found"
+    title = "No such principal"
+
+
+class PrincipalConflictError(ServingError):
+    """The principal is of another kind, or is disabled, and so cannot have this token."""
+
+    status = 409
+    slug = "principal-conflict"
+    title = "Not for this principal"
 
 
 class RegistryClientError(ServingError):

@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from serving.access.request_ids import REQUEST_ID_HEADER, request_id_of
 from serving.errors import DatabaseError, ServingError
 
 __all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "problems"]
@@ -106,7 +107,7 @@ def _serving_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _of_serving_error(error: ServingError) -> JSONResponse:
-    headers = {"Retry-After": _RETRY_AFTER_S} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    headers = {"Retry-After": _RETRY_AFTER_S} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else error.headers
     return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error), headers=headers)
 
 
@@ -166,8 +167,14 @@ def _of_database_error(error: Exception) -> JSONResponse:
     )
 
 
-def _fault(_request: Request, _error: Exception) -> JSONResponse:
+def _fault(request: Request, _error: Exception) -> JSONResponse:
     # Starlette raises the error again after this answer, so that the server's log contains the traceback.
+    # It sends this answer outside of all other middleware.
+    request_id = request_id_of(request.scope)
     return problem_response(
-        500, slug=ServingError.slug, title=ServingError.title, detail="a fault of the registry; its log says more"
+        500,
+        slug=ServingError.slug,
+        title=ServingError.title,
+        detail="a fault of the registry; its log says more",
+        headers={} if request_id is None else {REQUEST_ID_HEADER: request_id},
     )

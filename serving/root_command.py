@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import click
 
+from serving._connecting import connect, registry_options
 from serving._key_files import load_key, passphrase_option, public_key
 from serving._printing import print_facts, print_table
 from serving._root_documents import first_root, next_root, require_previous, require_signed, status_of
 from serving._signed_files import read_root, write_envelope, write_new_envelope
-from serving.client import DEFAULT_URL, RegistryClient
 from serving.signatures import ROLES, Envelope, PublicKey, RoleName, Root, SignatureError
 from serving.signatures.root import ROOT_TYPE
 
@@ -32,9 +32,6 @@ _SECONDS = {"h": 3600, "d": 86_400}
 _MAX_VALIDITY_S = 20 * 365 * 86_400
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_url_option = click.option(
-    "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
-)
 _file = click.Path(dir_okay=False, path_type=Path)
 _document_argument = click.argument("document", type=_file)
 _out_option = click.option("-o", "--out", type=_file, required=True, help="The new document's file.")
@@ -251,9 +248,9 @@ def show(*, document: Path, previous: Path | None, as_json: bool) -> None:
 
 @root.command()
 @_document_argument
-@_url_option
+@registry_options
 @_json_option
-def publish(*, document: Path, url: str, as_json: bool) -> None:
+def publish(*, document: Path, url: str, token_file: Path | None, as_json: bool) -> None:
     """Upload DOCUMENT to its registry. Agents fetch it from there.
 
     \b
@@ -262,7 +259,7 @@ def publish(*, document: Path, url: str, as_json: bool) -> None:
     """
     _, envelope = read_root(document)
     require_signed(envelope)
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         answer = client.publish_root(envelope)
     if as_json:
         click.echo(json.dumps(answer))
@@ -274,9 +271,9 @@ def publish(*, document: Path, url: str, as_json: bool) -> None:
 @root.command()
 @click.option("--version", type=click.IntRange(min=1), help="Version of the document.  [default: the newest]")
 @_out_option
-@_url_option
+@registry_options
 @_json_option
-def fetch(*, version: int | None, out: Path, url: str, as_json: bool) -> None:
+def fetch(*, version: int | None, out: Path, url: str, token_file: Path | None, as_json: bool) -> None:
     """Write a root document of the registry to a file.
 
     Use it to make the next version. Compare the ids of its root keys with those that their owners know, before you give
@@ -286,7 +283,7 @@ def fetch(*, version: int | None, out: Path, url: str, as_json: bool) -> None:
     Example:
       ccatune root fetch --version 1 -o root.json
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         envelope = client.root(version)
     content = require_signed(envelope)
     write_new_envelope(out, envelope)

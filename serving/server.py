@@ -20,6 +20,7 @@ import uvicorn
 import uvloop
 
 from serving.acceptor import Acceptor
+from serving.access.first import check_accounts
 from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
@@ -120,10 +121,14 @@ def bind(settings: ServingSettings) -> BoundedListener:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
     if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
+        if settings.open:
+            raise SettingsError(
+                f"host: expected a loopback address, got {settings.host!r}; an open registry (--open) has no accounts, "
+                "so it answers this machine alone"
+            )
         raise SettingsError(
-            f"host: expected a loopback address, got {settings.host!r}; the API has no accounts yet, so whoever "
-            "reaches it may publish and move channels: keep it on 127.0.0.1 behind a proxy that asks who calls, "
-            "or say --insecure-bind-anyway"
+            f"host: expected a loopback address, got {settings.host!r}; tokens would cross the network in plain text: "
+            "keep it on 127.0.0.1 behind a proxy that ends TLS, or say --insecure-bind-anyway"
         )
     try:
         return _bound(family, address[:2], settings)
@@ -204,6 +209,7 @@ def serve_until_stopped(
         on_bound()
         database = open_database(settings)
         try:
+            check_accounts(database, settings)
             listen(database, settings, listener, on_listening=on_listening).run_until_stopped()
         finally:
             database.close()

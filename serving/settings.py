@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from serving.errors import SettingsError
 from serving.names import HostName, is_name
@@ -43,7 +43,14 @@ class ServingSettings(BaseModel):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     insecure_bind: bool = Field(
         default=False,
-        description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
+        description="Allow an address that others can reach, although tokens then cross the network in plain text.",
+    )
+    open: bool = Field(
+        default=False,
+        description="Serve without accounts: who reaches the API may do everything. Only loopback is allowed then.",
+    )
+    token_cache_s: float = Field(
+        default=5.0, ge=0.1, le=300, description="Time within which a token that another process revoked is refused."
     )
     host_names: tuple[HostName, ...] = Field(
         default=(),
@@ -99,6 +106,15 @@ class ServingSettings(BaseModel):
         le=366 * 86_400,
         description="How long a deployment's signature is valid. A new one is made after every eighth of this time.",
     )
+
+    @model_validator(mode="after")
+    def _open_is_for_this_machine(self) -> ServingSettings:
+        if self.open and (self.insecure_bind or self.host_names):
+            raise ValueError(
+                "expected no insecure_bind (--insecure-bind-anyway) and no host_names (--host-name) with open "
+                "(--open), because an open registry answers this machine alone"
+            )
+        return self
 
     @field_validator("registry")
     @classmethod

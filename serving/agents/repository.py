@@ -12,6 +12,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from serving.access.grants import Grant
 from serving.database import AgentRow
 
 __all__ = ["delete_agent", "delete_older", "ids_older", "page_in_order", "replace"]
@@ -92,9 +93,9 @@ def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
 
 
 def page_in_order(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, within: Grant
 ) -> Sequence[AgentRow]:
-    """Return rows with an id above `after_id`, in the order in which the agents first reported."""
+    """Return rows within the grant with an id above `after_id`, in the order in which the agents first reported."""
     query = select(AgentRow).order_by(AgentRow.id).limit(limit)
     if cca is not None:
         query = query.where(AgentRow.cca == cca)
@@ -102,6 +103,12 @@ def page_in_order(
         query = query.where(AgentRow.channel == channel)
     if after_id is not None:
         query = query.where(AgentRow.id > after_id)
+    if within.ccas is not None:
+        query = query.where(AgentRow.cca.in_(within.ccas))
+    if within.channels is not None:
+        query = query.where(AgentRow.channel.in_(within.channels))
+    if within.agent_id is not None:
+        query = query.where(AgentRow.agent_id == within.agent_id)
     return session.scalars(query).all()
 
 

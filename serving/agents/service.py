@@ -17,6 +17,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.agents import repository
 from serving.agents.schemas import SHARED_WINDOW
 from serving.database import AgentRow
@@ -54,17 +56,20 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
 
 
 def page(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[AgentRow], AgentRow | None]:
-    """Return a page of agents, and its last row if more follow, else None."""
-    rows = repository.page_in_order(session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1)
+    """Return a page of the agents that the caller may see, and its last row if more follow, else None."""
+    rows = repository.page_in_order(
+        session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1, within=by.grant
+    )
     return page_of(rows, limit=limit)
 
 
-def remove(session: Session, agent_id: str) -> None:
+def remove(session: Session, agent_id: str, *, now: datetime, by: Caller) -> None:
     """Delete the agent's reports on all algorithms. Raises AgentNotFoundError where there is none."""
     if repository.delete_agent(session, agent_id) == 0:
         raise AgentNotFoundError(f"expected the id of an agent that has reported, got {agent_id}; list the agents")
+    audit.record(session, by=by, action="remove-agent", target=f"agent {agent_id}", now=now)
 
 
 def silent(session: Session, *, before: datetime, after_id: int, limit: int) -> Sequence[int]:

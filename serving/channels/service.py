@@ -10,6 +10,7 @@
 - A request that is repeated with its idempotency key makes no second deployment.
 - A channel points only to a published ensemble of its own algorithm. If the registry has a root document, enough
   publishers must have signed the ensemble. This is also a condition of a roll-back.
+- Every move leaves a row in the audit log, in the same transaction.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.channels import repository
 from serving.channels.idempotency import Idempotency
 from serving.database import ChannelRow, DeploymentRow
@@ -63,6 +66,7 @@ def move(
     note: str,
     if_match: str | None,
     now: datetime,
+    by: Caller,
     if_none_match: str | None = None,
     idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
@@ -97,6 +101,7 @@ def move(
         restores=None,
         now=now,
         idempotency=idempotency,
+        by=by,
     )
 
 
@@ -110,6 +115,7 @@ def roll_back(
     note: str,
     if_match: str | None,
     now: datetime,
+    by: Caller,
     idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
     """Point the channel back to its previous ensemble, and return the new deployment.
@@ -150,6 +156,7 @@ def roll_back(
         restores=target.restores_serial or target.serial,
         now=now,
         idempotency=idempotency,
+        by=by,
     )
 
 
@@ -170,10 +177,11 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
 
 
 def list_channels(
-    session: Session, *, cca: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, after_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """Return a page of the channels' current deployments, and its last row if more follow, else None."""
-    return page_of(repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1), limit=limit)
+    """Return a page of current deployments of channels that the caller may read, and its last row if more follow."""
+    rows = repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1, within=by.grant)
+    return page_of(rows, limit=limit)
 
 
 def history(
@@ -252,6 +260,7 @@ def _deploy(
     restores: int | None,
     now: datetime,
     idempotency: Idempotency | None,
+    by: Caller,
 ) -> DeploymentRow:
     channel.serial += 1
     row = DeploymentRow(
@@ -267,5 +276,18 @@ def _deploy(
         request_digest=None if idempotency is None else idempotency.request_digest,
     )
     session.add(row)
+    audit.record(
+        session,
+        by=by,
+        action="move" if restores is None else "roll-back",
+        target=f"channel {channel.cca}/{channel.name}",
+        now=now,
+        serial=row.serial,
+        digest=digest,
+        hold_back_permille=hold_back_permille,
+        urgent=urgent,
+        note=note,
+        restores_serial=restores,
+    )
     session.flush()
     return row

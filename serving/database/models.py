@@ -8,9 +8,13 @@
     channels             the last assigned serial of each algorithm and channel name
     deployments          every move of every channel: (channel, serial) -> ensemble
     agents               the latest report of each agent and algorithm
+    principals           who may use the API: people, agents and build systems
+    tokens               the tokens of the principals, each as the SHA-256 of its text
+    audit                one row for each change, with the principal who made it
 
 Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
 except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
+Rows of the audit log are never changed.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
@@ -35,13 +40,16 @@ from serving.database.types import BigId, UtcDateTime
 
 __all__ = [
     "AgentRow",
+    "AuditRow",
     "Base",
     "ChannelRow",
     "DeploymentRow",
     "EnsembleRow",
     "EnsembleSignatureRow",
+    "PrincipalRow",
     "RegistryRow",
     "RootRow",
+    "TokenRow",
 ]
 
 DIGEST_CHARS = 71
@@ -49,6 +57,8 @@ NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128
 KEY_ID_CHARS = 64
 RUN_ID_CHARS = 64
+PRINCIPAL_CHARS = 128
+TOKEN_ID_CHARS = 32
 
 
 class Base(DeclarativeBase):
@@ -67,7 +77,10 @@ class Base(DeclarativeBase):
 
 
 class RegistryRow(Base):
-    """The registry itself. The check constraint limits the table to one row."""
+    """The registry itself. The check constraint limits the table to one row.
+
+    access_version: grows with each change of a token. The change itself has the new number (`TokenRow.version`).
+    """
 
     __tablename__ = "registry"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
@@ -75,6 +88,7 @@ class RegistryRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(String(NAME_CHARS))
     created_at: Mapped[datetime]
+    access_version: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
 
 
 class EnsembleRow(Base):
@@ -190,3 +204,60 @@ class AgentRow(Base):
     previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
     run_changed_at: Mapped[datetime | None]
     id_shared_at: Mapped[datetime | None]
+
+
+class PrincipalRow(Base):
+    """Someone who uses the API. A disabled principal has no token that is accepted, and gets no new one."""
+
+    __tablename__ = "principals"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS), unique=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    created_at: Mapped[datetime]
+    disabled_at: Mapped[datetime | None]
+
+
+class TokenRow(Base):
+    """A token of a principal.
+
+    public_id: the part of the text that names the token. digest: SHA-256 of the whole text, in hexadecimal digits.
+    scopes, ccas, channels: words with one space between two; `ccas` and `channels` are None without such a limit.
+    version: `RegistryRow.access_version` as of the last change of the row, except for `last_used_at`.
+    """
+
+    __tablename__ = "tokens"
+    __table_args__ = (Index(None, "principal_id"), Index(None, "version"))
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(TOKEN_ID_CHARS), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    principal_id: Mapped[int] = mapped_column(BigId, ForeignKey(PrincipalRow.id))
+    scopes: Mapped[str] = mapped_column(Text)
+    ccas: Mapped[str | None] = mapped_column(Text)
+    channels: Mapped[str | None] = mapped_column(Text)
+    agent_id: Mapped[str | None] = mapped_column(String(128))
+    version: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+
+    principal: Mapped[PrincipalRow] = relationship(lazy="raise")
+
+
+class AuditRow(Base):
+    """A change, written in its transaction. `token_id` is the public id of the token; None without accounts."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index(None, "actor"), Index(None, "action"), Index(None, "target"))
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    at: Mapped[datetime]
+    actor: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS))
+    token_id: Mapped[str | None] = mapped_column(String(TOKEN_ID_CHARS))
+    request_id: Mapped[str | None] = mapped_column(String(64))
+    address: Mapped[str | None] = mapped_column(String(64))
+    action: Mapped[str] = mapped_column(String(63))
+    target: Mapped[str] = mapped_column(String(256))
+    details: Mapped[str] = mapped_column(Text)

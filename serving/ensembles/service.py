@@ -16,6 +16,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from kmod.ensemble import Deployment, Ensemble, EnsembleError, canonical_json, table_text
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.database import EnsembleRow
 from serving.ensembles import repository
 from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
@@ -60,26 +62,35 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
     )
 
 
-def publish(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
+def publish(session: Session, row: EnsembleRow, *, by: Caller) -> tuple[EnsembleRow, bool]:
     """Store a prepared row unless its digest exists. Return the stored row, and whether it is new."""
-    return repository.insert_or_find(session, row)
+    stored, is_new = repository.insert_or_find(session, row)
+    if is_new:
+        target = f"ensemble {stored.digest}"
+        audit.record(session, by=by, action="publish", target=target, now=stored.published_at, cca=stored.cca)
+    return stored, is_new
 
 
-def document(session: Session, digest: str) -> str:
+def document(session: Session, digest: str, *, by: Caller) -> str:
     """Return the document with that digest as canonical JSON.
 
     Raises:
         EnsembleNotFoundError: the registry holds no ensemble with that digest.
+        NotPermittedError: the caller may not read ensembles of its algorithm.
     """
-    text = repository.document(session, digest)
-    if text is None:
+    found = repository.cca_and_document(session, digest)
+    if found is None:
         raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
+    cca, text = found
+    by.require("read", cca=cca)
     return text
 
 
 def page(
-    session: Session, *, cca: str | None, before_id: int | None, limit: int
+    session: Session, *, cca: str | None, before_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
-    """Return a page of ensembles, newest first, and its last row if more follow, else None."""
-    rows = repository.page_newest_first(session, cca=cca, before_id=before_id, limit=limit + 1)
+    """Return a page of the ensembles that the caller may read, newest first, and its last row if more follow."""
+    rows = repository.page_newest_first(
+        session, cca=cca, before_id=before_id, limit=limit + 1, within_ccas=by.grant.ccas
+    )
     return page_of(rows, limit=limit)

@@ -17,6 +17,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.database import EnsembleSignatureRow
 from serving.ensembles import repository
 from serving.errors import (
@@ -52,24 +54,32 @@ class SignaturesOf:
         return None if self.root is None else self.root.roles["publisher"].threshold
 
 
-def of_ensemble(session: Session, digest: str) -> SignaturesOf:
-    """Return the signatures of a published ensemble. Raises EnsembleNotFoundError."""
-    _cca_of(session, digest)
+def of_ensemble(session: Session, digest: str, *, by: Caller) -> SignaturesOf:
+    """Return the signatures of a published ensemble.
+
+    Raises:
+        EnsembleNotFoundError: the ensemble is not published.
+        NotPermittedError: the caller may neither read nor publish ensembles of its algorithm.
+    """
+    cca = _cca_of(session, digest)
+    by.require("publish" if "publish" in by.grant.scopes else "read", cca=cca)
     trusted = roots.trusted(session)
     rows = repository.signatures(session, digest=digest)
     return SignaturesOf(rows, None if trusted is None else trusted.root)
 
 
-def add(session: Session, envelope: Envelope, *, digest: str, now: datetime) -> int:
+def add(session: Session, envelope: Envelope, *, digest: str, now: datetime, by: Caller) -> int:
     """Store the envelope's signatures that hold. Return how many of them are new.
 
     Raises:
         EnsembleNotFoundError: the ensemble is not published.
+        NotPermittedError: the caller may not publish ensembles of its algorithm.
         RootMissingError: the registry has no root document.
         SignatureInvalidError: the envelope is malformed or about another ensemble, or none of its signatures is a
             valid one of a publisher.
     """
     cca = _cca_of(session, digest)
+    by.require("publish", cca=cca)
     trusted = roots.trusted(session)
     if trusted is None:
         raise RootMissingError(
@@ -93,7 +103,10 @@ def add(session: Session, envelope: Envelope, *, digest: str, now: datetime) -> 
         )
         for key_id in sorted(signers)
     ]
-    return sum(repository.insert_signature(session, row) for row in rows)
+    new = [row.key_id for row in rows if repository.insert_signature(session, row)]
+    if new:
+        audit.record(session, by=by, action="sign", target=f"ensemble {digest}", now=now, cca=cca, key_ids=new)
+    return len(new)
 
 
 def require_signed(session: Session, *, cca: str, digest: str, now: datetime) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 
+from serving.access.check import InCaller
 from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import RootRow
@@ -26,20 +27,25 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
     status_code=status.HTTP_201_CREATED,
     responses={200: {"model": RootAdded, "description": "It was uploaded before"}, **problems(409, 413, 422)},
 )
-async def add_root(context: InContext, response: Response, body: SignedEnvelope) -> RootAdded:
+async def add_root(context: InContext, caller: InCaller, response: Response, body: SignedEnvelope) -> RootAdded:
     """Upload the next version of the root document. It is committed before the answer.
 
     The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
     by enough of its own.
     """
-    # Access: scope admin.
+    caller.require("admin")
     envelope = body.to_envelope()
     signing_key_id = context.offers.signer.key_id
 
     def store() -> tuple[RootRow, bool, int]:
         with context.database.write() as session:
             row, created = service.add(
-                session, envelope, registry=context.registry, signing_key_id=signing_key_id, now=context.clock()
+                session,
+                envelope,
+                registry=context.registry,
+                signing_key_id=signing_key_id,
+                now=context.clock(),
+                by=caller,
             )
             return row, created, repository.n_signed_rows(session)
 
@@ -51,10 +57,10 @@ async def add_root(context: InContext, response: Response, body: SignedEnvelope)
 
 
 @router.get("", response_model=SignedEnvelope, responses=problems(404))
-async def newest_root(context: InContext) -> Response:
+async def newest_root(context: InContext, caller: InCaller) -> Response:
     """Return the newest root document, as it was uploaded."""
+    caller.require("read")
 
-    # Access: scope read.
     def read() -> RootRow:
         with context.database.read() as session:
             return service.newest(session)
@@ -65,11 +71,13 @@ async def newest_root(context: InContext) -> Response:
 
 @router.get("/{version}", response_model=SignedEnvelope, responses=problems(404, 422))
 async def get_root(
-    context: InContext, version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")]
+    context: InContext,
+    caller: InCaller,
+    version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")],
 ) -> Response:
     """Return a version of the root document, as it was uploaded. It never changes."""
+    caller.require("read")
 
-    # Access: scope read.
     def read() -> RootRow:
         with context.database.read() as session:
             return service.of_version(session, version)

@@ -16,6 +16,8 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.database import RootRow
 from serving.errors import (
     RootConflictError,
@@ -53,7 +55,13 @@ def of_version(session: Session, version: int) -> RootRow:
 
 
 def add(
-    session: Session, envelope: Envelope, *, registry: str, signing_key_id: str | None, now: datetime
+    session: Session,
+    envelope: Envelope,
+    *,
+    registry: str,
+    signing_key_id: str | None,
+    now: datetime,
+    by: Caller,
 ) -> tuple[RootRow, bool]:
     """Store the next root document. Return its row, and whether it is new.
 
@@ -77,6 +85,7 @@ def add(
         )
     row = RootRow(version=root.version, envelope=json.dumps(envelope.to_json()), added_at=now)
     repository.insert(session, row)
+    audit.record(session, by=by, action="add-root", target=f"root {root.version}", now=now)
     return row, True
 
 

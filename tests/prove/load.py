@@ -97,7 +97,7 @@ def serving(folder: Path, number: int, database: str) -> Iterator[tuple[str, int
     ready, log = folder / f"ready{number}", folder / f"log{number}"
     with log.open("wb") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ccatune", "serve", "--database", database, "--port", "0",
+            [sys.executable, "-m", "ccatune", "serve", "--open", "--database", database, "--port", "0",
              "--ready-file", str(ready)],
             stdout=subprocess.DEVNULL,
             stderr=err,

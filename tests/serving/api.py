@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -56,9 +56,40 @@ class Api:
     app: FastAPI
     database: Database
     clock: Clock = field(default_factory=Clock)
+    token: str | None = None
+
+    def with_token(self, token: str | None) -> Api:
+        """The same application, called with another token, or with none."""
+        return replace(self, token=token)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request has: the token."""
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+    def other_process(self) -> Api:
+        """An application of its own on the same database."""
+        return replace(self, app=create_app(self.database, self.app.state.context.settings, clock=self.clock))
+
+    @property
+    def anonymous(self) -> Api:
+        """The same application, called without a token."""
+        return self.with_token(None)
+
+    def new_token(self, *scopes: str, principal: str = "someone", **limits: Any) -> str:
+        """Make a token with these scopes and limits; returns its text."""
+        body = {"principal": principal, "kind": "ci", "scopes": scopes, **limits}
+        answer = self.request("POST", "/v1/tokens", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
+
+    def limited(self, *scopes: str, **limits: Any) -> Api:
+        """The same application, called with a new token of these scopes and limits."""
+        return self.with_token(self.new_token(*scopes, **limits))
 
     def request(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Send one request."""
+        request["headers"] = {**self.headers, **(request.get("headers") or {})}
 
         async def send() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)

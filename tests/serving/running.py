@@ -17,11 +17,11 @@ LONG_S = 600
 
 
 class Running:
-    """A registry that answers on a port, in a thread of this process."""
+    """A registry that answers on a port, in a thread of this process; without accounts, unless the test says so."""
 
     def __init__(self, database: Database, *, recheck_ms: int = 20, **changed: object) -> None:
         settings = ServingSettings.model_validate(
-            {"registry": "lab", "port": 0, "recheck_ms": recheck_ms, "max_wait_s": LONG_S, **changed}
+            {"registry": "lab", "port": 0, "open": True, "recheck_ms": recheck_ms, "max_wait_s": LONG_S, **changed}
         )
         self._socket = bind(settings)
         self._ready = threading.Event()

@@ -95,7 +95,7 @@ def test_an_address_that_others_reach_needs_its_own_word(sqlite_url, capsys, hos
     error = capsys.readouterr().err
     assert error.startswith("ccatune: host: expected a loopback address")
     assert "--insecure-bind-anyway" in error
-    assert "no accounts yet" in error
+    assert "in plain text" in error
 
 
 def test_with_its_own_word_any_address_is_bound():

@@ -27,10 +27,15 @@ def report(api, agent_id="server-1", **changes):
     return api.request("POST", f"/v1/agents/{agent_id}/reports", json={**REPORT, **changes})
 
 
-def test_anonymous(api):
-    """Without accounts, whoever reaches the registry reports and reads; it listens on loopback alone."""
-    assert report(api).status_code == 204
-    assert api.get("/v1/agents").status_code == 200
+def test_anonymous_callers_report_nothing(api, problem):
+    problem(report(api.anonymous), status=401)
+    problem(report(api.anonymous, state="two words"), status=401)
+    assert api.get("/v1/agents").json()["items"] == []
+
+
+def test_anonymous_callers_list_no_agents(api, problem):
+    report(api)
+    problem(api.anonymous.get("/v1/agents"), status=401)
 
 
 def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):

@@ -12,7 +12,7 @@ from alembic import op
 from serving.database.types import UtcDateTime
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 branch_labels = None
 depends_on = None
 
