@@ -156,18 +156,18 @@ def test_a_registry_from_before_the_accounts_keeps_its_rows_and_gets_its_first_t
     database = Database(url)
     with database.connect_for_schema() as connection:
         command.upgrade(alembic_config(connection), "0003")
-    digest = "sha256:" + "0" * 64
+    values = {"digest": "sha256:" + "0" * 64}
     rows = (
         "INSERT INTO registry (id, name, created_at) VALUES (1, 'lab', '2026-03-01 12:00:00')",
         "INSERT INTO ensembles (id, digest, cca, n_states, n_classes, size_bytes, document, published_at) "
-        f"VALUES (1, '{digest}', 'gr', 1, 1, 2, '{}', '2026-03-01 12:00:00')",
+        "VALUES (1, :digest, 'gr', 1, 1, 2, '{}', '2026-03-01 12:00:00')",
         "INSERT INTO channels (id, cca, name, serial) VALUES (1, 'gr', 'champion', 1)",
         "INSERT INTO deployments (channel_id, serial, digest, hold_back_permille, note, deployed_at, idempotency_key) "
-        f"VALUES (1, 1, '{digest}', 10, 'first', '2026-03-01 12:00:00', 'k')",
+        "VALUES (1, 1, :digest, 10, 'first', '2026-03-01 12:00:00', 'k')",
     )
     with database.write() as session:
         for row in rows:
-            session.execute(text(row))
+            session.execute(text(row), values if ":digest" in row else {})
     settings = ServingSettings.model_validate({"database_url": url})
     new, registry = make_admin_token(settings, is_first=True, token_file=None, now=START)
     assert registry == "lab"
