@@ -8,8 +8,11 @@
 uvicorn itself limits only the time between two requests. A client that sends half of a request, or reads no answer,
 would otherwise hold its connection for ever. A limit ends the connection without an answer.
 
-The parser does not limit the size of headers or trailers either. A connection that sends `_MAX_HEAD_BYTES` without
-ending its headers or a part of its body is answered 400 and closed. One read of the transport may exceed this.
+Neither uvicorn nor the parser limits what a client can make the registry keep. A connection is therefore answered 400
+and closed if it
+
+    sends `_MAX_HEAD_BYTES` (plus one read of the transport) without ending its headers, or a part of its body
+    sends more than `_MAX_PIPELINED` requests before the answer to the first one
 """
 
 from __future__ import annotations
@@ -20,12 +23,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
 
 _STATE_KEY = "ccatune_connection"
 _MAX_HEAD_BYTES = 16 * 1024
+_MAX_PIPELINED = 64
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ class _Timed(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._connection = Connection()
         self.app_state = {**self.app_state, _STATE_KEY: self._connection}
+        # The request that is being answered. `cycle` is the latest one, and `pipeline` has those between the two.
+        self._answered: RequestResponseCycle | None = None
         # The part of a request that the client has begun and not ended.
         self._begun: _Part | None = None
         self._unparsed_bytes = 0
@@ -106,6 +113,7 @@ class _Timed(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._await(None)
+        self._answer_no_more()
         super().connection_lost(exc)
         on_lost, self._connection.on_lost = self._connection.on_lost, None
         if on_lost is not None:
@@ -118,6 +126,9 @@ class _Timed(HttpToolsProtocol):
         self._begun = _Part.HEAD
 
     def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            # uvicorn answers 400 to an error in a callback of the parser.
+            raise ValueError("too many pipelined requests")
         self._begun = _Part.BODY
         self._unparsed_bytes = 0
         super().on_headers_complete()
@@ -135,7 +146,14 @@ class _Timed(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
+        if self.pipeline:
+            # uvicorn reads on after each answer, so that the pipeline could grow for ever.
+            self.flow.pause_reading()
         self._await_rest()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
 
     def timeout_keep_alive_handler(self) -> None:
         # The client has sent no further request. If it has not taken the last answer either, it may still do so.
@@ -169,4 +187,11 @@ class _Timed(HttpToolsProtocol):
 
     def _time_is_over(self) -> None:
         self._timer = None
+        self._answer_no_more()
         self.transport.abort()
+
+    def _answer_no_more(self) -> None:
+        # uvicorn itself marks only the latest request. uvloop raises an error for a write after the end.
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()

@@ -204,6 +204,7 @@ def listen(
         ws="none",
         log_level="warning",
         access_log=False,
+        proxy_headers=False,
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import socket
@@ -101,7 +102,7 @@ def test_headers_and_trailers_without_end_are_refused(api, start):
     with Running(api.database) as registry, connect(registry.url) as endless:
         endless.sendall(start)
         with pytest.raises(ConnectionError):
-            send_often(endless, b"x" * 1024, times=2000)
+            send_often(endless, b"x" * 1024, times=100_000)
 
 
 def test_a_client_that_reads_no_answer_is_disconnected(api):
@@ -111,6 +112,18 @@ def test_a_client_that_reads_no_answer_is_disconnected(api):
         with pytest.raises(ConnectionError):
             send_often(deaf, request, times=10_000_000)
         assert httpx.get(f"{registry.url}/healthz", timeout=PATIENCE_S).status_code == 200
+
+
+def test_pipelined_requests_are_answered_in_order_up_to_a_bound(api):
+    with Running(api.database) as registry, connect(registry.url) as eager, connect(registry.url) as greedy:
+        paths = [f"/none-{number}" for number in range(30)]
+        eager.sendall(b"".join(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for path in paths))
+        eager.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answers = rest_of(eager).decode()
+        assert re.findall(r"/none-\d+", answers) == paths
+        assert '"status":"ok"' in answers
+        with pytest.raises(ConnectionError):
+            send_often(greedy, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100, times=100_000)
 
 
 def test_a_connection_over_the_bound_is_refused_and_an_ended_one_makes_room():
