@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 
 from serving.access.known import KnownTokens
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
 from serving.database import Database
@@ -31,6 +32,7 @@ class Context:
     reads, writes: thread pools for database work; neither waits for the other.
     watch, offers: the long polls and their answers.
     reports: the queue of the agents' reports.
+    retention: deletes agents that have long been silent; the server starts it.
     tokens: the tokens that the API accepts.
     """
 
@@ -43,6 +45,7 @@ class Context:
     watch: ChannelWatch
     offers: Offers
     reports: ReportIntake
+    retention: AgentRetention
     health: Health
     tokens: KnownTokens
 

@@ -14,11 +14,13 @@ from typing import ClassVar
 from kmod.errors import CcatuneError
 
 __all__ = [
+    "AgentNotFoundError",
     "BusyError",
     "ChannelNotFoundError",
     "DatabaseError",
     "EnsembleInvalidError",
     "EnsembleNotFoundError",
+    "EnsembleUnsignedError",
     "IdempotencyKeyReusedError",
     "NotAuthenticatedError",
     "NotPermittedError",
@@ -26,9 +28,15 @@ __all__ = [
     "PrincipalConflictError",
     "PrincipalNotFoundError",
     "RegistryClientError",
+    "RootConflictError",
+    "RootExpiredError",
+    "RootMissingError",
+    "RootNotFoundError",
     "SerialMismatchError",
     "ServingError",
     "SettingsError",
+    "SignatureInvalidError",
+    "SigningKeyNotNamedError",
     "TokenNotFoundError",
     "TooManyAttemptsError",
     "WritesStalledError",
@@ -97,6 +105,14 @@ class ChannelNotFoundError(ServingError):
     title = "No such channel"
 
 
+class AgentNotFoundError(ServingError):
+    """No agent has reported under that id, or its reports were deleted."""
+
+    status = 404
+    slug = "agent-not-found"
+    title = "No such agent"
+
+
 class WrongAlgorithmError(ServingError):
     """The ensemble belongs to another algorithm than the channel."""
 
@@ -127,6 +143,62 @@ class SerialMismatchError(ServingError):
     status = 412
     slug = "serial-mismatch"
     title = "The channel was moved meanwhile"
+
+
+class SignatureInvalidError(ServingError):
+    """A signed document is malformed or is about something else, or too few of its signatures hold."""
+
+    status = 422
+    slug = "signature-invalid"
+    title = "Invalid signature"
+
+
+class RootNotFoundError(ServingError):
+    """The registry has no root document, or none of that version."""
+
+    status = 404
+    slug = "root-not-found"
+    title = "No such root document"
+
+
+class RootConflictError(ServingError):
+    """A root document is not the version that follows the newest one."""
+
+    status = 409
+    slug = "root-conflict"
+    title = "Not the next root document"
+
+
+class RootMissingError(ServingError):
+    """A signature cannot be verified, because the registry has no root document yet."""
+
+    status = 409
+    slug = "root-missing"
+    title = "No root document"
+
+
+class RootExpiredError(ServingError):
+    """The newest root document has expired, so agents apply no new deployment."""
+
+    status = 409
+    slug = "root-expired"
+    title = "The root document has expired"
+
+
+class SigningKeyNotNamedError(ServingError):
+    """A root document does not name the key with which this registry signs."""
+
+    status = 409
+    slug = "signing-key-not-named"
+    title = "The registry's signing key is not in the root document"
+
+
+class EnsembleUnsignedError(ServingError):
+    """Too few publishers whom the newest root document names have signed the ensemble."""
+
+    status = 409
+    slug = "ensemble-unsigned"
+    title = "The ensemble is not signed"
 
 
 class NotAuthenticatedError(ServingError):

@@ -58,8 +58,14 @@ class Problem(BaseModel):
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of the problems that an endpoint can answer with."""
-    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
+    """Return the OpenAPI descriptions of the problems that an endpoint can answer with.
+
+    An endpoint with 413 takes a body. It answers 400 if that is no JSON at all.
+    """
+    if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in codes:
+        codes = (HTTPStatus.BAD_REQUEST, *codes)
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {int(code): {"description": HTTPStatus(code).phrase, "content": content} for code in codes}
 
 
 def problem_response(
@@ -134,11 +140,15 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _allowed(request: Request) -> str:
     """Return the methods that any route supports for this path. The router itself lists only the first route's."""
-    app = request.app
+    routes = request.app.routes
+    # A HEAD reaches the application as a GET.
+    matched = {"HEAD": "GET"}
     return ", ".join(
         method
         for method in _METHODS
-        if any(route.matches({**request.scope, "method": method})[0] == Match.FULL for route in app.routes)
+        if any(
+            route.matches({**request.scope, "method": matched.get(method, method)})[0] == Match.FULL for route in routes
+        )
     )
 
 

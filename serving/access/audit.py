@@ -4,6 +4,9 @@
     action              target             written by
     publish             ensemble DIGEST    ensembles/service.py
     move, roll-back     channel CCA/NAME   channels/service.py
+    sign                ensemble DIGEST    ensembles/signing.py
+    add-root            root VERSION       roots/service.py
+    remove-agent        agent ID           agents/service.py
     create-principal    principal NAME     access/service.py
     disable-principal   principal NAME     access/service.py
     enable-principal    principal NAME     access/service.py

@@ -68,13 +68,18 @@ class Keeper:
         log: EventLog,
         boot_id: str,
         registry_name: str = "",
+        run_id: str | None = None,
         confirm_every_s: float = CONFIRM_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the keeper. registry_name: the only registry whose tables are applied; empty accepts any."""
+        """Create the keeper.
+
+        registry_name: the only registry whose tables are applied; empty accepts any. run_id: see CcaReport.
+        """
         self.cca = cca
         self._channel = channel
         self._registry_name = registry_name
+        self._run_id = run_id
         self._tree = tree
         self._store = store
         self._log = log
@@ -396,6 +401,7 @@ class Keeper:
             kernel_version=os.uname().release,
             module_version=status.module[:MAX_VERSION_CHARACTERS] if status is not None else None,
             agent_version=agent_version(),
+            run_id=self._run_id,
         )
 
     def _state_and_error(self) -> tuple[State, str | None]:

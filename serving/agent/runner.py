@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from serving.agent.threads import Heard, Poller, Reporter
     from serving.agent.tree import Tree
 
+_RUN_ID_BYTES = 8
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 Clock = Callable[[], float]
@@ -71,11 +72,13 @@ class Agent:
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
+        run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
                 cca,
                 channel=settings.channel,
                 registry_name=settings.registry_name,
+                run_id=run_id,
                 tree=tree,
                 store=self._store,
                 log=log,
@@ -124,17 +127,18 @@ class Agent:
             self._start_keepers()
             from serving.agent.threads import ask
 
-            for cca, keeper in self._keepers.items():
-                heard, _ = ask(self._client(), cca, self._settings.channel)
-                _tell(keeper, heard)
-                keeper.check()
-            reports = [keeper.report() for keeper in self._keepers.values()]
-            agent_id = self._agent_id()
-            for report in reports:
-                try:
-                    self._client().post_report(agent_id, report)
-                except RegistryUnavailableError as error:
-                    self._log.event("report_failed", cca=report.cca, error=str(error))
+            with self._client() as client:
+                for cca, keeper in self._keepers.items():
+                    heard, _ = ask(client, cca, self._settings.channel)
+                    _tell(keeper, heard)
+                    keeper.check()
+                reports = [keeper.report() for keeper in self._keepers.values()]
+                agent_id = self._agent_id()
+                for report in reports:
+                    try:
+                        client.post_report(agent_id, report)
+                    except RegistryUnavailableError as error:
+                        self._log.event("report_failed", cca=report.cca, error=str(error))
         return reports
 
     def _start_keepers(self) -> None:
@@ -185,12 +189,9 @@ class Agent:
         return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
 
     def _client(self) -> RegistryClient:
-        from serving.agent.registry import RegistryClient
+        from serving.agent.registry import client_of
 
-        settings = self._settings
-        return RegistryClient(
-            settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file, clock=self._clock
-        )
+        return client_of(self._settings, clock=self._clock)
 
     def _poller(self, cca: str) -> Poller:
         from serving.agent.threads import Poller
@@ -214,8 +215,10 @@ class Agent:
             client=self._client(),
             log=self._log,
             every_s=self._settings.report_every_s,
+            spread_s=self._settings.report_spread_s,
             backoff_max_s=self._settings.backoff_max_s,
             rng=self._rng(),
+            clock=self._clock,
         )
 
 

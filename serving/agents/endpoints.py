@@ -36,6 +36,18 @@ async def report(context: InContext, caller: InCaller, agent_id: AgentId, body: 
     await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 422, 503))
+async def remove(context: InContext, caller: InCaller, agent_id: AgentId) -> None:
+    """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
+    caller.require("admin")
+
+    def delete() -> None:
+        with context.database.write() as session:
+            service.remove(session, agent_id, now=context.clock(), by=caller)
+
+    await context.writes.run(delete)
+
+
 @router.get("", responses=problems(422))
 async def list_agents(
     *,

@@ -187,14 +187,16 @@ async def get_channel(
         Query(
             ge=0,
             le=3600,
-            description="Seconds to hold the request while If-None-Match is current; the registry bounds it.",
+            description="Seconds to hold the request while If-None-Match is current, or while the channel has no "
+            "deployment; the registry bounds it.",
         ),
     ] = 0.0,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
     """Return the current deployment with its ensemble.
 
-    With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over.
+    With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over. With `wait`, a 404
+    for a channel without a deployment is held, too, until the first deployment.
     """
     caller.require("read", cca=cca, channel=name)
     offer, is_held = await context.offers.follow(

@@ -8,12 +8,14 @@
   request can override this.
 - A second roll-back in a row goes further back. It never returns to the deployment that the first one replaced.
 - A request that is repeated with its idempotency key makes no second deployment.
-- A channel points only to a published ensemble of its own algorithm.
+- A channel points only to a published ensemble of its own algorithm. If the registry has a root document, enough
+  publishers must have signed the ensemble. This is also a condition of a roll-back.
 - Every move leaves a row in the audit log, in the same transaction.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -25,6 +27,7 @@ from serving.channels import repository
 from serving.channels.idempotency import Idempotency
 from serving.database import ChannelRow, DeploymentRow
 from serving.ensembles import repository as ensembles
+from serving.ensembles.signing import require_signed
 from serving.errors import (
     ChannelNotFoundError,
     EnsembleNotFoundError,
@@ -38,9 +41,17 @@ from serving.paging import page_of
 __all__ = ["current", "current_with_document", "etag_of", "history", "list_channels", "move", "roll_back"]
 
 
-def etag_of(row: DeploymentRow, *, registry: str) -> str:
-    """Return the strong entity tag of a channel whose current deployment is `row`."""
-    return quoted(f"{registry}:{row.serial}:{row.digest}")
+# The part of an entity tag that names the signatures.
+_SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
+
+
+def etag_of(row: DeploymentRow, *, registry: str, signatures_tag: str = "") -> str:
+    """Return the strong entity tag of a channel whose current deployment is `row`.
+
+    The answer to agents changes with its signatures, too. Its tag has a further part, `signatures_tag`. The condition
+    of a move is about the deployment alone and ignores this part.
+    """
+    return quoted(f"{registry}:{row.serial}:{row.digest}" + (f":{signatures_tag}" if signatures_tag else ""))
 
 
 def move(
@@ -66,6 +77,7 @@ def move(
         WrongAlgorithmError: the ensemble belongs to another algorithm than the channel.
         SerialMismatchError: `if_match` does not name the current deployment, or `if_none_match` names it.
         IdempotencyKeyReusedError: another request had the same idempotency key.
+        EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     ensemble = ensembles.find(session, digest)
     if ensemble is None:
@@ -78,6 +90,7 @@ def move(
         return made
     _require_match(session, channel, registry=registry, if_match=if_match)
     _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
+    require_signed(session, cca=cca, digest=digest, now=now)
     return _deploy(
         session,
         channel,
@@ -112,6 +125,7 @@ def roll_back(
         NothingToRollBackError: there is no earlier deployment with a different ensemble.
         SerialMismatchError: `if_match` does not name the current deployment.
         IdempotencyKeyReusedError: another request had the same idempotency key.
+        EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     current(session, cca=cca, name=name)
     channel = repository.channel_for_move(session, cca=cca, name=name)
@@ -131,6 +145,7 @@ def roll_back(
             f"expected another ensemble on {cca}/{name} before serial {now_there.serial}, there was none; "
             "move the channel to an ensemble instead"
         )
+    require_signed(session, cca=cca, digest=target.digest, now=now)
     return _deploy(
         session,
         channel,
@@ -212,17 +227,22 @@ def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_m
             return
     if if_match.strip() != "*" and not names_a_tag(if_match):
         raise SerialMismatchError(f'If-Match: expected an ETag or "SERIAL", quotes included, got {if_match}')
-    if not matches_strongly(if_match, frozenset(accepted)):
+    if not matches_strongly(_of_deployment(if_match), frozenset(accepted)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {channel.serial}; "
             "look at it again before you move it"
         )
 
 
+def _of_deployment(header: str) -> str:
+    """Return an If-Match or If-None-Match header whose tags have no part for the signatures."""
+    return _SIGNATURES_TAG.sub("", header)
+
+
 def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, if_none_match: str | None) -> None:
-    if channel.serial == 0:
+    if channel.serial == 0 or if_none_match is None:
         return
-    if matches_weakly(if_none_match, etag_of(_deployed(session, channel), registry=registry)):
+    if matches_weakly(_of_deployment(if_none_match), etag_of(_deployed(session, channel), registry=registry)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_none_match} not to be current, it stands at serial "
             f"{channel.serial}; name what it stands at by If-Match to move it"

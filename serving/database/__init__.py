@@ -6,14 +6,17 @@ from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
     IDEMPOTENCY_KEY_CHARS,
+    RUN_ID_CHARS,
     AgentRow,
     AuditRow,
     Base,
     ChannelRow,
     DeploymentRow,
     EnsembleRow,
+    EnsembleSignatureRow,
     PrincipalRow,
     RegistryRow,
+    RootRow,
     TokenRow,
 )
 from serving.database.registry import open_database, registry_name
@@ -21,6 +24,7 @@ from serving.database.registry import open_database, registry_name
 __all__ = [
     "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
+    "RUN_ID_CHARS",
     "AgentRow",
     "AuditRow",
     "Base",
@@ -28,8 +32,10 @@ __all__ = [
     "Database",
     "DeploymentRow",
     "EnsembleRow",
+    "EnsembleSignatureRow",
     "PrincipalRow",
     "RegistryRow",
+    "RootRow",
     "TokenRow",
     "migrate",
     "open_database",

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The registry's tables.
 
-    registry      one row: the registry's name, which every deployment of this database has
-    ensembles     immutable documents, by digest
-    channels      the last assigned serial of each algorithm and channel name
-    deployments   every move of every channel: (channel, serial) -> ensemble
-    agents        the latest report of each agent and algorithm
-    principals    who may use the API: people, agents and build systems
-    tokens        the tokens of the principals, each as the SHA-256 of its text
-    audit         one row for each change, with the principal who made it
+    registry             one row: the registry's name, which every deployment of this database has
+    ensembles            immutable documents, by digest
+    ensemble_signatures  publishers' signatures of ensembles: (digest, key) -> envelope
+    roots                every version of the root document, which names the keys of publishers and registry
+    channels             the last assigned serial of each algorithm and channel name
+    deployments          every move of every channel: (channel, serial) -> ensemble
+    agents               the latest report of each agent and algorithm
+    principals           who may use the API: people, agents and build systems
+    tokens               the tokens of the principals, each as the SHA-256 of its text
+    audit                one row for each change, with the principal who made it
 
-Rows of ensembles, channels and deployments are never deleted. They are never changed either, except for
-`channels.serial`, which only grows. A serial is therefore never used twice. Rows of the audit log are never changed.
+Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
+except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
+Rows of the audit log are never changed.
 """
 
 from __future__ import annotations
@@ -42,14 +45,18 @@ __all__ = [
     "ChannelRow",
     "DeploymentRow",
     "EnsembleRow",
+    "EnsembleSignatureRow",
     "PrincipalRow",
     "RegistryRow",
+    "RootRow",
     "TokenRow",
 ]
 
 DIGEST_CHARS = 71
 NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128
+KEY_ID_CHARS = 64
+RUN_ID_CHARS = 64
 PRINCIPAL_CHARS = 128
 TOKEN_ID_CHARS = 32
 ADDRESS_CHARS = 64
@@ -100,6 +107,29 @@ class EnsembleRow(Base):
     published_at: Mapped[datetime]
 
 
+class EnsembleSignatureRow(Base):
+    """A publisher's signature of an ensemble. `envelope` is a DSSE envelope as JSON, with this one signature."""
+
+    __tablename__ = "ensemble_signatures"
+    __table_args__ = (UniqueConstraint("digest", "key_id"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
+    key_id: Mapped[str] = mapped_column(String(KEY_ID_CHARS))
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
+
+
+class RootRow(Base):
+    """A version of the root document. `envelope` is its DSSE envelope as JSON."""
+
+    __tablename__ = "roots"
+
+    version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
+
+
 class ChannelRow(Base):
     """A channel of one algorithm. `serial` is the last assigned serial; 0 before the first deployment."""
 
@@ -147,7 +177,12 @@ class DeploymentRow(Base):
 
 
 class AgentRow(Base):
-    """The latest report of an agent on one algorithm."""
+    """The latest report of an agent on one algorithm.
+
+    run_id: the random word of the agent's run, from the last report that had one.
+    previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
+    id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("agent_id", "cca"),)
@@ -166,6 +201,10 @@ class AgentRow(Base):
     module_version: Mapped[str | None] = mapped_column(String(256))
     agent_version: Mapped[str | None] = mapped_column(String(256))
     received_at: Mapped[datetime]
+    run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    run_changed_at: Mapped[datetime | None]
+    id_shared_at: Mapped[datetime | None]
 
 
 class PrincipalRow(Base):

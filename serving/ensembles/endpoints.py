@@ -9,14 +9,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
 from serving.access.check import InCaller
+from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import EnsembleRow
-from serving.ensembles import service
-from serving.ensembles.schemas import EnsembleSummary, PublishedEnsemble
+from serving.ensembles import service, signing
+from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
 from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
 from serving.names import CcaName, DigestText
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
+from serving.roots import repository as roots
+from serving.roots.schemas import SignedEnvelope
 
 __all__ = ["router"]
 
@@ -104,3 +107,45 @@ async def get_ensemble(
     if matches_weakly(if_none_match, etag):
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers)
     return Response(document, media_type="application/json", headers=headers)
+
+
+@router.post(
+    "/{digest}/signatures",
+    status_code=status.HTTP_201_CREATED,
+    responses={
+        200: {"model": EnsembleSignatures, "description": "They were uploaded before"},
+        **problems(404, 409, 413, 422),
+    },
+)
+async def sign_ensemble(
+    context: InContext, caller: InCaller, response: Response, digest: DigestText, body: SignedEnvelope
+) -> EnsembleSignatures:
+    """Upload publishers' signatures of a published ensemble. They are committed before the answer.
+
+    Each valid signature of a key that the newest root document names in the role publisher is stored. Others in the
+    same envelope are ignored. The answer lists all signatures of the ensemble.
+    """
+    caller.require("publish")
+    envelope = body.to_envelope()
+
+    def store() -> tuple[int, signing.SignaturesOf, int]:
+        with context.database.write() as session:
+            n_new = signing.add(session, envelope, digest=digest, now=context.clock(), by=caller)
+            return n_new, signing.of_ensemble(session, digest, by=caller), roots.n_signed_rows(session)
+
+    n_new, found, n_signed_rows = await context.writes.run(store)
+    context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
+    response.status_code = status.HTTP_201_CREATED if n_new > 0 else status.HTTP_200_OK
+    return EnsembleSignatures.of(digest, found)
+
+
+@router.get("/{digest}/signatures", responses=problems(404, 422))
+async def list_signatures(context: InContext, caller: InCaller, digest: DigestText) -> EnsembleSignatures:
+    """List the publishers' signatures of an ensemble, and whether they are enough for a move."""
+    caller.require("read")
+
+    def read() -> signing.SignaturesOf:
+        with context.database.read() as session:
+            return signing.of_ensemble(session, digest, by=caller)
+
+    return EnsembleSignatures.of(digest, await context.reads.run(read))

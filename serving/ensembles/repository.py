@@ -9,9 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from serving.database import EnsembleRow
+from serving.database import EnsembleRow, EnsembleSignatureRow
 
-__all__ = ["cca_and_document", "find", "insert_or_find", "page_newest_first"]
+__all__ = ["cca_and_document", "find", "insert_or_find", "insert_signature", "page_newest_first", "signatures"]
 
 
 def find(session: Session, digest: str) -> EnsembleRow | None:
@@ -55,3 +55,27 @@ def page_newest_first(
     if within_ccas is not None:
         query = query.where(EnsembleRow.cca.in_(within_ccas))
     return session.scalars(query).all()
+
+
+def signatures(session: Session, *, digest: str) -> Sequence[EnsembleSignatureRow]:
+    """Return the signatures of an ensemble, in the order of the keys' ids."""
+    query = select(EnsembleSignatureRow).where(EnsembleSignatureRow.digest == digest)
+    return session.scalars(query.order_by(EnsembleSignatureRow.key_id)).all()
+
+
+def insert_signature(session: Session, row: EnsembleSignatureRow) -> bool:
+    """Insert the row unless its key has signed the ensemble already. Return whether it was inserted."""
+    known = select(EnsembleSignatureRow.id).where(
+        EnsembleSignatureRow.digest == row.digest, EnsembleSignatureRow.key_id == row.key_id
+    )
+    if session.scalar(known) is not None:
+        return False
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # Another transaction committed this key's signature after the query above.
+        if session.scalar(known) is None:
+            raise
+        return False
+    return True

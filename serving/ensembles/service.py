@@ -3,7 +3,8 @@
 
 - Only a valid ensemble is stored. Its key is the digest of its content, and it is never changed.
 - Publishing the same content again returns the existing row, even if several clients publish at once.
-- A signature is stored in the document, but is not checked yet.
+- A document with the key `signature` is refused, because nothing would verify it. Documents that were stored with one
+  are served unchanged. Signatures have requests of their own (signing.py).
 """
 
 from __future__ import annotations
@@ -34,15 +35,18 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
     """Check a document and make its row. This takes milliseconds of CPU time, so call it outside a transaction.
 
     Raises:
-        EnsembleInvalidError: structure, a range or the digest is wrong, or the table's text for the kernel is too long.
+        EnsembleInvalidError: structure, a range or the digest is wrong, the document has a key `signature`, or the
+            table's text for the kernel is too long.
     """
+    if "signature" in data:
+        raise EnsembleInvalidError(
+            "ensemble: expected no key `signature`, got one; sign the ensemble with `ccatune sign`, and send the "
+            "result to /v1/ensembles/{digest}/signatures"
+        )
     try:
         ensemble = Ensemble.from_json(data)
         table_text(ensemble, _LONGEST_DEPLOYMENT)
-        checked = ensemble.to_json()
-        if "signature" in data:
-            checked["signature"] = data["signature"]
-        document_text = canonical_json(checked).decode("ascii")
+        document_text = canonical_json(ensemble.to_json()).decode("ascii")
     except EnsembleError as error:
         raise EnsembleInvalidError(str(error)) from error
     except RecursionError as error:

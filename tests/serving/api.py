@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from kmod.ensemble import Axis, DelayClass, Ensemble
 from serving.app import create_app
 from serving.database import Database
+from serving.settings import ServingSettings
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -116,6 +117,11 @@ class Api:
         answer = self.request("PUT", f"/v1/channels/gr/{channel}", json={"digest": self.publish(number), **body})
         assert answer.status_code in {200, 201}, answer.text
         return dict(answer.json())
+
+
+def api_of(database: Database, **settings: Any) -> Api:
+    """The application of an open database, with the time of this machine."""
+    return Api(create_app(database, ServingSettings.model_validate(settings)), database)
 
 
 def problem_of(answer: httpx.Response, *, status: int) -> dict[str, Any]:

@@ -62,6 +62,7 @@ def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
         "note": "first",
         "restores_serial": None,
         "deployed_at": "2026-03-01T12:00:00Z",
+        "signatures": {"deployment": None, "ensemble": [], "root_version": None},
     }
 
 

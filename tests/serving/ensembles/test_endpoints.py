@@ -66,12 +66,6 @@ def test_an_ensemble_may_be_kept_for_ever_by_its_etag(api):
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_signature_travels_with_its_document(api, ensemble_json):
-    document = {**ensemble_json(), "signature": {"key": "k1", "ed25519": "AA=="}}
-    answer = api.request("POST", "/v1/ensembles", json=document)
-    assert api.get(answer.headers["location"]).json()["signature"] == document["signature"]
-
-
 def test_the_list_is_newest_first_and_pages_to_its_end(api):
     digests = [api.publish(number) for number in range(5)]
     found, cursor = [], None
