@@ -4,6 +4,9 @@
     POST /v1/ensembles                        publish an ensemble (idempotent by digest)
     GET  /v1/ensembles                        list the ensembles
     GET  /v1/ensembles/{digest}               get an ensemble
+    POST /v1/ensembles/{digest}/signatures    upload publishers' signatures of an ensemble; GET lists them
+    POST /v1/roots                            upload the next version of the root document
+    GET  /v1/roots                            get the newest version; /v1/roots/{version} gets any
     GET  /v1/channels                         list the channels, each with its current deployment
     PUT  /v1/channels/{cca}/{name}            move a channel: a deployment with the next serial
     POST /v1/channels/{cca}/{name}/rollback   point a channel back to its previous ensemble
@@ -11,13 +14,21 @@
     GET  /v1/channels/{cca}/{name}/history    list a channel's deployments
     POST /v1/agents/{agent_id}/reports        report the table in force in an agent's kernel
     GET  /v1/agents                           list the latest report of each agent
+    DELETE /v1/agents/{agent_id}              delete an agent's reports
+    POST /v1/tokens                           make a token
+    GET  /v1/tokens                           list the tokens
+    DELETE /v1/tokens/{id}                    revoke a token
+    DELETE /v1/principals/{name}              revoke all tokens of a principal
+    GET  /v1/audit                            list the changes, each with who made it
     GET  /healthz  /v1/docs  /v1/openapi.json
 
-Limits: the API has no accounts yet. Anyone who can reach it may write, so it listens on loopback by default.
+HEAD is answered on each path that has a GET.
+Every path but those of the last line needs a token (access/check.py), unless the settings say `open`.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from importlib import metadata
 
@@ -25,21 +36,32 @@ from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
 from pydantic import BaseModel, Field
 
+from serving.access.check import AccessCheck
+from serving.access.endpoints import router as access_router
+from serving.access.known import KnownTokens
+from serving.access.request_ids import RequestIds
 from serving.agents.endpoints import router as agents_router
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels import repository as channels
 from serving.channels.endpoints import router as channels_router
 from serving.channels.offers import Offers
+from serving.channels.signing import SIGNED_ROWS, OfferSigner
 from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
 from serving.guard import LOOPBACK_NAMES, Guard
+from serving.heads import Heads
 from serving.health import Health
 from serving.problems import add_problem_handlers, problems
+from serving.roots import repository as root_rows
+from serving.roots import service as roots
+from serving.roots.endpoints import router as roots_router
 from serving.settings import ServingSettings
 from serving.shortcut import Shortcut
+from serving.signatures import PrivateKey
 from serving.work import WorkPool
 
 __all__ = ["create_app", "utc_now"]
@@ -47,9 +69,12 @@ __all__ = ["create_app", "utc_now"]
 # More requests than these wait in front of a thread pool only if the database has stopped.
 _MAX_QUEUED = 1000
 
+_log = logging.getLogger(__name__)
+
 _DESCRIPTION = (
     "Ensembles are immutable and known by the digest of their content. Channels point to one; each move is a "
-    "deployment with a serial that only grows. Errors are application/problem+json. There are no accounts yet."
+    "deployment with a serial that only grows. Errors are application/problem+json. Requests need a token: "
+    "`Authorization: Bearer TOKEN`."
 )
 
 
@@ -69,7 +94,9 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     """Make the application for an open database.
 
     Raises:
-        SettingsError: the registry name in the settings differs from the one in the database.
+        SettingsError: the registry name in the settings differs from the one in the database, or the newest root
+            document does not name the signing key.
+        SignatureError: the signing key cannot be read, or others may read it.
         DatabaseError: the database does not answer.
     """
     app = FastAPI(
@@ -82,14 +109,18 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     )
     context = app.state.context = _context(database, settings, clock=clock)
     add_problem_handlers(app)
+    # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
+    app.add_middleware(AccessCheck, tokens=None if settings.open else context.tokens)
     app.add_middleware(
         Guard,
         max_body_bytes=settings.max_body_bytes,
         host_names=_host_names(settings),
     )
-    for router in (ensembles_router, channels_router, agents_router):
-        app.include_router(router)
+    app.add_middleware(Heads)
+    app.add_middleware(RequestIds)
+    for router in (ensembles_router, channels_router, roots_router, agents_router, access_router):
+        app.include_router(router, responses=problems(401, 403, 429))
     _add_own_pages(app)
     return app
 
@@ -102,7 +133,11 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
     patience_s = max(1.0, settings.busy_timeout_ms / 1000)
     reads = WorkPool("reads", threads=n_readers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
     writes = WorkPool("writes", threads=n_writers, max_queued=_MAX_QUEUED, max_queue_s=patience_s)
+    # The key is read first, so that a start with a wrong one changes nothing in the database.
+    key = None if settings.signing_key_file is None else PrivateKey.load(settings.signing_key_file)
     registry = registry_name(database, wanted=settings.registry, now=clock())
+    signer = OfferSigner(key, registry=registry, validity_s=settings.signature_validity_s, clock=clock)
+    _require_signing_key(database, signer)
     watch = ChannelWatch(lambda: _heads(database), recheck_ms=settings.recheck_ms, spread_ms=settings.wake_spread_ms)
     return Context(
         database=database,
@@ -112,18 +147,35 @@ def _context(database: Database, settings: ServingSettings, *, clock: Clock) -> 
         reads=reads,
         writes=writes,
         watch=watch,
-        offers=Offers(database, registry=registry, reads=reads, watch=watch),
+        offers=Offers(database, registry=registry, reads=reads, watch=watch, signer=signer),
         reports=ReportIntake(database, writes=writes, max_queued=settings.max_queued_reports),
+        retention=AgentRetention(database, reads=reads, writes=writes, clock=clock, days=settings.agent_retention_days),
         health=Health(database, reads=reads, writes=writes, write_stall_s=settings.write_stall_s),
+        tokens=KnownTokens(database, reads=reads, writes=writes, clock=clock, refresh_s=settings.token_cache_s),
     )
+
+
+def _require_signing_key(database: Database, signer: OfferSigner) -> None:
+    """Raise SettingsError if the newest root document does not name the signing key."""
+    with database.read() as session:
+        trusted = roots.trusted(session)
+    if trusted is None:
+        return
+    if signer.key_id is None:
+        _log.warning(
+            "the registry has a root document but no signing_key_file: agents with a root document refuse its offers"
+        )
+        return
+    roots.require_named(trusted.root, signer.key_id)
 
 
 def _host_names(settings: ServingSettings) -> frozenset[str] | None:
     """Return the host names that requests may use, or None for any.
 
-    Any name is allowed if `insecure_bind` is set and no name is configured.
+    Any name is allowed if others can reach the registry, by TLS or `insecure_bind`, and no name is configured.
     """
-    if settings.insecure_bind and not settings.host_names:
+    is_for_others = settings.insecure_bind or (settings.has_tls and not settings.open)
+    if is_for_others and not settings.host_names:
         return None
     return LOOPBACK_NAMES | set(settings.host_names)
 
@@ -143,7 +195,7 @@ def _add_own_pages(app: FastAPI) -> None:
 
 def _heads(database: Database) -> dict[ChannelKey, int]:
     with database.read() as session:
-        return channels.heads(session)
+        return {**channels.heads(session), SIGNED_ROWS: root_rows.n_signed_rows(session)}
 
 
 def _version() -> str:

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
+from serving._connecting import connect, registry_options
 from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._publishing import published_in_words, upload_signatures
 from serving._ready_file import ReadyFile
-from serving.client import DEFAULT_URL, RegistryClient, require_channel, require_note
+from serving._signed_files import read_signature
+from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
-from serving.settings import load_settings
+from serving.settings import ServingSettings, load_settings
 
 if TYPE_CHECKING:
     from serving.context import Context
@@ -27,13 +31,12 @@ _DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "depl
 _SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
 _CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
 _AGENT_COLUMNS = (
-    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "error",
+    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "shared_id",
+    "error",
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
-_url_option = click.option(
-    "--url", envvar="CCATUNE_REGISTRY_URL", default=DEFAULT_URL, show_default=True, help="Address of the registry."
-)
+_file = click.Path(dir_okay=False, path_type=Path)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
@@ -77,12 +80,35 @@ _if_serial_option = click.option(
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it: they may all write.")
+@click.option("--tls-cert", type=_file, help="PEM file of the server's certificate and the intermediate ones: https.")
+@click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
+@click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
+@click.option(
+    "--insecure-bind-anyway", is_flag=True, help="Listen where others reach it without TLS, as behind a proxy with TLS."
+)
+@click.option("--open", "is_open", is_flag=True, help="Serve this machine alone, without accounts.")
+@click.option("--init", is_flag=True, help="Make the database and the first token, print the token, and exit.")
+@click.option("--again", is_flag=True, help="With --init, if all tokens are lost: make another one.")
+@click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --init: write the token to this new file, with mode 0600, instead of printing it.",
+)
 @click.option(
     "--host-name",
     "host_names",
     multiple=True,
     help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
+)
+@click.option(
+    "--signing-key-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Private key with which deployments are signed, as `ccatune key new` makes it.",
+)
+@click.option(
+    "--signature-validity-s",
+    type=int,
+    help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
 )
 @click.option(
     "--ready-file",
@@ -98,23 +124,36 @@ def serve(
     port: int | None,
     registry: str | None,
     migrate: bool | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
     insecure_bind_anyway: bool,
+    is_open: bool,
+    init: bool,
+    again: bool,
+    token_file: Path | None,
     host_names: tuple[str, ...],
+    signing_key_file: Path | None,
+    signature_validity_s: int | None,
     ready_file: Path | None,
     as_json: bool,
 ) -> None:
     """Run the registry and its API until SIGTERM or Ctrl-C.
 
-    The API has no accounts yet, so anyone who can reach it may write. It listens on 127.0.0.1 by default.
+    Requests need a token. --init makes the first one, and `ccatune token create` the others. With --open none is
+    needed, and only this machine reaches the API.
 
     \b
     Example:
+      ccatune serve --database sqlite:///registry.db --init --token-file admin.token
       ccatune serve --database sqlite:///registry.db --port 8640
+      ccatune serve --host 0.0.0.0 --tls-cert registry.pem --tls-key registry.key
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
     """
-    # This import loads FastAPI and the database. The other commands of this module need neither.
-    from serving.server import serve_until_stopped
-
+    if (again or token_file is not None) and not init:
+        raise click.UsageError("--again, --token-file: expected --init with them")
+    if init and is_open:
+        raise click.UsageError("--init: expected no --open with it, for an open registry has no tokens")
     settings = load_settings(
         config,
         database_url=database,
@@ -122,9 +161,21 @@ def serve(
         port=port,
         registry=registry,
         migrate=migrate,
+        tls_cert_file=tls_cert,
+        tls_key_file=tls_key,
+        client_ca_file=client_ca,
         insecure_bind=insecure_bind_anyway or None,
+        open=is_open or None,
         host_names=host_names or None,
+        signing_key_file=signing_key_file,
+        signature_validity_s=signature_validity_s,
     )
+    if init:
+        _make_admin_token(settings, again=again, token_file=token_file, as_json=as_json)
+        return
+    # This import loads FastAPI and the database. The other commands of this module need neither.
+    from serving.server import serve_until_stopped
+
     ready = ReadyFile(ready_file)
 
     def tell(url: str, context: Context) -> None:
@@ -141,13 +192,22 @@ def serve(
         serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)
 
 
+def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None, as_json: bool) -> None:
+    from serving.access.first import make_admin_token
+    from serving.app import utc_now
+
+    new, name = make_admin_token(settings, is_first=not again, token_file=token_file, now=utc_now())
+    where = {"token": new.text} if token_file is None else {"file": str(token_file)}
+    print_facts({"registry": name, "principal": "admin", "id": new.public_id, **where}, as_json=as_json)
+
+
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--channel", "channel_name", help="Point this channel of its algorithm to the ensemble, too.")
 @_hold_back_option
 @_urgent_option
 @_note_option
-@_url_option
+@registry_options
 @_json_option
 def publish(
     *,
@@ -157,9 +217,12 @@ def publish(
     urgent: bool | None,
     note: str,
     url: str,
+    token_file: Path | None,
     as_json: bool,
 ) -> None:
     """Put ensembles into the registry. Ensembles that it already holds are not changed.
+
+    Signatures of FILE in FILE.sig, as `ccatune sign` writes them, are uploaded, too.
 
     \b
     Example:
@@ -174,13 +237,16 @@ def publish(
         )
     # All files and options are checked before the first request, so that a mistake changes nothing in the registry.
     loaded = [Ensemble.load(path) for path in files]
+    signatures = [read_signature(path, ensemble) for path, ensemble in zip(files, loaded, strict=True)]
     if channel_name is not None:
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
-    with RegistryClient(url) as client:
-        for path, ensemble in zip(files, loaded, strict=True):
+    with connect(url, token_file) as client:
+        for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble)})
+            if envelope is not None:
+                results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -197,7 +263,7 @@ def publish(
         click.echo(json.dumps(results))
         return
     for result in results:
-        click.echo(f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}")
+        click.echo(published_in_words(result))
         if "deployment" in result:
             print_move(result["deployment"])
 
@@ -221,7 +287,7 @@ def channel() -> None:
 @_urgent_option
 @_note_option
 @_if_serial_option
-@_url_option
+@registry_options
 @_json_option
 def set_(
     *,
@@ -233,6 +299,7 @@ def set_(
     note: str,
     if_serial: int | None,
     url: str,
+    token_file: Path | None,
     as_json: bool,
 ) -> None:
     """Point channel NAME of algorithm CCA to the published ensemble DIGEST.
@@ -243,7 +310,7 @@ def set_(
     Example:
       ccatune channel set gr canary sha256:0123... --hold-back-permille 100
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         moved = client.move(
             cca,
             name,
@@ -262,10 +329,18 @@ def set_(
 @_rollback_urgent_option
 @_note_option
 @_if_serial_option
-@_url_option
+@registry_options
 @_json_option
 def rollback(
-    *, cca: str, name: str, urgent: bool | None, note: str, if_serial: int | None, url: str, as_json: bool
+    *,
+    cca: str,
+    name: str,
+    urgent: bool | None,
+    note: str,
+    if_serial: int | None,
+    url: str,
+    token_file: Path | None,
+    as_json: bool,
 ) -> None:
     """Point the channel back to its previous ensemble.
 
@@ -276,7 +351,7 @@ def rollback(
     Example:
       ccatune channel rollback gr champion --note "p95 rose on 3g"
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
     print_move(moved, as_json=as_json)
 
@@ -284,48 +359,48 @@ def rollback(
 @channel.command()
 @click.argument("cca")
 @click.argument("name")
-@_url_option
+@registry_options
 @_json_option
-def history(*, cca: str, name: str, url: str, as_json: bool) -> None:
+def history(*, cca: str, name: str, url: str, token_file: Path | None, as_json: bool) -> None:
     """List the channel's deployments, newest first.
 
     \b
     Example:
       ccatune channel history gr champion
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
 
 
 @channel.command("show")
 @click.argument("cca")
 @click.argument("name")
-@_url_option
+@registry_options
 @_json_option
-def show_channel(*, cca: str, name: str, url: str, as_json: bool) -> None:
+def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_json: bool) -> None:
     """Show the channel's current deployment. With --json its ensemble, too.
 
     \b
     Example:
       ccatune channel show gr champion
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         found = client.channel(cca, name)
     print_facts(found if as_json else {key: found[key] for key in _SHOWN if key in found}, as_json=as_json)
 
 
 @channel.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
-@_url_option
+@registry_options
 @_json_option
-def list_channels(*, cca: str | None, url: str, as_json: bool) -> None:
+def list_channels(*, cca: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
     """List the channels, each with its current deployment.
 
     \b
     Example:
       ccatune channel list
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
 
 
@@ -342,47 +417,81 @@ def ensembles() -> None:
 
 @ensembles.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
-@_url_option
+@registry_options
 @_json_option
-def list_ensembles(*, cca: str | None, url: str, as_json: bool) -> None:
+def list_ensembles(*, cca: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
     """List the published ensembles, newest first.
 
     \b
     Example:
       ccatune ensembles list --cca gr
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
 
 
 @ensembles.command()
 @click.argument("digest")
-@_url_option
-def show(*, digest: str, url: str) -> None:
+@registry_options
+def show(*, digest: str, url: str, token_file: Path | None) -> None:
     """Print the ensemble DIGEST as JSON, after verifying its digest. At least 8 digits of it are enough.
 
     \b
     Example:
       ccatune ensembles show sha256:0123... > gr.json
     """
-    with RegistryClient(url) as client:
+    with connect(url, token_file) as client:
         click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--cca", help="Only reports on this algorithm.")
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
-@_url_option
+@registry_options
 @_json_option
-def agents(*, cca: str | None, channel_name: str | None, url: str, as_json: bool) -> None:
+@click.pass_context
+def agents(
+    ctx: click.Context,
+    *,
+    cca: str | None,
+    channel_name: str | None,
+    url: str,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
     """List the agents, each with its last report on each algorithm and the age of this report.
+
+    The column shared_id shows `yes` where two agents report under one id. Their run_id (--json) tells them apart.
 
     \b
     Example:
       ccatune agents --cca gr --channel champion
+      ccatune agents remove web-1
     """
-    with RegistryClient(url) as client:
+    if ctx.invoked_subcommand is not None:
+        given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError(f"expected no option before `{ctx.invoked_subcommand}`; write options after it")
+        return
+    with connect(url, token_file) as client:
         rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
     if not as_json:
         rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
     print_table(rows, _AGENT_COLUMNS, as_json=as_json)
+
+
+@agents.command()
+@click.argument("agent_id", metavar="ID")
+@registry_options
+def remove(*, agent_id: str, url: str, token_file: Path | None) -> None:
+    """Delete the reports of the agent ID from the registry, as of a server that is gone.
+
+    If the agent still runs, its next report lists it again.
+
+    \b
+    Example:
+      ccatune agents remove web-1
+    """
+    with connect(url, token_file) as client:
+        client.remove_agent(agent_id)
+    click.echo(f"{agent_id}: removed")

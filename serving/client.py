@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import httpx
@@ -18,9 +21,11 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from kmod.ensemble import Ensemble
 from serving.agent.address import without_user_info
 from serving.agent.log import visible
+from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
+from serving.signatures import Envelope, SignatureError
 
 __all__ = ["DEFAULT_URL", "RegistryClient"]
 
@@ -28,6 +33,12 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _TIMEOUT_S = 30.0
 _DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,63})")
 _SHOWN_DIGEST_CHARS = 31
+# A repeated request waits this long, or as long as the registry asks for, up to the second time.
+_RETRY_S = 1.0
+_MAX_RETRY_S = 10.0
+
+# A connection that ended before the answer. A refused connection is none of these: it was never there.
+_LOST_CONNECTION = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 
 Json = dict[str, Any]
 
@@ -35,6 +46,8 @@ _CCA: TypeAdapter[str] = TypeAdapter(CcaName)
 _CHANNEL: TypeAdapter[str] = TypeAdapter(ChannelName)
 _DIGEST: TypeAdapter[str] = TypeAdapter(DigestText)
 _NOTE: TypeAdapter[str] = TypeAdapter(Note)
+# The id of a token and the name of a principal have the form of an agent's name, so they stay one part of a path.
+_AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class _Answer(BaseModel):
@@ -53,6 +66,28 @@ class _Published(_Answer):
     created: bool
 
 
+class _Signatures(_Answer):
+    digest: str
+    is_signed: bool
+    threshold: int | None
+    signatures: list[Json]
+
+
+class _RootAdded(_Answer):
+    registry: str
+    version: int
+    created: bool
+
+
+class _Token(_Answer):
+    id: str
+    principal: str
+
+
+class _CreatedToken(_Token):
+    token: str
+
+
 class _Deployment(_Answer):
     registry: str
     cca: str
@@ -64,20 +99,51 @@ class _Deployment(_Answer):
     urgent: bool = False
 
 
+class _Bearer(httpx.Auth):
+    """Adds the token to a request."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
 class RegistryClient:
     """Client of one registry.
 
     A method that sends a request raises RegistryClientError where the registry is unreachable or refuses the request.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, timeout_s: float = _TIMEOUT_S) -> None:
-        """Create the client. Raises RegistryClientError where the URL is invalid."""
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        tls: TlsFiles | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Create the client.
+
+        token: sent with each request. tls: the files for https. sleep: waits before a request is repeated.
+        Raises RegistryClientError where the URL is invalid, and SettingsError where a file of `tls` cannot be used.
+        """
         parts = _parse(url)
         # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._timeout_s = timeout_s
-        # A proxy from the environment could not reach the loopback address of this machine.
-        self._http = httpx.Client(base_url=parts, timeout=timeout_s, trust_env=not _is_loopback(parts.host))
+        self._sleep = sleep
+        self._http = httpx.Client(
+            base_url=parts,
+            timeout=timeout_s,
+            # A proxy from the environment could not reach the loopback address of this machine.
+            trust_env=not _is_loopback(parts.host),
+            # The class prevents httpx from replacing the token by a password of the URL or of ~/.netrc.
+            auth=None if token is None else _Bearer(token),
+            verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
+        )
 
     def __enter__(self) -> RegistryClient:
         """Return the client."""
@@ -97,7 +163,7 @@ class RegistryClient:
 
     def publish(self, ensemble: Ensemble) -> Json:
         """Publish an ensemble. In the answer `created` is False if the registry already held it."""
-        return _read(_Published, self._ask("POST", "/v1/ensembles", json=ensemble.to_json()))
+        return _read(_Published, self._ask_twice("POST", "/v1/ensembles", json=ensemble.to_json()))
 
     def ensemble(self, digest: str) -> Ensemble:
         """Return an ensemble after verifying its digest. Raises also EnsembleError, where its content is invalid."""
@@ -127,6 +193,23 @@ class RegistryClient:
         """Yield summaries of all ensembles, newest first."""
         return self._pages("/v1/ensembles", cca=cca)
 
+    def add_signature(self, digest: str, envelope: Envelope) -> Json:
+        """Upload publishers' signatures of a published ensemble. The answer lists all signatures of the ensemble."""
+        path = f"/v1/ensembles/{_require(_DIGEST, 'digest', digest)}/signatures"
+        return _read(_Signatures, self._ask("POST", path, json=envelope.to_json()))
+
+    def publish_root(self, envelope: Envelope) -> Json:
+        """Upload a root document. In the answer `created` is False if the registry already held it."""
+        return _read(_RootAdded, self._ask("POST", "/v1/roots", json=envelope.to_json()))
+
+    def root(self, version: int | None = None) -> Envelope:
+        """Return a version of the root document, or the newest one. Its signatures are not verified."""
+        answer = self._ask("GET", "/v1/roots" if version is None else f"/v1/roots/{version:d}")
+        try:
+            return Envelope.parse(answer.content)
+        except SignatureError as error:
+            raise RegistryClientError(f"registry {self.url}: expected a root document, got {error}") from error
+
     def move(
         self,
         cca: str,
@@ -140,6 +223,7 @@ class RegistryClient:
     ) -> Json:
         """Point a channel to an ensemble.
 
+        The request is repeated once if the connection is lost. It makes one move all the same.
         urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
         if_serial: move only if this is the channel's current serial; 0 means a channel without a deployment.
         """
@@ -150,19 +234,19 @@ class RegistryClient:
             "note": require_note(note),
             **_unless_none(urgent=urgent),
         }
-        return _read(_Deployment, self._ask("PUT", path, json=body, headers=_condition(if_serial)))
+        return _read(_Deployment, self._ask_twice("PUT", path, json=body, headers=_condition(if_serial)))
 
     def roll_back(
         self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None
     ) -> Json:
-        """Point a channel back to its previous ensemble.
+        """Point a channel back to its previous ensemble. It is repeated like `move`.
 
         urgent: whether running flows apply the table immediately; None means the registry's default, which is yes.
         if_serial: roll back only if this is the channel's current serial.
         """
         path = f"{require_channel(cca, channel)}/rollback"
         body = {"note": require_note(note), **_unless_none(urgent=urgent)}
-        return _read(_Deployment, self._ask("POST", path, json=body, headers=_condition(if_serial)))
+        return _read(_Deployment, self._ask_twice("POST", path, json=body, headers=_condition(if_serial)))
 
     def channel(self, cca: str, channel: str) -> Json:
         """Return the channel's current deployment, with its ensemble."""
@@ -191,8 +275,48 @@ class RegistryClient:
         """Yield the latest report of each agent and algorithm."""
         return self._pages("/v1/agents", cca=cca)
 
-    def _pages(self, path: str, *, cca: str | None) -> Iterator[Json]:
-        params = {} if cca is None else {"cca": _require(_CCA, "cca", cca)}
+    def remove_agent(self, agent_id: str) -> None:
+        """Delete an agent's reports on all algorithms."""
+        self._ask("DELETE", f"/v1/agents/{_require(_AGENT_ID, 'agent id', agent_id)}")
+
+    def create_token(
+        self,
+        principal: str,
+        *,
+        scopes: list[str],
+        kind: str | None = None,
+        ccas: list[str] | None = None,
+        channels: list[str] | None = None,
+        agent_id: str | None = None,
+        lifetime_s: int | None = None,
+    ) -> Json:
+        """Make a token. Only this answer contains its text, as `token`. lifetime_s: None for a token without end."""
+        limits = _unless_none(kind=kind, ccas=ccas, channels=channels, agent_id=agent_id, lifetime_s=lifetime_s)
+        body = {"principal": principal, "scopes": scopes, **limits}
+        return _read(_CreatedToken, self._ask("POST", "/v1/tokens", json=body))
+
+    def tokens(self, *, principal: str | None = None) -> Iterator[Json]:
+        """Yield the tokens without their texts, newest first."""
+        return self._pages("/v1/tokens", cca=None, principal=principal)
+
+    def revoke_token(self, token_id: str) -> Json:
+        """Revoke a token, and return it without its text."""
+        return _read(_Token, self._ask("DELETE", f"/v1/tokens/{_require(_AGENT_ID, 'id', token_id)}"))
+
+    def disable_principal(self, name: str) -> Json:
+        """Revoke all tokens of a principal, and return the principal."""
+        return _read(_Answer, self._ask("DELETE", f"/v1/principals/{_require(_AGENT_ID, 'principal', name)}"))
+
+    def audit(
+        self, *, actor: str | None = None, action: str | None = None, target: str | None = None, limit: int = 100
+    ) -> list[Json]:
+        """Return the latest changes, newest first."""
+        return list(islice(self._pages("/v1/audit", cca=None, actor=actor, action=action, target=target), limit))
+
+    def _pages(self, path: str, *, cca: str | None, **filters: str | None) -> Iterator[Json]:
+        params = {name: value for name, value in filters.items() if value is not None}
+        if cca is not None:
+            params["cca"] = _require(_CCA, "cca", cca)
         seen: set[str] = set()
         while True:
             page = _read(_Page, self._ask("GET", path, params=params))
@@ -207,9 +331,31 @@ class RegistryClient:
             seen.add(cursor)
             params["cursor"] = cursor
 
+    def _ask_twice(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **request: Any
+    ) -> httpx.Response:
+        """Send a write. Repeat it once if the connection is lost, or the registry answers 503 with Retry-After.
+
+        Both requests have the same Idempotency-Key, so that a move is made once even if the registry received both.
+        """
+        request["headers"] = {**(headers or {}), "Idempotency-Key": secrets.token_urlsafe(16)}
+        with self._errors_in_words():
+            try:
+                answer = self._http.request(method, path, **request)
+                pause_s = _retry_after_s(answer)
+            except _LOST_CONNECTION:
+                pause_s = _RETRY_S
+            if pause_s is not None:
+                self._sleep(pause_s)
+                answer = self._http.request(method, path, **request)
+        return self._accepted(answer)
+
     def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with self._errors_in_words():
             answer = self._http.request(method, path, **request)
+        return self._accepted(answer)
+
+    def _accepted(self, answer: httpx.Response) -> httpx.Response:
         if answer.is_success or answer.status_code == httpx.codes.NOT_MODIFIED:
             return answer
         raise RegistryClientError(f"registry {self.url}: {_problem(answer)}")
@@ -258,6 +404,14 @@ def _parse(url: str) -> httpx.URL:
 def _unless_none(**fields: object) -> Json:
     """Return the fields that are not None. An older registry would refuse a request with a field that it lacks."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _retry_after_s(answer: httpx.Response) -> float | None:
+    """Return how long to wait before the request is repeated, or None if the answer does not ask for that."""
+    text = answer.headers.get("Retry-After", "")
+    if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or not (text.isascii() and text.isdecimal()):
+        return None
+    return min(float(text), _MAX_RETRY_S)
 
 
 def _condition(if_serial: int | None) -> dict[str, str]:

@@ -10,7 +10,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from serving.access.known import KnownTokens
 from serving.agents.intake import ReportIntake
+from serving.agents.retention import AgentRetention
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
 from serving.database import Database
@@ -30,6 +32,8 @@ class Context:
     reads, writes: thread pools for database work; neither waits for the other.
     watch, offers: the long polls and their answers.
     reports: the queue of the agents' reports.
+    retention: deletes agents that have long been silent; the server starts it.
+    tokens: the tokens that the API accepts.
     """
 
     database: Database
@@ -41,10 +45,12 @@ class Context:
     watch: ChannelWatch
     offers: Offers
     reports: ReportIntake
+    retention: AgentRetention
     health: Health
+    tokens: KnownTokens
 
 
-def _context(request: Request) -> Context:
+async def _context(request: Request) -> Context:
     context = request.app.state.context
     assert isinstance(context, Context)  # noqa: S101 - set by create_app, once
     return context

@@ -76,7 +76,8 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
             "ensemble": str(ensemble),
             "picture": str(picture),
             **({"flow": flow["picture"]} if flow else {}),
-            "API": f"{url}/v1/docs" + ("" if keep else f"  (ended; again: ccatune serve --database {_database(out)})"),
+            "API": f"{url}/v1/docs"
+            + ("" if keep else f"  (ended; again: ccatune serve --open --database {_database(out)})"),
         })  # fmt: skip
     if as_json:
         places = {"ensemble": str(ensemble), "picture": str(picture)}
@@ -201,7 +202,7 @@ def _registry(out: Path, *, port: int, keep: bool) -> Iterator[str]:
     """
     ready = out / "registry.url"
     ready.unlink(missing_ok=True)
-    words = ("serve", "--database", _database(out), "--port", port, "--ready-file", ready)
+    words = ("serve", "--open", "--database", _database(out), "--port", port, "--ready-file", ready)
     with (out / "registry.log").open("wb") as log:
         process = subprocess.Popen(_command(words), stdout=log, stderr=log, start_new_session=keep)
     try:

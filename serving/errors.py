@@ -7,22 +7,38 @@ problem document (RFC 9457), or the error line of a command.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 from kmod.errors import CcatuneError
 
 __all__ = [
+    "AgentNotFoundError",
     "BusyError",
     "ChannelNotFoundError",
     "DatabaseError",
     "EnsembleInvalidError",
     "EnsembleNotFoundError",
+    "EnsembleUnsignedError",
     "IdempotencyKeyReusedError",
+    "NotAuthenticatedError",
+    "NotPermittedError",
     "NothingToRollBackError",
+    "PrincipalConflictError",
+    "PrincipalNotFoundError",
     "RegistryClientError",
+    "RootConflictError",
+    "RootExpiredError",
+    "RootMissingError",
+    "RootNotFoundError",
     "SerialMismatchError",
     "ServingError",
     "SettingsError",
+    "SignatureInvalidError",
+    "SigningKeyNotNamedError",
+    "TokenNotFoundError",
+    "TooManyAttemptsError",
     "WritesStalledError",
     "WrongAlgorithmError",
 ]
@@ -34,6 +50,7 @@ class ServingError(CcatuneError):
     status: ClassVar[int] = 500
     slug: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
+    headers: Mapping[str, str] = MappingProxyType({})
 
 
 class SettingsError(ServingError):
@@ -88,6 +105,14 @@ class ChannelNotFoundError(ServingError):
     title = "No such channel"
 
 
+class AgentNotFoundError(ServingError):
+    """No agent has reported under that id, or its reports were deleted."""
+
+    status = 404
+    slug = "agent-not-found"
+    title = "No such agent"
+
+
 class WrongAlgorithmError(ServingError):
     """The ensemble belongs to another algorithm than the channel."""
 
@@ -118,6 +143,115 @@ class SerialMismatchError(ServingError):
     status = 412
     slug = "serial-mismatch"
     title = "The channel was moved meanwhile"
+
+
+class SignatureInvalidError(ServingError):
+    """A signed document is malformed or is about something else, or too few of its signatures hold."""
+
+    status = 422
+    slug = "signature-invalid"
+    title = "Invalid signature"
+
+
+class RootNotFoundError(ServingError):
+    """The registry has no root document, or none of that version."""
+
+    status = 404
+    slug = "root-not-found"
+    title = "No such root document"
+
+
+class RootConflictError(ServingError):
+    """A root document is not the version that follows the newest one."""
+
+    status = 409
+    slug = "root-conflict"
+    title = "Not the next root document"
+
+
+class RootMissingError(ServingError):
+    """A signature cannot be verified, because the registry has no root document yet."""
+
+    status = 409
+    slug = "root-missing"
+    title = "No root document"
+
+
+class RootExpiredError(ServingError):
+    """The newest root document has expired, so agents apply no new deployment."""
+
+    status = 409
+    slug = "root-expired"
+    title = "The root document has expired"
+
+
+class SigningKeyNotNamedError(ServingError):
+    """A root document does not name the key with which this registry signs."""
+
+    status = 409
+    slug = "signing-key-not-named"
+    title = "The registry's signing key is not in the root document"
+
+
+class EnsembleUnsignedError(ServingError):
+    """Too few publishers whom the newest root document names have signed the ensemble."""
+
+    status = 409
+    slug = "ensemble-unsigned"
+    title = "The ensemble is not signed"
+
+
+class NotAuthenticatedError(ServingError):
+    """A request has no token, or one that is not accepted. The message does not say why it is not."""
+
+    status = 401
+    slug = "not-authenticated"
+    title = "Not authenticated"
+    headers = MappingProxyType({"WWW-Authenticate": "Bearer"})
+
+
+class NotPermittedError(ServingError):
+    """The caller's token lacks a scope, or is limited to other algorithms, channels or agents."""
+
+    status = 403
+    slug = "not-permitted"
+    title = "Not permitted"
+
+
+class TooManyAttemptsError(ServingError):
+    """Too many tokens from one address were refused. Known tokens are still accepted from there."""
+
+    status = 429
+    slug = "too-many-attempts"
+    title = "Too many attempts"
+
+    def __init__(self, message: str, *, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.headers = {"Retry-After": str(retry_after_s)}
+
+
+class TokenNotFoundError(ServingError):
+    """There is no token with that id."""
+
+    status = 404
+    slug = "token-not-found"
+    title = "No such token"
+
+
+class PrincipalNotFoundError(ServingError):
+    """There is no principal with that name."""
+
+    status = 404
+    slug = "principal-not-found"
+    title = "No such principal"
+
+
+class PrincipalConflictError(ServingError):
+    """The principal is of another kind, or is disabled, and so cannot have this token."""
+
+    status = 409
+    slug = "principal-conflict"
+    title = "Not for this principal"
 
 
 class RegistryClientError(ServingError):

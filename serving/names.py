@@ -58,7 +58,10 @@ def _storable(text: str) -> str:
 
 CcaName = Annotated[
     str,
-    Field(description="Name of a congestion-control algorithm of the core, such as `gr`."),
+    Field(
+        description="Name of a congestion-control algorithm of the core, such as `gr`.",
+        json_schema_extra={"enum": sorted(ALGORITHMS)},
+    ),
     AfterValidator(_known_cca),
 ]
 ChannelName = Annotated[

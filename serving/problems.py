@@ -23,6 +23,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from serving.access.request_ids import REQUEST_ID_HEADER, request_id_of
 from serving.errors import DatabaseError, ServingError
 
 __all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "problems"]
@@ -57,8 +58,14 @@ class Problem(BaseModel):
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """Return the OpenAPI descriptions of the problems that an endpoint can answer with."""
-    return {code: {"model": Problem, "description": HTTPStatus(code).phrase} for code in codes}
+    """Return the OpenAPI descriptions of the problems that an endpoint can answer with.
+
+    An endpoint with 413 takes a body. It answers 400 if that is no JSON at all.
+    """
+    if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in codes:
+        codes = (HTTPStatus.BAD_REQUEST, *codes)
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {int(code): {"description": HTTPStatus(code).phrase, "content": content} for code in codes}
 
 
 def problem_response(
@@ -100,7 +107,7 @@ def _serving_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 def _of_serving_error(error: ServingError) -> JSONResponse:
-    headers = {"Retry-After": _RETRY_AFTER_S} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else {}
+    headers = {"Retry-After": _RETRY_AFTER_S} if error.status == HTTPStatus.SERVICE_UNAVAILABLE else error.headers
     return problem_response(error.status, slug=error.slug, title=error.title, detail=str(error), headers=headers)
 
 
@@ -133,11 +140,15 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _allowed(request: Request) -> str:
     """Return the methods that any route supports for this path. The router itself lists only the first route's."""
-    app = request.app
+    routes = request.app.routes
+    # A HEAD reaches the application as a GET.
+    matched = {"HEAD": "GET"}
     return ", ".join(
         method
         for method in _METHODS
-        if any(route.matches({**request.scope, "method": method})[0] == Match.FULL for route in app.routes)
+        if any(
+            route.matches({**request.scope, "method": matched.get(method, method)})[0] == Match.FULL for route in routes
+        )
     )
 
 
@@ -156,8 +167,14 @@ def _of_database_error(error: Exception) -> JSONResponse:
     )
 
 
-def _fault(_request: Request, _error: Exception) -> JSONResponse:
+def _fault(request: Request, _error: Exception) -> JSONResponse:
     # Starlette raises the error again after this answer, so that the server's log contains the traceback.
+    # It sends this answer outside of all other middleware.
+    request_id = request_id_of(request.scope)
     return problem_response(
-        500, slug=ServingError.slug, title=ServingError.title, detail="a fault of the registry; its log says more"
+        500,
+        slug=ServingError.slug,
+        title=ServingError.title,
+        detail="a fault of the registry; its log says more",
+        headers={} if request_id is None else {REQUEST_ID_HEADER: request_id},
     )

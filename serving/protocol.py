@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""uvicorn's HTTP/1.1 protocol with time limits for each part of an exchange.
+"""uvicorn's HTTP/1.1 protocol (on the parser `httptools`) with a time limit for each part of an exchange.
 
     head    from the connection, or the first byte of a further request, to the end of the headers
     body    from the end of the headers to the end of the body
@@ -7,6 +7,12 @@
 
 uvicorn itself limits only the time between two requests. A client that sends half of a request, or reads no answer,
 would otherwise hold its connection for ever. A limit ends the connection without an answer.
+
+Neither uvicorn nor the parser limits what a client can make the registry keep. A connection is therefore answered 400
+and closed if it
+
+    sends `_MAX_HEAD_BYTES` (plus one read of the transport) without ending its headers, or a part of its body
+    sends more than `_MAX_PIPELINED` requests before the answer to the first one
 """
 
 from __future__ import annotations
@@ -14,14 +20,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, ClassVar
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
 
 _STATE_KEY = "ccatune_connection"
+_MAX_HEAD_BYTES = 16 * 1024
+_MAX_PIPELINED = 64
 
 
 @dataclass(frozen=True)
@@ -48,60 +57,125 @@ def connection_of(scope: Any) -> Connection | None:
     return found if isinstance(found, Connection) else None
 
 
-def timed_protocol(limits: TimeLimits) -> type[H11Protocol]:
+def timed_protocol(limits: TimeLimits) -> type[HttpToolsProtocol]:
     """Return the protocol class with these limits."""
 
+    limits_s = {_Part.HEAD: limits.head_s, _Part.BODY: limits.body_s, _Part.ANSWER: limits.answer_s}
+
     class TimedProtocol(_Timed):
-        _limits = limits
+        _limits_s = limits_s
 
     return TimedProtocol
 
 
-class _Timed(H11Protocol):
-    _limits: TimeLimits
+class _Part(Enum):
+    HEAD = "head"
+    BODY = "body"
+    ANSWER = "answer"
+
+
+class _Timed(HttpToolsProtocol):
+    _limits_s: ClassVar[dict[_Part, float]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._connection = Connection()
         self.app_state = {**self.app_state, _STATE_KEY: self._connection}
+        # The request that is being answered. `cycle` is the latest one, and `pipeline` has those between the two.
+        self._answered: RequestResponseCycle | None = None
+        # The part of a request that the client has begun and not ended.
+        self._begun: _Part | None = None
+        self._unparsed_bytes = 0
         # The part that is awaited from the client, and its timer.
-        self._awaited: object = None
+        self._awaited: _Part | None = None
         self._timer: asyncio.TimerHandle | None = None
+
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await(h11.IDLE, self._limits.head_s)
+        self._await(_Part.HEAD)
 
     def data_received(self, data: bytes) -> None:
+        self._unparsed_bytes += len(data)
         super().data_received(data)
+        if self._begun is not None and self._unparsed_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The headers of the HTTP request are too large.")
         self._await_rest()
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.transport.get_write_buffer_size() > 0:
-            self.loop.call_later(self._limits.answer_s, self._abort_unread_answer)
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await(_Part.ANSWER)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
         self._await_rest()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._await(None, 0.0)
+        self._await(None)
+        self._answer_no_more()
         super().connection_lost(exc)
         on_lost, self._connection.on_lost = self._connection.on_lost, None
         if on_lost is not None:
             on_lost()
 
-    def _await_rest(self) -> None:
-        """Start the timer of the part that the client has begun, unless it runs already."""
-        state = self.conn.their_state
-        if self.transport.is_closing():
-            self._await(None, 0.0)
-        elif state is h11.SEND_BODY:
-            self._await(h11.SEND_BODY, self._limits.body_s)
-        elif state is h11.IDLE and (self.conn.trailing_data[0] or self.timeout_keep_alive_task is None):
-            self._await(h11.IDLE, self._limits.head_s)
-        else:
-            self._await(None, 0.0)
+    # Called by the parser.
 
-    def _await(self, part: object, limit_s: float) -> None:
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begun = _Part.HEAD
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            # uvicorn answers 400 to an error in a callback of the parser.
+            raise ValueError("too many pipelined requests")
+        self._begun = _Part.BODY
+        self._unparsed_bytes = 0
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._begun = None
+        self._unparsed_bytes = 0
+        super().on_message_complete()
+
+    # Called by uvicorn.
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.pipeline:
+            # uvicorn reads on after each answer, so that the pipeline could grow for ever.
+            self.flow.pause_reading()
+        self._await_rest()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def timeout_keep_alive_handler(self) -> None:
+        # The client has sent no further request. If it has not taken the last answer either, it may still do so.
+        self.timeout_keep_alive_task = None
+        if self.transport.get_write_buffer_size() > 0:
+            self._await(_Part.ANSWER)
+        super().timeout_keep_alive_handler()
+
+    def _await_rest(self) -> None:
+        """Start the timer of the part that the client must now complete, unless it runs already."""
+        if self.transport.is_closing() or self.flow.write_paused:
+            self._await(_Part.ANSWER)
+        elif self.pipeline or (self._begun is _Part.HEAD and self._is_answering()):
+            # The transport reads no further request before this one is answered.
+            self._await(None)
+        else:
+            self._await(self._begun)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _await(self, part: _Part | None) -> None:
         if part is self._awaited:
             return
         if self._timer is not None:
@@ -109,12 +183,15 @@ class _Timed(H11Protocol):
             self._timer = None
         self._awaited = part
         if part is not None:
-            self._timer = self.loop.call_later(limit_s, self._time_is_over)
+            self._timer = self.loop.call_later(self._limits_s[part], self._time_is_over)
 
     def _time_is_over(self) -> None:
         self._timer = None
+        self._answer_no_more()
         self.transport.abort()
 
-    def _abort_unread_answer(self) -> None:
-        if self.transport.get_write_buffer_size() > 0:
-            self.transport.abort()
+    def _answer_no_more(self) -> None:
+        # uvicorn itself marks only the latest request. uvloop raises an error for a write after the end.
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()

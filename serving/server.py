@@ -3,7 +3,7 @@
 
 The socket is bound here and passed to uvicorn, so that the port is known before the first request even if the
 settings say port 0. When the server stops, it answers the long polls first. Otherwise the stop would take as long
-as the longest poll.
+as the longest poll. With TLS, SIGHUP or a changed file makes it load the certificate again (serving/tls.py).
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
+import uvloop
 
+from serving.acceptor import Acceptor
+from serving.access.first import check_accounts
 from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
@@ -25,12 +29,17 @@ from serving.errors import SettingsError
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
+from serving.tls import RegistryTls, tls_of
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
+# A TLS client that is idle does not answer the end of its connection. A stop waits this long for the other clients.
+_TLS_STOP_S = 1.0
+# How often the files of the certificate are looked at.
+_RELOAD_CHECK_S = 10
 
 Listening = Callable[[str, Context], None]
 
@@ -41,28 +50,58 @@ class RegistryServer(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        listener: socket.socket,
+        listener: BoundedListener,
         *,
+        tls: RegistryTls | None,
+        handshake_timeout_s: float,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listener = listener
+        self.tls = tls
+        self._handshake_timeout_s = handshake_timeout_s
+        self._acceptor: Acceptor | None = None
         self._on_start = on_start
         self._on_stop = on_stop
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
-        asyncio.run(self.serve(sockets=[self._listener]))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self.serve(sockets=[self._listener]))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        # uvicorn itself accepts from no socket: see `Acceptor`.
+        del sockets
+        await super().startup([])
         if self.started:
+            self._acceptor = Acceptor(
+                self._listener,
+                self._make_protocol,
+                tls=None if self.tls is None else self.tls.context,
+                handshake_timeout_s=self._handshake_timeout_s,
+            )
+            self._acceptor.start()
             self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._acceptor is not None:
+            self._acceptor.close()
         self._on_stop()
+        if self.tls is not None:
+            asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
+
+    def _abort_idle(self) -> None:
+        connection: Any
+        for connection in list(self.server_state.connections):
+            is_answered = connection.cycle is None or connection.cycle.response_complete
+            if is_answered and connection.transport.get_write_buffer_size() == 0:
+                connection.transport.abort()
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -72,13 +111,15 @@ class RegistryServer(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
-        stops = (signal.SIGINT, signal.SIGTERM)
-        for number in stops:
-            loop.add_signal_handler(number, self._stop)
+        handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
+        if self.tls is not None:
+            handlers[signal.SIGHUP] = self.tls.reload
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             yield
         finally:
-            for number in stops:
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
     def _stop(self) -> None:
@@ -86,23 +127,28 @@ class RegistryServer(uvicorn.Server):
         self.should_exit = True
 
 
-def bind(settings: ServingSettings) -> socket.socket:
+def bind(settings: ServingSettings) -> BoundedListener:
     """Bind the socket for the host and port of the settings.
 
     Raises:
-        SettingsError: the address does not belong to this machine, or is in use, or is not a loopback address
-            although `insecure_bind` is not set.
+        SettingsError: the address does not belong to this machine, or is in use, or others reach it although neither
+            TLS nor `insecure_bind` is set.
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
-    if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
+    is_private = ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback
+    if settings.open and not is_private:
         raise SettingsError(
-            f"host: expected a loopback address, got {settings.host!r}; the API has no accounts yet, so whoever "
-            "reaches it may publish and move channels: keep it on 127.0.0.1 behind a proxy that asks who calls, "
-            "or say --insecure-bind-anyway"
+            f"host: expected a loopback address, got {settings.host!r}; an open registry (--open) has no accounts, "
+            "so it answers this machine alone"
+        )
+    if not (is_private or settings.has_tls or settings.insecure_bind):
+        raise SettingsError(
+            f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens would cross the "
+            "network in plain text: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy ends TLS"
         )
     try:
         return _bound(family, address[:2], settings)
@@ -113,13 +159,19 @@ def bind(settings: ServingSettings) -> socket.socket:
         ) from error
 
 
-def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> socket.socket:
+def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) -> BoundedListener:
     # asyncio sets TCP_NODELAY only on sockets whose protocol is IPPROTO_TCP, and socket.create_server leaves the
     # protocol 0. With Nagle's algorithm the body of an answer would wait 40 ms for the delayed ACK of its head.
     max_connections = connection_bound(
         max_connections=settings.max_connections, database_connections=settings.database_connections
     )
-    listener = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, max_connections=max_connections)
+    listener = BoundedListener(
+        family,
+        socket.SOCK_STREAM,
+        socket.IPPROTO_TCP,
+        max_connections=max_connections,
+        is_plain_http=not settings.has_tls,
+    )
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -131,15 +183,16 @@ def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) 
 
 
 def listen(
-    database: Database, settings: ServingSettings, listener: socket.socket, *, on_listening: Listening
+    database: Database, settings: ServingSettings, listener: BoundedListener, *, on_listening: Listening
 ) -> RegistryServer:
     """Make the server for an open database and a bound socket. The caller starts it with `run_until_stopped`.
 
     on_listening: called with the URL and the registry's context when the server begins to answer requests.
 
     Raises:
-        SettingsError, DatabaseError: see `create_app`.
+        SettingsError, DatabaseError: see `create_app` and `RegistryTls`.
     """
+    tls = tls_of(settings)
     app = create_app(database, settings)
     context: Context = app.state.context
     limits = TimeLimits(
@@ -152,11 +205,28 @@ def listen(
         log_level="warning",
         access_log=False,
         server_header=False,
+        # By default uvicorn would let every client on this machine name any address as its own.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_notify=_RELOAD_CHECK_S,
+        callback_notify=tls.reload_if_changed if tls is not None else None,
     )
-    url = _url_of(listener)
-    return RegistryServer(config, listener, on_start=lambda: on_listening(url, context), on_stop=context.watch.close)
+    url = _url_of(listener, scheme="http" if tls is None else "https")
+
+    def start() -> None:
+        context.retention.start()
+        on_listening(url, context)
+
+    def stop() -> None:
+        context.retention.stop()
+        context.watch.close()
+
+    return RegistryServer(
+        config, listener, tls=tls, handshake_timeout_s=settings.head_timeout_s, on_start=start, on_stop=stop
+    )
 
 
 def serve_until_stopped(
@@ -168,16 +238,18 @@ def serve_until_stopped(
         SettingsError, DatabaseError: the registry cannot start.
     """
     raise_descriptor_limit()
-    # The port is bound first, so that a start on a port in use fails before it changes the database.
+    # The TLS files are checked and the port is bound first, so that a start that fails for them changes no database.
+    tls_of(settings)
     with bind(settings) as listener:
         on_bound()
         database = open_database(settings)
         try:
+            check_accounts(database, settings)
             listen(database, settings, listener, on_listening=on_listening).run_until_stopped()
         finally:
             database.close()
 
 
-def _url_of(listener: socket.socket) -> str:
+def _url_of(listener: BoundedListener, *, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

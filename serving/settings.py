@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from serving.errors import SettingsError
 from serving.names import HostName, is_name
@@ -43,12 +43,31 @@ class ServingSettings(BaseModel):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     insecure_bind: bool = Field(
         default=False,
-        description="Allow an address that others can reach. There are no accounts yet: who reaches it may write.",
+        description="Allow an address that others can reach without TLS, as behind a proxy that ends TLS.",
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of the server's certificate and the intermediate ones; makes it https."
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of its key, which others cannot read.")
+    client_ca_file: Path | None = Field(
+        default=None, description="PEM file of authorities; TLS clients must show a certificate of one of them."
+    )
+    open: bool = Field(
+        default=False,
+        description="Serve without accounts: who reaches the API may do everything. Only loopback is allowed then.",
+    )
+    token_cache_s: float = Field(
+        default=5.0, ge=0.1, le=300, description="Time within which a token that another process revoked is refused."
     )
     host_names: tuple[HostName, ...] = Field(
         default=(),
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
-        "Without any, an insecure bind takes every name.",
+        "Without any, every name is taken if others can reach the address.",
+    )
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses of proxies whose X-Forwarded-For names the client, for the audit log and the limit on "
+        "attempts. Anyone else could name any address.",
     )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
@@ -66,15 +85,21 @@ class ServingSettings(BaseModel):
         description="Time over which the polls that a move ends are answered, so that they do not return all at once.",
     )
     max_connections: int = Field(
-        default=16_384, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
+        default=32_768, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
     )
     head_timeout_s: float = Field(default=10.0, gt=0, le=3600, description="Longest time for a request's headers.")
     body_timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Longest time for a request's body.")
     answer_timeout_s: float = Field(
         default=60.0, gt=0, le=3600, description="Longest time for a client to take an answer."
     )
+    keep_alive_s: int = Field(
+        default=75, ge=1, le=3600, description="Time that an idle connection is kept for a further request."
+    )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
+    )
+    agent_retention_days: float = Field(
+        default=30.0, ge=1, le=36_500, description="Time without a report after which an agent is deleted."
     )
     write_stall_s: float = Field(
         default=10.0, gt=0, le=3600, description="Time without a successful write after which /healthz tests one."
@@ -86,12 +111,45 @@ class ServingSettings(BaseModel):
         default=5000, ge=0, le=600_000, description="How long a write waits for another one (SQLite)."
     )
 
+    signing_key_file: Path | None = Field(
+        default=None,
+        description="Private key (PEM) with which the registry signs deployments. Only its owner may read the file.",
+    )
+    signature_validity_s: int = Field(
+        default=7 * 86_400,
+        ge=16,
+        le=366 * 86_400,
+        description="How long a deployment's signature is valid. A new one is made after every eighth of this time.",
+    )
+
+    @model_validator(mode="after")
+    def _open_is_for_this_machine(self) -> ServingSettings:
+        if self.open and (self.insecure_bind or self.host_names):
+            raise ValueError(
+                "expected no insecure_bind (--insecure-bind-anyway) and no host_names (--host-name) with open "
+                "(--open), because an open registry answers this machine alone"
+            )
+        return self
+
     @field_validator("registry")
     @classmethod
     def _registry_is_a_name(cls, name: str | None) -> str | None:
         if name is not None and not is_name(name):
             raise ValueError("expected 1 to 63 of A-Z a-z 0-9 . _ -")
         return name
+
+    @model_validator(mode="after")
+    def _tls_files_are_complete(self) -> ServingSettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("expected both tls_cert_file and tls_key_file, or neither")
+        if self.client_ca_file is not None and not self.has_tls:
+            raise ValueError("client_ca_file: expected tls_cert_file and tls_key_file with it")
+        return self
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the registry answers by https."""
+        return self.tls_cert_file is not None
 
 
 def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:

@@ -15,6 +15,7 @@ import re
 from pydantic import TypeAdapter, ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from serving.access.check import caller_of
 from serving.agents.endpoints import received
 from serving.agents.schemas import AgentReport
 from serving.channels.endpoints import offer_headers
@@ -61,12 +62,16 @@ class Shortcut:
     async def _follow(self, scope: Scope, receive: Receive, send: Send, *, key: ChannelKey, wait_s: float) -> None:
         header = _header(scope, b"if-none-match")
         try:
+            caller = caller_of(scope)
+            caller.require("read", cca=key[0], channel=key[1])
             offer, is_held = await self._context.offers.follow(
                 key,
                 if_none_match=None if header is None else header.decode("latin-1"),
                 wait_s=min(wait_s, self._context.settings.max_wait_s),
                 connection=connection_of(scope),
             )
+            # The token may have been revoked while the poll was held.
+            caller.require("read", cca=key[0], channel=key[1])
         except Exception as error:
             await _send_problem(error, scope, receive, send)
             return
@@ -79,6 +84,7 @@ class Shortcut:
 
     async def _report(self, scope: Scope, receive: Receive, send: Send, *, agent_id: str, report: AgentReport) -> None:
         try:
+            caller_of(scope).require("report", agent_id=agent_id)
             await self._context.reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
         except Exception as error:
             await _send_problem(error, scope, receive, send)

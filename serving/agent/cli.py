@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -15,16 +16,18 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from kmod.errors import CcatuneError
-from serving.agent.decide import State
+from serving.agent.decide import IN_FORCE
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.log import EventLog, visible
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
+from serving.agent.secret import CREDENTIAL, credential_file
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
 from serving.agent.store import STATE, Request, Store
 from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
 
 EXIT_FALLS_SHORT = 1
 EXIT_USAGE = 2
+EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
@@ -82,6 +85,11 @@ def _settings_options(function: _Function) -> _Function:
             default="",
             help="Name that the registry must have; its tables alone are applied.  [default: any]",
         ),
+        _option(
+            "--root",
+            type=folder,
+            help="Root document that names the keys; tables without their signatures are refused.  [default: none]",
+        ),
         _option("--channel", default="champion", show_default=True, help="Channel to follow."),
         _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
         _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Where to remember."),
@@ -99,6 +107,14 @@ def _settings_options(function: _Function) -> _Function:
             help="Name to report under.  [default: one chosen at random, and kept]",
         ),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
+        _option(
+            "--token-file",
+            default=credential_file,
+            help=f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]",
+        ),
+        _option("--client-cert-file", help="Certificate (PEM) to show to the registry."),
+        _option("--client-key-file", help="Its key (PEM), if that is in a file of its own."),
+        _option("--insecure-http", is_flag=True, help="Send the token by http, where others may read it."),
         *(
             _option(
                 "--" + key.removesuffix("_s").replace("_", "-"),
@@ -152,10 +168,18 @@ def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[c
         table, the agent leaves it alone until `resume`.
 
         \b
+        Exit status:
+          0    ended by SIGTERM or Ctrl-C; --once and --dry-run: every algorithm has the offered table
+          1    --once and --dry-run: an algorithm has not; its line says why
+          2    it cannot run: the command line, a setting or the state folder is wrong, or another agent runs
+          70   a fault of the agent, with its traceback
+          130  Ctrl-C before it ran
+
+        \b
         Examples:
-          ccatune agent --registry http://127.0.0.1:8640 --cca gr --dry-run
-          ccatune agent --registry http://127.0.0.1:8640 --channel champion --cca gr
-          ccatune agent --registry http://127.0.0.1:8640 --cca gr --via bpf
+          ccatune agent --url http://127.0.0.1:8640 --cca gr --dry-run
+          ccatune agent --url http://127.0.0.1:8640 --channel champion --cca gr
+          ccatune agent --url http://127.0.0.1:8640 --cca gr --via bpf
           ccatune agent status
         """
         if ctx.invoked_subcommand is not None:
@@ -202,7 +226,7 @@ def _once(running: Agent, *, as_json: bool) -> int:
     else:
         for report in reports:
             click.echo(_state_line(report.to_json()))
-    return 0 if all(report.state is State.IN_SYNC for report in reports) else EXIT_FALLS_SHORT
+    return 0 if all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
 
 
 def _install_signals(running: Agent) -> None:
@@ -230,8 +254,9 @@ _state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path),
 def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
     """Show the agent's last reports, and their ages.
 
-    The exit status is 0 if the agent runs and every algorithm is InSync, else 1. A running agent confirms its reports
-    regularly. A report that it did not confirm is shown as stale, for example because the disk is full.
+    The exit status is 0 if the agent runs and every algorithm is InSync, else 1. The last line, and `why` in the JSON,
+    then say what falls short. A running agent confirms its reports regularly. A report that it did not confirm is shown
+    as stale, for example because the disk is full.
 
     \b
     Example:
@@ -240,14 +265,16 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
     store = _store_of(ctx, state_dir)
     running = store.is_held()
     states = [_state_of(store, cca, running=running) for cca in store.ccas()]
+    why = _shortfalls(states, running=running)
     if as_json:
-        click.echo(json.dumps({"running": running, "states": states}))
+        click.echo(json.dumps({"running": running, "states": states, "why": why}))
     else:
         for state in states:
             click.echo(_state_line(state))
         click.echo(f"agent on {store.root}: {'running' if running else 'not running'}")
-    in_sync = bool(states) and all(state.get("state") == State.IN_SYNC and not state["stale"] for state in states)
-    ctx.exit(0 if running and in_sync else EXIT_FALLS_SHORT)
+        if why:
+            click.echo(visible(f"falls short: {', '.join(why)}"))
+    ctx.exit(EXIT_FALLS_SHORT if why else 0)
 
 
 @click.command()
@@ -332,6 +359,14 @@ def _state_of(store: Store, cca: str, *, running: bool) -> dict[str, Any]:
     return {**state, "age_s": None if age_s is None else round(age_s, 1), "stale": running and stale}
 
 
+def _shortfalls(states: Sequence[dict[str, Any]], *, running: bool) -> list[str]:
+    """Return why the exit status of `status` is 1, in words that scripts can compare; nothing where it is 0."""
+    why = [] if running else ["not running"]
+    why += [] if states else ["no algorithm"]
+    why += [f"{state.get('cca')} {state.get('state')}" for state in states if state.get("state") not in IN_FORCE]
+    return why + [f"{state.get('cca')} stale" for state in states if state["stale"]]
+
+
 def _age_in_words(state: dict[str, Any]) -> str:
     if "stale" not in state:
         return ""
@@ -361,6 +396,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except CcatuneError as error:
         message = str(error)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        message = f"{error.filename}: cannot be used ({error.strerror or error})"
     else:
         return result if isinstance(result, int) else 0
     click.echo(f"ccatune-agent: {message}", err=True)
@@ -368,5 +407,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def main() -> NoReturn:
-    """Entry point of `ccatune-agent`."""
-    sys.exit(run())
+    """Entry point of `ccatune-agent`. The exit statuses are those of `ccatune`."""
+    try:
+        status = run()
+    except Exception:
+        traceback.print_exc()
+        status = EXIT_FAULT
+    sys.exit(status)

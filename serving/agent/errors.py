@@ -14,8 +14,16 @@ class SettingsError(AgentError):
     """A setting is missing, unknown or outside its range."""
 
 
+class SecretError(SettingsError):
+    """A file with a secret cannot be read, or others may read it."""
+
+
 class RegistryUnavailableError(AgentError):
     """The registry gave no usable answer: it is unreachable, too slow, or does not answer as the API defines."""
+
+
+class NotPermittedError(RegistryUnavailableError):
+    """The registry does not accept the agent's token, or the token does not permit the request."""
 
 
 class ChannelAbsentError(RegistryUnavailableError):
@@ -24,6 +32,10 @@ class ChannelAbsentError(RegistryUnavailableError):
 
 class OfferRefusedError(AgentError):
     """An offer of the registry failed one of the agent's own checks."""
+
+
+class OfferExpiredError(OfferRefusedError):
+    """The signature of an offer, or the root document that would verify it, has expired."""
 
 
 class KernelRefusedError(AgentError):

@@ -22,6 +22,7 @@ class CcaReport:
     The fields `offered_*` describe the registry's offer, the fields `effective_*` the table in force.
     If there is no table, its digest is None and its serial is 0. `error` is None when nothing is wrong.
     effective_urgent: whether the table in force has the mark `urgent`. `status` shows it; the registry ignores it.
+    run_id: a random word that each run of the agent chooses. By it the registry notices two agents under one id.
     """
 
     cca: str
@@ -36,6 +37,7 @@ class CcaReport:
     kernel_version: str
     module_version: str | None
     agent_version: str | None
+    run_id: str | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON data."""

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
+from serving.access.check import InCaller
 from serving.agents import service
 from serving.agents.schemas import AgentRead, AgentReport
 from serving.agents.service import ReceivedReport
@@ -29,25 +30,41 @@ def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedRe
 
 
 @router.post("/{agent_id}/reports", status_code=status.HTTP_204_NO_CONTENT, responses=problems(413, 422, 503))
-async def report(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
+async def report(context: InContext, caller: InCaller, agent_id: AgentId, body: AgentReport) -> None:
     """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
+    caller.require("report", agent_id=agent_id)
     await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
+
+
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 422, 503))
+async def remove(context: InContext, caller: InCaller, agent_id: AgentId) -> None:
+    """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
+    caller.require("admin")
+
+    def delete() -> None:
+        with context.database.write() as session:
+            service.remove(session, agent_id, now=context.clock(), by=caller)
+
+    await context.writes.run(delete)
 
 
 @router.get("", responses=problems(422))
 async def list_agents(
+    *,
     context: InContext,
+    caller: InCaller,
     cca: Annotated[CcaName | None, Query(description="Only reports of this algorithm.")] = None,
     channel: Annotated[ChannelName | None, Query(description="Only agents that follow this channel.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[AgentRead]:
-    """List the latest report of each agent and algorithm, with its age."""
+    """List the latest report of each agent and algorithm, with its age. A limited token sees a part of them."""
+    caller.require("read")
     after_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[AgentRow], AgentRow | None]:
         with context.database.read() as session:
-            return service.page(session, cca=cca, channel=channel, after_id=after_id, limit=limit)
+            return service.page(session, cca=cca, channel=channel, after_id=after_id, limit=limit, by=caller)
 
     rows, last = await context.reads.run(page)
     now = context.clock()

@@ -4,22 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, CursorResult, and_, case, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from serving.access.grants import Grant
 from serving.database import AgentRow
 
-__all__ = ["page_in_order", "replace"]
+__all__ = ["delete_agent", "delete_older", "ids_older", "page_in_order", "replace"]
 
 _KEY = ("agent_id", "cca")
 
 
-def replace(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows, or replace the existing ones of the same agent and algorithm. Every row has all columns."""
+def replace(session: Session, rows: Sequence[dict[str, Any]], *, shared_since: datetime) -> None:
+    """Insert the rows, or replace the existing ones of the same agent and algorithm. Every row has the same columns.
+
+    The columns about runs are derived from the row's `run_id` and the existing row. A run that returns is noted if
+    another one replaced it at or after `shared_since`.
+    """
     dialect = session.get_bind().dialect.name
     statement: postgresql.Insert | sqlite.Insert
     if dialect == "postgresql":
@@ -28,13 +34,31 @@ def replace(session: Session, rows: Sequence[dict[str, Any]]) -> None:
         statement = sqlite.insert(AgentRow)
     else:
         for row in rows:
-            _replace_one(session, row)
+            _replace_one(session, row, shared_since=shared_since)
         return
-    replaced = {name: statement.excluded[name] for name in rows[0] if name not in _KEY}
+    excluded = statement.excluded
+    replaced = {
+        **{name: excluded[name] for name in rows[0] if name not in _KEY},
+        **_runs(excluded.run_id, excluded.received_at, shared_since=shared_since),
+    }
     session.connection().execute(statement.on_conflict_do_update(index_elements=list(_KEY), set_=replaced), list(rows))
 
 
-def _replace_one(session: Session, row: dict[str, Any]) -> None:
+def _runs(
+    run_id: ColumnElement[Any], received_at: ColumnElement[Any], *, shared_since: datetime
+) -> dict[str, ColumnElement[Any]]:
+    """Return the new values of the columns about runs. A report without a run id changes none of them."""
+    changed = run_id != AgentRow.run_id
+    returned = and_(changed, run_id == AgentRow.previous_run_id, AgentRow.run_changed_at >= shared_since)
+    return {
+        "run_id": func.coalesce(run_id, AgentRow.run_id),
+        "previous_run_id": case((changed, AgentRow.run_id), else_=AgentRow.previous_run_id),
+        "run_changed_at": case((changed, received_at), else_=AgentRow.run_changed_at),
+        "id_shared_at": case((returned, received_at), else_=AgentRow.id_shared_at),
+    }
+
+
+def _replace_one(session: Session, row: dict[str, Any], *, shared_since: datetime) -> None:
     """Replace a row on a database without a statement for it."""
     kept = _find(session, row)
     if kept is None:
@@ -47,8 +71,20 @@ def _replace_one(session: Session, row: dict[str, Any]) -> None:
             if kept is None:
                 raise
     if kept is not None:
-        for column, value in row.items():
+        for column, value in {**row, **_runs_of(kept, row, shared_since=shared_since)}.items():
             setattr(kept, column, value)
+
+
+def _runs_of(kept: AgentRow, row: dict[str, Any], *, shared_since: datetime) -> dict[str, Any]:
+    """Return what `_runs` computes in the database."""
+    run_id, received_at = row["run_id"], row["received_at"]
+    if run_id is None or kept.run_id is None or run_id == kept.run_id:
+        return {"run_id": run_id if run_id is not None else kept.run_id}
+    runs = {"run_id": run_id, "previous_run_id": kept.run_id, "run_changed_at": received_at}
+    changed_at = kept.run_changed_at
+    if run_id == kept.previous_run_id and changed_at is not None and changed_at >= shared_since:
+        runs["id_shared_at"] = received_at
+    return runs
 
 
 def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
@@ -57,9 +93,9 @@ def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
 
 
 def page_in_order(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, within: Grant
 ) -> Sequence[AgentRow]:
-    """Return rows with an id above `after_id`, in the order in which the agents first reported."""
+    """Return rows within the grant with an id above `after_id`, in the order in which the agents first reported."""
     query = select(AgentRow).order_by(AgentRow.id).limit(limit)
     if cca is not None:
         query = query.where(AgentRow.cca == cca)
@@ -67,4 +103,27 @@ def page_in_order(
         query = query.where(AgentRow.channel == channel)
     if after_id is not None:
         query = query.where(AgentRow.id > after_id)
+    if within.ccas is not None:
+        query = query.where(AgentRow.cca.in_(within.ccas))
+    if within.channels is not None:
+        query = query.where(AgentRow.channel.in_(within.channels))
+    if within.agent_id is not None:
+        query = query.where(AgentRow.agent_id == within.agent_id)
     return session.scalars(query).all()
+
+
+def delete_agent(session: Session, agent_id: str) -> int:
+    """Delete the agent's rows, and return how many there were."""
+    result = session.execute(delete(AgentRow).where(AgentRow.agent_id == agent_id))
+    return cast("CursorResult[Any]", result).rowcount
+
+
+def ids_older(session: Session, *, before: datetime, after_id: int, limit: int) -> Sequence[int]:
+    """Return the ids above `after_id` of rows that were received before that time, in order."""
+    query = select(AgentRow.id).where(AgentRow.received_at < before, AgentRow.id > after_id)
+    return session.scalars(query.order_by(AgentRow.id).limit(limit)).all()
+
+
+def delete_older(session: Session, ids: Sequence[int], *, before: datetime) -> None:
+    """Delete those of the rows that were received before that time. One that was replaced meanwhile stays."""
+    session.execute(delete(AgentRow).where(AgentRow.id.in_(ids), AgentRow.received_at < before))

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from serving.database import AgentRow
+from serving.database import RUN_ID_CHARS, AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
 
-__all__ = ["AgentRead", "AgentReport"]
+__all__ = ["SHARED_WINDOW", "AgentRead", "AgentReport"]
+
+# Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
+SHARED_WINDOW = timedelta(minutes=10)
 
 MAX_ERROR_CHARS = 4000
 MAX_SERIAL = 2**63 - 1
@@ -53,6 +56,9 @@ class AgentReport(BaseModel):
     kernel_version: Version | None = Field(default=None, description="Release of the running kernel.")
     module_version: Version | None = Field(default=None, description="Version of the loaded module.")
     agent_version: Version | None = Field(default=None, description="Version of the agent.")
+    run_id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{RUN_ID_CHARS}}}$")] | None = Field(
+        default=None, description="Random word that the agent chooses at each start; null from an older agent."
+    )
 
 
 class AgentRead(AgentReport):
@@ -60,11 +66,17 @@ class AgentRead(AgentReport):
 
     agent_id: AgentId
     received_at: datetime = Field(description="When the report came (UTC).")
-    age_s: float = Field(description="Seconds since then, by the registry's clock.")
+    age_s: float | None = Field(
+        description="Seconds since then, by the registry's clock; null if the clock was set back since."
+    )
+    shared_id: bool = Field(
+        description=f"Whether two agents reported under this id in the last {SHARED_WINDOW.seconds // 60} minutes."
+    )
 
     @classmethod
     def of(cls, row: AgentRow, *, now: datetime) -> AgentRead:
         """Build the report from its row."""
+        age_s = (now - row.received_at).total_seconds()
         return cls(
             agent_id=row.agent_id,
             cca=row.cca,
@@ -78,6 +90,8 @@ class AgentRead(AgentReport):
             kernel_version=row.kernel_version,
             module_version=row.module_version,
             agent_version=row.agent_version,
+            run_id=row.run_id,
             received_at=row.received_at,
-            age_s=max(0.0, (now - row.received_at).total_seconds()),
+            age_s=age_s if age_s >= 0 else None,
+            shared_id=row.id_shared_at is not None and now - row.id_shared_at <= SHARED_WINDOW,
         )

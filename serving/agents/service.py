@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Rules for agents.
 
-Only the latest report of each agent and algorithm is stored, so the table grows only with the number of agents.
+- Only the latest report of each agent and algorithm is stored, so the table grows only with the number of agents.
+- Two agents under one id are noticed by their run ids: a report comes from a run that another one replaced shortly
+  before. Several agents with the same id are noticed as soon as two of them alternate.
+- An agent that has not reported for the retention time is deleted, and so is one that an operator removes. An agent
+  that still runs returns with its next report.
 """
 
 from __future__ import annotations
@@ -13,11 +17,15 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.agents import repository
+from serving.agents.schemas import SHARED_WINDOW
 from serving.database import AgentRow
+from serving.errors import AgentNotFoundError
 from serving.paging import page_of
 
-__all__ = ["ReceivedReport", "page", "store"]
+__all__ = ["ReceivedReport", "delete_silent", "page", "remove", "silent", "store"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +40,43 @@ class ReceivedReport:
 
 def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
     """Store reports, in the order in which they arrived, each in place of the agent's earlier one."""
-    latest = {(report.agent_id, report.cca): report for report in reports}
-    # Two processes that write the same agents in different orders could wait for each other's row locks.
+    latest: dict[tuple[str, str, str | None], ReceivedReport] = {}
+    for report in reports:
+        # The latest report of each run is kept, in the order in which these arrived.
+        run = (report.agent_id, report.cca, report.said.get("run_id"))
+        latest.pop(run, None)
+        latest[run] = report
+    # Two processes that write the same agents in different orders could wait for each other's row locks. The sort is
+    # stable, so the runs of one agent stay in order.
     rows = [
-        {"agent_id": agent_id, "cca": cca, "received_at": report.received_at, **report.said}
-        for (agent_id, cca), report in sorted(latest.items())
+        {"agent_id": report.agent_id, "cca": report.cca, "received_at": report.received_at, **report.said}
+        for report in sorted(latest.values(), key=lambda report: (report.agent_id, report.cca))
     ]
-    repository.replace(session, rows)
+    repository.replace(session, rows, shared_since=reports[-1].received_at - SHARED_WINDOW)
 
 
 def page(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[AgentRow], AgentRow | None]:
-    """Return a page of agents, and its last row if more follow, else None."""
-    rows = repository.page_in_order(session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1)
+    """Return a page of the agents that the caller may see, and its last row if more follow, else None."""
+    rows = repository.page_in_order(
+        session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1, within=by.grant
+    )
     return page_of(rows, limit=limit)
+
+
+def remove(session: Session, agent_id: str, *, now: datetime, by: Caller) -> None:
+    """Delete the agent's reports on all algorithms. Raises AgentNotFoundError where there is none."""
+    if repository.delete_agent(session, agent_id) == 0:
+        raise AgentNotFoundError(f"expected the id of an agent that has reported, got {agent_id}; list the agents")
+    audit.record(session, by=by, action="remove-agent", target=f"agent {agent_id}", now=now)
+
+
+def silent(session: Session, *, before: datetime, after_id: int, limit: int) -> Sequence[int]:
+    """Return the ids above `after_id` of reports that arrived before that time, in order."""
+    return repository.ids_older(session, before=before, after_id=after_id, limit=limit)
+
+
+def delete_silent(session: Session, ids: Sequence[int], *, before: datetime) -> None:
+    """Delete these reports, except for those that were replaced by newer ones meanwhile."""
+    repository.delete_older(session, ids, before=before)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
+from serving.access.check import InCaller
 from serving.channels import service
 from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer
@@ -31,16 +32,18 @@ IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
 @router.get("", responses=problems(422))
 async def list_channels(
     context: InContext,
+    caller: InCaller,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[DeploymentRead]:
-    """List the channels, each with its current deployment."""
+    """List the channels, each with its current deployment. A limited token sees those that it may read."""
+    caller.require("read")
     after_id = cursor_position(cursor)
 
     def page() -> _DeploymentPage:
         with context.database.read() as session:
-            return service.list_channels(session, cca=cca, after_id=after_id, limit=limit)
+            return service.list_channels(session, cca=cca, after_id=after_id, limit=limit, by=caller)
 
     rows, last = await context.reads.run(page)
     items = [DeploymentRead.of(row, registry=context.registry) for row in rows]
@@ -49,9 +52,10 @@ async def list_channels(
 
 @router.get("/{cca}/{name}/history", responses=problems(404, 422))
 async def channel_history(
-    context: InContext, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
+    *, context: InContext, caller: InCaller, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[DeploymentRead]:
     """List the channel's deployments, newest first."""
+    caller.require("read", cca=cca, channel=name)
     before_serial = cursor_position(cursor)
 
     def page() -> _DeploymentPage:
@@ -73,6 +77,7 @@ async def channel_history(
 async def move_channel(
     *,
     context: InContext,
+    caller: InCaller,
     response: Response,
     background: BackgroundTasks,
     cca: CcaName,
@@ -83,6 +88,7 @@ async def move_channel(
     idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel to an ensemble. This is a new deployment with the next serial, committed before the answer."""
+    caller.require("move", cca=cca, channel=name)
     idempotency = idempotency_of(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
@@ -102,6 +108,7 @@ async def move_channel(
                 if_none_match=if_none_match,
                 now=context.clock(),
                 idempotency=idempotency,
+                by=caller,
             )
 
     row = await context.writes.run(move)
@@ -118,6 +125,7 @@ async def move_channel(
 async def roll_back_channel(
     *,
     context: InContext,
+    caller: InCaller,
     response: Response,
     background: BackgroundTasks,
     cca: CcaName,
@@ -127,6 +135,7 @@ async def roll_back_channel(
     idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
+    caller.require("move", cca=cca, channel=name)
     wanted = body if body is not None else RollBack()
     idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
 
@@ -142,6 +151,7 @@ async def roll_back_channel(
                 if_match=if_match,
                 now=context.clock(),
                 idempotency=idempotency,
+                by=caller,
             )
 
     row = await context.writes.run(roll_back)
@@ -169,6 +179,7 @@ async def get_channel(
     request: Request,
     *,
     context: InContext,
+    caller: InCaller,
     cca: CcaName,
     name: ChannelName,
     wait: Annotated[
@@ -176,21 +187,26 @@ async def get_channel(
         Query(
             ge=0,
             le=3600,
-            description="Seconds to hold the request while If-None-Match is current; the registry bounds it.",
+            description="Seconds to hold the request while If-None-Match is current, or while the channel has no "
+            "deployment; the registry bounds it.",
         ),
     ] = 0.0,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
     """Return the current deployment with its ensemble.
 
-    With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over.
+    With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over. With `wait`, a 404
+    for a channel without a deployment is held, too, until the first deployment.
     """
+    caller.require("read", cca=cca, channel=name)
     offer, is_held = await context.offers.follow(
         (cca, name),
         if_none_match=if_none_match,
         wait_s=min(wait, context.settings.max_wait_s),
         connection=connection_of(request.scope),
     )
+    # The token may have been revoked while the poll was held.
+    caller.require("read", cca=cca, channel=name)
     if is_held:
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=offer_headers(offer))
     return Response(offer.body, media_type="application/json", headers=offer_headers(offer))

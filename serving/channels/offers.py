@@ -6,6 +6,10 @@ An answer is read from the database when it is first needed after a move. Every 
     a long poll with the cached ETag     held without a query; the watch ends the wait after a move
     a long poll with an older serial     the cached answer, without a query
     any other request                    the answer as of a query that begins after the request arrived
+    a long poll of an absent channel     held until its first deployment, after one query; then 404
+
+A cached answer is used until its signatures change: at the end of their step (see signing.py), or after a new root
+document or signature. This ends no held poll. The agent receives the new answer with its next poll.
 
 Requests that need a query share the next one. A long poll can therefore miss a move by another process for at most
 `recheck_ms`. It never receives a serial older than the one that its ETag names.
@@ -20,10 +24,13 @@ from dataclasses import dataclass
 
 from serving.channels import service
 from serving.channels.schemas import DeploymentRead
+from serving.channels.signing import SIGNED_ROWS, OfferSigner
 from serving.channels.watch import ChannelKey, ChannelWatch, Poll
 from serving.database import Database
+from serving.errors import ChannelNotFoundError
 from serving.etags import matches_weakly
 from serving.protocol import Connection
+from serving.roots import repository as roots
 from serving.work import WorkPool
 
 __all__ = ["Offer", "Offers"]
@@ -36,17 +43,26 @@ _ETAG = re.compile(r'"([^":]+):([0-9]{1,19}):[^"]*"')
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A channel's answer: the current deployment with its ensemble, as JSON."""
+    """A channel's answer: the current deployment with its ensemble and the signatures of both, as JSON.
+
+    issued_s: the step of the registry's signature, 0 without one.
+    n_signed_rows: how many root documents and signatures the database had when they were read.
+    """
 
     serial: int
     etag: str
     body: bytes
+    issued_s: int
+    n_signed_rows: int
 
 
 class Offers:
     """The cached answers of one registry. All methods belong to the event loop."""
 
-    def __init__(self, database: Database, *, registry: str, reads: WorkPool, watch: ChannelWatch) -> None:
+    def __init__(
+        self, database: Database, *, registry: str, reads: WorkPool, watch: ChannelWatch, signer: OfferSigner
+    ) -> None:
+        self.signer = signer
         self._database = database
         self._registry = registry
         self._reads = reads
@@ -61,11 +77,27 @@ class Offers:
     ) -> tuple[Offer, bool]:
         """Return the channel's answer, and whether `if_none_match` still names it when the wait is over.
 
-        A disconnected client ends the wait. Raises ChannelNotFoundError, BusyError.
+        A disconnected client ends the wait. Raises ChannelNotFoundError if nothing is deployed when the wait is over,
+        BusyError.
         """
+        deadline_s = asyncio.get_running_loop().time() + wait_s
+        while True:
+            # The serial is read before the query, so that a deployment after the query ends the wait.
+            known_serial = self._watch.serial_of(key)
+            try:
+                return await self._follow_deployed(key, if_none_match, deadline_s=deadline_s, connection=connection)
+            except ChannelNotFoundError as error:
+                absence = str(error)
+            # Only the waiting polls themselves remember a name that has no channel, so invented names occupy nothing.
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0 or not await self._wait(key, serial=known_serial, timeout_s=left_s, connection=connection):
+                raise ChannelNotFoundError(absence)
+
+    async def _follow_deployed(
+        self, key: ChannelKey, if_none_match: str | None, *, deadline_s: float, connection: Connection | None
+    ) -> tuple[Offer, bool]:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + wait_s
-        offer = self._for_poll(key, if_none_match) if wait_s > 0 else None
+        offer = self._for_poll(key, if_none_match) if deadline_s > loop.time() else None
         while True:
             known_serial = 0
             if offer is None:
@@ -100,7 +132,9 @@ class Offers:
 
     def _since(self, key: ChannelKey, serial: int) -> Offer | None:
         offer = self._cached.get(key)
-        return offer if offer is not None and offer.serial >= serial else None
+        if offer is None or offer.serial < serial or offer.issued_s != self.signer.issued_s():
+            return None
+        return offer if offer.n_signed_rows >= self._watch.serial_of(SIGNED_ROWS) else None
 
     async def _wait(self, key: ChannelKey, *, serial: int, timeout_s: float, connection: Connection | None) -> bool:
         def leave_when_lost(poll: Poll) -> None:
@@ -140,13 +174,18 @@ class Offers:
 
     def _read(self, key: ChannelKey, cached: Offer | None) -> Offer:
         cca, name = key
+        issued_s = self.signer.issued_s()
         with self._database.read() as session:
-            if cached is not None:
+            # This is read first: a row that is added meanwhile makes the answer look older than it is.
+            n_signed_rows = roots.n_signed_rows(session)
+            if cached is not None and (cached.issued_s, cached.n_signed_rows) == (issued_s, n_signed_rows):
                 row = service.current(session, cca=cca, name=name)
-                if service.etag_of(row, registry=self._registry) == cached.etag:
+                if row.serial == cached.serial:
                     return cached
             row, document = service.current_with_document(session, cca=cca, name=name)
+            signatures = self.signer.signatures(session, row, issued_s=issued_s)
         head = json.dumps(DeploymentRead.of(row, registry=self._registry).model_dump(mode="json"))
         # The document is JSON already, so it is inserted as text. Parsing and encoding it would dominate the cost.
-        body = f'{head[:-1]}, "ensemble": {document}}}'.encode()
-        return Offer(row.serial, service.etag_of(row, registry=self._registry), body)
+        body = f'{head[:-1]}, "signatures": {signatures.text}, "ensemble": {document}}}'.encode()
+        etag = service.etag_of(row, registry=self._registry, signatures_tag=signatures.tag)
+        return Offer(row.serial, etag, body, issued_s, n_signed_rows)

@@ -9,6 +9,7 @@ from sqlalchemy import Select, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, contains_eager
 
+from serving.access.grants import Grant
 from serving.database import ChannelRow, DeploymentRow, EnsembleRow
 
 __all__ = [
@@ -103,13 +104,22 @@ def latest_of_another_ensemble(
     return session.scalar(query)
 
 
-def list_page(session: Session, *, cca: str | None, after_id: int | None, limit: int) -> Sequence[DeploymentRow]:
-    """Return the current deployments of the channels with an id above `after_id`, in the order of the channels' ids."""
+def list_page(
+    session: Session, *, cca: str | None, after_id: int | None, limit: int, within: Grant
+) -> Sequence[DeploymentRow]:
+    """Return the current deployments of channels within the grant.
+
+    The channels have an id above `after_id`. They are in the order of their ids.
+    """
     query = _currents().order_by(ChannelRow.id).limit(limit)
     if cca is not None:
         query = query.where(ChannelRow.cca == cca)
     if after_id is not None:
         query = query.where(ChannelRow.id > after_id)
+    if within.ccas is not None:
+        query = query.where(ChannelRow.cca.in_(within.ccas))
+    if within.channels is not None:
+        query = query.where(ChannelRow.name.in_(within.channels))
     return session.scalars(query).all()
 
 

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from serving.database import DeploymentRow
 from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.roots.schemas import SignedEnvelope
 
-__all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "RollBack"]
+__all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "OfferSignatures", "RollBack"]
 
 
 _URGENT = (
@@ -75,7 +76,22 @@ class DeploymentRead(BaseModel):
         )
 
 
+class OfferSignatures(BaseModel):
+    """What an agent with a pinned root document verifies before it applies an offer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    deployment: SignedEnvelope | None = Field(
+        description="The registry's signature of the deployment; null if it has no signing key."
+    )
+    ensemble: list[SignedEnvelope] = Field(
+        description="Signatures of the ensemble by publishers whom the newest root document names."
+    )
+    root_version: int | None = Field(description="Version of the newest root document; null if there is none.")
+
+
 class OfferRead(DeploymentRead):
     """A channel's current deployment with its ensemble. Agents request this."""
 
+    signatures: OfferSignatures = Field(description="Signatures of the deployment and of its ensemble.")
     ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.")

@@ -8,20 +8,26 @@
   request can override this.
 - A second roll-back in a row goes further back. It never returns to the deployment that the first one replaced.
 - A request that is repeated with its idempotency key makes no second deployment.
-- A channel points only to a published ensemble of its own algorithm.
+- A channel points only to a published ensemble of its own algorithm. If the registry has a root document, enough
+  publishers must have signed the ensemble. This is also a condition of a roll-back.
+- Every move leaves a row in the audit log, in the same transaction.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.channels import repository
 from serving.channels.idempotency import Idempotency
 from serving.database import ChannelRow, DeploymentRow
 from serving.ensembles import repository as ensembles
+from serving.ensembles.signing import require_signed
 from serving.errors import (
     ChannelNotFoundError,
     EnsembleNotFoundError,
@@ -35,9 +41,17 @@ from serving.paging import page_of
 __all__ = ["current", "current_with_document", "etag_of", "history", "list_channels", "move", "roll_back"]
 
 
-def etag_of(row: DeploymentRow, *, registry: str) -> str:
-    """Return the strong entity tag of a channel whose current deployment is `row`."""
-    return quoted(f"{registry}:{row.serial}:{row.digest}")
+# The part of an entity tag that names the signatures.
+_SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
+
+
+def etag_of(row: DeploymentRow, *, registry: str, signatures_tag: str = "") -> str:
+    """Return the strong entity tag of a channel whose current deployment is `row`.
+
+    The answer to agents changes with its signatures, too. Its tag has a further part, `signatures_tag`. The condition
+    of a move is about the deployment alone and ignores this part.
+    """
+    return quoted(f"{registry}:{row.serial}:{row.digest}" + (f":{signatures_tag}" if signatures_tag else ""))
 
 
 def move(
@@ -52,6 +66,7 @@ def move(
     note: str,
     if_match: str | None,
     now: datetime,
+    by: Caller,
     if_none_match: str | None = None,
     idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
@@ -62,6 +77,7 @@ def move(
         WrongAlgorithmError: the ensemble belongs to another algorithm than the channel.
         SerialMismatchError: `if_match` does not name the current deployment, or `if_none_match` names it.
         IdempotencyKeyReusedError: another request had the same idempotency key.
+        EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     ensemble = ensembles.find(session, digest)
     if ensemble is None:
@@ -74,6 +90,7 @@ def move(
         return made
     _require_match(session, channel, registry=registry, if_match=if_match)
     _require_no_match(session, channel, registry=registry, if_none_match=if_none_match)
+    require_signed(session, cca=cca, digest=digest, now=now)
     return _deploy(
         session,
         channel,
@@ -84,6 +101,7 @@ def move(
         restores=None,
         now=now,
         idempotency=idempotency,
+        by=by,
     )
 
 
@@ -97,6 +115,7 @@ def roll_back(
     note: str,
     if_match: str | None,
     now: datetime,
+    by: Caller,
     idempotency: Idempotency | None = None,
 ) -> DeploymentRow:
     """Point the channel back to its previous ensemble, and return the new deployment.
@@ -106,6 +125,7 @@ def roll_back(
         NothingToRollBackError: there is no earlier deployment with a different ensemble.
         SerialMismatchError: `if_match` does not name the current deployment.
         IdempotencyKeyReusedError: another request had the same idempotency key.
+        EnsembleUnsignedError, RootExpiredError: see `require_signed`.
     """
     current(session, cca=cca, name=name)
     channel = repository.channel_for_move(session, cca=cca, name=name)
@@ -125,6 +145,7 @@ def roll_back(
             f"expected another ensemble on {cca}/{name} before serial {now_there.serial}, there was none; "
             "move the channel to an ensemble instead"
         )
+    require_signed(session, cca=cca, digest=target.digest, now=now)
     return _deploy(
         session,
         channel,
@@ -135,6 +156,7 @@ def roll_back(
         restores=target.restores_serial or target.serial,
         now=now,
         idempotency=idempotency,
+        by=by,
     )
 
 
@@ -155,10 +177,11 @@ def current_with_document(session: Session, *, cca: str, name: str) -> tuple[Dep
 
 
 def list_channels(
-    session: Session, *, cca: str | None, after_id: int | None, limit: int
+    session: Session, *, cca: str | None, after_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[DeploymentRow], DeploymentRow | None]:
-    """Return a page of the channels' current deployments, and its last row if more follow, else None."""
-    return page_of(repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1), limit=limit)
+    """Return a page of current deployments of channels that the caller may read, and its last row if more follow."""
+    rows = repository.list_page(session, cca=cca, after_id=after_id, limit=limit + 1, within=by.grant)
+    return page_of(rows, limit=limit)
 
 
 def history(
@@ -204,17 +227,22 @@ def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_m
             return
     if if_match.strip() != "*" and not names_a_tag(if_match):
         raise SerialMismatchError(f'If-Match: expected an ETag or "SERIAL", quotes included, got {if_match}')
-    if not matches_strongly(if_match, frozenset(accepted)):
+    if not matches_strongly(_of_deployment(if_match), frozenset(accepted)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {channel.serial}; "
             "look at it again before you move it"
         )
 
 
+def _of_deployment(header: str) -> str:
+    """Return an If-Match or If-None-Match header whose tags have no part for the signatures."""
+    return _SIGNATURES_TAG.sub("", header)
+
+
 def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, if_none_match: str | None) -> None:
-    if channel.serial == 0:
+    if channel.serial == 0 or if_none_match is None:
         return
-    if matches_weakly(if_none_match, etag_of(_deployed(session, channel), registry=registry)):
+    if matches_weakly(_of_deployment(if_none_match), etag_of(_deployed(session, channel), registry=registry)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_none_match} not to be current, it stands at serial "
             f"{channel.serial}; name what it stands at by If-Match to move it"
@@ -232,6 +260,7 @@ def _deploy(
     restores: int | None,
     now: datetime,
     idempotency: Idempotency | None,
+    by: Caller,
 ) -> DeploymentRow:
     channel.serial += 1
     row = DeploymentRow(
@@ -247,5 +276,18 @@ def _deploy(
         request_digest=None if idempotency is None else idempotency.request_digest,
     )
     session.add(row)
+    audit.record(
+        session,
+        by=by,
+        action="move" if restores is None else "roll-back",
+        target=f"channel {channel.cca}/{channel.name}",
+        now=now,
+        serial=row.serial,
+        digest=digest,
+        hold_back_permille=hold_back_permille,
+        urgent=urgent,
+        note=note,
+        restores_serial=restores,
+    )
     session.flush()
     return row

@@ -2,8 +2,8 @@
 """Wakes long polls when a channel is moved.
 
 A move by this process wakes the channel's long polls within `spread_ms`. Moves by other processes on the same database
-are detected by one query for all channels every `recheck_ms`, while at least one poll waits. With the default of
-500 ms, any number of long polls costs two queries per second.
+are detected by one check of all channels every `recheck_ms`, while at least one poll waits. With the default of
+500 ms, any number of long polls costs two such checks per second.
 
 The polls of one channel are woken in groups, one every `_STEP_S`. Each woken agent sends a report and its next poll.
 The groups spread these requests as well, and the event loop answers other requests between two groups.

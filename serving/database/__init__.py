@@ -4,25 +4,39 @@
 from serving.database.engine import Database
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
+    ADDRESS_CHARS,
     IDEMPOTENCY_KEY_CHARS,
+    RUN_ID_CHARS,
     AgentRow,
+    AuditRow,
     Base,
     ChannelRow,
     DeploymentRow,
     EnsembleRow,
+    EnsembleSignatureRow,
+    PrincipalRow,
     RegistryRow,
+    RootRow,
+    TokenRow,
 )
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
+    "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
+    "RUN_ID_CHARS",
     "AgentRow",
+    "AuditRow",
     "Base",
     "ChannelRow",
     "Database",
     "DeploymentRow",
     "EnsembleRow",
+    "EnsembleSignatureRow",
+    "PrincipalRow",
     "RegistryRow",
+    "RootRow",
+    "TokenRow",
     "migrate",
     "open_database",
     "registry_name",

@@ -4,7 +4,8 @@
 - SQLite: write-ahead log with synchronous=FULL, so that a commit is on disk before it returns; foreign keys are
   enforced; a busy timeout is set. A write transaction takes the write lock at its begin. A second one then waits
   instead of failing midway.
-- PostgreSQL: synchronous_commit is on. A move of a channel locks the channel's row.
+- PostgreSQL: synchronous_commit is on. A move of a channel locks the channel's row. The database's encoding must be
+  UTF8: with SQL_ASCII the driver returns bytes instead of text, and other encodings cannot store every note.
 - Other databases use SQLAlchemy's defaults.
 """
 
@@ -56,7 +57,7 @@ class Database:
         if self.is_sqlite:
             _prepare_sqlite(self._engine, busy_timeout_ms=busy_timeout_ms)
         elif parsed.get_backend_name() == "postgresql":
-            _prepare_postgresql(self._engine)
+            _prepare_postgresql(self._engine, shown_url=self.shown_url)
         self._writing_engine = self._engine.execution_options(**{_WRITE: True})
 
     @contextmanager
@@ -139,9 +140,19 @@ def _enable_wal(connection: sqlite3.Connection, *, timeout_ms: int) -> None:
             return
 
 
-def _prepare_postgresql(engine: Engine) -> None:
-    @event.listens_for(engine, "connect")
+def _prepare_postgresql(engine: Engine, *, shown_url: str) -> None:
+    # SQLAlchemy's own first queries fail on a database of another encoding, so this listener precedes them.
+    @event.listens_for(engine, "connect", insert=True)
     def _on_connect(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
+            cursor.execute("SHOW server_encoding")
+            encoding = cursor.fetchone()[0]
             cursor.execute("SET synchronous_commit TO on")
         connection.commit()
+        encoding = encoding.decode("ascii") if isinstance(encoding, bytes) else str(encoding)
+        if encoding != "UTF8":
+            connection.close()
+            raise DatabaseError(
+                f"database {shown_url}: expected the encoding UTF8, got {encoding}; make another database with "
+                "`createdb --encoding=UTF8 --locale=C --template=template0 NEW_NAME`"
+            )

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: MIT
 """The registry's tables.
 
-    registry      one row: the registry's name, which every deployment of this database has
-    ensembles     immutable documents, by digest
-    channels      the last assigned serial of each algorithm and channel name
-    deployments   every move of every channel: (channel, serial) -> ensemble
-    agents        the latest report of each agent and algorithm
+    registry             one row: the registry's name, which every deployment of this database has
+    ensembles            immutable documents, by digest
+    ensemble_signatures  publishers' signatures of ensembles: (digest, key) -> envelope
+    roots                every version of the root document, which names the keys of publishers and registry
+    channels             the last assigned serial of each algorithm and channel name
+    deployments          every move of every channel: (channel, serial) -> ensemble
+    agents               the latest report of each agent and algorithm
+    principals           who may use the API: people, agents and build systems
+    tokens               the tokens of the principals, each as the SHA-256 of its text
+    audit                one row for each change, with the principal who made it
 
-Rows of ensembles, channels and deployments are never deleted. They are never changed either, except for
-`channels.serial`, which only grows. A serial is therefore never used twice.
+Rows of ensembles, their signatures, roots, channels and deployments are never deleted. They are never changed either,
+except for `channels.serial`, which only grows. A serial is therefore never used twice. Rows of agents may be deleted.
+Rows of the audit log are never changed.
 """
 
 from __future__ import annotations
@@ -26,16 +32,34 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     false,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from serving.database.types import BigId, UtcDateTime
 
-__all__ = ["AgentRow", "Base", "ChannelRow", "DeploymentRow", "EnsembleRow", "RegistryRow"]
+__all__ = [
+    "AgentRow",
+    "AuditRow",
+    "Base",
+    "ChannelRow",
+    "DeploymentRow",
+    "EnsembleRow",
+    "EnsembleSignatureRow",
+    "PrincipalRow",
+    "RegistryRow",
+    "RootRow",
+    "TokenRow",
+]
 
 DIGEST_CHARS = 71
 NAME_CHARS = 63
 IDEMPOTENCY_KEY_CHARS = 128
+KEY_ID_CHARS = 64
+RUN_ID_CHARS = 64
+PRINCIPAL_CHARS = 128
+TOKEN_ID_CHARS = 32
+ADDRESS_CHARS = 64
 
 
 class Base(DeclarativeBase):
@@ -54,7 +78,10 @@ class Base(DeclarativeBase):
 
 
 class RegistryRow(Base):
-    """The registry itself. The check constraint limits the table to one row."""
+    """The registry itself. The check constraint limits the table to one row.
+
+    access_version: grows with each change of a token. The change itself has the new number (`TokenRow.version`).
+    """
 
     __tablename__ = "registry"
     __table_args__ = (CheckConstraint("id = 1", name="one_row"),)
@@ -62,6 +89,7 @@ class RegistryRow(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
     name: Mapped[str] = mapped_column(String(NAME_CHARS))
     created_at: Mapped[datetime]
+    access_version: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
 
 
 class EnsembleRow(Base):
@@ -77,6 +105,29 @@ class EnsembleRow(Base):
     size_bytes: Mapped[int]
     document: Mapped[str] = mapped_column(Text, deferred=True, deferred_raiseload=True)
     published_at: Mapped[datetime]
+
+
+class EnsembleSignatureRow(Base):
+    """A publisher's signature of an ensemble. `envelope` is a DSSE envelope as JSON, with this one signature."""
+
+    __tablename__ = "ensemble_signatures"
+    __table_args__ = (UniqueConstraint("digest", "key_id"),)
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    digest: Mapped[str] = mapped_column(String(DIGEST_CHARS), ForeignKey(EnsembleRow.digest))
+    key_id: Mapped[str] = mapped_column(String(KEY_ID_CHARS))
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
+
+
+class RootRow(Base):
+    """A version of the root document. `envelope` is its DSSE envelope as JSON."""
+
+    __tablename__ = "roots"
+
+    version: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    envelope: Mapped[str] = mapped_column(Text)
+    added_at: Mapped[datetime]
 
 
 class ChannelRow(Base):
@@ -126,7 +177,12 @@ class DeploymentRow(Base):
 
 
 class AgentRow(Base):
-    """The latest report of an agent on one algorithm."""
+    """The latest report of an agent on one algorithm.
+
+    run_id: the random word of the agent's run, from the last report that had one.
+    previous_run_id, run_changed_at: the word that it replaced, and when; None before the first change.
+    id_shared_at: when a report last came from the run that had been replaced shortly before; None if never.
+    """
 
     __tablename__ = "agents"
     __table_args__ = (UniqueConstraint("agent_id", "cca"),)
@@ -145,3 +201,64 @@ class AgentRow(Base):
     module_version: Mapped[str | None] = mapped_column(String(256))
     agent_version: Mapped[str | None] = mapped_column(String(256))
     received_at: Mapped[datetime]
+    run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    previous_run_id: Mapped[str | None] = mapped_column(String(RUN_ID_CHARS))
+    run_changed_at: Mapped[datetime | None]
+    id_shared_at: Mapped[datetime | None]
+
+
+class PrincipalRow(Base):
+    """Someone who uses the API. A disabled principal has no token that is accepted, and gets no new one."""
+
+    __tablename__ = "principals"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    name: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS), unique=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    created_at: Mapped[datetime]
+    disabled_at: Mapped[datetime | None]
+
+
+class TokenRow(Base):
+    """A token of a principal.
+
+    public_id: the part of the text that names the token. digest: SHA-256 of the whole text, in hexadecimal digits.
+    scopes, ccas, channels: words with one space between two; `ccas` and `channels` are None without such a limit.
+    version: `RegistryRow.access_version` as of the last change of the row, except for `last_used_at`.
+    """
+
+    __tablename__ = "tokens"
+    __table_args__ = (Index(None, "principal_id"), Index(None, "version"))
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    public_id: Mapped[str] = mapped_column(String(TOKEN_ID_CHARS), unique=True)
+    digest: Mapped[str] = mapped_column(String(64), unique=True)
+    principal_id: Mapped[int] = mapped_column(BigId, ForeignKey(PrincipalRow.id))
+    scopes: Mapped[str] = mapped_column(Text)
+    ccas: Mapped[str | None] = mapped_column(Text)
+    channels: Mapped[str | None] = mapped_column(Text)
+    agent_id: Mapped[str | None] = mapped_column(String(128))
+    version: Mapped[int] = mapped_column(BigInteger)
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+
+    principal: Mapped[PrincipalRow] = relationship(lazy="raise")
+
+
+class AuditRow(Base):
+    """A change, written in its transaction. `token_id` is the public id of the token; None without accounts."""
+
+    __tablename__ = "audit"
+    __table_args__ = (Index(None, "actor"), Index(None, "action"), Index(None, "target"))
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    at: Mapped[datetime]
+    actor: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS))
+    token_id: Mapped[str | None] = mapped_column(String(TOKEN_ID_CHARS))
+    request_id: Mapped[str | None] = mapped_column(String(64))
+    address: Mapped[str | None] = mapped_column(String(ADDRESS_CHARS))
+    action: Mapped[str] = mapped_column(String(63))
+    target: Mapped[str] = mapped_column(String(256))
+    details: Mapped[str] = mapped_column(Text)

@@ -8,14 +8,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
+from serving.access.check import InCaller
+from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import EnsembleRow
-from serving.ensembles import service
-from serving.ensembles.schemas import EnsembleSummary, PublishedEnsemble
+from serving.ensembles import service, signing
+from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
 from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
 from serving.names import CcaName, DigestText
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
+from serving.roots import repository as roots
+from serving.roots.schemas import SignedEnvelope
 
 __all__ = ["router"]
 
@@ -33,15 +37,18 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
 )
 async def publish(
     context: InContext,
+    caller: InCaller,
     response: Response,
     document: Annotated[dict[str, Any], Body(description="An ensemble as `ccatune train` writes it, digest included.")],
 ) -> PublishedEnsemble:
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
+    caller.require("publish")
     row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
+    caller.require("publish", cca=row.cca)
 
     def store() -> tuple[EnsembleRow, bool]:
         with context.database.write() as session:
-            return service.publish(session, row)
+            return service.publish(session, row, by=caller)
 
     kept, created = await context.writes.run(store)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
@@ -52,16 +59,18 @@ async def publish(
 @router.get("", responses=problems(422))
 async def list_ensembles(
     context: InContext,
+    caller: InCaller,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[EnsembleSummary]:
-    """List the published ensembles, newest first."""
+    """List the published ensembles, newest first. A limited token sees those of its algorithms."""
+    caller.require("read")
     before_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
         with context.database.read() as session:
-            return service.page(session, cca=cca, before_id=before_id, limit=limit)
+            return service.page(session, cca=cca, before_id=before_id, limit=limit, by=caller)
 
     rows, last = await context.reads.run(page)
     return Page(items=[EnsembleSummary.of(row) for row in rows], next_cursor=None if last is None else str(last.id))
@@ -81,18 +90,62 @@ async def list_ensembles(
 )
 async def get_ensemble(
     context: InContext,
+    caller: InCaller,
     digest: DigestText,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
     """Return the ensemble's document. Its bytes never change."""
+    caller.require("read")
     etag = quoted(digest)
 
     def read() -> str:
         with context.database.read() as session:
-            return service.document(session, digest)
+            return service.document(session, digest, by=caller)
 
     document = await context.reads.run(read)
     headers = {"ETag": etag, "Cache-Control": _IMMUTABLE}
     if matches_weakly(if_none_match, etag):
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=headers)
     return Response(document, media_type="application/json", headers=headers)
+
+
+@router.post(
+    "/{digest}/signatures",
+    status_code=status.HTTP_201_CREATED,
+    responses={
+        200: {"model": EnsembleSignatures, "description": "They were uploaded before"},
+        **problems(404, 409, 413, 422),
+    },
+)
+async def sign_ensemble(
+    context: InContext, caller: InCaller, response: Response, digest: DigestText, body: SignedEnvelope
+) -> EnsembleSignatures:
+    """Upload publishers' signatures of a published ensemble. They are committed before the answer.
+
+    Each valid signature of a key that the newest root document names in the role publisher is stored. Others in the
+    same envelope are ignored. The answer lists all signatures of the ensemble.
+    """
+    caller.require("publish")
+    envelope = body.to_envelope()
+
+    def store() -> tuple[int, signing.SignaturesOf, int]:
+        with context.database.write() as session:
+            n_new = signing.add(session, envelope, digest=digest, now=context.clock(), by=caller)
+            return n_new, signing.of_ensemble(session, digest, by=caller), roots.n_signed_rows(session)
+
+    n_new, found, n_signed_rows = await context.writes.run(store)
+    context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
+    response.status_code = status.HTTP_201_CREATED if n_new > 0 else status.HTTP_200_OK
+    return EnsembleSignatures.of(digest, found)
+
+
+@router.get("/{digest}/signatures", responses=problems(404, 422))
+async def list_signatures(context: InContext, caller: InCaller, digest: DigestText) -> EnsembleSignatures:
+    """List the publishers' signatures of an ensemble, and whether they are enough for a move."""
+    caller.require("read")
+
+    def read() -> signing.SignaturesOf:
+        with context.database.read() as session:
+            return signing.of_ensemble(session, digest, by=caller)
+
+    return EnsembleSignatures.of(digest, await context.reads.run(read))

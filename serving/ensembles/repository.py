@@ -9,9 +9,9 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from serving.database import EnsembleRow
+from serving.database import EnsembleRow, EnsembleSignatureRow
 
-__all__ = ["document", "find", "insert_or_find", "page_newest_first"]
+__all__ = ["cca_and_document", "find", "insert_or_find", "insert_signature", "page_newest_first", "signatures"]
 
 
 def find(session: Session, digest: str) -> EnsembleRow | None:
@@ -19,9 +19,11 @@ def find(session: Session, digest: str) -> EnsembleRow | None:
     return session.scalar(select(EnsembleRow).where(EnsembleRow.digest == digest))
 
 
-def document(session: Session, digest: str) -> str | None:
-    """Return the document with that digest, or None."""
-    return session.scalar(select(EnsembleRow.document).where(EnsembleRow.digest == digest))
+def cca_and_document(session: Session, digest: str) -> tuple[str, str] | None:
+    """Return the algorithm and the document of the ensemble with that digest, or None."""
+    query = select(EnsembleRow.cca, EnsembleRow.document).where(EnsembleRow.digest == digest)
+    row = session.execute(query).one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
@@ -41,11 +43,39 @@ def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, boo
     return row, True
 
 
-def page_newest_first(session: Session, *, cca: str | None, before_id: int | None, limit: int) -> Sequence[EnsembleRow]:
-    """Return rows with an id below `before_id`, newest first."""
+def page_newest_first(
+    session: Session, *, cca: str | None, before_id: int | None, limit: int, within_ccas: frozenset[str] | None
+) -> Sequence[EnsembleRow]:
+    """Return rows with an id below `before_id`, newest first. Only of the algorithms `within_ccas`, if not None."""
     query = select(EnsembleRow).order_by(EnsembleRow.id.desc()).limit(limit)
     if cca is not None:
         query = query.where(EnsembleRow.cca == cca)
     if before_id is not None:
         query = query.where(EnsembleRow.id < before_id)
+    if within_ccas is not None:
+        query = query.where(EnsembleRow.cca.in_(within_ccas))
     return session.scalars(query).all()
+
+
+def signatures(session: Session, *, digest: str) -> Sequence[EnsembleSignatureRow]:
+    """Return the signatures of an ensemble, in the order of the keys' ids."""
+    query = select(EnsembleSignatureRow).where(EnsembleSignatureRow.digest == digest)
+    return session.scalars(query.order_by(EnsembleSignatureRow.key_id)).all()
+
+
+def insert_signature(session: Session, row: EnsembleSignatureRow) -> bool:
+    """Insert the row unless its key has signed the ensemble already. Return whether it was inserted."""
+    known = select(EnsembleSignatureRow.id).where(
+        EnsembleSignatureRow.digest == row.digest, EnsembleSignatureRow.key_id == row.key_id
+    )
+    if session.scalar(known) is not None:
+        return False
+    try:
+        with session.begin_nested():
+            session.add(row)
+    except IntegrityError:
+        # Another transaction committed this key's signature after the query above.
+        if session.scalar(known) is None:
+            raise
+        return False
+    return True

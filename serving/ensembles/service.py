@@ -3,7 +3,8 @@
 
 - Only a valid ensemble is stored. Its key is the digest of its content, and it is never changed.
 - Publishing the same content again returns the existing row, even if several clients publish at once.
-- A signature is stored in the document, but is not checked yet.
+- A document with the key `signature` is refused, because nothing would verify it. Documents that were stored with one
+  are served unchanged. Signatures have requests of their own (signing.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from kmod.ensemble import Deployment, Ensemble, EnsembleError, canonical_json, table_text
+from serving.access import audit
+from serving.access.grants import Caller
 from serving.database import EnsembleRow
 from serving.ensembles import repository
 from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
@@ -32,15 +35,18 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
     """Check a document and make its row. This takes milliseconds of CPU time, so call it outside a transaction.
 
     Raises:
-        EnsembleInvalidError: structure, a range or the digest is wrong, or the table's text for the kernel is too long.
+        EnsembleInvalidError: structure, a range or the digest is wrong, the document has a key `signature`, or the
+            table's text for the kernel is too long.
     """
+    if "signature" in data:
+        raise EnsembleInvalidError(
+            "ensemble: expected no key `signature`, got one; sign the ensemble with `ccatune sign`, and send the "
+            "result to /v1/ensembles/{digest}/signatures"
+        )
     try:
         ensemble = Ensemble.from_json(data)
         table_text(ensemble, _LONGEST_DEPLOYMENT)
-        checked = ensemble.to_json()
-        if "signature" in data:
-            checked["signature"] = data["signature"]
-        document_text = canonical_json(checked).decode("ascii")
+        document_text = canonical_json(ensemble.to_json()).decode("ascii")
     except EnsembleError as error:
         raise EnsembleInvalidError(str(error)) from error
     except RecursionError as error:
@@ -56,26 +62,35 @@ def prepare(data: dict[str, Any], *, now: datetime) -> EnsembleRow:
     )
 
 
-def publish(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
+def publish(session: Session, row: EnsembleRow, *, by: Caller) -> tuple[EnsembleRow, bool]:
     """Store a prepared row unless its digest exists. Return the stored row, and whether it is new."""
-    return repository.insert_or_find(session, row)
+    stored, is_new = repository.insert_or_find(session, row)
+    if is_new:
+        target = f"ensemble {stored.digest}"
+        audit.record(session, by=by, action="publish", target=target, now=stored.published_at, cca=stored.cca)
+    return stored, is_new
 
 
-def document(session: Session, digest: str) -> str:
+def document(session: Session, digest: str, *, by: Caller) -> str:
     """Return the document with that digest as canonical JSON.
 
     Raises:
         EnsembleNotFoundError: the registry holds no ensemble with that digest.
+        NotPermittedError: the caller may not read ensembles of its algorithm.
     """
-    text = repository.document(session, digest)
-    if text is None:
+    found = repository.cca_and_document(session, digest)
+    if found is None:
         raise EnsembleNotFoundError(f"expected the digest of a published ensemble, got {digest}; publish it first")
+    cca, text = found
+    by.require("read", cca=cca)
     return text
 
 
 def page(
-    session: Session, *, cca: str | None, before_id: int | None, limit: int
+    session: Session, *, cca: str | None, before_id: int | None, limit: int, by: Caller
 ) -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
-    """Return a page of ensembles, newest first, and its last row if more follow, else None."""
-    rows = repository.page_newest_first(session, cca=cca, before_id=before_id, limit=limit + 1)
+    """Return a page of the ensembles that the caller may read, newest first, and its last row if more follow."""
+    rows = repository.page_newest_first(
+        session, cca=cca, before_id=before_id, limit=limit + 1, within_ccas=by.grant.ccas
+    )
     return page_of(rows, limit=limit)

@@ -11,7 +11,7 @@ and `cryptography` only when a key is used.
 """
 
 from serving.signatures.envelope import Envelope, pae
-from serving.signatures.errors import ExpiredError, SignatureError
+from serving.signatures.errors import ExpiredError, PassphraseRequiredError, SignatureError
 from serving.signatures.keys import PrivateKey, PublicKey, has_cryptography
 from serving.signatures.root import ROLES, Role, RoleName, Root, SignedRoot
 from serving.signatures.statements import (
@@ -29,6 +29,7 @@ __all__ = [
     "EnsembleStatement",
     "Envelope",
     "ExpiredError",
+    "PassphraseRequiredError",
     "PrivateKey",
     "PublicKey",
     "Role",

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads the fields of signed JSON documents. Unknown, missing and repeated fields are errors.
 
+A payload has one form: the canonical JSON of its content. Two payloads with the same meaning are the same bytes.
+
 Times are whole seconds since 1970 in the program and RFC 3339 in UTC in a document: `2026-11-26T19:40:00Z`.
 """
 
@@ -18,6 +20,7 @@ _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,63}")
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _MAX_SERIAL = 2**63 - 1
+_MAX_TIME_S = 253_402_300_799  # 9999-12-31T23:59:59Z
 
 
 def parse_object(payload: bytes, what: str, names: Collection[str]) -> dict[str, Any]:
@@ -32,9 +35,16 @@ def parse_object(payload: bytes, what: str, names: Collection[str]) -> dict[str,
 def require_object(data: object, what: str, names: Collection[str]) -> dict[str, Any]:
     """Return the data if it is an object with exactly these fields. Raises SignatureError."""
     if not isinstance(data, dict) or data.keys() != set(names):
-        found = ", ".join(sorted(map(str, data))) if isinstance(data, dict) else type(data).__name__
-        raise SignatureError(f"{what}: expected the fields {', '.join(sorted(names))}, got {found or 'none'!s:.200}")
+        # A document's own names may contain characters that control a terminal, so they are shown as `repr` does.
+        found = f"{sorted(data)!r:.200}" if isinstance(data, dict) else type(data).__name__
+        raise SignatureError(f"{what}: expected the fields {', '.join(sorted(names))}, got {found}")
     return data
+
+
+def require_canonical(payload: bytes, canonical: bytes, what: str) -> None:
+    """Check that a payload is the canonical form of what was read from it. Raises SignatureError."""
+    if payload != canonical:
+        raise SignatureError(f"{what}: expected canonical JSON {canonical[:60]!r}, got another form {payload[:60]!r}")
 
 
 def whole_number(data: dict[str, Any], name: str, what: str, *, lowest: int, highest: int = _MAX_SERIAL) -> int:
@@ -55,9 +65,15 @@ def text(data: dict[str, Any], name: str, what: str) -> str:
 
 def name_of(data: dict[str, Any], name: str, what: str) -> str:
     """Return a field with a registry's, a channel's or an algorithm's name. Raises SignatureError."""
-    value = text(data, name, what)
-    if not _NAME.fullmatch(value):
-        raise SignatureError(f"{what}: expected {name} of 1 to 63 of A-Z a-z 0-9 . _ -, got {value!r:.100}")
+    return require_name(text(data, name, what), name, what)
+
+
+def require_name(value: str, name: str, what: str) -> str:
+    """Return a registry's, a channel's or an algorithm's name. Raises SignatureError."""
+    if not _NAME.fullmatch(value) or value in {".", ".."}:
+        raise SignatureError(
+            f"{what}: expected {name} of 1 to 63 of A-Z a-z 0-9 . _ - (and not . or ..), got {value!r:.100}"
+        )
     return value
 
 
@@ -75,13 +91,18 @@ def time_of(data: dict[str, Any], name: str, what: str) -> int:
     try:
         if not _TIME.fullmatch(value):
             raise ValueError("another form")
-        return int(datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
+        seconds = int(datetime.strptime(value, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp())
+        if seconds < 0:
+            raise ValueError("before 1970")
+        return seconds
     except ValueError as error:
         raise SignatureError(f"{what}: expected {name} as 2026-11-26T19:40:00Z, got {value!r:.100}") from error
 
 
 def time_text(seconds: int) -> str:
-    """Return the time in a document's form."""
+    """Return the time in a document's form. Raises SignatureError outside of the years 1970 to 9999."""
+    if not 0 <= seconds <= _MAX_TIME_S:
+        raise SignatureError(f"time: expected 0 to {_MAX_TIME_S} s after 1970, got {seconds!r:.100}")
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

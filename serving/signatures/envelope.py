@@ -6,11 +6,16 @@
 
 The type is signed too, so that a signature of one kind of document never counts for another kind.
 Signatures of unknown keys and wrong signatures are ignored. What counts is the number of distinct keys that hold.
+
+The key id is not signed, so it only selects the key with which a signature is verified.
+DEVIATION: a key id is required, and has the form of keys.py. Base64 has one form: the standard alphabet, with padding.
+DSSE allows other ids, none, and URL-safe base64. Every envelope here is written by this package.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +28,8 @@ __all__ = ["MAX_ENVELOPE_BYTES", "Envelope", "pae"]
 
 MAX_ENVELOPE_BYTES = 128 * 1024
 _MAX_SIGNATURES = 64
-_MAX_KEY_ID_CHARS = 128
+_KEY_ID = re.compile(r"[0-9a-f]{64}")
+_TYPE = re.compile(r"[!-~]{1,128}")
 _FIELDS = ("payload", "payloadType", "signatures")
 
 
@@ -76,18 +82,14 @@ class Envelope:
     def from_json(data: object) -> Envelope:
         """Build an envelope from JSON data, without verifying it. Raises SignatureError."""
         top = require_object(data, "envelope", _FIELDS)
-        rows = top["signatures"]
-        if not isinstance(rows, list) or len(rows) > _MAX_SIGNATURES:
-            raise SignatureError(f"envelope: expected a list of at most {_MAX_SIGNATURES} signatures")
-        signatures: dict[str, bytes] = {}
-        for row in rows:
-            one = require_object(row, "a signature", ("keyid", "sig"))
-            key_id, signature = text(one, "keyid", "a signature"), from_base64(one["sig"], "a signature")
-            if len(key_id) > _MAX_KEY_ID_CHARS or len(signature) != SIGNATURE_BYTES or key_id in signatures:
-                raise SignatureError(f"a signature: expected each key id once, with {SIGNATURE_BYTES} bytes")
-            signatures[key_id] = signature
-        payload = from_base64(top["payload"], "envelope: payload")
-        return Envelope(text(top, "payloadType", "envelope"), payload, signatures)
+        payload_type, payload = text(top, "payloadType", "envelope"), text(top, "payload", "envelope")
+        if not _TYPE.fullmatch(payload_type):
+            raise SignatureError(f"envelope: expected payloadType as a media type, got {payload_type!r:.100}")
+        if len(payload) > MAX_ENVELOPE_BYTES:
+            raise SignatureError(
+                f"envelope: expected at most {MAX_ENVELOPE_BYTES} bytes, got {len(payload)} of payload"
+            )
+        return Envelope(payload_type, from_base64(payload, "envelope: payload"), _signatures(top["signatures"]))
 
     @staticmethod
     def parse(content: bytes) -> Envelope:
@@ -95,3 +97,20 @@ class Envelope:
         if len(content) > MAX_ENVELOPE_BYTES:
             raise SignatureError(f"envelope: expected at most {MAX_ENVELOPE_BYTES} bytes, got {len(content)}")
         return Envelope.from_json(parse_object(content, "envelope", _FIELDS))
+
+
+def _signatures(rows: object) -> dict[str, bytes]:
+    if not isinstance(rows, list) or len(rows) > _MAX_SIGNATURES:
+        raise SignatureError(f"envelope: expected a list of at most {_MAX_SIGNATURES} signatures")
+    signatures: dict[str, bytes] = {}
+    for row in rows:
+        one = require_object(row, "a signature", ("keyid", "sig"))
+        key_id, signature = text(one, "keyid", "a signature"), from_base64(one["sig"], "a signature")
+        if not _KEY_ID.fullmatch(key_id):
+            raise SignatureError(f"a signature: expected a key id of 64 hexadecimal digits, got {key_id!r:.100}")
+        if len(signature) != SIGNATURE_BYTES:
+            raise SignatureError(f"a signature: expected {SIGNATURE_BYTES} bytes, got {len(signature)}")
+        if key_id in signatures:
+            raise SignatureError(f"envelope: expected each key id once, got {key_id[:16]} twice")
+        signatures[key_id] = signature
+    return signatures

@@ -19,7 +19,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kmod.ensemble import canonical_json
-from serving.signatures._fields import name_of, parse_object, require_object, time_of, time_text, whole_number
+from serving.signatures._fields import (
+    name_of,
+    parse_object,
+    require_canonical,
+    require_name,
+    require_object,
+    time_of,
+    time_text,
+    whole_number,
+)
 from serving.signatures.envelope import Envelope
 from serving.signatures.errors import SignatureError
 from serving.signatures.keys import PublicKey
@@ -51,11 +60,12 @@ class Root:
     roles: Mapping[RoleName, Role]
 
     def __post_init__(self) -> None:
+        require_name(self.registry, "registry", "root")
         if len(self.keys) > _MAX_KEYS:
             raise SignatureError(f"root: expected at most {_MAX_KEYS} keys, got {len(self.keys)}")
         for key_id, key in self.keys.items():
             if key.key_id != key_id:
-                raise SignatureError(f"root: expected the id {key.key_id} of a key, got {key_id:.100}")
+                raise SignatureError(f"root: expected the id {key.key_id} of a key, got {key_id!r:.100}")
         for name in ROLES:
             self._check_role(name)
         others = self.roles["root"].key_ids | self.roles["publisher"].key_ids
@@ -85,7 +95,12 @@ class Root:
         return now_s >= self.expires_s
 
     def require_signers(self, envelopes: list[Envelope], role: RoleName, what: str) -> frozenset[str]:
-        """Return the keys of the role that signed the same payload. Raises SignatureError where they are too few."""
+        """Return the keys of the role that signed the payload of all these envelopes.
+
+        Raises SignatureError where they are too few, or where the envelopes are of different payloads.
+        """
+        if len({(envelope.payload_type, envelope.payload) for envelope in envelopes}) > 1:
+            raise SignatureError(f"{what}: expected signatures of one payload, got several payloads")
         keys = self.keys_of(role)
         found = frozenset[str]().union(*(envelope.signers(keys) for envelope in envelopes))
         needed = self.roles[role].threshold
@@ -118,15 +133,17 @@ class Root:
         """Build the document from an envelope's payload. Raises SignatureError."""
         top = parse_object(payload, "root", ("registry", "version", "expires", "keys", "roles"))
         keys, roles = top["keys"], require_object(top["roles"], "root: roles", ROLES)
-        if not isinstance(keys, dict):
-            raise SignatureError("root: expected keys as an object of key ids")
-        return Root(
+        if not isinstance(keys, dict) or len(keys) > _MAX_KEYS:
+            raise SignatureError(f"root: expected keys as an object of at most {_MAX_KEYS} key ids")
+        root = Root(
             registry=name_of(top, "registry", "root"),
             version=whole_number(top, "version", "root", lowest=1),
             expires_s=time_of(top, "expires", "root"),
             keys={key_id: PublicKey.from_text(key) for key_id, key in keys.items()},
             roles={name: _role(roles[name], name) for name in ROLES},
         )
+        require_canonical(payload, root.to_payload(), "root")
+        return root
 
 
 @dataclass(frozen=True)
@@ -168,6 +185,7 @@ def _role(data: object, name: RoleName) -> Role:
     what = f"root: role {name}"
     top = require_object(data, what, ("key_ids", "threshold"))
     ids = top["key_ids"]
-    if not isinstance(ids, list) or not all(isinstance(key_id, str) for key_id in ids) or len(set(ids)) != len(ids):
-        raise SignatureError(f"{what}: expected key_ids as a list that names each key once")
+    is_list = isinstance(ids, list) and all(isinstance(key_id, str) for key_id in ids)
+    if not is_list or ids != sorted(set(ids)):
+        raise SignatureError(f"{what}: expected key_ids as a sorted list that names each key once")
     return Role(frozenset(ids), whole_number(top, "threshold", what, lowest=1, highest=_MAX_KEYS))

@@ -16,7 +16,15 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kmod.ensemble import canonical_json
-from serving.signatures._fields import digest_of, name_of, parse_object, time_of, time_text, whole_number
+from serving.signatures._fields import (
+    digest_of,
+    name_of,
+    parse_object,
+    require_canonical,
+    time_of,
+    time_text,
+    whole_number,
+)
 from serving.signatures.envelope import Envelope
 from serving.signatures.errors import ExpiredError, SignatureError
 
@@ -39,6 +47,8 @@ ENSEMBLE_TYPE = "application/vnd.ccatune.ensemble+json"
 DEPLOYMENT_TYPE = "application/vnd.ccatune.deployment+json"
 # Clocks of servers differ. A statement from further in the future is refused, because it could outlive its keys.
 _MAX_CLOCK_LEAD_S = 3600
+# As many as a role has keys: each may come in an envelope of its own. More would only cost time.
+_MAX_ENVELOPES = 64
 
 
 @dataclass(frozen=True)
@@ -55,10 +65,11 @@ class EnsembleStatement:
     @staticmethod
     def from_envelope(envelope: Envelope) -> EnsembleStatement:
         """Read the statement, without verifying it. Raises SignatureError."""
-        top = parse_object(_payload(envelope, ENSEMBLE_TYPE), "ensemble's signature", ("cca", "digest"))
-        return EnsembleStatement(
-            cca=name_of(top, "cca", "ensemble's signature"), digest=digest_of(top, "digest", "ensemble's signature")
-        )
+        what = "ensemble's signature"
+        top = parse_object(_payload(envelope, ENSEMBLE_TYPE), what, ("cca", "digest"))
+        statement = EnsembleStatement(cca=name_of(top, "cca", what), digest=digest_of(top, "digest", what))
+        require_canonical(envelope.payload, statement.to_payload(), what)
+        return statement
 
 
 @dataclass(frozen=True)
@@ -89,7 +100,7 @@ class DeploymentStatement:
         top = parse_object(_payload(envelope, DEPLOYMENT_TYPE), what, names)
         if not isinstance(top["urgent"], bool):
             raise SignatureError(f"{what}: expected urgent as true or false, got {top['urgent']!r:.100}")
-        return DeploymentStatement(
+        statement = DeploymentStatement(
             registry=name_of(top, "registry", what),
             cca=name_of(top, "cca", what),
             channel=name_of(top, "channel", what),
@@ -100,6 +111,8 @@ class DeploymentStatement:
             issued_s=time_of(top, "issued", what),
             expires_s=time_of(top, "expires", what),
         )
+        require_canonical(envelope.payload, statement.to_payload(), what)
+        return statement
 
 
 def sign_ensemble(statement: EnsembleStatement, keys: Iterable[PrivateKey]) -> Envelope:
@@ -118,6 +131,8 @@ def check_ensemble(root: Root, envelopes: Sequence[Envelope], *, cca: str, diges
     Raises:
         SignatureError: an envelope is of something else, or too few signatures hold.
     """
+    if len(envelopes) > _MAX_ENVELOPES:
+        raise SignatureError(f"ensemble: expected at most {_MAX_ENVELOPES} envelopes, got {len(envelopes)}")
     expected = EnsembleStatement(cca, digest)
     for envelope in envelopes:
         found = EnsembleStatement.from_envelope(envelope)
@@ -134,10 +149,13 @@ def check_deployment(root: Root, envelope: Envelope, *, now_s: float) -> tuple[D
     Raises:
         ExpiredError: the signature holds, but has expired.
         SignatureError: the signature does not hold, or the statement is of another registry or from the future.
+            Two keys signed it: an agent keeps serials for each key, and a removed signature would change the key.
     """
     statement = DeploymentStatement.from_envelope(envelope)
     what = f"deployment {statement.channel} serial {statement.serial}"
     signers = root.require_signers([envelope], "registry", what)
+    if len(signers) > 1:
+        raise SignatureError(f"{what}: expected the signature of one key of the registry, got {len(signers)}")
     if statement.registry != root.registry:
         raise SignatureError(f"{what}: expected a deployment of registry {root.registry}, got {statement.registry}")
     if statement.issued_s > now_s + _MAX_CLOCK_LEAD_S:

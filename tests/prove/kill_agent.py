@@ -190,7 +190,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 def site(folder: Path, server: Server) -> Iterator[Site]:
     """Start a registry with some ensembles, the channel at the first."""
     ready = folder / "ready"
-    serve = [*ccatune("serve"), "--port", "0", "--ready-file", str(ready)]
+    serve = [*ccatune("serve"), "--open", "--port", "0", "--ready-file", str(ready)]
     with (
         (folder / "serve.log").open("wb") as log,
         ended(

@@ -192,8 +192,8 @@ class Server:
         self._ready_file.unlink(missing_ok=True)
         self._log = (folder / "serve.log").open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ccatune", "serve", "--database", f"sqlite:///{folder}/registry.db", "--port", "0",
-             "--ready-file", str(self._ready_file)],
+            [sys.executable, "-m", "ccatune", "serve", "--open", "--database", f"sqlite:///{folder}/registry.db",
+             "--port", "0", "--ready-file", str(self._ready_file)],
             stdout=subprocess.DEVNULL,
             stderr=self._log,
             cwd=REPOSITORY,

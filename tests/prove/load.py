@@ -5,15 +5,21 @@
     python -m tests.prove.load --agents 5000 --processes 3 --postgresql
 
 Each agent follows one channel by long polls of 30 s. It reports every 30 s, and again when it receives a new serial.
-Like the real agent it opens a connection for each request. The campaign moves the channel several times and measures
+Like the real agent it keeps a connection for its polls and one for its reports (`--no-reuse` opens one for each
+request), and delays the report on a new serial by a random time of up to 5 s (`--no-delay` sends it at once).
+The campaign moves the channel several times and measures
 
-    answer    from the request of a move to its answer
-    arrival   from the request of a move to the moment when an agent has received the new offer
-    errors    answers and connections that failed; an agent then tries again after 1 s
-    lost      agents whose latest acknowledged report is not the one that the registry lists
-    memory    growth of the processes' resident memory, for each agent
+    answer      from the request of a move to its answer
+    arrival     from the request of a move to the moment when an agent has received the new offer
+    errors      answers and connections that failed; an agent then tries again after 1 s
+    lost        agents whose latest acknowledged report is not the one that the registry lists
+    kib         growth of the processes' resident memory, for each agent
+    move cpu    CPU time of the registry's processes in the 10 s after the request of a move
+    idle cpu    their CPU time while nothing moves, as a share of one processor
+    generator   CPU time of the generator itself in the 10 s after the request of a move
 
-It exits 0 if every figure is within the limits of `LIMITS`.
+Times of a clock depend on what else the machine does, and CPU times hardly. Without the CPU time of PostgreSQL.
+The command exits 0 if every figure is within the limits of `LIMITS`.
 
 Limits: the generator shares the processors with the registry, and all agents are on the loopback interface.
 """
@@ -24,6 +30,7 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import resource
 import signal
 import subprocess
@@ -36,23 +43,21 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import click
+import uvloop
 
 from serving.client import RegistryClient
 from tests.prove.kill_api import REPOSITORY, make_ensemble
+from tests.prove.load_agents import CHANNEL, Agent, Client, Counts, Place
 from tests.serving.postgresql import PostgreSql, postgresql_binaries
 
-CHANNEL = "/v1/channels/gr/champion"
-POLL_S = 30
-REPORT_S = 30.0
-RETRY_S = 1.0
 RAMP_PER_S = 400
 START_S = 60.0
 SETTLE_S = 35.0
+MOVE_S = 10.0
+REPORT_DELAY_S = 5.0
 LIMITS = {
     "answer_s": 0.5, "arrival_p99_s": 5.0, "arrival_last_s": 15.0, "errors": 0, "lost": 0, "kib_per_agent": 30.0,
 }  # fmt: skip
-# The agents connect from several loopback addresses, so that ports do not run out.
-AGENTS_PER_ADDRESS = 2000
 
 
 @dataclass
@@ -71,7 +76,12 @@ class Figures:
     polls: int = 0
     errors: int = 0
     lost: int = 0
+    connections: int = 0
     kib_per_agent: float = 0.0
+    move_cpu_s: float = 0.0
+    move_cpu_us_per_agent: float = 0.0
+    idle_cpu_percent: float = 0.0
+    generator_cpu_s: float = 0.0
     first_errors: list[str] = field(default_factory=list)
 
     def failures(self) -> list[str]:
@@ -81,130 +91,13 @@ class Figures:
                 if values[name] > limit]  # fmt: skip
 
 
-class Exchange(asyncio.Protocol):
-    """One request on a connection of its own. The answer ends with the connection."""
-
-    def __init__(self, request: bytes) -> None:
-        self._request = request
-        self._parts: list[bytes] = []
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Send the request."""
-        assert isinstance(transport, asyncio.Transport)
-        transport.write(self._request)
-
-    def data_received(self, data: bytes) -> None:
-        """Keep a part of the answer."""
-        self._parts.append(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Give the answer, or the error."""
-        if not self.answer.done():
-            if exc is None:
-                self.answer.set_result(b"".join(self._parts))
-            else:
-                self.answer.set_exception(exc)
-
-
-@dataclass
-class Place:
-    """Where a registry's process listens, and the figures of the whole campaign."""
-
-    host: str
-    port: int
-
-    async def send(self, request: bytes, *, source: str) -> tuple[int, dict[str, str]]:
-        """Send a request. Returns the status and the headers. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        _, exchange = await loop.create_connection(
-            lambda: Exchange(request), self.host, self.port, local_addr=(source, 0)
-        )
-        head = (await exchange.answer).partition(b"\r\n\r\n")[0].decode("latin-1")
-        first, *rest = head.split("\r\n")
-        if not first.startswith("HTTP/1.1 "):
-            raise ConnectionError(f"expected an answer, got {first!r}")
-        return int(first.split()[1]), dict(line.lower().split(": ", 1) for line in rest)
-
-
-class Agent:
-    """An agent that polls and reports until it is cancelled."""
-
-    def __init__(self, number: int, place: Place, figures: Figures) -> None:
-        self.name = f"agent-{number}"
-        self.serial = 0
-        self.reported_serial = 0
-        self.arrived_s: dict[int, float] = {}
-        self._place = place
-        self._figures = figures
-        self._source = f"127.0.0.{2 + number // AGENTS_PER_ADDRESS}"
-        self._etag = ""
-        self._news = asyncio.Event()
-        # The reports of the agents are spread over the interval.
-        self._first_pause_s = REPORT_S * (number * 0.618 % 1)
-
-    async def poll(self) -> None:
-        """Follow the channel."""
-        while True:
-            known = f"If-None-Match: {self._etag}\r\n" if self._etag else ""
-            answer = await self._try(f"GET {CHANNEL}?wait={POLL_S} HTTP/1.1\r\n{known}", b"")
-            self._figures.polls += 1
-            if answer is None:
-                continue
-            self._etag = answer["etag"]
-            serial = int(self._etag.split(":")[1])
-            if serial != self.serial:
-                self.serial = serial
-                self.arrived_s[serial] = time.monotonic()
-                self._news.set()
-
-    async def report(self) -> None:
-        """Report at each interval, and after each new serial."""
-        pause_s = self._first_pause_s
-        while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
-                    await self._news.wait()
-            self._news.clear()
-            pause_s = REPORT_S
-            serial = self.serial
-            body = json.dumps({"cca": "gr", "channel": "champion", "state": "InSync", "effective_serial": serial})
-            head = (
-                f"POST /v1/agents/{self.name}/reports HTTP/1.1\r\nContent-Type: application/json\r\n"
-                f"Content-Length: {len(body)}\r\n"
-            )
-            if await self._try(head, body.encode()) is not None:
-                self._figures.reports += 1
-                self.reported_serial = serial
-            else:
-                self._news.set()
-
-    async def _try(self, head: str, body: bytes) -> dict[str, str] | None:
-        request = f"{head}Host: 127.0.0.1\r\nConnection: close\r\n\r\n".encode() + body
-        try:
-            status, headers = await self._place.send(request, source=self._source)
-        except OSError as error:
-            self._failed(f"{self.name}: {head.split(maxsplit=1)[0]}: {error}")
-        else:
-            if status in {200, 204, 304}:
-                return headers
-            self._failed(f"{self.name}: {head.split(maxsplit=1)[0]}: {status}")
-        await asyncio.sleep(RETRY_S)
-        return None
-
-    def _failed(self, words: str) -> None:
-        self._figures.errors += 1
-        if len(self._figures.first_errors) < 5:
-            self._figures.first_errors.append(words)
-
-
 @contextlib.contextmanager
 def serving(folder: Path, number: int, database: str) -> Iterator[tuple[str, int]]:
     """Run `ccatune serve`. Gives its URL and process id."""
     ready, log = folder / f"ready{number}", folder / f"log{number}"
     with log.open("wb") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ccatune", "serve", "--database", database, "--port", "0",
+            [sys.executable, "-m", "ccatune", "serve", "--open", "--database", database, "--port", "0",
              "--ready-file", str(ready)],
             stdout=subprocess.DEVNULL,
             stderr=err,
@@ -229,15 +122,19 @@ def memory_kib(pids: list[int]) -> int:
     return sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-async def ramp(agents: list[Agent]) -> list[asyncio.Task[None]]:
+def cpu_s(pids: list[int]) -> float:
+    """CPU time of the processes so far, of all their threads, in user and in kernel mode."""
+    fields = [Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split() for pid in pids]
+    return sum(int(values[11]) + int(values[12]) for values in fields) / os.sysconf("SC_CLK_TCK")
+
+
+async def ramp(agents: list[Agent]) -> None:
     """Start the agents, and wait until each has an offer."""
-    tasks: list[asyncio.Task[None]] = []
     for number, agent in enumerate(agents):
-        tasks += [asyncio.create_task(agent.poll()), asyncio.create_task(agent.report())]
+        agent.start()
         if number % (RAMP_PER_S // 20) == 0:
             await asyncio.sleep(1 / 20)
     await arrival(agents, serial=1)
-    return tasks
 
 
 async def arrival(agents: list[Agent], *, serial: int) -> None:
@@ -248,45 +145,76 @@ async def arrival(agents: list[Agent], *, serial: int) -> None:
         await asyncio.sleep(0.1)
 
 
-async def one_move(agents: list[Agent], place: Place, digest: str, figures: Figures) -> None:
-    """Move the channel once, and enter the times into the figures."""
+async def moved(place: Place, digest: str) -> int:
+    """Move the channel. Returns the new serial. Raises RuntimeError."""
     body = json.dumps({"digest": digest}).encode()
-    request = (
-        f"PUT {CHANNEL} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    ).encode()
-    sent_s = time.monotonic()
-    status, headers = await place.send(request + body, source="127.0.0.1")
-    figures.answer_s = max(figures.answer_s, time.monotonic() - sent_s)
+    head = (
+        f"PUT {CHANNEL} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    answer: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
+    Client(place, source="127.0.0.1", reuse=False, counts=Counts()).send(
+        head.encode() + body,
+        on_answer=lambda status, etag: answer.set_result((status, etag)),
+        on_failure=lambda words: answer.set_exception(RuntimeError(words)),
+    )
+    status, etag = await answer
     if status not in {200, 201}:
         raise RuntimeError(f"expected the move to succeed, got {status}")
-    serial = int(headers["etag"].split(":")[1])
+    return int(etag.split(":")[1])
+
+
+async def one_move(agents: list[Agent], place: Place, digest: str, pids: list[int], figures: Figures) -> None:
+    """Move the channel once, and enter the times into the figures."""
+    registry_s, generator_s = cpu_s(pids), time.process_time()
+    sent_s = time.monotonic()
+    serial = await moved(place, digest)
+    figures.answer_s = max(figures.answer_s, time.monotonic() - sent_s)
     await arrival(agents, serial=serial)
     times_s = sorted(agent.arrived_s.get(serial, math.inf) - sent_s for agent in agents)
-    click.echo(f"move {serial}: p50 {times_s[len(times_s) // 2]:.2f} s, last {times_s[-1]:.2f} s", err=True)
+    await asyncio.sleep(max(0.0, sent_s + MOVE_S - time.monotonic()))
+    registry_s, generator_s = cpu_s(pids) - registry_s, time.process_time() - generator_s
+    click.echo(
+        f"move {serial}: p50 {times_s[len(times_s) // 2]:.2f} s, last {times_s[-1]:.2f} s; CPU time in {MOVE_S:g} s: "
+        f"registry {registry_s:.2f} s, generator {generator_s:.2f} s",
+        err=True,
+    )
     figures.moves += 1
+    figures.move_cpu_s = round(max(figures.move_cpu_s, registry_s), 2)
+    figures.move_cpu_us_per_agent = round(1e6 * figures.move_cpu_s / len(agents), 1)
+    figures.generator_cpu_s = round(max(figures.generator_cpu_s, generator_s), 2)
     figures.arrival_p50_s = max(figures.arrival_p50_s, times_s[len(times_s) // 2])
     figures.arrival_p99_s = max(figures.arrival_p99_s, times_s[math.ceil(len(times_s) * 0.99) - 1])
     figures.arrival_last_s = max(figures.arrival_last_s, times_s[-1])
 
 
-async def campaign(urls: list[str], pids: list[int], digests: list[str], figures: Figures) -> None:
+async def campaign(
+    urls: list[str], pids: list[int], digests: list[str], figures: Figures, *, reuse: bool, delay_s: float
+) -> None:
     """Start the agents, move the channel, and fill in the figures."""
     places = [Place(str(urlsplit(url).hostname), int(urlsplit(url).port or 0)) for url in urls]
     before_kib = memory_kib(pids)
-    agents = [Agent(number, places[number % len(places)], figures) for number in range(figures.agents)]
-    tasks = await ramp(agents)
-    await asyncio.sleep(SETTLE_S)
+    counts = Counts()
+    agents = [
+        Agent(number, places[number % len(places)], counts, reuse=reuse, delay_s=delay_s)
+        for number in range(figures.agents)
+    ]
+    await ramp(agents)
+    await asyncio.sleep(SETTLE_S / 2)
+    registry_s = cpu_s(pids)
+    await asyncio.sleep(SETTLE_S / 2)
+    figures.idle_cpu_percent = round(100 * (cpu_s(pids) - registry_s) / (SETTLE_S / 2), 1)
     for number, digest in enumerate(digests):
-        await one_move(agents, places[number % len(places)], digest, figures)
-        await asyncio.sleep(SETTLE_S)
+        await one_move(agents, places[number % len(places)], digest, pids, figures)
+        await asyncio.sleep(SETTLE_S - MOVE_S)
     figures.kib_per_agent = round((memory_kib(pids) - before_kib) / figures.agents, 1)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    for agent in agents:
+        agent.stop()
     reported = {agent.name: agent.reported_serial for agent in agents}
     listed = await asyncio.to_thread(all_agents, urls[0])
     figures.lost = sum(listed.get(name, -1) < serial for name, serial in reported.items())
+    figures.reports, figures.polls, figures.connections = counts.reports, counts.polls, counts.connections
+    figures.errors, figures.first_errors = counts.errors, counts.first_errors
 
 
 def all_agents(url: str) -> dict[str, int]:
@@ -300,7 +228,9 @@ def all_agents(url: str) -> dict[str, int]:
 @click.option("--moves", type=click.IntRange(min=1), default=3, show_default=True)
 @click.option("--processes", type=click.IntRange(min=1), default=1, show_default=True)
 @click.option("--postgresql", is_flag=True, help="Use a PostgreSQL server with its defaults instead of SQLite.")
-def main(*, agents: int, moves: int, processes: int, postgresql: bool) -> None:
+@click.option("--no-reuse", is_flag=True, help="Open a connection for each request.")
+@click.option("--no-delay", is_flag=True, help="Report on a new offer at once.")
+def main(*, agents: int, moves: int, processes: int, postgresql: bool, no_reuse: bool, no_delay: bool) -> None:
     """Load the registry; exit 0 if every figure is within its limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -320,7 +250,9 @@ def main(*, agents: int, moves: int, processes: int, postgresql: bool) -> None:
             digests = [client.publish(make_ensemble(number))["digest"] for number in range(moves + 1)]
             client.move("gr", "champion", digest=digests[0])
         figures = Figures(agents=agents, processes=processes, database="postgresql" if postgresql else "sqlite")
-        asyncio.run(campaign(urls, pids, digests[1:], figures))
+        delay_s = 0.0 if no_delay else REPORT_DELAY_S
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(campaign(urls, pids, digests[1:], figures, reuse=not no_reuse, delay_s=delay_s))
     failures = figures.failures()
     for line in [*figures.first_errors, *failures]:
         click.echo(line)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,9 @@ import httpx
 from fastapi import FastAPI
 
 from kmod.ensemble import Axis, DelayClass, Ensemble
+from serving.app import create_app
 from serving.database import Database
+from serving.settings import ServingSettings
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -54,14 +56,49 @@ class Api:
     app: FastAPI
     database: Database
     clock: Clock = field(default_factory=Clock)
+    token: str | None = None
+
+    def with_token(self, token: str | None) -> Api:
+        """The same application, called with another token, or with none."""
+        return replace(self, token=token)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request has: the token."""
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+    def other_process(self) -> Api:
+        """An application of its own on the same database."""
+        return replace(self, app=create_app(self.database, self.app.state.context.settings, clock=self.clock))
+
+    @property
+    def anonymous(self) -> Api:
+        """The same application, called without a token."""
+        return self.with_token(None)
+
+    def new_token(self, *scopes: str, principal: str = "someone", **limits: Any) -> str:
+        """Make a token with these scopes and limits; returns its text."""
+        body = {"principal": principal, "kind": "ci", "scopes": scopes, **limits}
+        answer = self.request("POST", "/v1/tokens", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
+
+    def limited(self, *scopes: str, **limits: Any) -> Api:
+        """The same application, called with a new token of these scopes and limits."""
+        return self.with_token(self.new_token(*scopes, **limits))
 
     def request(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Send one request."""
+        return self.at_once(1, method, path, **request)[0]
 
-        async def send() -> httpx.Response:
+    def at_once(self, number: int, method: str, path: str, **request: Any) -> list[httpx.Response]:
+        """Send the same request several times, without waiting for an answer in between."""
+        request["headers"] = {**self.headers, **(request.get("headers") or {})}
+
+        async def send() -> list[httpx.Response]:
             transport = httpx.ASGITransport(app=self.app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-                return await client.request(method, path, **request)
+                return await asyncio.gather(*(client.request(method, path, **request) for _ in range(number)))
 
         return asyncio.run(send())
 
@@ -80,6 +117,11 @@ class Api:
         answer = self.request("PUT", f"/v1/channels/gr/{channel}", json={"digest": self.publish(number), **body})
         assert answer.status_code in {200, 201}, answer.text
         return dict(answer.json())
+
+
+def api_of(database: Database, **settings: Any) -> Api:
+    """The application of an open database, with the time of this machine."""
+    return Api(create_app(database, ServingSettings.model_validate(settings)), database)
 
 
 def problem_of(answer: httpx.Response, *, status: int) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from serving.access.grants import local_caller
+from serving.access.service import create_admin_token
+from serving.access.token_text import new_token
 from serving.app import create_app
 from serving.database import Database, migrate
 from serving.settings import ServingSettings
@@ -62,11 +65,15 @@ def sqlite_url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def api(database_url: str) -> Iterator[Api]:
-    """A registry named `lab` on an empty database."""
+    """A registry named `lab` on a database with one principal, called with a token that permits everything."""
     clock = Clock()
     database = Database(database_url)
     settings = ServingSettings.model_validate({"database_url": database_url, "registry": "lab", "recheck_ms": 20})
-    yield Api(create_app(database, settings, clock=clock), database, clock)
+    app = create_app(database, settings, clock=clock)
+    new = new_token()
+    with database.write() as session:
+        create_admin_token(session, new, by=local_caller("init"), now=clock())
+    yield Api(app, database, clock, new.text)
     database.close()
 
 

@@ -48,10 +48,10 @@ class PostgreSql:
         """The address of a database of this server."""
         return f"postgresql://ccatune@/{name}?host={self.folder}"
 
-    def empty_database(self) -> str:
+    def empty_database(self, *, encoding: str = "UTF8") -> str:
         """The address of a new database without any table."""
         name = f"test{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
         return self.url(name)
 
     def migrated_database(self) -> str:
@@ -59,6 +59,22 @@ class PostgreSql:
         tables = ", ".join(table.name for table in Base.metadata.sorted_tables)
         self._execute(f"TRUNCATE {tables} RESTART IDENTITY CASCADE", name=MIGRATED)
         return self.url(MIGRATED)
+
+    def dump(self, url: str, file: Path) -> None:
+        """Back a database up, as docs/backup.md says."""
+        subprocess.run(
+            [str(self._binaries / "pg_dump"), "--format=custom", f"--file={file}", url], check=True, capture_output=True
+        )
+
+    def restored(self, file: Path) -> str:
+        """The address of a new database that is restored from a backup, as docs/backup.md says."""
+        url = self.empty_database()
+        subprocess.run(
+            [str(self._binaries / "pg_restore"), "--exit-on-error", "--no-owner", f"--dbname={url}", str(file)],
+            check=True,
+            capture_output=True,
+        )
+        return url
 
     def stop(self) -> None:
         """End the server and remove its folder."""

@@ -11,8 +11,8 @@ import pytest
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
 
 
-def test_anonymous(api):
-    """Anyone who reaches the registry sees that it lives and how it is spoken to."""
+def test_anonymous_callers_see_that_the_registry_lives_and_how_it_is_spoken_to(api):
+    api = api.anonymous
     assert api.get("/healthz").json() == {"status": "ok", "registry": "lab"}
     assert api.get("/v1/docs").status_code == 200
     assert api.get("/v1/openapi.json").status_code == 200

@@ -223,6 +223,19 @@ def test_agents_are_listed_with_the_age_of_their_reports(command, api):
     assert [row["agent_id"] for row in json.loads(command("agents", "--json")[1])] == ["a", "b"]
 
 
+def test_an_agent_is_removed_by_its_id(command, api):
+    report = {"cca": "gr", "channel": "champion", "state": "InSync"}
+    for name in ("a", "b"):
+        api.request("POST", f"/v1/agents/{name}/reports", json=report)
+    assert command("agents", "remove", "a")[:2] == (0, "a: removed\n")
+    assert [row["agent_id"] for row in json.loads(command("agents", "--json")[1])] == ["b"]
+    assert "expected the id of an agent that has reported, got a" in command("agents", "remove", "a")[2]
+    assert "write options after it" in command("agents", "--cca", "gr", "remove", "b")[2]
+    status, _, error = command("agents", "remove", "../channels")
+    assert (status, error.count("\n")) == (2, 1)
+    assert error.startswith("ccatune: agent id: ")
+
+
 @pytest.mark.parametrize(("age_s", "words"), [(12.4, "12 s"), (0.0, "unknown"), (-3.0, "unknown"), (None, "unknown")])
 def test_an_age_by_a_clock_that_was_set_back_is_unknown(new_database_url, age_s, words):
     del new_database_url

@@ -14,6 +14,7 @@ import pytest
 
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
+from serving.signatures import Envelope
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -128,6 +129,27 @@ def test_an_answer_that_is_no_registrys_is_an_error_in_words(answering, text, as
     with pytest.raises(RegistryClientError, match=re.escape("is it a registry?")) as error:
         ask(answering(text))
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda client: client.root(), "expected a root document, got envelope: expected"),
+        (lambda client: client.root(7), "expected a root document, got envelope: expected"),
+        (lambda client: client.publish_root(Envelope("t", b"{}", {})), "is it a registry?"),
+        (lambda client: client.add_signature(DIGEST, Envelope("t", b"{}", {})), "is it a registry?"),
+    ],
+)
+@pytest.mark.parametrize("text", ["<html>", "", "[]", "{}", "[" * 5000])
+def test_an_answer_without_the_signed_document_is_an_error_in_words(answering, ask, message, text):
+    with pytest.raises(RegistryClientError, match=re.escape(message)) as error:
+        ask(answering(text))
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_signature_is_sent_for_a_digest_alone():
+    with pytest.raises(RegistryClientError, match=r"^digest: "):
+        RegistryClient().add_signature("../roots", Envelope("t", b"{}", {}))
 
 
 def test_a_list_that_never_ends_is_left(answering):

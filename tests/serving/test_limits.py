@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
 import signal
 import socket
@@ -41,6 +43,12 @@ def rest_of(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return b"".join(parts)
+
+
+def send_often(connection: socket.socket, part: bytes, *, times: int) -> None:
+    """Send the bytes again and again. Raises ConnectionError when the registry has closed the connection."""
+    for _ in range(times):
+        connection.sendall(part)
 
 
 def test_more_idle_connections_than_descriptors_neither_stop_the_registry_nor_flood_its_log(tmp_path: Path):
@@ -82,6 +90,42 @@ def test_a_held_poll_outlives_the_limits_of_its_request(api):
         assert registry.get(etag=etag, wait=1.5).status_code == 304
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        b"GET /healthz?",
+        b"POST /v1/ensembles HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+    ],
+)
+def test_headers_and_trailers_without_end_are_refused(api, start):
+    with Running(api.database) as registry, connect(registry.url) as endless:
+        endless.sendall(start)
+        with pytest.raises(ConnectionError):
+            send_often(endless, b"x" * 1024, times=100_000)
+
+
+def test_a_client_that_reads_no_answer_is_disconnected(api):
+    api.publish(0)
+    request = b"GET /v1/openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with Running(api.database, answer_timeout_s=0.2) as registry, connect(registry.url) as deaf:
+        with pytest.raises(ConnectionError):
+            send_often(deaf, request, times=10_000_000)
+        assert httpx.get(f"{registry.url}/healthz", timeout=PATIENCE_S).status_code == 200
+
+
+def test_pipelined_requests_are_answered_in_order_up_to_a_bound(api):
+    with Running(api.database) as registry, connect(registry.url) as eager, connect(registry.url) as greedy:
+        paths = [f"/none-{number}" for number in range(30)]
+        eager.sendall(b"".join(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() for path in paths))
+        eager.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answers = rest_of(eager).decode()
+        assert re.findall(r"/none-\d+", answers) == paths
+        assert '"status":"ok"' in answers
+        with pytest.raises(ConnectionError):
+            send_often(greedy, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100, times=100_000)
+
+
 def test_a_connection_over_the_bound_is_refused_and_an_ended_one_makes_room():
     with BoundedListener(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, max_connections=2) as listener:
         listener.bind(("127.0.0.1", 0))
@@ -91,10 +135,12 @@ def test_a_connection_over_the_bound_is_refused_and_an_ended_one_makes_room():
         with pytest.raises(BlockingIOError):
             listener.accept()
         assert rest_of(clients[2]).startswith(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: ")
+        # An event loop closes the connection, or takes its descriptor to close it.
         accepted[0].close()
         with socket.create_connection(listener.getsockname(), timeout=PATIENCE_S), listener.accept()[0]:
             assert listener.n_connections == 2
-        for connection in [*clients, *accepted]:
+        os.close(accepted[1].detach())
+        for connection in clients:
             connection.close()
     assert listener.n_connections == 0
 

@@ -19,7 +19,7 @@ def test_an_unknown_path_is_a_404_problem(api, problem):
 def test_a_method_that_is_not_there_is_a_405_problem_that_lists_the_others(api, problem):
     answer = api.request("DELETE", "/v1/ensembles")
     problem(answer, status=405)
-    assert set(answer.headers["allow"].split(", ")) == {"GET", "POST"}
+    assert set(answer.headers["allow"].split(", ")) == {"GET", "HEAD", "POST"}
 
 
 def test_a_fault_is_a_500_problem_without_its_inside(api, problem, monkeypatch):

@@ -140,7 +140,7 @@ def test_status_shows_what_was_last_known(
     assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
     out = capsys.readouterr().out
     assert "gr: InSync; offered serial 1, in force serial 1" in out
-    assert out.endswith("not running\n")
+    assert out.endswith("not running\nfalls short: not running\n")
 
 
 @pytest.mark.usefixtures("tree")
@@ -189,8 +189,34 @@ def test_status_exits_0_where_an_agent_runs_and_is_in_sync(
         assert found["running"] is True
         assert [state["state"] for state in found["states"]] == ["InSync"]
         (store.root / "gr" / STATE).write_bytes(b"half")
+        assert found["why"] == []
         assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1
     assert "is damaged" in capsys.readouterr().out
+
+
+def test_status_says_each_cause_of_exit_status_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state_dir = str(tmp_path / "state")
+    assert run(["status", "--state-dir", state_dir, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["why"] == ["not running", "no algorithm"]
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        store.save("gr", STATE, {"cca": "gr", "state": "Rejected", "confirmed_every_s": 1e-9})
+        assert run(["status", "--state-dir", state_dir, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["why"] == ["gr Rejected", "gr stale"]
+
+
+def test_fault_of_the_agent_has_a_status_that_no_answer_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: Any) -> Tree:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(agent_cli, "Store", fail)
+    monkeypatch.setattr(sys, "argv", ["ccatune-agent", "status"])
+    with pytest.raises(SystemExit) as ended:
+        agent_cli.main()
+    assert ended.value.code == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err
 
 
 def test_resume_leaves_the_mark_that_the_next_run_takes(
@@ -398,3 +424,29 @@ def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyP
     assert chosen(["--url", "http://option", "--cca", "gr"]).registry == "http://option"
     monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
     assert chosen(["--cca", "gr"]).registry == "http://environment"
+
+
+@pytest.mark.usefixtures("tree")
+def test_token_comes_from_the_file_or_from_systemd(
+    tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    for name, text in (("ccatune-token", "of-systemd"), ("token", "of-the-file")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o400)
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    config = tmp_path / "agent.toml"
+    config.write_text(f'token_file = "{tmp_path}/token"\ninsecure_http = true\n', encoding="utf-8")
+    assert run([*options(tmp_path, registry), "--config", str(config), "--once"]) == 0
+    assert registry.shown == ["Bearer of-systemd"] * 2 + ["Bearer of-the-file"] * 2
+    out = capsys.readouterr()
+    assert "of-" not in out.out + out.err
+
+
+def test_token_by_http_to_another_machine_is_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--registry", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
+    assert run([*where, "--token-file", str(tmp_path / "token"), "--once"]) == 2
+    assert "use https, or say --insecure-http where the network is trusted" in capsys.readouterr().err

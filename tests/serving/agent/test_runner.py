@@ -38,6 +38,7 @@ def agent_of(folder: Path, tree: FakeTree, url: str) -> Agent:
         wait_s=30,
         timeout_s=20,
         backoff_max_s=0.2,
+        report_spread_s=0,
     )
     return Agent(settings, tree=tree, log=log_to(), boot_id="boot-1", rng=random.Random(1))
 
@@ -60,6 +61,16 @@ def running(folder: Path, tree: FakeTree, url: str) -> Iterator[Agent]:
 
 def reported(registry: FakeRegistry, state: State, serial: int) -> dict[str, object]:
     return registry.wait_for_report(lambda r: (r["state"], r["effective_serial"]) == (state.value, serial))
+
+
+def test_each_run_reports_under_a_run_id_of_its_own(tmp_path: Path, registry: FakeRegistry) -> None:
+    registry.offer(ONE)
+    runs = set()
+    for _ in range(2):
+        agent = agent_of(tmp_path, FakeTree(), registry.url)
+        runs |= {report.run_id for report in agent.run_once()} | {registry.reports[-1]["run_id"]}
+    assert len(runs) == 2
+    assert all(len(run) == 16 for run in runs if run is not None)
 
 
 def keep(folder: Path, good: Table) -> None:

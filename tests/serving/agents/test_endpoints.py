@@ -27,10 +27,15 @@ def report(api, agent_id="server-1", **changes):
     return api.request("POST", f"/v1/agents/{agent_id}/reports", json={**REPORT, **changes})
 
 
-def test_anonymous(api):
-    """Without accounts, whoever reaches the registry reports and reads; it listens on loopback alone."""
-    assert report(api).status_code == 204
-    assert api.get("/v1/agents").status_code == 200
+def test_anonymous_callers_report_nothing(api, problem):
+    problem(report(api.anonymous), status=401)
+    problem(report(api.anonymous, state="two words"), status=401)
+    assert api.get("/v1/agents").json()["items"] == []
+
+
+def test_anonymous_callers_list_no_agents(api, problem):
+    report(api)
+    problem(api.anonymous.get("/v1/agents"), status=401)
 
 
 def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):
@@ -45,6 +50,8 @@ def test_the_latest_report_of_an_agent_is_listed_with_its_age(api):
             "agent_id": "server-1",
             "received_at": "2026-03-01T12:00:10Z",
             "age_s": 2.5,
+            "run_id": None,
+            "shared_id": False,
         }
     ]
 
@@ -94,9 +101,29 @@ def test_an_error_of_any_length_and_text_does_not_lose_the_report(api):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"cca": "nothing"}, {"state": ""}, {"state": "two words"}, {"offered_digest": "x"}, {"offered_serial": -1},
+    [{"cca": "nothing"}, {"run_id": ""}, {"run_id": "r" * 65},
+     {"state": ""}, {"state": "two words"}, {"offered_digest": "x"}, {"offered_serial": -1},
      {"effective_serial": 2**63}, {"channel": ".."}],
 )  # fmt: skip
 def test_an_invalid_report_is_a_422_problem(api, problem, changes):
     problem(report(api, **changes), status=422)
     assert api.get("/v1/agents").json()["items"] == []
+
+
+def test_an_age_is_unknown_after_the_clock_was_set_back(api):
+    report(api)
+    api.clock.advance(seconds=-60)
+    assert api.get("/v1/agents").json()["items"][0]["age_s"] is None
+    report(api)
+    assert api.get("/v1/agents").json()["items"][0]["age_s"] == 0.0
+
+
+def test_an_operator_removes_an_agent_with_all_its_reports(api, problem):
+    report(api)
+    report(api, cca="reno")
+    report(api, agent_id="server-2")
+    assert api.request("DELETE", "/v1/agents/server-1").status_code == 204
+    assert [row["agent_id"] for row in api.get("/v1/agents").json()["items"]] == ["server-2"]
+    assert problem(api.request("DELETE", "/v1/agents/server-1"), status=404)["type"].endswith(":agent-not-found")
+    report(api)
+    assert len(api.get("/v1/agents").json()["items"]) == 2

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.service
 SAID = {
     "channel": "champion", "state": "InSync", "error": None, "offered_digest": None, "offered_serial": 0,
     "effective_digest": None, "effective_serial": 0, "kernel_version": None, "module_version": None,
-    "agent_version": None,
+    "agent_version": None, "run_id": None,
 }  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from kmod.ensemble import Ensemble
+from serving.access.grants import local_caller
 from serving.agent import parse_offer
 from serving.channels import service
 from serving.database import Database
@@ -18,11 +19,29 @@ pytestmark = pytest.mark.service
 CHAMPION = "/v1/channels/gr/champion"
 
 
-def test_anonymous(api):
-    """Without accounts, whoever reaches the registry reads and moves; it listens on loopback alone."""
-    assert api.get("/v1/channels").status_code == 200
-    assert api.move()["serial"] == 1
-    assert api.get(CHAMPION).status_code == 200
+def test_anonymous_callers_list_no_channels(api, problem):
+    api.move()
+    problem(api.anonymous.get("/v1/channels"), status=401)
+
+
+def test_anonymous_callers_read_no_channel(api, problem):
+    api.move()
+    problem(api.anonymous.get(CHAMPION), status=401)
+    problem(api.anonymous.get(f"{CHAMPION}?wait=1"), status=401)
+    problem(api.anonymous.get(f"{CHAMPION}/history"), status=401)
+
+
+def test_anonymous_callers_move_no_channel(api, problem):
+    digest = api.publish()
+    problem(api.anonymous.request("PUT", CHAMPION, json={"digest": digest}), status=401)
+    assert api.get("/v1/channels").json()["items"] == []
+
+
+def test_anonymous_callers_roll_no_channel_back(api, problem):
+    api.move(0)
+    api.move(1)
+    problem(api.anonymous.request("POST", f"{CHAMPION}/rollback"), status=401)
+    assert api.get(CHAMPION).json()["serial"] == 2
 
 
 def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
@@ -43,6 +62,7 @@ def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
         "note": "first",
         "restores_serial": None,
         "deployed_at": "2026-03-01T12:00:00Z",
+        "signatures": {"deployment": None, "ensemble": [], "root_version": None},
     }
 
 
@@ -233,7 +253,7 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
             with database.write() as session:
                 row = service.move(
                     session, registry="lab", cca="gr", name="race", digest=digest, hold_back_permille=0,
-                    urgent=False, note="", if_match=None, now=api.clock(),
+                    urgent=False, note="", if_match=None, now=api.clock(), by=local_caller("test"),
                 )  # fmt: skip
             serials.append(row.serial)
 
@@ -251,18 +271,8 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
 
 def test_only_one_of_many_moves_from_the_same_state_is_made(api):
     digest = api.publish()
-    codes: list[int] = []
-
-    def move() -> None:
-        answer = api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'})
-        codes.append(answer.status_code)
-
-    threads = [threading.Thread(target=move) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [201] + [412] * 5
+    answers = api.at_once(6, "PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'})
+    assert sorted(answer.status_code for answer in answers) == [201] + [412] * 5
 
 
 def test_a_move_that_fails_leaves_no_serial_behind(api, problem):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from serving.errors import ChannelNotFoundError
 from tests.serving.running import CHAMPION, LONG_S, Poll, Running
 
 pytestmark = pytest.mark.service
@@ -97,3 +98,56 @@ def test_an_orderly_stop_sends_held_polls_home(api):
 def test_the_registry_bounds_the_wait_and_refuses_nonsense(registry):
     assert registry.get(etag=None, wait=-1).status_code == 422
     assert registry.get(etag=None, wait=3601).status_code == 422
+
+
+@pytest.fixture
+def empty_registry(api) -> Iterator[Running]:
+    """A running registry without any channel."""
+    with Running(api.database) as running:
+        yield running
+
+
+def test_a_poll_of_an_absent_channel_is_held_until_its_first_deployment(empty_registry, api):
+    digest = api.publish(0)
+    poll = Poll(empty_registry, etag=None)
+    assert poll.is_held
+    api.move(0, channel="canary")
+    assert poll.is_held
+    httpx.put(f"{empty_registry.url}{CHAMPION}", json={"digest": digest}).raise_for_status()
+    answer = poll.answer()
+    assert (answer.status_code, answer.json()["serial"]) == (200, 1)
+
+
+def test_a_first_deployment_by_another_process_ends_the_poll_even_if_it_names_an_old_etag(empty_registry, api):
+    polls = [Poll(empty_registry, etag=etag) for etag in (None, '"lab:9:gone"')]
+    assert all(poll.is_held for poll in polls)
+    api.move(0)
+    assert [poll.answer().json()["serial"] for poll in polls] == [1, 1]
+
+
+def test_a_poll_of_an_absent_channel_is_answered_404_when_its_time_is_out_or_the_registry_stops(empty_registry):
+    absent = empty_registry.get(etag=None, wait=0.2)
+    assert (absent.status_code, absent.json()["type"]) == (404, "urn:ccatune:problem:channel-not-found")
+    assert empty_registry.get(etag=None, wait=0).status_code == 404
+    poll = Poll(empty_registry, etag=None)
+    assert poll.is_held
+    empty_registry.stop()
+    assert poll.answer().status_code == 404
+
+
+def test_invented_channels_occupy_nothing_after_their_polls(api):
+    context = api.app.state.context
+
+    async def scenario() -> None:
+        follows = (
+            context.offers.follow(("gr", f"invented-{number}"), if_none_match=None, wait_s=0.2, connection=None)
+            for number in range(300)
+        )
+        errors = await asyncio.gather(*follows, return_exceptions=True)
+        assert {type(error) for error in errors} == {ChannelNotFoundError}
+        # The tasks of the queries end one turn after their requests.
+        await asyncio.sleep(0)
+
+    asyncio.run(scenario())
+    kept = [*vars(context.offers).values(), *vars(context.watch).values()]
+    assert [part for part in kept if isinstance(part, dict) and part] == []

@@ -10,8 +10,6 @@ import httpx
 import pytest
 from sqlalchemy import event
 
-from serving.app import create_app
-from tests.serving.api import Api
 from tests.serving.running import CHAMPION, LONG_S, Running
 
 pytestmark = pytest.mark.service
@@ -73,7 +71,7 @@ def test_a_move_is_answered_before_it_wakes_anyone(api, monkeypatch):
 
     async def scenario() -> None:
         transport = httpx.ASGITransport(app=observed)
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=api.headers) as client:
             await client.put(CHAMPION, json={"digest": digest})
             await client.post(f"{CHAMPION}/rollback")
 
@@ -83,7 +81,7 @@ def test_a_move_is_answered_before_it_wakes_anyone(api, monkeypatch):
 
 def test_a_request_sees_the_move_of_another_process_at_once(api):
     api.move(0)
-    other = Api(create_app(api.database, api.app.state.context.settings), api.database)
+    other = api.other_process()
     stale = other.get(CHAMPION).headers["etag"]
     moved = api.move(1)
     assert other.get(CHAMPION, headers={"If-None-Match": stale}).json()["serial"] == moved["serial"]
@@ -93,7 +91,7 @@ def test_a_request_sees_the_move_of_another_process_at_once(api):
 
 def test_a_poll_that_is_ahead_of_the_cache_does_not_go_back(api):
     api.move(0)
-    other = Api(create_app(api.database, api.app.state.context.settings), api.database)
+    other = api.other_process()
     other.get(CHAMPION)
     api.move(1)
     ahead = {"If-None-Match": api.get(CHAMPION).headers["etag"]}

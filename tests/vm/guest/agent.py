@@ -47,7 +47,8 @@ def wait_for_state(name: str, timeout_s: float = 30) -> None:
 def registry(job: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """A new registry that answers."""
     ready = Path(f"/tmp/registry-ready-{tree.CCA}")
-    serve = ccatune(job, "serve", "--database", f"sqlite:////tmp/registry-{tree.CCA}.db", "--ready-file", str(ready))
+    serve = ccatune(job, "serve", "--open", "--database", f"sqlite:////tmp/registry-{tree.CCA}.db",
+                    "--ready-file", str(ready))  # fmt: skip
     with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
         inside.wait_for(ready.exists, timeout_s=90, what="the registry")
         yield started

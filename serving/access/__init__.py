@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: MIT
+"""Who may use the registry's API: principals, their tokens, and the audit log of all changes.
+
+request -> request_ids.py   gives it an id
+        -> check.py         finds its token in known.py, and makes the `Caller`
+        -> an endpoint      states what the caller needs: `caller.require("move", cca=cca, channel=name)`
+        -> a service        records the change in the audit log, in the transaction of the change
+"""

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Writes the audit log: one row for each change, in the transaction of the change.
+
+    action              target             written by
+    publish             ensemble DIGEST    ensembles/service.py
+    move, roll-back     channel CCA/NAME   channels/service.py
+    sign                ensemble DIGEST    ensembles/signing.py
+    add-root            root VERSION       roots/service.py
+    remove-agent        agent ID           agents/service.py
+    create-principal    principal NAME     access/service.py
+    disable-principal   principal NAME     access/service.py
+    enable-principal    principal NAME     access/service.py
+    create-token        token ID           access/service.py
+    revoke-token        token ID           access/service.py
+
+A request that changes nothing, because it repeats an earlier one, leaves no row. Details never contain a token's text.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from serving.access.grants import Caller
+from serving.database import ADDRESS_CHARS, AuditRow
+
+__all__ = ["record"]
+
+
+def record(session: Session, *, by: Caller, action: str, target: str, now: datetime, **details: object) -> None:
+    """Write that `by` changed `target`. The details must be values that JSON has."""
+    session.add(
+        AuditRow(
+            at=now,
+            actor=by.name,
+            token_id=by.grant.token_id,
+            request_id=by.request_id,
+            # A proxy may name any text as its client's address.
+            address=None if by.address is None else by.address[:ADDRESS_CHARS],
+            action=action,
+            target=target,
+            details=json.dumps(details, sort_keys=True),
+        )
+    )

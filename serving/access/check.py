@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""Finds out who sent a request: `Authorization: Bearer TOKEN`.
+
+    no token                      401, except for the paths in `PUBLIC_PATHS`
+    a token that is not accepted  401 with other words, whether it is unknown, expired or revoked
+    many of them                  429 without a look-up (attempts.py); a token in memory is accepted nevertheless
+    an accepted token             the application receives the request, with the `Caller` in its state
+
+A registry without accounts (`ccatune serve --open`) accepts every request, and calls its caller `open`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from serving.access.attempts import Attempts
+from serving.access.grants import Caller, Grant, local_caller
+from serving.access.known import KnownTokens
+from serving.access.request_ids import request_id_of
+from serving.access.token_text import public_id_of
+from serving.errors import NotAuthenticatedError, ServingError, TooManyAttemptsError
+from serving.problems import problem_of
+
+__all__ = ["OPEN", "PUBLIC_PATHS", "AccessCheck", "InCaller", "caller_of"]
+
+OPEN = "open"
+PUBLIC_PATHS = frozenset({"/healthz", "/v1/docs", "/v1/openapi.json"})
+
+_OPEN_GRANT = local_caller(OPEN).grant
+_STATE_KEY = "ccatune_caller"
+_AUTHORIZATION = b"authorization"
+_SCHEME = b"bearer"
+_LOG_INTERVAL_S = 10.0
+_ANONYMOUS = (
+    "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune token create`, "
+    "and give it by CCATUNE_TOKEN or --token-file"
+)
+_NOT_ACCEPTED = "expected a token that this registry accepts, got another; make a new one with `ccatune token create`"
+
+_log = logging.getLogger(__name__)
+
+
+class AccessCheck:
+    """ASGI middleware between `Guard` and `Shortcut`. tokens: None for a registry without accounts."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: KnownTokens | None,
+        attempts: Attempts | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._attempts = attempts or Attempts()
+        self._monotonic = monotonic
+        self._n_refused = 0
+        self._log_at_s = -math.inf
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse the request, or pass it on with its caller."""
+        if scope["type"] == "http" and scope["path"] not in PUBLIC_PATHS:
+            try:
+                caller = await self._caller(scope)
+            except Exception as error:
+                response = problem_of(error)
+                if response is None:
+                    raise
+                await response(scope, receive, send)
+                return
+            scope.setdefault("state", {})[_STATE_KEY] = caller
+        await self._app(scope, receive, send)
+
+    async def _caller(self, scope: Scope) -> Caller:
+        client = scope.get("client")
+        address = client[0] if client else None
+        if self._tokens is None:
+            return Caller(_OPEN_GRANT, request_id_of(scope), address)
+        text = _token_of(scope)
+        if text is None:
+            raise self._refusal(NotAuthenticatedError(_ANONYMOUS), address, None)
+        grant = self._tokens.find(text)
+        if grant is None:
+            grant = await self._look_up(self._tokens, text, address)
+        return Caller(grant, request_id_of(scope), address)
+
+    async def _look_up(self, tokens: KnownTokens, text: bytes, address: str | None) -> Grant:
+        blocked_s = self._attempts.blocked_s(address)
+        # Tokens that are too old to decide are read anew even for a blocked address, whose tokens may be known ones.
+        if blocked_s == 0 or not tokens.is_fresh:
+            grant = await tokens.find_after_query(text)
+            if grant is not None:
+                return grant
+        if blocked_s > 0:
+            error: ServingError = TooManyAttemptsError(
+                "expected fewer tokens that are not accepted from this address; wait before you try again",
+                retry_after_s=math.ceil(blocked_s),
+            )
+        else:
+            self._attempts.refused(address)
+            error = NotAuthenticatedError(_NOT_ACCEPTED)
+        raise self._refusal(error, address, public_id_of(text))
+
+    def _refusal(self, error: ServingError, address: str | None, token_id: str | None) -> ServingError:
+        """Return the error. Log it, unless another one was logged a short time ago."""
+        self._n_refused += 1
+        now_s = self._monotonic()
+        if now_s >= self._log_at_s:
+            self._log_at_s = now_s + _LOG_INTERVAL_S
+            _log.warning(
+                "refused %d requests for their tokens so far; the last one: %s from %s, token %s",
+                self._n_refused,
+                error.slug,
+                address,
+                token_id or "unnamed",
+            )
+        return error
+
+
+def caller_of(scope: Scope) -> Caller:
+    """Return the caller of a request that `AccessCheck` accepted.
+
+    Raises:
+        NotAuthenticatedError: the request did not pass the check.
+    """
+    found = scope.get("state", {}).get(_STATE_KEY)
+    if not isinstance(found, Caller):
+        raise NotAuthenticatedError(_ANONYMOUS)
+    return found
+
+
+# The check itself has accepted the token already. This declares the scheme in the OpenAPI document.
+_bearer = HTTPBearer(
+    auto_error=False, scheme_name="token", description="A token that `ccatune token create` made: `ccat_...`"
+)
+
+
+async def _caller(request: Request, _declared: Annotated[object, Depends(_bearer)]) -> Caller:
+    return caller_of(request.scope)
+
+
+InCaller = Annotated[Caller, Depends(_caller)]
+
+
+def _token_of(scope: Scope) -> bytes | None:
+    """Return the token of the only Authorization header, or None."""
+    found = None
+    for name, value in scope["headers"]:
+        if name == _AUTHORIZATION:
+            if found is not None:
+                return None
+            found = value
+    if found is None:
+        return None
+    scheme, _, token = found.partition(b" ")
+    return (token.strip() or None) if scheme.lower() == _SCHEME else None

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""The commands `ccatune token` and `ccatune audit`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from serving._connecting import connect, registry_options
+from serving._printing import print_facts, print_table
+from serving.access.grants import SCOPES
+from serving.access.secret_file import written_to
+
+__all__ = ["audit", "token"]
+
+Json = dict[str, Any]
+
+_KINDS = ("human", "agent", "ci")
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TOKEN_COLUMNS = (
+    "id", "principal", "kind", "state", "scopes", "ccas", "channels", "agent_id", "expires_at", "last_used_at",
+)  # fmt: skip
+_AUDIT_COLUMNS = ("at", "actor", "token_id", "address", "action", "target", "details")
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Lifetime(click.ParamType[int]):
+    """A time such as 90d, 12h, 30m or 45s in seconds, or `never`, which is None."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the seconds, or -1 for never: click replaces None by the default."""
+        if value == "never":
+            return -1
+        found = re.fullmatch(r"([1-9][0-9]{0,8})([smhd])", str(value))
+        if found is None:
+            self.fail(f"expected a time such as 90d, 12h or 30m, or never, got {value!r}", param, ctx)
+        return int(found[1]) * _UNITS_S[found[2]]
+
+
+@click.group()
+def token() -> None:
+    """Make, list and revoke tokens. This needs a token with the scope admin.
+
+    \b
+    Example:
+      export CCATUNE_TOKEN_FILE=admin.token
+      ccatune token create web-1 --kind agent --scope read --scope report --agent-id web-1 --expires 90d
+      ccatune token list
+      ccatune token revoke 0123456789abcdef
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option("--kind", type=click.Choice(_KINDS), help="What NAME is; needed for a new one.")
+@click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, required=True, help="May be repeated.")
+@click.option("--cca", "ccas", multiple=True, help="Only this algorithm; may be repeated.")
+@click.option("--channel", "channels", multiple=True, help="Only this channel; may be repeated.")
+@click.option("--agent-id", help="Only reports of this agent.")
+@click.option("--expires", "lifetime_s", type=Lifetime(), required=True, help="After e.g. 90d, 12h or 30m; or never.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the token to this new file, with mode 0600, instead of printing it.",
+)
+@registry_options
+@_json_option
+def create(
+    *,
+    name: str,
+    kind: str | None,
+    scopes: tuple[str, ...],
+    ccas: tuple[str, ...],
+    channels: tuple[str, ...],
+    agent_id: str | None,
+    lifetime_s: int,
+    out: Path | None,
+    url: str,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Make a token for NAME, a person, an agent or a build system. It is shown once.
+
+    \b
+    Example:
+      ccatune token create web-1 --kind agent --scope read --scope report --agent-id web-1 --expires 90d
+      ccatune token create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
+    """
+    with connect(url, token_file) as client:
+        made = client.create_token(
+            name,
+            kind=kind,
+            scopes=list(scopes),
+            ccas=list(ccas) or None,
+            channels=list(channels) or None,
+            agent_id=agent_id,
+            lifetime_s=None if lifetime_s < 0 else lifetime_s,
+        )
+        if out is not None:
+            text = made.pop("token")
+            try:
+                with written_to(out, text):
+                    pass
+            except BaseException:
+                # Nobody has the token, so it must not stay valid.
+                client.revoke_token(made["id"])
+                raise
+            made["file"] = str(out)
+    print_facts(made if as_json else _shown(made), as_json=as_json)
+
+
+@token.command("list")
+@click.option("--principal", help="Only tokens of this principal.")
+@registry_options
+@_json_option
+def list_tokens(*, principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+    """List the tokens without their texts, newest first.
+
+    \b
+    Example:
+      ccatune token list --principal web-1
+    """
+    with connect(url, token_file) as client:
+        rows = list(client.tokens(principal=principal))
+    print_table(rows if as_json else map(_shown, rows), _TOKEN_COLUMNS, as_json=as_json)
+
+
+@token.command()
+@click.argument("ids", metavar="[ID]...", nargs=-1)
+@click.option("--principal", help="All tokens of this principal, which is then disabled.")
+@registry_options
+@_json_option
+def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+    """Revoke tokens, for ever. `ccatune token list` shows their ids.
+
+    \b
+    Example:
+      ccatune token revoke 0123456789abcdef
+      ccatune token revoke --principal alice
+    """
+    if bool(ids) == (principal is not None):
+        raise click.UsageError("expected either ids of tokens or --principal")
+    with connect(url, token_file) as client:
+        if principal is not None:
+            print_facts(client.disable_principal(principal), as_json=as_json)
+            return
+        revoked = [client.revoke_token(one) for one in ids]
+    if as_json:
+        click.echo(json.dumps(revoked))
+        return
+    for one in revoked:
+        click.echo(f"revoked {one['id']} of {one['principal']}")
+
+
+@click.command()
+@click.option("--actor", help="Only changes by this principal.")
+@click.option("--action", help="Only this kind of change, such as move.")
+@click.option("--target", help="Only changes of this, such as 'channel gr/champion'.")
+@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Entries, at most.")
+@registry_options
+@_json_option
+def audit(
+    *,
+    actor: str | None,
+    action: str | None,
+    target: str | None,
+    limit: int,
+    url: str,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
+    """List the changes, newest first, each with who made it. This needs a token with the scope admin.
+
+    \b
+    Example:
+      ccatune audit --actor alice
+      ccatune audit --target "channel gr/champion" --limit 10
+    """
+    with connect(url, token_file) as client:
+        rows = client.audit(actor=actor, action=action, target=target, limit=limit)
+    if not as_json:
+        rows = [{**row, "details": json.dumps(row.get("details"))} for row in rows]
+    print_table(rows, _AUDIT_COLUMNS, as_json=as_json)
+
+
+def _shown(row: Json) -> Json:
+    return {key: " ".join(value) if isinstance(value, list) else value for key, value in row.items()}

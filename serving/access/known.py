@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: MIT
+"""The live tokens, in memory: a request costs one SHA-256 and one look-up in a dictionary.
+
+Each change of a token has the next version number (`RegistryRow.access_version`). One query therefore finds all
+changes since the last one. Until the first query no token is known.
+
+    younger than `refresh_s` / 2    the tokens in memory decide
+    younger than `refresh_s`        they decide, and a query begins in the background
+    older                           requests wait for a query, which they share
+    a token that is not in memory   its request waits for a query: another process may have made the token just now
+
+A change by this process is followed by `refresh`, so it takes effect at once. A revocation by another process takes
+effect within `refresh_s`. The expiry of a token is compared with the clock at each use.
+
+Limits: the memory grows with the tokens that are neither revoked nor expired, by about 0.5 KiB each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from serving.access import repository
+from serving.access.grants import Grant
+from serving.access.repository import ChangedToken
+from serving.access.token_text import digest_of
+from serving.database import Database
+from serving.work import WorkPool
+
+__all__ = ["KnownTokens"]
+
+_USES_INTERVAL_S = 300.0
+_USES_BATCH = 500
+_RETRY_S = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class KnownTokens:
+    """The tokens of one registry. All methods belong to the event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        reads: WorkPool,
+        writes: WorkPool,
+        clock: Callable[[], datetime],
+        refresh_s: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._database = database
+        self._reads = reads
+        self._writes = writes
+        self._clock = clock
+        self._refresh_s = refresh_s
+        self._monotonic = monotonic
+        self._grants: dict[bytes, Grant] = {}
+        self._version = 0
+        # From these times on a query begins in the background, and requests wait for a query.
+        self._renew_at_s = self._stale_at_s = float("-inf")
+        self._write_uses_at_s = monotonic() + _USES_INTERVAL_S
+        self._waiting: list[asyncio.Future[None]] = []
+        self._queries: asyncio.Task[None] | None = None
+        self._uses: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """The number of tokens in memory."""
+        return len(self._grants)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the last query is younger than `refresh_s`."""
+        return self._monotonic() < self._stale_at_s
+
+    def find(self, text: bytes) -> Grant | None:
+        """Return the grant of a token, or None if the tokens in memory do not accept it or are too old to decide."""
+        now_s = self._monotonic()
+        if now_s >= self._renew_at_s:
+            if now_s >= self._stale_at_s:
+                return None
+            self._renew(now_s)
+        return self._accepted(text)
+
+    async def find_after_query(self, text: bytes) -> Grant | None:
+        """Return the grant of a token as of a query that begins after this call, or None.
+
+        Raises:
+            SQLAlchemyError, BusyError: the database does not answer.
+        """
+        await self.refresh()
+        return self._accepted(text)
+
+    async def refresh(self) -> None:
+        """Read the changes by a query that begins after this call.
+
+        Raises:
+            SQLAlchemyError, BusyError: the database does not answer.
+        """
+        await self._next_query()
+
+    async def write_uses(self) -> None:
+        """Write the time of the last use of each token that was used since the last call."""
+        used = [grant for grant in self._grants.values() if grant.is_used]
+        for begin in range(0, len(used), _USES_BATCH):
+            batch = used[begin : begin + _USES_BATCH]
+            ids = [grant.row_id for grant in batch if grant.row_id is not None]
+            await self._writes.run(functools.partial(self._write_used, ids))
+            for grant in batch:
+                grant.is_used = False
+
+    def _accepted(self, text: bytes) -> Grant | None:
+        grant = self._grants.get(digest_of(text))
+        if grant is None or (grant.expires_at is not None and self._clock() >= grant.expires_at):
+            return None
+        grant.is_used = True
+        return grant
+
+    def _next_query(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(waiting)
+        if self._queries is None or self._queries.done():
+            self._queries = loop.create_task(self._answer_waiting())
+        return waiting
+
+    def _renew(self, now_s: float) -> None:
+        # A query that fails is tried again after this time, and by requests once the tokens are too old.
+        self._renew_at_s = now_s + _RETRY_S
+        self._next_query().add_done_callback(_log_failure)
+        if now_s >= self._write_uses_at_s and (self._uses is None or self._uses.done()):
+            self._write_uses_at_s = now_s + _USES_INTERVAL_S
+            self._uses = asyncio.get_running_loop().create_task(self.write_uses())
+            self._uses.add_done_callback(_log_failure)
+
+    async def _answer_waiting(self) -> None:
+        waiting: list[asyncio.Future[None]] = []
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, []
+                begin_s = self._monotonic()
+                try:
+                    self._apply(await self._reads.run(self._read_changes))
+                except Exception as error:
+                    for one in waiting:
+                        if not one.done():
+                            one.set_exception(error)
+                    continue
+                self._renew_at_s = begin_s + self._refresh_s / 2
+                self._stale_at_s = begin_s + self._refresh_s
+                for one in waiting:
+                    if not one.done():
+                        one.set_result(None)
+        finally:
+            for one in (*waiting, *self._waiting):
+                with contextlib.suppress(RuntimeError):
+                    one.cancel()
+            self._waiting = []
+
+    def _read_changes(self) -> list[ChangedToken]:
+        with self._database.read() as session:
+            return repository.tokens_changed_since(session, self._version)
+
+    def _apply(self, rows: list[ChangedToken]) -> None:
+        now = self._clock()
+        for row in rows:
+            digest = bytes.fromhex(row.digest)
+            self._version = max(self._version, row.version)
+            known = self._grants.pop(digest, None)
+            if row.is_revoked:
+                if known is not None:
+                    known.is_revoked = True
+            elif row.expires_at is None or row.expires_at > now:
+                self._grants[digest] = known or _grant_of(row)
+
+    def _write_used(self, ids: list[int]) -> None:
+        with self._database.write() as session:
+            repository.write_last_use(session, ids, now=self._clock())
+
+
+def _grant_of(row: ChangedToken) -> Grant:
+    return Grant(
+        principal=row.principal,
+        kind=row.kind,
+        row_id=row.row_id,
+        token_id=row.token_id,
+        scopes=_words(row.scopes),
+        ccas=None if row.ccas is None else _words(row.ccas),
+        channels=None if row.channels is None else _words(row.channels),
+        agent_id=row.agent_id,
+        expires_at=row.expires_at,
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def _words(text: str) -> frozenset[str]:
+    # Thousands of agents' tokens share few different texts.
+    return frozenset(text.split())
+
+
+def _log_failure(done: asyncio.Future[None]) -> None:
+    if not done.cancelled() and done.exception() is not None:
+        _log.warning("the tokens could not be read or written: %s", done.exception())

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""HTTP endpoints below /v1/roots."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response, status
+
+from serving.access.check import InCaller
+from serving.channels.signing import SIGNED_ROWS
+from serving.context import InContext
+from serving.database import RootRow
+from serving.problems import problems
+from serving.roots import repository, service
+from serving.roots.schemas import RootAdded, SignedEnvelope
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1/roots", tags=["roots"])
+
+_IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+@router.post(
+    "",
+    status_code=status.HTTP_201_CREATED,
+    responses={200: {"model": RootAdded, "description": "It was uploaded before"}, **problems(409, 413, 422)},
+)
+async def add_root(context: InContext, caller: InCaller, response: Response, body: SignedEnvelope) -> RootAdded:
+    """Upload the next version of the root document. It is committed before the answer.
+
+    The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
+    by enough of its own.
+    """
+    caller.require("admin")
+    envelope = body.to_envelope()
+    signing_key_id = context.offers.signer.key_id
+
+    def store() -> tuple[RootRow, bool, int]:
+        with context.database.write() as session:
+            row, created = service.add(
+                session,
+                envelope,
+                registry=context.registry,
+                signing_key_id=signing_key_id,
+                now=context.clock(),
+                by=caller,
+            )
+            return row, created, repository.n_signed_rows(session)
+
+    row, created, n_signed_rows = await context.writes.run(store)
+    context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
+    response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
+    response.headers["Location"] = f"/v1/roots/{row.version}"
+    return RootAdded.of(row, created=created)
+
+
+@router.get("", response_model=SignedEnvelope, responses=problems(404))
+async def newest_root(context: InContext, caller: InCaller) -> Response:
+    """Return the newest root document, as it was uploaded."""
+    caller.require("read")
+
+    def read() -> RootRow:
+        with context.database.read() as session:
+            return service.newest(session)
+
+    row = await context.reads.run(read)
+    return Response(row.envelope, media_type="application/json", headers={"Cache-Control": "private, no-cache"})
+
+
+@router.get("/{version}", response_model=SignedEnvelope, responses=problems(404, 422))
+async def get_root(
+    context: InContext,
+    caller: InCaller,
+    version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")],
+) -> Response:
+    """Return a version of the root document, as it was uploaded. It never changes."""
+    caller.require("read")
+
+    def read() -> RootRow:
+        with context.database.read() as session:
+            return service.of_version(session, version)
+
+    row = await context.reads.run(read)
+    return Response(row.envelope, media_type="application/json", headers={"Cache-Control": _IMMUTABLE})

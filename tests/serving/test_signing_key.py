@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+"""The registry's signing key: at the start, in rotation, and in two processes on one PostgreSQL"""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+import pytest
+
+import ccatune
+from serving.app import create_app
+from serving.database import Database
+from serving.errors import SettingsError
+from serving.settings import load_settings
+from serving.signatures import DeploymentStatement, Envelope, PrivateKey, check_deployment
+from tests.serving.api import Api, make_ensemble
+from tests.serving.process import Process
+from tests.serving.running import CHAMPION, Poll, Running
+from tests.serving.signing import Keys, add_root, key_file, signature, signing_api
+
+pytestmark = pytest.mark.service
+
+
+@pytest.fixture
+def keys() -> Keys:
+    """Generated keys."""
+    return Keys()
+
+
+def serve(*options: str) -> int:
+    """Run `ccatune serve` in this process, for a start that fails."""
+    return ccatune.run(["serve", "--open", "--port", "0", *options])
+
+
+def test_a_key_that_others_may_read_is_refused_and_nothing_is_written(sqlite_url, keys, tmp_path, capsys):
+    path = key_file(keys.registry, tmp_path)
+    path.chmod(0o640)
+    assert serve("--database", sqlite_url, "--signing-key-file", str(path)) == 2
+    error = capsys.readouterr().err
+    assert "expected a file that its owner alone may read" in error
+    assert "PRIVATE" not in error
+
+
+def test_a_key_that_is_not_there_or_is_no_key_is_an_error_in_words(sqlite_url, tmp_path, capsys):
+    path = tmp_path / "key.pem"
+    assert serve("--database", sqlite_url, "--signing-key-file", str(path)) == 2
+    assert "it cannot be read (No such file or directory)" in capsys.readouterr().err
+    path.write_text("no key", encoding="utf-8")
+    path.chmod(0o600)
+    assert serve("--database", sqlite_url, "--signing-key-file", str(path)) == 2
+    assert "expected a private key as PEM" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("validity_s", [15, 366 * 86_400 + 1])
+def test_a_validity_out_of_range_is_refused(validity_s):
+    with pytest.raises(SettingsError, match="signature_validity_s"):
+        load_settings(signature_validity_s=validity_s)
+
+
+def test_a_start_with_a_key_that_the_newest_root_document_does_not_name_is_refused(api, keys, tmp_path):
+    add_root(api, keys.envelope())
+    stranger = PrivateKey.generate()
+    with pytest.raises(SettingsError, match=f"version 1 of the root document names.*{stranger.public.key_id}"):
+        signing_api(api, stranger, tmp_path)
+    with pytest.raises(SettingsError, match="signing_key_file"):
+        signing_api(api, keys.publisher, tmp_path)
+    signing_api(api, keys.registry, tmp_path)
+
+
+def test_a_start_without_a_key_on_a_database_with_a_root_document_is_warned_of(api, keys, caplog):
+    add_root(api, keys.envelope())
+    with caplog.at_level(logging.WARNING):
+        create_app(api.database, api.app.state.context.settings)
+    assert "no signing_key_file" in caplog.text
+
+
+def test_the_key_is_rotated_while_one_of_two_valid_keys_signs_at_any_time(api, keys, tmp_path):
+    new = PrivateKey.generate()
+    named = [[keys.registry], [keys.registry, new], [new]]
+
+    def add(process: Api, version: int) -> int:
+        return add_root(process, keys.envelope(version, registry_keys=named[version - 1])).status_code
+
+    def signer(process: Api, version: int) -> str:
+        root = keys.document(version, registry_keys=named[version - 1])
+        envelope = Envelope.from_json(process.get(CHAMPION).json()["signatures"]["deployment"])
+        return check_deployment(root, envelope, now_s=api.clock().timestamp())[1]
+
+    api.move()
+    before = signing_api(api, keys.registry, tmp_path)
+    for version in (1, 2):
+        assert (add(before, version), signer(before, version)) == (201, keys.registry.public.key_id)
+    assert add(before, 3) == 409
+    after = signing_api(api, new, tmp_path)
+    assert signer(after, 2) == new.public.key_id
+    assert (add(after, 3), signer(after, 3)) == (201, new.public.key_id)
+    with pytest.raises(SettingsError):
+        signing_api(api, keys.registry, tmp_path)
+
+
+def test_a_stolen_key_is_removed_by_one_root_document_through_a_process_without_a_key(api, keys, tmp_path):
+    new = PrivateKey.generate()
+    signing = signing_api(api, keys.registry, tmp_path)
+    add_root(signing, keys.envelope())
+    removal = keys.envelope(2, registry_keys=[new])
+    assert [add_root(process, removal).status_code for process in (signing, api)] == [409, 201]
+    assert signing_api(api, new, tmp_path).get("/v1/roots").json() == removal
+
+
+def sign_and_publish(url: str, keys: Keys, *numbers: int) -> None:
+    """Upload a root document that is valid for long by the wall clock, and signed ensembles."""
+    root = keys.envelope(expires_s=4_000_000_000)
+    assert httpx.post(f"{url}/v1/roots", json=root).status_code == 201
+    for ensemble in map(make_ensemble, numbers):
+        assert httpx.post(f"{url}/v1/ensembles", json=ensemble.to_json()).status_code == 201
+        signed = signature(ensemble.digest, keys.publisher)
+        assert httpx.post(f"{url}/v1/ensembles/{ensemble.digest}/signatures", json=signed).status_code == 201
+
+
+def move(url: str, number: int) -> None:
+    """Point the champion to the ensemble of that number."""
+    answer = httpx.put(f"{url}{CHAMPION}", json={"digest": make_ensemble(number).digest})
+    assert answer.status_code in {200, 201}, answer.text
+
+
+def verified_serial(offer: httpx.Response, keys: Keys) -> int:
+    """The serial that the registry's key signed, at the time at which it did."""
+    envelope = Envelope.from_json(offer.json()["signatures"]["deployment"])
+    issued_s = DeploymentStatement.from_envelope(envelope).issued_s
+    return check_deployment(keys.document(), envelope, now_s=issued_s)[0].serial
+
+
+def test_over_a_real_socket_a_held_poll_receives_the_signed_move(database_url, keys, tmp_path):
+    database = Database(database_url)
+    with Running(database, signing_key_file=key_file(keys.registry, tmp_path)) as registry:
+        sign_and_publish(registry.url, keys, 0, 1)
+        move(registry.url, 0)
+        poll = Poll(registry, etag=registry.get(etag=None, wait=0).headers["etag"])
+        assert poll.is_held
+        move(registry.url, 1)
+        offer = poll.answer()
+        assert (offer.json()["serial"], verified_serial(offer, keys)) == (2, 2)
+    database.close()
+
+
+def test_two_processes_on_one_postgresql_offer_the_same_bytes(postgresql, keys, tmp_path):
+    url = postgresql.empty_database()
+    options = ("--database", url, "--registry", "lab", "--signing-key-file", str(key_file(keys.registry, tmp_path)))
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        folder.mkdir()
+    processes = [Process(folder, *options) for folder in folders]
+    try:
+        first, second = (process.url for process in processes)
+        sign_and_publish(first, keys, 0, 1)
+        for number, serial in ((0, 1), (1, 2)):
+            move((first, second)[number], number)
+            # The clocks may pass the end of a step between two requests, but not twice.
+            offers = [httpx.get(f"{one}{CHAMPION}") for one in (first, second, first)]
+            assert (offers[1].content, offers[1].headers["etag"]) in {
+                (offer.content, offer.headers["etag"]) for offer in (offers[0], offers[2])
+            }
+            assert [verified_serial(offer, keys) for offer in offers] == [serial] * 3
+    finally:
+        ended = [process.end()[::2] for process in processes]
+    assert ended == [(0, ""), (0, "")]
