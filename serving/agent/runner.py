@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
+from serving.agent.errors import RegistryUnavailableError, StateDirError
 from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
 from serving.agent.store import STATE, Store
 
@@ -74,6 +74,7 @@ class Agent:
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
         self._trust = trust_of(settings, store=self._store, log=log)
+        self._is_trust_unsaved = False
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
@@ -135,6 +136,7 @@ class Agent:
             with self._client() as client:
                 for cca, keeper in self._keepers.items():
                     heard, _ = ask(client, cca, self._settings.channel)
+                    self._save_trust()
                     _tell(keeper, heard)
                     keeper.check()
                 reports = [keeper.report() for keeper in self._keepers.values()]
@@ -163,12 +165,26 @@ class Agent:
             root = self._trust.load()
             self._log.event("trusts", registry=root.registry, root=root.version)
 
+    def _save_trust(self) -> None:
+        """Keep a newer root document, before a table that it vouches for is written."""
+        if self._trust is None:
+            return
+        try:
+            self._trust.save()
+        except StateDirError as error:
+            if not self._is_trust_unsaved:
+                self._log.event("not_kept", error=str(error))
+            self._is_trust_unsaved = True
+        else:
+            self._is_trust_unsaved = False
+
     def _follow(self, reporter: Reporter) -> None:
         next_look_s = self._clock() + self._settings.interval_s
         while True:
             for keeper in self._keepers.values():
                 reporter.submit(keeper.report())
             message = self._next_message(until_s=next_look_s)
+            self._save_trust()
             if isinstance(message, _Asked) and message.what == "stop":
                 return
             if isinstance(message, _Asked):
@@ -254,13 +270,7 @@ def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bo
     if settings.root is None:
         return None
     from serving.agent.trust import Trust
-    from serving.signatures.keys import has_cryptography
 
-    if not has_cryptography():
-        raise SettingsError(
-            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
-            "python3-cryptography or ccatune-agent[signatures], or leave root out"
-        )
     return Trust(settings.root, store=store, log=log, writes=writes)
 
 

@@ -10,13 +10,18 @@ An offer is accepted if all of this holds:
     - enough keys of its role `publisher` signed the ensemble's digest.
 
 The agent looks for a newer version when an offer names one, when its own has expired, or when a signature does not
-hold. It never goes back to an older version. Another pinned file begins anew.
-The package `cryptography` is imported with the first verification, not when the agent starts.
+hold. It never goes back to an older version: where the state folder lost it, offers are refused until the registry has
+given that version again. Another pinned file begins anew.
+
+serving.signatures and the package `cryptography` are imported with the first verification. The last known good table
+of a start is in force by then.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import importlib.util
 import os
 import stat
 import threading
@@ -51,13 +56,17 @@ def _no_more(_version: int) -> None:
 class Trust:
     """The root document that the agent trusts. All threads of the agent may use it.
 
-    store: where newer versions are kept; None for a trial that must not write.
+    Only the main thread may call `load` for the first time, `vouches_for` and `save`, because they use the state folder.
     """
 
     def __init__(
         self, path: Path, *, store: Store, log: EventLog, writes: bool = True, now_s: Callable[[], float] = time.time
     ) -> None:
-        """Read the pinned file, without verifying it. Raises SettingsError."""
+        """Read the pinned file, without verifying it. Raises SettingsError, also where nothing could verify signatures.
+
+        writes: False for a trial that must not change the state folder.
+        """
+        require_cryptography()
         self._path = path
         self._store = store
         self._log = log
@@ -67,6 +76,9 @@ class Trust:
         self.pinned_sha256 = hashlib.sha256(self._content).hexdigest()
         self._lock = threading.RLock()
         self._trusted: SignedRoot | None = None
+        self._saved_version = 0
+        # The highest version under which a stored table was verified.
+        self._lowest_version = 0
 
     def load(self) -> Root:
         """Return the newest version that is known. The first call verifies the files. Raises SettingsError."""
@@ -89,7 +101,7 @@ class Trust:
                 root = self.load()
                 version = _signatures_of(answer).get("root_version")
                 is_newer = isinstance(version, int) and version > root.version
-                if is_newer or root.is_expired(now_s=self._now_s()):
+                if is_newer or root.version < self._lowest_version or root.is_expired(now_s=self._now_s()):
                     root = self._advance(fetch)
                 try:
                     return self._verified(root, answer, table, now_s=self._now_s())
@@ -113,6 +125,7 @@ class Trust:
         if table.signed is None:
             return False
         if table.signed.pinned_sha256 == self.pinned_sha256:
+            self._lowest_version = max(self._lowest_version, table.signed.root_version)
             return True
         from serving.signatures import SignatureError
 
@@ -123,9 +136,28 @@ class Trust:
             return False
         return True
 
-    def has_removed(self, key_id: str) -> bool:
-        """Whether the trusted document does not name this key as the registry's."""
-        return key_id not in self.load().roles["registry"].key_ids
+    def require(self, table: Table) -> None:
+        """Raise OfferRefusedError unless `check` has verified the table, and its key was not removed since."""
+        if table.signed is None or table.signed.pinned_sha256 != self.pinned_sha256:
+            raise OfferRefusedError("the registry's offer is refused: its signatures were not verified")
+        if table.signed.key_id not in self.registry_keys():
+            raise OfferRefusedError(
+                f"the registry's offer is refused: version {self.load().version} of the root document has removed the "
+                f"key {table.signed.key_id[:16]} that signed it; the registry must sign with a key that is named there"
+            )
+
+    def registry_keys(self) -> frozenset[str]:
+        """Return the ids of the registry's keys in the trusted document."""
+        return self.load().roles["registry"].key_ids
+
+    def save(self) -> None:
+        """Keep the newest version in the state folder. Raises StateDirError; the next call then tries again."""
+        trusted = self._trusted
+        if trusted is None or not self._writes or trusted.root.version == self._saved_version:
+            return
+        data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
+        self._store.save(NO_CCA, ROOT, data)
+        self._saved_version = trusted.root.version
 
     def why_stale(self, table: Table | None) -> str | None:
         """Return why nothing vouches any more that a table in force is the current one, or None."""
@@ -134,14 +166,19 @@ class Trust:
             return _expired(root)
         if table is not None and table.signed is not None and now_s >= table.signed.expires_s:
             return (
-                f"the signature of {table.name} expired {(now_s - table.signed.expires_s) / 60:.0f} min ago, and the "
-                "registry gave no newer one; is it cut off, or does it sign no more?"
+                f"the signature of {table.name} expired at {_time_text(table.signed.expires_s)}, and the registry gave "
+                "no newer one; is it cut off, or does it sign no more?"
             )
         return None
 
     def _verified(self, root: Root, answer: dict[str, Any], table: Table, *, now_s: float) -> Table:
         from serving.signatures import Envelope, ExpiredError, SignatureError, check_deployment, check_ensemble
 
+        if root.version < self._lowest_version:
+            raise SignatureError(
+                f"expected version {self._lowest_version} of the root document or a later one, for this agent trusted "
+                f"it before its file `{ROOT}` was lost, got version {root.version}; the registry must keep all versions"
+            )
         if root.is_expired(now_s=now_s):
             raise ExpiredError(_expired(root))
         signatures = _signatures_of(answer)
@@ -163,7 +200,7 @@ class Trust:
             raise SignatureError(f"expected a signature of the offer {offered}, got one of {said}")
         envelopes = [Envelope.from_json(one) for one in ensemble]
         check_ensemble(root, envelopes, cca=table.ensemble.cca, digest=table.ensemble.digest)
-        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble))
+        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble), root.version)
         return replace(table, signed=signed)
 
     def _advance(self, fetch: Fetch) -> Root:
@@ -177,17 +214,7 @@ class Trust:
                 break
             self._trusted = self._trusted.next(Envelope.parse(content))
             self._log.event("root", version=self._trusted.root.version, registry=self._trusted.root.registry)
-            self._keep(self._trusted)
         return self._trusted.root
-
-    def _keep(self, trusted: SignedRoot) -> None:
-        if not self._writes:
-            return
-        data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
-        try:
-            self._store.save(NO_CCA, ROOT, data)
-        except StateDirError as error:
-            self._log.event("not_kept", error=str(error))
 
     def _newest_known(self) -> SignedRoot:
         from serving.signatures import Envelope, SignatureError, SignedRoot
@@ -196,17 +223,40 @@ class Trust:
             pinned = SignedRoot.first(Envelope.parse(self._content))
         except SignatureError as error:
             raise SettingsError(f"root {self._path}: expected a signed root document, {error}") from error
+        except ImportError as error:
+            raise SettingsError(f"root: expected the package cryptography to work, {error}; install it anew") from error
+        kept = self._kept()
+        if kept is None or kept.root.version <= pinned.root.version:
+            return pinned
+        self._saved_version = kept.root.version
+        return kept
+
+    def _kept(self) -> SignedRoot | None:
+        """Return the version in the state folder, if it descends from the pinned file. A damaged file is set aside."""
+        from serving.signatures import Envelope, SignatureError, SignedRoot
+
         try:
             data = self._store.load(NO_CCA, ROOT)
             if not isinstance(data, dict) or data.get("pinned_sha256") != self.pinned_sha256:
-                return pinned
-            kept = SignedRoot.first(Envelope.from_json(data.get("envelope")))
+                return None
+            return SignedRoot.first(Envelope.from_json(data.get("envelope")))
         except (SignatureError, DamagedFileError) as error:
             self._log.event("damaged", file=ROOT, error=str(error))
-            return pinned
         except StateDirError as error:
             raise SettingsError(f"root: expected its newest version in the state folder, {error}") from error
-        return kept if kept.root.version > pinned.root.version else pinned
+        if self._writes:
+            with contextlib.suppress(StateDirError):
+                self._store.set_aside(NO_CCA, ROOT)
+        return None
+
+
+def require_cryptography() -> None:
+    """Raise SettingsError where the package that verifies signatures is not installed. Does not import it."""
+    if importlib.util.find_spec("cryptography") is None:
+        raise SettingsError(
+            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
+            "python3-cryptography or ccatune-agent[signatures], or leave root out"
+        )
 
 
 def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
@@ -216,9 +266,13 @@ def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _expired(root: Root) -> str:
     return (
-        f"version {root.version} of the root document of {root.registry} has expired, and the registry has no newer "
-        "one; its owners must publish the next version (`ccatune root next`)"
+        f"version {root.version} of the root document of {root.registry} expired at {_time_text(root.expires_s)}, and "
+        "the registry has no newer one; its owners must publish the next version (`ccatune root next`)"
     )
+
+
+def _time_text(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _read(path: Path) -> bytes:
