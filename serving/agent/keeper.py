@@ -134,7 +134,7 @@ class Keeper:
         """Handle an offer of the registry. It is refused if its registry or its serial is not acceptable."""
         try:
             check_registry_name(table, self._registry_name)
-            self._serials.check(table)
+            self._serials.check(table, key_ids=self._trust.registry_key_ids() if self._trust is not None else ())
         except OfferRefusedError as error:
             self._refused_offer = (table, str(error))
             self.offer_refused(str(error))
@@ -197,7 +197,7 @@ class Keeper:
         if self._takes("resume"):
             self.resume()
             return
-        if self._published is not None and self._state_and_error() != (self._published.state, self._published.error):
+        if self._published is not None and self.report() != self._published:
             # A signature has expired since.
             self._publish()
         retry = bool(self._unsaved) or (self._refusal is not None and self._refusal.retry)

@@ -2,8 +2,8 @@
 """The agent's threads that wait for the network.
 
 A Poller requests one CCA's offer and passes the answer on; the Reporter sends reports. Each has its own thread.
-Only the agent's main thread accesses the kernel and the state folder. A slow registry therefore cannot delay a
-check of the table.
+Only the agent's main thread accesses the kernel and the state folder, except for the file `root`, which the pollers
+write (trust.py). A slow registry therefore cannot delay a check of the table.
 """
 
 from __future__ import annotations
