@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from serving.agent.decide import Decision, Situation, State, decide
@@ -47,19 +49,18 @@ class Plan:
         return asdict(self)
 
 
-def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
+def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Callable[[], float] = time.time) -> list[Plan]:
     """Read the state folder and the kernel, request the offers once, and decide as the agent would.
 
     Raises SettingsError where a TLS file or the root document is invalid, StateDirError where a file of the state
     folder is unreadable.
     """
     store = Store(settings.state_dir)
-    trust = trust_of(settings, store=store, log=EventLog(as_json=False), writes=False)
+    trust = trust_of(settings, store=store, log=EventLog(as_json=False), writes=False, now_s=now_s)
     if trust is not None:
         trust.load()
     return [
-        _plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id, trust=trust)
-        for cca in settings.ccas
+        _plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id, trust=trust) for cca in settings.ccas
     ]
 
 
