@@ -7,6 +7,7 @@ import copy
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,12 @@ def trust(pinned: Path, tmp_path: Path) -> Trust:
 
 def accepted(trust: Trust, answer: dict[str, Any], chain: Chain | None = None) -> Table:
     """The table of an answer after all checks. Raises OfferRefusedError."""
-    found = parse_offer(
+    return parse_offer(
         json.dumps(answer).encode(),
         cca="gr",
         channel="champion",
         check=lambda data, offered: trust.check(data, offered, fetch=chain or Chain()),
     )
-    return found
 
 
 def test_a_signed_offer_is_accepted_with_its_signatures(trust: Trust) -> None:
@@ -68,27 +68,6 @@ def test_a_signed_offer_is_accepted_with_its_signatures(trust: Trust) -> None:
 
 
 OTHER = table(9, registry="lab")
-REFUSED: list[tuple[str, Callable[[], dict[str, Any]], str]] = [
-    ("no signatures", lambda: {**signed_answer(), "signatures": None}, "expected the registry's signature"),
-    ("no deployment's", lambda: without("deployment", None), "expected the registry's signature"),
-    ("no ensemble's", lambda: without("ensemble", []), "1 of the 1 keys of the role publisher"),
-    ("no list", lambda: without("ensemble", None), "expected a list of publishers' signatures, got NoneType"),
-    ("unknown key", lambda: signed_answer(registry="x"), "1 of the 1 keys of the role registry .* got 0"),
-    ("publisher's key", lambda: signed_answer(registry="p1"), "role registry"),
-    ("root's key", lambda: signed_answer(registry="r1"), "role registry"),
-    ("registry's key for the ensemble", lambda: signed_answer(publishers="s1"), "role publisher .* got 0"),
-    ("another deployment", lambda: with_signatures_of(OTHER), "expected serial 7 in the registry's signature, got 9"),
-    ("channel", lambda: signed_answer(channel="canary"), "expected channel champion"),
-    ("cca", lambda: signed_answer(cca="roccet"), "expected cca gr .* got roccet"),
-    ("serial", lambda: signed_answer(serial=8), "expected serial 7"),
-    ("digest", lambda: signed_answer(digest=OTHER.ensemble.digest), "expected digest sha256:"),
-    ("hold-back", lambda: signed_answer(hold_back_permille=1), "expected hold_back_permille 0"),
-    ("urgent", lambda: signed_answer(urgent=True), "expected urgent False .* got True"),
-    ("far future", lambda: signed_answer(issued_s=NOW_S + 3601), "compare the clocks"),
-    ("ensemble's of another", lambda: with_ensemble_of(OTHER), "ensemble's signature: expected one of gr"),
-    ("kinds exchanged", lambda: with_kinds_exchanged(), "expected application/vnd.ccatune.deployment"),
-    ("two keys", lambda: signed_answer(registry="s1 s2"), "expected the signature of one key"),
-]
 
 
 def without(name: str, value: object) -> dict[str, Any]:
@@ -110,6 +89,29 @@ def with_kinds_exchanged() -> dict[str, Any]:
     return {**signed_answer(), "signatures": {"deployment": of["ensemble"][0], "ensemble": [of["deployment"]]}}
 
 
+REFUSED: list[tuple[str, Callable[[], dict[str, Any]], str]] = [
+    ("no signatures", lambda: {**signed_answer(), "signatures": None}, "expected the registry's signature"),
+    ("no deployment's", lambda: without("deployment", None), "expected the registry's signature"),
+    ("no ensemble's", lambda: without("ensemble", []), "1 of the 1 keys of the role publisher"),
+    ("no list", lambda: without("ensemble", None), "expected a list of publishers' signatures, got NoneType"),
+    ("unknown key", lambda: signed_answer(registry="x"), "1 of the 1 keys of the role registry .* got 0"),
+    ("publisher's key", lambda: signed_answer(registry="p1"), "role registry"),
+    ("root's key", lambda: signed_answer(registry="r1"), "role registry"),
+    ("registry's key for the ensemble", lambda: signed_answer(publishers="s1"), "role publisher .* got 0"),
+    ("another deployment", lambda: with_signatures_of(OTHER), "expected serial 7 in the registry's signature, got 9"),
+    ("channel", lambda: signed_answer(channel="canary"), "expected channel champion"),
+    ("cca", lambda: signed_answer(cca="roccet"), "expected cca gr .* got roccet"),
+    ("serial", lambda: signed_answer(serial=8), "expected serial 7"),
+    ("digest", lambda: signed_answer(digest=OTHER.ensemble.digest), "expected digest sha256:"),
+    ("hold-back", lambda: signed_answer(hold_back_permille=1), "expected hold_back_permille 0"),
+    ("urgent", lambda: signed_answer(urgent=True), "expected urgent False .* got True"),
+    ("far future", lambda: signed_answer(issued_s=NOW_S + 3601), "compare the clocks"),
+    ("ensemble's of another", lambda: with_ensemble_of(OTHER), "ensemble's signature: expected one of gr"),
+    ("kinds exchanged", with_kinds_exchanged, "expected application/vnd.ccatune.deployment"),
+    ("two keys", lambda: signed_answer(registry="s1 s2"), "expected the signature of one key"),
+]
+
+
 @pytest.mark.parametrize(("make", "words"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
 def test_an_offer_is_refused_in_words(make: Callable[[], dict[str, Any]], words: str, tmp_path: Path) -> None:
     both = root_file(tmp_path, make_root(registry="s1 s2" if "one key" in words else "s1"))
@@ -126,13 +128,13 @@ def test_an_offer_of_another_registry_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("publishers", "holds"), [("p1", False), ("p1 x", False), ("p1 p2", True)])
-def test_as_many_publishers_must_sign_as_the_document_says(publishers: str, holds: bool, tmp_path: Path) -> None:  # noqa: FBT001
+def test_as_many_publishers_must_sign_as_the_document_says(publishers: str, holds: bool, tmp_path: Path) -> None:
     two = root_file(tmp_path, make_root(publisher="p1 p2 p3", thresholds={"publisher": 2}))
     trust, answer = trust_in(two, tmp_path / "state"), signed_answer(publishers=publishers)
     if holds:
         assert accepted(trust, answer) == SEVEN
         return
-    with pytest.raises(OfferRefusedError, match="expected the signature of 2 of the 3 keys .* got 1"):
+    with pytest.raises(OfferRefusedError, match=r"expected the signature of 2 of the 3 keys .* got 1"):
         accepted(trust, answer)
 
 
@@ -149,12 +151,8 @@ def test_no_change_of_a_signed_answer_is_accepted_as_another_table(trust: Trust,
             break
     values = [None, True, 0, -1, 2**63, 1.5, "", "A", "\ud800", [], {}, [[]], {"payload": 1}, part]
     parent[name] = copy.deepcopy(data.draw(st.sampled_from(values)))
-    try:
-        found = accepted(trust, answer)
-    except OfferRefusedError as error:
-        assert str(error).isprintable()
-    else:
-        assert found == SEVEN
+    with suppress(OfferRefusedError):
+        assert accepted(trust, answer) == SEVEN
 
 
 # -- expiry ----------------------------------------------------------------------
@@ -245,7 +243,7 @@ def test_an_unsigned_offer_is_refused_as_such_where_no_document_can_be_fetched(t
     def fetch(_version: int) -> bytes | None:
         raise RegistryUnavailableError("got 500")
 
-    with pytest.raises(OfferRefusedError, match="expected the registry's signature, the offer has none.*got 500"):
+    with pytest.raises(OfferRefusedError, match=r"expected the registry's signature, the offer has none.*got 500"):
         trust.check({}, SEVEN, fetch=fetch)
     # A newer document may remove a key, so an offer that names one waits for it.
     with pytest.raises(RegistryUnavailableError, match="got 500"):
