@@ -24,8 +24,8 @@ from serving.agent.report import CcaReport
 from serving.agent.table import Table
 
 # If a long poll that reports no change returns before this fraction of its wait, the registry did not hold the
-# request. The Poller then pauses before the next one. It also pauses after an offer that it has already, for a proxy that
-# drops ETags would otherwise be asked without end.
+# request. The Poller then pauses before the next one. It also pauses after an offer that it has already. Otherwise it
+# would send requests without end to a proxy that drops ETags.
 _HELD_FRACTION = 0.5
 # A channel without a deployment is requested at most this often, so that its first deployment arrives soon. This is
 # longer than the shortest back-off: ten thousand agents make about 1,300 requests a second.

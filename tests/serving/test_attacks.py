@@ -170,6 +170,18 @@ def test_a_replayed_offer_is_refused_even_after_a_reboot(scene: Scene) -> None:
     assert (report.state, report.effective_serial) == ("Rejected", 3)
 
 
+def test_a_replay_under_one_of_two_keys_is_refused_even_after_a_reboot(scene: Scene) -> None:
+    old = scene.offered()
+    scene.publish_root(2, registry_keys=[scene.keys.registry, FOREIGN.registry])
+    scene.serve(FOREIGN.registry)
+    scene.move(3)
+    assert_in_sync(scene, serial=3)
+    scene.attacker.offer = lambda _: old
+    scene.reboot()
+    assert scene.ask().effective_serial == 3
+    assert_refused(scene, "Rejected", "or a later one, got 2, which is older")
+
+
 # -- tokens ------------------------------------------------------------------------
 
 
