@@ -102,6 +102,11 @@ class BoundedListener(socket.socket):
         self._next_log_s = 0.0
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
+    @property
+    def is_almost_full(self) -> bool:
+        """Whether more than seven eighths of the connections are open."""
+        return self.n_connections > self._max_connections - self._max_connections // 8
+
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
 

@@ -5,6 +5,7 @@
     body    from the end of the headers to the end of the body
     answer  from the last byte handed to the transport until the client's kernel has taken it
 
+Between two requests the connection is one of `IdleConnections`.
 uvicorn itself limits only the time between two requests. A client that sends half of a request, or reads no answer,
 would otherwise hold its connection for ever. A limit ends the connection without an answer.
 
@@ -25,6 +26,8 @@ from typing import Any, ClassVar
 
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from serving.idle import IdleConnections
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
 
@@ -57,13 +60,13 @@ def connection_of(scope: Any) -> Connection | None:
     return found if isinstance(found, Connection) else None
 
 
-def timed_protocol(limits: TimeLimits) -> type[HttpToolsProtocol]:
-    """Return the protocol class with these limits."""
-
+def timed_protocol(limits: TimeLimits, idle: IdleConnections) -> type[HttpToolsProtocol]:
+    """Return the protocol class with these limits. Its connections are in `idle` while they wait for a request."""
     limits_s = {_Part.HEAD: limits.head_s, _Part.BODY: limits.body_s, _Part.ANSWER: limits.answer_s}
 
     class TimedProtocol(_Timed):
         _limits_s = limits_s
+        _idle = idle
 
     return TimedProtocol
 
@@ -76,6 +79,7 @@ class _Part(Enum):
 
 class _Timed(HttpToolsProtocol):
     _limits_s: ClassVar[dict[_Part, float]]
+    _idle: ClassVar[IdleConnections]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,6 +117,7 @@ class _Timed(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._await(None)
+        self._idle.discard(self)
         self._answer_no_more()
         super().connection_lost(exc)
         on_lost, self._connection.on_lost = self._connection.on_lost, None
@@ -145,35 +150,41 @@ class _Timed(HttpToolsProtocol):
     # Called by uvicorn.
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.pipeline:
-            # uvicorn reads on after each answer, so that the pipeline could grow for ever.
-            self.flow.pause_reading()
+        # uvicorn's own method starts a timer for the next request, and reads on while requests are queued.
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            if not self.pipeline:
+                self.flow.resume_reading()
         self._await_rest()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
         super()._start_asgi_task(cycle, app)
 
-    def timeout_keep_alive_handler(self) -> None:
-        # The client has sent no further request. If it has not taken the last answer either, it may still do so.
-        self.timeout_keep_alive_task = None
-        if self.transport.get_write_buffer_size() > 0:
-            self._await(_Part.ANSWER)
-        super().timeout_keep_alive_handler()
+    # Called by the idle connections.
+
+    def close_idle(self) -> None:
+        # If the client has not taken the last answer yet, the transport still sends it.
+        self.transport.close()
+        self._await_rest()
 
     def _await_rest(self) -> None:
         """Start the timer of the part that the client must now complete, unless it runs already."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing() or self.flow.write_paused:
-            self._await(_Part.ANSWER)
-        elif self.pipeline or (self._begun is _Part.HEAD and self._is_answering()):
+            part: _Part | None = _Part.ANSWER
+        elif self.pipeline or (self._begun is _Part.HEAD and is_answering):
             # The transport reads no further request before this one is answered.
-            self._await(None)
+            part = None
         else:
-            self._await(self._begun)
-
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+            part = self._begun
+        self._await(part)
+        if part is None and not is_answering:
+            self._idle.add(self)
+        else:
+            self._idle.discard(self)
 
     def _await(self, part: _Part | None) -> None:
         if part is self._awaited:

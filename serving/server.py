@@ -26,6 +26,7 @@ from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
+from serving.idle import IdleConnections
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
@@ -35,6 +36,8 @@ __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
+# A kept connection waits this long for its next request. An agent's next poll follows its last one at once.
+_IDLE_TIMEOUT_S = 5.0
 _GC_THRESHOLDS = (10_000, 20, 20)
 
 Listening = Callable[[str, Context], None]
@@ -48,12 +51,14 @@ class RegistryServer(uvicorn.Server):
         config: uvicorn.Config,
         listener: BoundedListener,
         *,
+        idle: IdleConnections,
         handshake_timeout_s: float,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
     ) -> None:
         super().__init__(config)
         self._listener = listener
+        self._idle = idle
         self._handshake_timeout_s = handshake_timeout_s
         self._acceptor: Acceptor | None = None
         self._on_start = on_start
@@ -72,6 +77,7 @@ class RegistryServer(uvicorn.Server):
             self._acceptor = Acceptor(
                 self._listener,
                 self._make_protocol,
+                idle=self._idle,
                 tls=self.config.ssl,
                 handshake_timeout_s=self._handshake_timeout_s,
             )
@@ -173,9 +179,10 @@ def listen(
     limits = TimeLimits(
         head_s=settings.head_timeout_s, body_s=settings.body_timeout_s, answer_s=settings.answer_timeout_s
     )
+    idle = IdleConnections(timeout_s=_IDLE_TIMEOUT_S)
     config = uvicorn.Config(
         app,
-        http=timed_protocol(limits),
+        http=timed_protocol(limits, idle),
         interface="asgi3",
         ws="none",
         log_level="warning",
@@ -195,7 +202,14 @@ def listen(
         context.retention.stop()
         context.watch.close()
 
-    return RegistryServer(config, listener, handshake_timeout_s=settings.head_timeout_s, on_start=start, on_stop=stop)
+    return RegistryServer(
+        config,
+        listener,
+        idle=idle,
+        handshake_timeout_s=settings.head_timeout_s,
+        on_start=start,
+        on_stop=stop,
+    )
 
 
 def serve_until_stopped(
