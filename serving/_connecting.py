@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import click
 
+from serving._client_tls import client_tls, client_tls_options
 from serving.client import DEFAULT_URL, RegistryClient
 from serving.errors import RegistryClientError
 
@@ -29,7 +30,8 @@ _MAX_FILE_BYTES = 4096
 
 
 def registry_options(command: Command) -> Command:
-    """Add the options --url and --token-file to a command. `connect` takes their values."""
+    """Add --url, --token-file and the options for https to a command. `connect` takes the values of the first two."""
+    command = client_tls_options(command)
     command = click.option(
         "--token-file",
         type=click.Path(dir_okay=False, path_type=Path),
@@ -41,8 +43,11 @@ def registry_options(command: Command) -> Command:
 
 
 def connect(url: str, token_file: Path | None) -> RegistryClient:
-    """Return a client of the registry. Raises RegistryClientError where the URL or the token is invalid."""
-    return RegistryClient(url, token=token_from(token_file))
+    """Return a client of the registry for the running command.
+
+    Raises RegistryClientError where the URL or the token is invalid, and SettingsError where a file for https is.
+    """
+    return RegistryClient(url, token=token_from(token_file), tls=client_tls())
 
 
 def token_from(token_file: Path | None) -> str | None:

@@ -173,9 +173,10 @@ def _require_signing_key(database: Database, signer: OfferSigner) -> None:
 def _host_names(settings: ServingSettings) -> frozenset[str] | None:
     """Return the host names that requests may use, or None for any.
 
-    Any name is allowed if `insecure_bind` is set and no name is configured.
+    Any name is allowed if others can reach the registry, by TLS or `insecure_bind`, and no name is configured.
     """
-    if settings.insecure_bind and not settings.host_names:
+    is_for_others = settings.insecure_bind or (settings.has_tls and not settings.open)
+    if is_for_others and not settings.host_names:
         return None
     return LOOPBACK_NAMES | set(settings.host_names)
 

@@ -36,6 +36,7 @@ _AGENT_COLUMNS = (
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
+_file = click.Path(dir_okay=False, path_type=Path)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
@@ -79,7 +80,12 @@ _if_serial_option = click.option(
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--insecure-bind-anyway", is_flag=True, help="Listen where others reach it, although without TLS.")
+@click.option("--tls-cert", type=_file, help="PEM file of the server's certificate and the intermediate ones: https.")
+@click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
+@click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
+@click.option(
+    "--insecure-bind-anyway", is_flag=True, help="Listen where others reach it without TLS, as behind a proxy with TLS."
+)
 @click.option("--open", "is_open", is_flag=True, help="Serve this machine alone, without accounts.")
 @click.option("--init", is_flag=True, help="Make the database and the first token, print the token, and exit.")
 @click.option("--again", is_flag=True, help="With --init, if all tokens are lost: make another one.")
@@ -118,6 +124,9 @@ def serve(
     port: int | None,
     registry: str | None,
     migrate: bool | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
     insecure_bind_anyway: bool,
     is_open: bool,
     init: bool,
@@ -138,6 +147,7 @@ def serve(
     Example:
       ccatune serve --database sqlite:///registry.db --init --token-file admin.token
       ccatune serve --database sqlite:///registry.db --port 8640
+      ccatune serve --host 0.0.0.0 --tls-cert registry.pem --tls-key registry.key
       CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
     """
     if (again or token_file is not None) and not init:
@@ -151,6 +161,9 @@ def serve(
         port=port,
         registry=registry,
         migrate=migrate,
+        tls_cert_file=tls_cert,
+        tls_key_file=tls_key,
+        client_ca_file=client_ca,
         insecure_bind=insecure_bind_anyway or None,
         open=is_open or None,
         host_names=host_names or None,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Generator, Iterator
+import secrets
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -19,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from kmod.ensemble import Ensemble
 from serving.agent.address import without_user_info
 from serving.agent.log import visible
+from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
 from serving.settings import DEFAULT_PORT
@@ -30,6 +33,12 @@ DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _TIMEOUT_S = 30.0
 _DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,63})")
 _SHOWN_DIGEST_CHARS = 31
+# A repeated request waits this long, or as long as the registry asks for, up to the second time.
+_RETRY_S = 1.0
+_MAX_RETRY_S = 10.0
+
+# A connection that ended before the answer. A refused connection is none of these: it was never there.
+_LOST_CONNECTION = (httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError)
 
 Json = dict[str, Any]
 
@@ -107,19 +116,33 @@ class RegistryClient:
     A method that sends a request raises RegistryClientError where the registry is unreachable or refuses the request.
     """
 
-    def __init__(self, url: str = DEFAULT_URL, *, token: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
-        """Create the client. token: sent with each request. Raises RegistryClientError where the URL is invalid."""
+    def __init__(
+        self,
+        url: str = DEFAULT_URL,
+        *,
+        token: str | None = None,
+        timeout_s: float = _TIMEOUT_S,
+        tls: TlsFiles | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Create the client.
+
+        token: sent with each request. tls: the files for https. sleep: waits before a request is repeated.
+        Raises RegistryClientError where the URL is invalid, and SettingsError where a file of `tls` cannot be used.
+        """
         parts = _parse(url)
         # Errors show this URL, so it does not contain the user's name and password.
         self.url = str(parts.copy_with(userinfo=b"")).rstrip("/")
         self._timeout_s = timeout_s
-        # A proxy from the environment could not reach the loopback address of this machine.
+        self._sleep = sleep
         self._http = httpx.Client(
             base_url=parts,
             timeout=timeout_s,
+            # A proxy from the environment could not reach the loopback address of this machine.
             trust_env=not _is_loopback(parts.host),
             # The class prevents httpx from replacing the token by a password of the URL or of ~/.netrc.
             auth=None if token is None else _Bearer(token),
+            verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
         )
 
     def __enter__(self) -> RegistryClient:
@@ -140,7 +163,7 @@ class RegistryClient:
 
     def publish(self, ensemble: Ensemble) -> Json:
         """Publish an ensemble. In the answer `created` is False if the registry already held it."""
-        return _read(_Published, self._ask("POST", "/v1/ensembles", json=ensemble.to_json()))
+        return _read(_Published, self._ask_twice("POST", "/v1/ensembles", json=ensemble.to_json()))
 
     def ensemble(self, digest: str) -> Ensemble:
         """Return an ensemble after verifying its digest. Raises also EnsembleError, where its content is invalid."""
@@ -200,6 +223,7 @@ class RegistryClient:
     ) -> Json:
         """Point a channel to an ensemble.
 
+        The request is repeated once if the connection is lost. It makes one move all the same.
         urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
         if_serial: move only if this is the channel's current serial; 0 means a channel without a deployment.
         """
@@ -210,19 +234,19 @@ class RegistryClient:
             "note": require_note(note),
             **_unless_none(urgent=urgent),
         }
-        return _read(_Deployment, self._ask("PUT", path, json=body, headers=_condition(if_serial)))
+        return _read(_Deployment, self._ask_twice("PUT", path, json=body, headers=_condition(if_serial)))
 
     def roll_back(
         self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None
     ) -> Json:
-        """Point a channel back to its previous ensemble.
+        """Point a channel back to its previous ensemble. It is repeated like `move`.
 
         urgent: whether running flows apply the table immediately; None means the registry's default, which is yes.
         if_serial: roll back only if this is the channel's current serial.
         """
         path = f"{require_channel(cca, channel)}/rollback"
         body = {"note": require_note(note), **_unless_none(urgent=urgent)}
-        return _read(_Deployment, self._ask("POST", path, json=body, headers=_condition(if_serial)))
+        return _read(_Deployment, self._ask_twice("POST", path, json=body, headers=_condition(if_serial)))
 
     def channel(self, cca: str, channel: str) -> Json:
         """Return the channel's current deployment, with its ensemble."""
@@ -307,9 +331,31 @@ class RegistryClient:
             seen.add(cursor)
             params["cursor"] = cursor
 
+    def _ask_twice(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **request: Any
+    ) -> httpx.Response:
+        """Send a write. Repeat it once if the connection is lost, or the registry answers 503 with Retry-After.
+
+        Both requests have the same Idempotency-Key, so that a move is made once even if the registry received both.
+        """
+        request["headers"] = {**(headers or {}), "Idempotency-Key": secrets.token_urlsafe(16)}
+        with self._errors_in_words():
+            try:
+                answer = self._http.request(method, path, **request)
+                pause_s = _retry_after_s(answer)
+            except _LOST_CONNECTION:
+                pause_s = _RETRY_S
+            if pause_s is not None:
+                self._sleep(pause_s)
+                answer = self._http.request(method, path, **request)
+        return self._accepted(answer)
+
     def _ask(self, method: str, path: str, **request: Any) -> httpx.Response:
         with self._errors_in_words():
             answer = self._http.request(method, path, **request)
+        return self._accepted(answer)
+
+    def _accepted(self, answer: httpx.Response) -> httpx.Response:
         if answer.is_success or answer.status_code == httpx.codes.NOT_MODIFIED:
             return answer
         raise RegistryClientError(f"registry {self.url}: {_problem(answer)}")
@@ -358,6 +404,14 @@ def _parse(url: str) -> httpx.URL:
 def _unless_none(**fields: object) -> Json:
     """Return the fields that are not None. An older registry would refuse a request with a field that it lacks."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _retry_after_s(answer: httpx.Response) -> float | None:
+    """Return how long to wait before the request is repeated, or None if the answer does not ask for that."""
+    text = answer.headers.get("Retry-After", "")
+    if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or not (text.isascii() and text.isdecimal()):
+        return None
+    return min(float(text), _MAX_RETRY_S)
 
 
 def _condition(if_serial: int | None) -> dict[str, str]:

@@ -5,7 +5,8 @@
 
 A SQLite connection holds three descriptors, and one more is kept in reserve. Without a bound, `accept` would fail
 with EMFILE. asyncio then logs one error for each entry of the backlog, and the database cannot open its files.
-A connection over the bound is answered 503 and closed, so that its client tries again later.
+A connection over the bound is answered 503 and closed, so that its client tries again later. With TLS it is only
+closed, because an answer would need a handshake.
 """
 
 from __future__ import annotations
@@ -92,12 +93,13 @@ class BoundedListener(socket.socket):
     One event loop accepts and closes all connections, so the count needs no lock.
     """
 
-    def __init__(self, family: int, kind: int, proto: int, *, max_connections: int) -> None:
+    def __init__(self, family: int, kind: int, proto: int, *, max_connections: int, is_plain_http: bool = True) -> None:
         super().__init__(family, kind, proto)
         self.n_connections = 0
         self.n_refused = 0
         self._family, self._kind, self._proto = family, kind, proto
         self._max_connections = max_connections
+        self._refusal = _REFUSAL if is_plain_http else b""
         self._n_accepted_in_turn = 0
         self._next_log_s = 0.0
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -156,7 +158,7 @@ class BoundedListener(socket.socket):
         self.n_refused += 1
         with connection, contextlib.suppress(OSError):
             connection.settimeout(0)
-            connection.send(_REFUSAL)
+            connection.send(self._refusal)
         now_s = time.monotonic()
         if now_s >= self._next_log_s:
             self._next_log_s = now_s + _LOG_INTERVAL_S

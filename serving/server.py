@@ -3,7 +3,7 @@
 
 The socket is bound here and passed to uvicorn, so that the port is known before the first request even if the
 settings say port 0. When the server stops, it answers the long polls first. Otherwise the stop would take as long
-as the longest poll.
+as the longest poll. With TLS, SIGHUP or a changed file makes it load the certificate again (serving/tls.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import uvicorn
 import uvloop
@@ -30,6 +31,7 @@ from serving.idle import IdleConnections
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
+from serving.tls import RegistryTls, tls_of
 
 __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped"]
 
@@ -39,6 +41,10 @@ _STOP_TIMEOUT_S = 5
 # A kept connection waits this long for its next request. An agent's next poll follows its last one at once.
 _IDLE_TIMEOUT_S = 5.0
 _GC_THRESHOLDS = (10_000, 20, 20)
+# A TLS client that is idle does not answer the end of its connection. A stop waits this long for the other clients.
+_TLS_STOP_S = 1.0
+# How often the files of the certificate are looked at.
+_RELOAD_CHECK_S = 10
 
 Listening = Callable[[str, Context], None]
 
@@ -52,6 +58,7 @@ class RegistryServer(uvicorn.Server):
         listener: BoundedListener,
         *,
         idle: IdleConnections,
+        tls: RegistryTls | None,
         handshake_timeout_s: float,
         on_start: Callable[[], None],
         on_stop: Callable[[], None],
@@ -59,6 +66,7 @@ class RegistryServer(uvicorn.Server):
         super().__init__(config)
         self._listener = listener
         self._idle = idle
+        self.tls = tls
         self._handshake_timeout_s = handshake_timeout_s
         self._acceptor: Acceptor | None = None
         self._on_start = on_start
@@ -78,7 +86,7 @@ class RegistryServer(uvicorn.Server):
                 self._listener,
                 self._make_protocol,
                 idle=self._idle,
-                tls=self.config.ssl,
+                tls=None if self.tls is None else self.tls.context,
                 handshake_timeout_s=self._handshake_timeout_s,
             )
             self._acceptor.start()
@@ -88,7 +96,16 @@ class RegistryServer(uvicorn.Server):
         if self._acceptor is not None:
             self._acceptor.close()
         self._on_stop()
+        if self.tls is not None:
+            asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
+
+    def _abort_idle(self) -> None:
+        connection: Any
+        for connection in list(self.server_state.connections):
+            is_answered = connection.cycle is None or connection.cycle.response_complete
+            if is_answered and connection.transport.get_write_buffer_size() == 0:
+                connection.transport.abort()
 
     def _make_protocol(self) -> asyncio.Protocol:
         make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
@@ -102,13 +119,15 @@ class RegistryServer(uvicorn.Server):
             yield
             return
         loop = asyncio.get_running_loop()
-        stops = (signal.SIGINT, signal.SIGTERM)
-        for number in stops:
-            loop.add_signal_handler(number, self._stop)
+        handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
+        if self.tls is not None:
+            handlers[signal.SIGHUP] = self.tls.reload
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             yield
         finally:
-            for number in stops:
+            for number in handlers:
                 loop.remove_signal_handler(number)
 
     def _stop(self) -> None:
@@ -120,23 +139,24 @@ def bind(settings: ServingSettings) -> BoundedListener:
     """Bind the socket for the host and port of the settings.
 
     Raises:
-        SettingsError: the address does not belong to this machine, or is in use, or is not a loopback address
-            although `insecure_bind` is not set.
+        SettingsError: the address does not belong to this machine, or is in use, or others reach it although neither
+            TLS nor `insecure_bind` is set.
     """
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
         raise SettingsError(f"host: expected an address of this machine, got {settings.host!r} ({error})") from error
     family, _, _, _, address = found[0]
-    if not ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback and not settings.insecure_bind:
-        if settings.open:
-            raise SettingsError(
-                f"host: expected a loopback address, got {settings.host!r}; an open registry (--open) has no accounts, "
-                "so it answers this machine alone"
-            )
+    is_private = ipaddress.ip_address(str(address[0]).split("%")[0]).is_loopback
+    if settings.open and not is_private:
         raise SettingsError(
-            f"host: expected a loopback address, got {settings.host!r}; tokens would cross the network in plain text: "
-            "keep it on 127.0.0.1 behind a proxy that ends TLS, or say --insecure-bind-anyway"
+            f"host: expected a loopback address, got {settings.host!r}; an open registry (--open) has no accounts, "
+            "so it answers this machine alone"
+        )
+    if not (is_private or settings.has_tls or settings.insecure_bind):
+        raise SettingsError(
+            f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens would cross the "
+            "network in plain text: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy ends TLS"
         )
     try:
         return _bound(family, address[:2], settings)
@@ -153,7 +173,13 @@ def _bound(family: int, address: tuple[object, ...], settings: ServingSettings) 
     max_connections = connection_bound(
         max_connections=settings.max_connections, database_connections=settings.database_connections
     )
-    listener = BoundedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, max_connections=max_connections)
+    listener = BoundedListener(
+        family,
+        socket.SOCK_STREAM,
+        socket.IPPROTO_TCP,
+        max_connections=max_connections,
+        is_plain_http=not settings.has_tls,
+    )
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
@@ -172,8 +198,9 @@ def listen(
     on_listening: called with the URL and the registry's context when the server begins to answer requests.
 
     Raises:
-        SettingsError, DatabaseError: see `create_app`.
+        SettingsError, DatabaseError: see `create_app` and `RegistryTls`.
     """
+    tls = tls_of(settings)
     app = create_app(database, settings)
     context: Context = app.state.context
     limits = TimeLimits(
@@ -191,8 +218,11 @@ def listen(
         server_header=False,
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
+        timeout_keep_alive=settings.keep_alive_s,
+        timeout_notify=_RELOAD_CHECK_S,
+        callback_notify=tls.reload_if_changed if tls is not None else None,
     )
-    url = _url_of(listener)
+    url = _url_of(listener, scheme="http" if tls is None else "https")
 
     def start() -> None:
         context.retention.start()
@@ -206,6 +236,7 @@ def listen(
         config,
         listener,
         idle=idle,
+        tls=tls,
         handshake_timeout_s=settings.head_timeout_s,
         on_start=start,
         on_stop=stop,
@@ -221,7 +252,8 @@ def serve_until_stopped(
         SettingsError, DatabaseError: the registry cannot start.
     """
     raise_descriptor_limit()
-    # The port is bound first, so that a start on a port in use fails before it changes the database.
+    # The TLS files are checked and the port is bound first, so that a start that fails for them changes no database.
+    tls_of(settings)
     with bind(settings) as listener:
         on_bound()
         database = open_database(settings)
@@ -245,6 +277,6 @@ def _tune_garbage_collection() -> None:
     gc.set_threshold(*_GC_THRESHOLDS)
 
 
-def _url_of(listener: BoundedListener) -> str:
+def _url_of(listener: BoundedListener, *, scheme: str) -> str:
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

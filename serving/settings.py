@@ -43,7 +43,14 @@ class ServingSettings(BaseModel):
     port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="TCP port; 0 takes a free one.")
     insecure_bind: bool = Field(
         default=False,
-        description="Allow an address that others can reach, although tokens then cross the network in plain text.",
+        description="Allow an address that others can reach without TLS, as behind a proxy that ends TLS.",
+    )
+    tls_cert_file: Path | None = Field(
+        default=None, description="PEM file of the server's certificate and the intermediate ones; makes it https."
+    )
+    tls_key_file: Path | None = Field(default=None, description="PEM file of its key, which others cannot read.")
+    client_ca_file: Path | None = Field(
+        default=None, description="PEM file of authorities; TLS clients must show a certificate of one of them."
     )
     open: bool = Field(
         default=False,
@@ -55,7 +62,7 @@ class ServingSettings(BaseModel):
     host_names: tuple[HostName, ...] = Field(
         default=(),
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
-        "Without any, an insecure bind takes every name.",
+        "Without any, every name is taken if others can reach the address.",
     )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
@@ -73,12 +80,15 @@ class ServingSettings(BaseModel):
         description="Time over which the polls that a move ends are answered, so that they do not return all at once.",
     )
     max_connections: int = Field(
-        default=16_384, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
+        default=32_768, ge=16, le=1_000_000, description="Most connections at once; further ones are answered 503."
     )
     head_timeout_s: float = Field(default=10.0, gt=0, le=3600, description="Longest time for a request's headers.")
     body_timeout_s: float = Field(default=30.0, gt=0, le=3600, description="Longest time for a request's body.")
     answer_timeout_s: float = Field(
         default=60.0, gt=0, le=3600, description="Longest time for a client to take an answer."
+    )
+    keep_alive_s: int = Field(
+        default=75, ge=1, le=3600, description="Time that an idle connection is kept for a further request."
     )
     max_queued_reports: int = Field(
         default=20_000, ge=1, le=1_000_000, description="Most reports that wait to be written; others are answered 503."
@@ -122,6 +132,19 @@ class ServingSettings(BaseModel):
         if name is not None and not is_name(name):
             raise ValueError("expected 1 to 63 of A-Z a-z 0-9 . _ -")
         return name
+
+    @model_validator(mode="after")
+    def _tls_files_are_complete(self) -> ServingSettings:
+        if (self.tls_cert_file is None) != (self.tls_key_file is None):
+            raise ValueError("expected both tls_cert_file and tls_key_file, or neither")
+        if self.client_ca_file is not None and not self.has_tls:
+            raise ValueError("client_ca_file: expected tls_cert_file and tls_key_file with it")
+        return self
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether the registry answers by https."""
+        return self.tls_cert_file is not None
 
 
 def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings:

@@ -1,9 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""An HTTP request with one deadline for the whole exchange. Each request uses its own connection.
+"""HTTP requests over one connection that is kept, each with one deadline for the whole exchange.
 
 The standard library limits the time of each receive, not of the whole answer. A server that sends one byte per
-second could hold such a client for ever. Here one deadline covers sending, headers and body: the timeout of each
-socket operation is the time that is left.
+second could hold such a client for ever. Here one deadline covers connecting, the TLS handshake, sending, headers and
+body: the timeout of each socket operation is the time that is left.
+
+A long poll every 30 s over TLS would otherwise cost a handshake each. The connection is kept for the next exchange
+only if the answer arrived completely and nothing followed it. It is not used again
+
+- after an error, an answer of status 5xx, or `Connection: close`;
+- when it was idle for longer than MAX_IDLE_S, or the server has closed it or sent something meanwhile;
+- when it is older than MAX_AGE_S, so that a changed address or certificate takes effect.
+
+If a kept connection turns out to be closed before any byte of the answer came, the request is sent once more over a
+new one. All requests of the agent are idempotent, so this is harmless even if the server received the first one.
 
 - Redirects are not followed. They are returned like any other answer, and the caller refuses them.
 - Proxies from environment variables are ignored.
@@ -14,6 +24,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import select
 import socket
 import ssl
 import time
@@ -22,7 +33,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import SplitResult
 
+# The registry keeps an idle connection for 75 s (`keep_alive_s`).
+MAX_IDLE_S = 70.0
+MAX_AGE_S = 3600.0
+
 Clock = Callable[[], float]
+
+# The errors of a connection that the server has closed. Both errors of TLS are no ConnectionError.
+_CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 @dataclass(frozen=True)
@@ -34,6 +52,16 @@ class Answer:
     body: bytes
 
 
+@dataclass(frozen=True)
+class Request:
+    """A request that may be sent twice. `path` includes the query."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
 class _DeadlineReader(io.RawIOBase):
     """Reads from a socket. Each receive may take until the deadline, and then raises TimeoutError."""
 
@@ -41,13 +69,31 @@ class _DeadlineReader(io.RawIOBase):
         self._raw = raw
         self._deadline_s = deadline_s
         self._clock = clock
+        self.n_bytes = 0
+        self.is_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        if self.is_ended:
+            return 0
         self._raw.settimeout(remaining_s(self._deadline_s, self._clock))
-        return self._raw.recv_into(buffer)
+        n_bytes = self._raw.recv_into(buffer)
+        self.n_bytes += n_bytes
+        return n_bytes
+
+
+class _AnswerFile(io.BufferedReader):
+    """The file that http.client reads an answer from, and closes at its end. `has_rest`: more than it had arrived."""
+
+    has_rest = False
+
+    def close(self) -> None:
+        if not self.closed:
+            cast("_DeadlineReader", self.raw).is_ended = True
+            self.has_rest = bool(self.peek(1))
+        super().close()
 
 
 class _DeadlineSocket:
@@ -57,9 +103,21 @@ class _DeadlineSocket:
         self._raw = raw
         self._deadline_s = deadline_s
         self._clock = clock
+        self._reader = _DeadlineReader(raw, deadline_s, clock)
+        self._file = _AnswerFile(self._reader)
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether no byte of an answer has arrived."""
+        return self._reader.n_bytes == 0
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether the answer was read to its end, and nothing has arrived after it."""
+        return self._file.closed and not self._file.has_rest
 
     def makefile(self, *_: object, **__: object) -> io.BufferedReader:
-        return io.BufferedReader(_DeadlineReader(self._raw, self._deadline_s, self._clock))
+        return self._file
 
     def sendall(self, data: Any) -> None:
         self._raw.settimeout(remaining_s(self._deadline_s, self._clock))
@@ -86,69 +144,121 @@ def _read_body(response: http.client.HTTPResponse, *, max_body_bytes: int) -> by
     return body
 
 
-class Exchange:
-    """One request and its answer. `abort`, called from another thread, makes `run` raise an OSError.
+class Connection:
+    """A connection to one server, made anew whenever the kept one cannot be used. One thread at a time may use it.
 
-    Once connected, `run` does so immediately.
+    `abort`, called from another thread, makes `run` raise an OSError: immediately, unless it is still connecting.
     """
 
-    def __init__(self, url: SplitResult, *, tls: ssl.SSLContext | None, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, url: SplitResult, *, tls: Callable[[], ssl.SSLContext] | None, clock: Clock = time.monotonic
+    ) -> None:
+        """Create the client. `tls` returns the context for a new connection; None means plain HTTP."""
         self._url = url
         self._tls = tls
         self._clock = clock
         self._raw: socket.socket | None = None
+        self._made_s = 0.0
+        self._idle_since_s = 0.0
         self._aborted = False
 
-    def run(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        timeout_s: float,
-        max_body_bytes: int,
-    ) -> Answer:
+    def run(self, request: Request, *, timeout_s: float, max_body_bytes: int) -> Answer:
         """Send the request and read the answer within `timeout_s`.
 
         Raises OSError (including TimeoutError), http.client.HTTPException or ValueError.
         """
+        self._require_not_aborted()
         deadline_s = self._clock() + timeout_s
-        host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
-        try:
-            self._connect(host, port, deadline_s)
-            connection = http.client.HTTPConnection(host, port)
-            connection.sock = cast("socket.socket", _DeadlineSocket(self._live_socket(), deadline_s, self._clock))
-            connection.request(method, path, body=body, headers={"Host": self._url.netloc, **headers})
-            response = connection.getresponse()
-            headers_lower = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
-        finally:
-            self._close()
+        if self._raw is not None and not self._is_usable(self._raw):
+            self.close()
+        was_kept = self._raw is not None
+        answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=was_kept)
+        if answer is None:
+            answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=False)
+        if answer is None:
+            raise ConnectionResetError("the server closed the connection")
+        return answer
 
     def abort(self) -> None:
-        """End the exchange from another thread."""
+        """End the current exchange from another thread, and make later ones fail."""
         self._aborted = True
         raw = self._raw
         if raw is not None:
             try:
-                raw.shutdown(socket.SHUT_RDWR)
+                # SSLSocket.shutdown would first make the socket one without TLS, while the other thread still sends.
+                socket.socket.shutdown(raw, socket.SHUT_RDWR)
             except OSError:
                 return
 
-    def _connect(self, host: str, port: int, deadline_s: float) -> None:
-        plain = socket.create_connection((host, port), timeout=remaining_s(deadline_s, self._clock))
-        self._raw = plain
-        if self._tls is not None:
-            plain.settimeout(remaining_s(deadline_s, self._clock))
-            self._raw = self._tls.wrap_socket(plain, server_hostname=host)
-
-    def _live_socket(self) -> socket.socket:
-        if self._raw is None or self._aborted:
-            raise ConnectionAbortedError("the exchange was ended by the agent")
-        return self._raw
-
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the kept connection, if there is one. Only the thread that calls `run` may do so."""
         raw, self._raw = self._raw, None
         if raw is not None:
             raw.close()
+
+    def _is_usable(self, raw: socket.socket) -> bool:
+        now_s = self._clock()
+        if now_s - self._idle_since_s > MAX_IDLE_S or now_s - self._made_s > MAX_AGE_S:
+            return False
+        # An idle connection has nothing to read. If it has, the server closed it, or breaks the protocol.
+        if isinstance(raw, ssl.SSLSocket) and raw.pending():
+            return False
+        poll = select.poll()
+        poll.register(raw, select.POLLIN)
+        return not poll.poll(0)
+
+    def _exchange(
+        self, request: Request, deadline_s: float, *, max_body_bytes: int, may_be_closed: bool
+    ) -> Answer | None:
+        """Return the answer, or None if the connection `may_be_closed` and was, before any byte of the answer came."""
+        keep = False
+        limited: _DeadlineSocket | None = None
+        try:
+            if self._raw is None:
+                self._connect(deadline_s)
+            limited = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
+            answer, keep = self._ask(limited, request, max_body_bytes=max_body_bytes)
+        except _CLOSED:
+            if may_be_closed and not self._aborted and (limited is None or limited.is_unanswered):
+                return None
+            raise
+        finally:
+            if keep:
+                self._idle_since_s = self._clock()
+            else:
+                self.close()
+        return answer
+
+    def _ask(self, limited: _DeadlineSocket, request: Request, *, max_body_bytes: int) -> tuple[Answer, bool]:
+        """Return the answer, and whether the connection can be used again."""
+        connection = http.client.HTTPConnection(self._url.hostname or "")
+        connection.sock = cast("socket.socket", limited)
+        headers = {"Host": self._url.netloc, **request.headers}
+        connection.request(request.method, request.path, body=request.body, headers=headers)
+        response = connection.getresponse()
+        headers_lower = {name.lower(): value for name, value in response.getheaders()}
+        answer = Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
+        keep = not response.will_close and limited.is_at_end and 200 <= answer.status < 500
+        return answer, keep
+
+    def _connect(self, deadline_s: float) -> None:
+        host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
+        context = self._tls() if self._tls is not None else None
+        self._raw = socket.create_connection((host, port), timeout=remaining_s(deadline_s, self._clock))
+        self._made_s = self._clock()
+        if context is not None:
+            secured = context.wrap_socket(self._raw, server_hostname=host, do_handshake_on_connect=False)
+            # `abort` can end the handshake, too.
+            self._raw = secured
+            self._live_socket().settimeout(remaining_s(deadline_s, self._clock))
+            secured.do_handshake()
+
+    def _live_socket(self) -> socket.socket:
+        self._require_not_aborted()
+        if self._raw is None:
+            raise ConnectionAbortedError("the connection is closed")
+        return self._raw
+
+    def _require_not_aborted(self) -> None:
+        if self._aborted:
+            raise ConnectionAbortedError("the exchange was ended by the agent")

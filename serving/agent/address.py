@@ -3,9 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import SplitResult, urlsplit
 
 from serving.agent.errors import SettingsError
+
+# Only texts that cannot name another machine. The module ipaddress would take longer to import than the agent's start.
+_LOOPBACK = re.compile(r"localhost|::1|127(?:\.[0-9]{1,3}){3}")
+
+
+def is_loopback(url: SplitResult) -> bool:
+    """Return whether requests to this address do not leave the machine."""
+    return _LOOPBACK.fullmatch(url.hostname or "") is not None
 
 
 def check_url(url: str) -> SplitResult:

@@ -20,6 +20,7 @@ from serving.agent.decide import State
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.log import EventLog, visible
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
+from serving.agent.secret import CREDENTIAL, credential_file
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
 from serving.agent.store import STATE, Request, Store
 from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
@@ -101,6 +102,14 @@ def _settings_options(function: _Function) -> _Function:
             help="Name to report under.  [default: one chosen at random, and kept]",
         ),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
+        _option(
+            "--token-file",
+            default=credential_file,
+            help=f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]",
+        ),
+        _option("--client-cert-file", help="Certificate (PEM) to show to the registry."),
+        _option("--client-key-file", help="Its key (PEM), if that is in a file of its own."),
+        _option("--insecure-http", is_flag=True, help="Send the token by http, where others may read it."),
         *(
             _option(
                 "--" + key.removesuffix("_s").replace("_", "-"),

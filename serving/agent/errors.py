@@ -14,8 +14,16 @@ class SettingsError(AgentError):
     """A setting is missing, unknown or outside its range."""
 
 
+class SecretError(SettingsError):
+    """A file with a secret cannot be read, or others may read it."""
+
+
 class RegistryUnavailableError(AgentError):
     """The registry gave no usable answer: it is unreachable, too slow, or does not answer as the API defines."""
+
+
+class NotPermittedError(RegistryUnavailableError):
+    """The registry does not accept the agent's token, or the token does not permit the request."""
 
 
 class ChannelAbsentError(RegistryUnavailableError):

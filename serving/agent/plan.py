@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from serving.agent.decide import Decision, Situation, State, decide
 from serving.agent.errors import OfferRefusedError
 from serving.agent.kernel import KernelView, look
-from serving.agent.registry import RegistryClient
+from serving.agent.registry import client_of
 from serving.agent.remembered import Remembered, remember
 from serving.agent.serials import Serials, check_registry_name
 from serving.agent.settings import AgentSettings
@@ -47,7 +47,7 @@ class Plan:
 def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
     """Read the state folder and the kernel, request the offers once, and decide as the agent would.
 
-    Raises SettingsError where `ca_file` is invalid, StateDirError where a file of the state folder is unreadable.
+    Raises SettingsError where a TLS file is invalid, StateDirError where a file of the state folder is unreadable.
     """
     store = Store(settings.state_dir)
     return [_plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id) for cca in settings.ccas]
@@ -56,10 +56,10 @@ def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
 def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, boot_id: str) -> Plan:
     remembered = remember(store, cca)
     kernel = look(tree, cca)
-    client = RegistryClient(settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file)
     good = _settled(remembered, kernel=kernel)
     serials = Serials() if store.is_asked_to("forget", cca) else remembered.serials_after(good)
-    heard, _ = ask(client, cca, settings.channel)
+    with client_of(settings) as client:
+        heard, _ = ask(client, cca, settings.channel)
     heard = _checked(heard, registry_name=settings.registry_name, serials=serials)
     decision = decide(
         Situation(

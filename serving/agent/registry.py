@@ -7,31 +7,36 @@
 The agent does not trust the registry's answers. It accepts an answer only if it is at most 4 MiB long, arrives
 completely before a deadline, and is neither a redirect nor compressed. An offer must also pass the checks of
 offer.py. Proxies from environment variables are not used.
+
+Requests use one connection after another (see _http.py). With a token file each request carries its token.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
-import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from serving.agent._http import Answer, Clock, Exchange
+from serving.agent._http import Answer, Clock, Connection, Request
 from serving.agent.address import check_url, without_user_info
-from serving.agent.errors import ChannelAbsentError, RegistryUnavailableError, SettingsError
+from serving.agent.errors import ChannelAbsentError, NotPermittedError, RegistryUnavailableError, SettingsError
 from serving.agent.identity import require_agent_id
 from serving.agent.log import visible
 from serving.agent.offer import OfferCheck, parse_offer
 from serving.agent.report import CcaReport
+from serving.agent.secret import read_token
+from serving.agent.settings import AgentSettings
 from serving.agent.table import Table
+from serving.agent.tls import ClientTls, TlsFiles
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
 _NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
+_NOT_PERMITTED = "urn:ccatune:problem:not-permitted"
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,8 @@ class RegistryClient:
     """Client of one registry. Each thread needs its own client, because `abort` ends the client's current request.
 
     timeout_s: limit from the start of the connection to the last byte received; a long poll adds its wait.
+    tls: the files for https. token_file: is read before each request.
+    Its owner closes it, once no thread uses it any more.
     """
 
     def __init__(
@@ -53,19 +60,28 @@ class RegistryClient:
         url: str,
         *,
         timeout_s: float,
-        ca_file: str | None = None,
+        tls: TlsFiles | None = None,
+        token_file: str | None = None,
         clock: Clock = time.monotonic,
         checks: Sequence[OfferCheck] = (),
     ) -> None:
         self._url = check_url(url)
         self._timeout_s = timeout_s
-        self._clock = clock
+        self._token_file = token_file
         self._checks = tuple(checks)
-        self._tls: ssl.SSLContext | None = None
-        if self._url.scheme == "https":
-            self._tls = _tls_context(ca_file)
-        self._exchange: Exchange | None = None
+        secured = ClientTls(tls or TlsFiles()) if self._url.scheme == "https" else None
+        self._connection = Connection(self._url, tls=None if secured is None else secured.context, clock=clock)
         self._aborted = False
+
+    def __enter__(self) -> RegistryClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the kept connection. Only the thread that sends the requests may do so."""
+        self._connection.close()
 
     def get_offer(
         self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
@@ -86,9 +102,7 @@ class RegistryClient:
         if answer.status == http.HTTPStatus.NOT_MODIFIED and etag is not None:
             return None
         if answer.status != http.HTTPStatus.OK:
-            is_absent = answer.status == http.HTTPStatus.NOT_FOUND and _problem(answer.body).get("type") == _NO_CHANNEL
-            kind = ChannelAbsentError if is_absent else RegistryUnavailableError
-            raise kind(self._unexpected(answer, "200 or 304"))
+            raise self._unexpected(answer, "200 or 304")
         table = parse_offer(answer.body, cca=cca, channel=channel, checks=self._checks)
         return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
 
@@ -100,32 +114,23 @@ class RegistryClient:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         answer = self._ask("POST", path, headers=headers, body=body, timeout_s=self._timeout_s)
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
-            raise RegistryUnavailableError(self._unexpected(answer, "2xx"))
+            raise self._unexpected(answer, "2xx")
 
     def abort(self) -> None:
         """End the current request, and make every later one fail. May be called from another thread."""
         self._aborted = True
-        if self._exchange is not None:
-            self._exchange.abort()
+        self._connection.abort()
 
     def _ask(self, method: str, path: str, *, headers: dict[str, str], body: bytes | None, timeout_s: float) -> Answer:
-        self._exchange = Exchange(self._url, tls=self._tls, clock=self._clock)
         if self._aborted:
             raise RegistryUnavailableError("the agent is stopping")
         try:
-            answer = self._exchange.run(
-                method,
-                self._url.path.rstrip("/") + path,
-                headers={
-                    "Accept-Encoding": "identity",
-                    "Connection": "close",
-                    "User-Agent": "ccatune-agent",
-                    **headers,
-                },
-                body=body,
-                timeout_s=timeout_s,
-                max_body_bytes=MAX_ANSWER_BYTES,
-            )
+            headers = {"Accept-Encoding": "identity", "User-Agent": "ccatune-agent", **headers, **self._authorization()}
+            request = Request(method, self._url.path.rstrip("/") + path, headers=headers, body=body)
+            answer = self._connection.run(request, timeout_s=timeout_s, max_body_bytes=MAX_ANSWER_BYTES)
+        except SettingsError as error:
+            # A file of a secret was changed while the agent runs. It is read again for the next request.
+            raise RegistryUnavailableError(f"registry {self._name} was not asked: {error}") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RegistryUnavailableError(
                 f"registry {self._name}: expected an answer within {timeout_s:g} s, got {_in_words(error)}"
@@ -142,23 +147,47 @@ class RegistryClient:
     def _name(self) -> str:
         return f"{self._url.scheme}://{self._url.netloc}{self._url.path}"
 
-    def _unexpected(self, answer: Answer, expected: str) -> str:
+    def _authorization(self) -> dict[str, str]:
+        return {} if self._token_file is None else {"Authorization": f"Bearer {read_token(self._token_file)}"}
+
+    def _unexpected(self, answer: Answer, expected: str) -> RegistryUnavailableError:
+        """Return the error for an answer of another status than expected."""
         if 300 <= answer.status < 400:
             where = without_user_info(answer.headers.get("location", "nowhere"))
-            return (
+            return RegistryUnavailableError(
                 f"registry {self._name}: expected {expected}, got {answer.status} to {where!r:.100}; "
                 "redirects are refused, set --registry to where it is"
             )
-        return (
+        text = (
             f"registry {self._name}: expected {expected}, got {answer.status} {_problem_detail(answer.body)}".rstrip()
+        )
+        problem = _problem(answer.body).get("type")
+        if answer.status == http.HTTPStatus.UNAUTHORIZED:
+            return NotPermittedError(f"{text}; {self._how_to_get_accepted()}")
+        if answer.status == http.HTTPStatus.FORBIDDEN and problem == _NOT_PERMITTED:
+            return NotPermittedError(
+                f"{text}; `ccatune token create` makes a token with the scopes read and report for this agent's id, "
+                f"CCA and channel: put it into {self._token_file or 'a file, and set --token-file'}"
+            )
+        if answer.status == http.HTTPStatus.NOT_FOUND and problem == _NO_CHANNEL:
+            return ChannelAbsentError(text)
+        return RegistryUnavailableError(text)
+
+    def _how_to_get_accepted(self) -> str:
+        if self._token_file is None:
+            return "the registry requires a token: make one with `ccatune token create`, and set --token-file"
+        return (
+            f"it does not accept the token in {self._token_file}, which may be expired or revoked: make another one "
+            "with `ccatune token create`, and put it into this file"
         )
 
 
-def _tls_context(ca_file: str | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise SettingsError(f"ca_file {ca_file}: expected certificates in PEM form, got {error}") from error
+def client_of(settings: AgentSettings, *, clock: Clock = time.monotonic) -> RegistryClient:
+    """Return a client for the registry of these settings. Raises SettingsError where a TLS file cannot be used."""
+    tls = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
+    return RegistryClient(
+        settings.registry, timeout_s=settings.timeout_s, tls=tls, token_file=settings.token_file, clock=clock
+    )
 
 
 def _strong_etag(etag: str | None) -> str | None:

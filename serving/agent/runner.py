@@ -127,17 +127,18 @@ class Agent:
             self._start_keepers()
             from serving.agent.threads import ask
 
-            for cca, keeper in self._keepers.items():
-                heard, _ = ask(self._client(), cca, self._settings.channel)
-                _tell(keeper, heard)
-                keeper.check()
-            reports = [keeper.report() for keeper in self._keepers.values()]
-            agent_id = self._agent_id()
-            for report in reports:
-                try:
-                    self._client().post_report(agent_id, report)
-                except RegistryUnavailableError as error:
-                    self._log.event("report_failed", cca=report.cca, error=str(error))
+            with self._client() as client:
+                for cca, keeper in self._keepers.items():
+                    heard, _ = ask(client, cca, self._settings.channel)
+                    _tell(keeper, heard)
+                    keeper.check()
+                reports = [keeper.report() for keeper in self._keepers.values()]
+                agent_id = self._agent_id()
+                for report in reports:
+                    try:
+                        client.post_report(agent_id, report)
+                    except RegistryUnavailableError as error:
+                        self._log.event("report_failed", cca=report.cca, error=str(error))
         return reports
 
     def _start_keepers(self) -> None:
@@ -188,12 +189,9 @@ class Agent:
         return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
 
     def _client(self) -> RegistryClient:
-        from serving.agent.registry import RegistryClient
+        from serving.agent.registry import client_of
 
-        settings = self._settings
-        return RegistryClient(
-            settings.registry, timeout_s=settings.timeout_s, ca_file=settings.ca_file, clock=self._clock
-        )
+        return client_of(self._settings, clock=self._clock)
 
     def _poller(self, cca: str) -> Poller:
         from serving.agent.threads import Poller
@@ -217,8 +215,10 @@ class Agent:
             client=self._client(),
             log=self._log,
             every_s=self._settings.report_every_s,
+            spread_s=self._settings.report_spread_s,
             backoff_max_s=self._settings.backoff_max_s,
             rng=self._rng(),
+            clock=self._clock,
         )
 
 

@@ -2,8 +2,7 @@
 """The agent's settings: one frozen class that checks all values, and the reader of the TOML file.
 
 A command-line option has precedence over the variable CCATUNE_AGENT_NAME, the variable over the file, and the file
-over the default. The file's keys are registry, registry_name, cca (a list, or one string), channel, state_dir, via,
-proc_root, agent_id, ca_file and the keys of SECONDS.
+over the default. The file's keys are those of _FILE_KEYS; `cca` is a list, or one string.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kmod.abi import ALGORITHMS
-from serving.agent.address import check_url, without_user_info
+from serving.agent.address import check_url, is_loopback, without_user_info
 from serving.agent.errors import SettingsError
 from serving.agent.identity import require_agent_id
 from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Via
@@ -32,6 +31,7 @@ SECONDS: dict[str, tuple[float, float, float, str]] = {
     "timeout_s": (0.1, 10.0, 600.0, "for a whole answer of the registry, beside its wait"),
     "backoff_max_s": (0.1, 60.0, 3600.0, "between two tries at most while the registry is gone"),
     "report_every_s": (1.0, 60.0, 86400.0, "between two reports when nothing changed"),
+    "report_spread_s": (0.0, 5.0, 3600.0, "that a report of a new table is delayed at most, so that a fleet's spread"),
 }
 
 
@@ -48,14 +48,19 @@ class AgentSettings:
     proc_root: Path = DEFAULT_PROC_ROOT
     agent_id: str = ""
     ca_file: str | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+    token_file: str | None = None
+    insecure_http: bool = False
     interval_s: float = SECONDS["interval_s"][1]
     wait_s: float = SECONDS["wait_s"][1]
     timeout_s: float = SECONDS["timeout_s"][1]
     backoff_max_s: float = SECONDS["backoff_max_s"][1]
     report_every_s: float = SECONDS["report_every_s"][1]
+    report_spread_s: float = SECONDS["report_spread_s"][1]
 
     def __post_init__(self) -> None:
-        scheme = check_url(self.registry).scheme
+        self._check_transport()
         if not self.ccas:
             raise SettingsError("cca: expected at least one algorithm, got none; set --cca, e.g. --cca gr")
         if len(set(self.ccas)) != len(self.ccas):
@@ -69,10 +74,23 @@ class AgentSettings:
             _require_name("registry_name", self.registry_name)
         if self.agent_id:
             require_agent_id(self.agent_id)
-        if self.ca_file is not None and scheme != "https":
-            raise SettingsError(f"ca_file: expected a registry by https, got {scheme}; leave ca_file out, or use https")
         for name in SECONDS:
             _require_seconds(name, getattr(self, name))
+
+    def _check_transport(self) -> None:
+        url = check_url(self.registry)
+        for name in ("ca_file", "client_cert_file", "client_key_file"):
+            if getattr(self, name) is not None and url.scheme != "https":
+                raise SettingsError(
+                    f"{name}: expected a registry by https, got {url.scheme}; leave {name} out, or use https"
+                )
+        if self.client_key_file is not None and self.client_cert_file is None:
+            raise SettingsError("client_key_file: expected client_cert_file with it; set --client-cert-file")
+        if self.token_file is not None and url.scheme == "http" and not is_loopback(url) and not self.insecure_http:
+            raise SettingsError(
+                "token_file: expected a registry by https, for others can read a token that is sent by http; "
+                "use https, or say --insecure-http where the network is trusted"
+            )
 
 
 # The keys of the settings file, each with its allowed types.
@@ -86,6 +104,10 @@ _FILE_KEYS: dict[str, tuple[type, ...]] = {
     "proc_root": (str,),
     "agent_id": (str,),
     "ca_file": (str,),
+    "client_cert_file": (str,),
+    "client_key_file": (str,),
+    "token_file": (str,),
+    "insecure_http": (bool,),
     **dict.fromkeys(SECONDS, (int, float)),
 }
 
@@ -112,7 +134,8 @@ def read_config(path: Path, *, required: bool) -> dict[str, Any]:
     for key, value in data.items():
         if key not in _FILE_KEYS:
             raise SettingsError(f"{path}: expected one of {', '.join(_FILE_KEYS)}, got the key {key}")
-        if not isinstance(value, _FILE_KEYS[key]) or isinstance(value, bool):
+        # In Python a bool is an int, too.
+        if not isinstance(value, _FILE_KEYS[key]) or (isinstance(value, bool) and bool not in _FILE_KEYS[key]):
             kinds = " or ".join(kind.__name__ for kind in _FILE_KEYS[key])
             raise SettingsError(f"{path}: expected {key} as {kinds}, got {without_user_info(repr(value))}")
     for key in SECONDS.keys() & data.keys():

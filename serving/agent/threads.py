@@ -8,6 +8,7 @@ check of the table.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from serving.agent.backoff import FIRST_S, Backoff
+from serving.agent.decide import State
 from serving.agent.errors import ChannelAbsentError, OfferRefusedError, RegistryUnavailableError
 from serving.agent.log import EventLog
 from serving.agent.registry import RegistryClient
@@ -91,7 +93,7 @@ class Poller:
         self._backoff = Backoff(maximum_s=backoff_max_s, rng=rng)
         self._absent_pause_s = min(ABSENT_PAUSE_S, backoff_max_s)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"poll-{cca}", daemon=True)
+        self._thread = threading.Thread(target=self._main, name=f"poll-{cca}", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -102,6 +104,10 @@ class Poller:
         self._stopping.set()
         self._client.abort()
         self._thread.join(timeout=_JOIN_S)
+
+    def _main(self) -> None:
+        with self._client:
+            self._run()
 
     def _run(self) -> None:
         etag: str | None = None
@@ -137,7 +143,11 @@ class Poller:
 
 
 class Reporter:
-    """Sends the newest report of each CCA when it changes, and at least every `every_s` as a sign of life."""
+    """Sends the newest report of each CCA when it changes, and at least every `every_s` as a sign of life.
+
+    A report that a new table is in force is delayed by a random time of up to `spread_s`. A move of a channel makes
+    such a report on every server of a fleet at once. All other changes are reported immediately.
+    """
 
     def __init__(
         self,
@@ -146,18 +156,25 @@ class Reporter:
         client: RegistryClient,
         log: EventLog,
         every_s: float,
+        spread_s: float,
         backoff_max_s: float,
         rng: random.Random,
+        clock: Callable[[], float],
     ) -> None:
         self._agent_id = agent_id
         self._client = client
         self._log = log
         self._every_s = every_s
+        self._spread_s = spread_s
         self._rng = rng
+        self._clock = clock
         self._backoff = Backoff(maximum_s=backoff_max_s, rng=rng)
         self._changed = threading.Condition()
         self._newest: dict[str, CcaReport] = {}
         self._sent: dict[str, CcaReport] = {}
+        # When to send each CCA's newest report. After a failure nothing is sent before _next_try_s.
+        self._due_s: dict[str, float] = {}
+        self._next_try_s = clock()
         self._stopping = False
         self._failing = False
         self._thread = threading.Thread(target=self._run, name="report", daemon=True)
@@ -167,10 +184,11 @@ class Reporter:
         self._thread.start()
 
     def submit(self, report: CcaReport) -> None:
-        """Send this report as soon as possible. It replaces a report of the same CCA that was not sent yet."""
+        """Send this report when it is due. It replaces a report of the same CCA that was not sent yet."""
         with self._changed:
             if self._newest.get(report.cca) != report:
                 self._newest[report.cca] = report
+                self._due_s[report.cca] = self._due_of(report)
                 self._changed.notify()
 
     def stop(self) -> None:
@@ -181,21 +199,31 @@ class Reporter:
         self._client.abort()
         self._thread.join(timeout=_JOIN_S)
 
+    def _due_of(self, report: CcaReport) -> float:
+        """Return when to send a changed report. A delayed one that is replaced keeps its time."""
+        now_s = self._clock()
+        if not _tells_a_new_table(report, before=self._sent.get(report.cca)):
+            return now_s
+        return min(self._due_s.get(report.cca, math.inf), now_s + self._rng.uniform(0.0, self._spread_s))
+
     def _run(self) -> None:
-        pause_s = 0.0
-        retrying = False
-        while True:
-            with self._changed:
-                # After a failure a changed report does not shorten the back-off.
-                if retrying:
-                    self._changed.wait_for(lambda: self._stopping, timeout=pause_s)
-                else:
-                    self._changed.wait_for(lambda: self._stopping or self._newest != self._sent, timeout=pause_s)
-                if self._stopping:
-                    return
-                due = list(self._newest.values())
-            retrying = not self._send(due)
-            pause_s = self._backoff.next_s() if retrying else self._every_s * self._rng.uniform(0.8, 1.0)
+        with self._client:
+            while (due := self._next_due()) is not None:
+                retrying = not self._send(due)
+                with self._changed:
+                    self._next_try_s = self._clock() + (self._backoff.next_s() if retrying else 0.0)
+
+    def _next_due(self) -> list[CcaReport] | None:
+        """Wait until reports are due, and return them, or None when the agent stops."""
+        with self._changed:
+            while not self._stopping:
+                now_s = self._clock()
+                due = [report for cca, report in self._newest.items() if self._due_s[cca] <= now_s]
+                if due and self._next_try_s <= now_s:
+                    return due
+                next_s = max(self._next_try_s, min(self._due_s.values(), default=math.inf))
+                self._changed.wait(None if next_s == math.inf else next_s - now_s)
+            return None
 
     def _send(self, reports: list[CcaReport]) -> bool:
         for report in reports:
@@ -206,7 +234,25 @@ class Reporter:
                     self._log.event("report_failed", cca=report.cca, error=str(error))
                 self._failing = True
                 return False
-            self._sent[report.cca] = report
+            self._sent_one(report)
         self._failing = False
         self._backoff.reset()
         return True
+
+    def _sent_one(self, report: CcaReport) -> None:
+        with self._changed:
+            self._sent[report.cca] = report
+            # A report that was submitted meanwhile has its own time.
+            if self._newest[report.cca] == report:
+                self._due_s[report.cca] = self._clock() + self._every_s * self._rng.uniform(0.8, 1.0)
+
+
+def _tells_a_new_table(report: CcaReport, *, before: CcaReport | None) -> bool:
+    """Whether the report says no more than that a table is in force which the last sent report does not name."""
+    if report.state is not State.IN_SYNC or report.error is not None:
+        return False
+    return before is None or _table_of(before) != _table_of(report)
+
+
+def _table_of(report: CcaReport) -> tuple[str | None, int]:
+    return report.effective_digest, report.effective_serial

@@ -43,6 +43,10 @@ class Process:
             pause.wait(0.05)
         raise AssertionError("no ready file")
 
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal that does not end it."""
+        self._process.send_signal(number)
+
     def end(self, number: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
         """Send a signal; returns exit status, output and errors."""
         if self._process.poll() is None:

@@ -10,6 +10,7 @@ import httpx
 from serving.database import Database
 from serving.server import bind, listen
 from serving.settings import ServingSettings
+from serving.tls import RegistryTls
 
 CHAMPION = "/v1/channels/gr/champion"
 # A wait that no test sits out.
@@ -42,6 +43,12 @@ class Running:
     def stop(self) -> None:
         """Begin the orderly stop."""
         self._server.should_exit = True
+
+    @property
+    def tls(self) -> RegistryTls:
+        """Its TLS."""
+        assert self._server.tls is not None
+        return self._server.tls
 
     def _listening(self, url: str, _context: object) -> None:
         self.url = url

@@ -93,8 +93,9 @@ def serve(*options: str) -> int:
 def test_an_address_that_others_reach_needs_its_own_word(sqlite_url, capsys, host):
     assert serve("--database", sqlite_url, "--host", host, "--port", "0") == 2
     error = capsys.readouterr().err
-    assert error.startswith("ccatune: host: expected a loopback address")
+    assert error.startswith("ccatune: host: expected a loopback address, or TLS")
     assert "--insecure-bind-anyway" in error
+    assert "--tls-cert" in error
     assert "in plain text" in error
 
 

@@ -182,6 +182,7 @@ class FakeRegistry:
     """A fake of the registry's API that long-polls, and can be told to answer anything.
 
     holds_absent: whether it holds a request for a channel without a deployment, too.
+    token: the token that it requires, if any. shown: the Authorization headers that it got.
     """
 
     url: str = ""
@@ -190,6 +191,8 @@ class FakeRegistry:
     reports: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str | None]] = field(default_factory=list)
     holds_absent: bool = False
+    token: str | None = None
+    shown: list[str | None] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     closing: bool = False
 
@@ -227,6 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         fake = self._fake
         known = self.headers.get("If-None-Match")
+        if not self._is_accepted():
+            return
         with fake.changed:
             fake.asked.append((self.path, known))
             is_held = known is not None or fake.holds_absent
@@ -240,10 +245,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self._is_accepted():
+            return
         with self._fake.changed:
             self._fake.reports.append({"path": self.path, **body})
             self._fake.changed.notify_all()
         self._send(204, {}, b"")
+
+    def _is_accepted(self) -> bool:
+        """Whether the request has the token; answers 401 if not."""
+        shown = self.headers.get("Authorization")
+        with self._fake.changed:
+            self._fake.shown.append(shown)
+            self._fake.changed.notify_all()
+        if self._fake.token is None or shown == f"Bearer {self._fake.token}":
+            return True
+        problem = {"type": "urn:ccatune:problem:not-authenticated", "detail": "the token was not accepted"}
+        self._send(401, {"WWW-Authenticate": "Bearer"}, json.dumps(problem).encode())
+        return False
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)

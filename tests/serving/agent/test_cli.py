@@ -424,3 +424,29 @@ def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyP
     assert chosen(["--url", "http://option", "--cca", "gr"]).registry == "http://option"
     monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
     assert chosen(["--cca", "gr"]).registry == "http://environment"
+
+
+@pytest.mark.usefixtures("tree")
+def test_token_comes_from_the_file_or_from_systemd(
+    tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.offer(ONE)
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    for name, text in (("ccatune-token", "of-systemd"), ("token", "of-the-file")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).chmod(0o400)
+    assert run([*options(tmp_path, registry), "--once"]) == 0
+    config = tmp_path / "agent.toml"
+    config.write_text(f'token_file = "{tmp_path}/token"\ninsecure_http = true\n', encoding="utf-8")
+    assert run([*options(tmp_path, registry), "--config", str(config), "--once"]) == 0
+    assert registry.shown == ["Bearer of-systemd"] * 2 + ["Bearer of-the-file"] * 2
+    out = capsys.readouterr()
+    assert "of-" not in out.out + out.err
+
+
+def test_token_by_http_to_another_machine_is_refused_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--registry", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
+    assert run([*where, "--token-file", str(tmp_path / "token"), "--once"]) == 2
+    assert "use https, or say --insecure-http where the network is trusted" in capsys.readouterr().err

@@ -30,7 +30,9 @@ def agent(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--registry", url, "--cca", "gr"]
     folders = ["--state-dir", str(folder / "state"), "--stand-in", str(folder / "tree")]
     with (folder / "agent.log").open("ab") as log:
-        process = subprocess.Popen([*command, *folders, "--interval", "0.05"], stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*command, *folders, "--interval", "0.05", "--report-spread", "0"], stdout=log, stderr=log
+        )
         try:
             yield process
         finally:

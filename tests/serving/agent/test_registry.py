@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,7 @@ from serving.agent import (
     State,
 )
 from serving.agent.registry import MAX_ANSWER_BYTES
+from serving.agent.tls import TlsFiles
 from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, table
 
 ONE, TWO = table(1), table(2)
@@ -46,8 +48,20 @@ def registry() -> Iterator[FakeRegistry]:
         yield fake
 
 
-def client_of(url: str, *, timeout_s: float = 20) -> RegistryClient:
-    return RegistryClient(url, timeout_s=timeout_s)
+_made: list[RegistryClient] = []
+
+
+@pytest.fixture(autouse=True)
+def _close_clients() -> Iterator[None]:
+    yield
+    while _made:
+        _made.pop().close()
+
+
+def client_of(url: str, *, timeout_s: float = 20, **more: Any) -> RegistryClient:
+    """A client that is closed at the end of the test."""
+    _made.append(RegistryClient(url, timeout_s=timeout_s, **more))
+    return _made[-1]
 
 
 @contextmanager
@@ -257,7 +271,7 @@ def test_https_asks_for_a_certificate_that_is_trusted(registry: FakeRegistry) ->
     with pytest.raises(RegistryUnavailableError):
         client_of(registry.url.replace("http:", "https:")).get_offer("gr", "champion")
     with pytest.raises(SettingsError, match="expected certificates"):
-        RegistryClient("https://127.0.0.1:1", timeout_s=1, ca_file="/nonexistent.pem")
+        RegistryClient("https://127.0.0.1:1", timeout_s=1, tls=TlsFiles(ca_file="/nonexistent.pem"))
 
 
 def test_proxy_of_the_environment_is_not_used(registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ def agent_of(folder: Path, tree: FakeTree, url: str) -> Agent:
         wait_s=30,
         timeout_s=20,
         backoff_max_s=0.2,
+        report_spread_s=0,
     )
     return Agent(settings, tree=tree, log=log_to(), boot_id="boot-1", rng=random.Random(1))
 

@@ -8,10 +8,11 @@ import queue
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from serving.agent import RegistryClient
+from serving.agent import CcaReport, RegistryClient, State
 from serving.agent.backoff import Backoff
 from serving.agent.threads import ABSENT_PAUSE_S, Heard, Poller, Reporter, ask
 from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, log_to, table
@@ -80,14 +81,16 @@ def test_poller_asks_again_without_etag_after_a_damaged_offer(
     assert '"good"' not in {known for _, known in registry.asked}
 
 
-def reporter_of(registry: FakeRegistry, *, every_s: float) -> Reporter:
+def reporter_of(registry: FakeRegistry, *, every_s: float, spread_s: float = 0.0) -> Reporter:
     return Reporter(
         agent_id="host",
         client=RegistryClient(registry.url, timeout_s=20),
         log=log_to(),
         every_s=every_s,
+        spread_s=spread_s,
         backoff_max_s=0.1,
         rng=random.Random(1),
+        clock=time.monotonic,
     )
 
 
@@ -107,6 +110,74 @@ def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
         reporter.submit(REPORT)
     registry.wait_for_report(lambda report: report["cca"] == "gr")
     reporter.submit(REPORT)
+    reporter.stop()
+    assert len(registry.reports) == 1
+
+
+def in_sync(serial: int, *, error: str | None = None) -> CcaReport:
+    return replace(
+        REPORT, state=State.IN_SYNC, effective_serial=serial, effective_digest=f"sha256:{serial:064x}", error=error
+    )
+
+
+def due_in_s(registry: FakeRegistry, *reports: CcaReport, sent: CcaReport | None = None, seed: int = 1) -> float:
+    """How long a reporter that spreads over 5 s waits with the last of these reports; its clock stands still."""
+    reporter = Reporter(
+        agent_id="host",
+        client=RegistryClient(registry.url, timeout_s=20),
+        log=log_to(),
+        every_s=3600,
+        spread_s=5.0,
+        backoff_max_s=1,
+        rng=random.Random(seed),
+        clock=lambda: 100.0,
+    )
+    if sent is not None:
+        reporter.submit(sent)
+        reporter._sent_one(sent)
+    for report in reports:
+        reporter.submit(report)
+    return reporter._due_s["gr"] - 100.0
+
+
+def test_reports_of_a_new_table_spread_over_their_time(registry: FakeRegistry) -> None:
+    waits_s = [due_in_s(registry, in_sync(2), sent=in_sync(1), seed=seed) for seed in range(200)]
+    assert all(0 <= wait_s <= 5 for wait_s in waits_s)
+    assert min(waits_s) < 0.5
+    assert max(waits_s) > 4.5
+    assert sum(waits_s) / len(waits_s) == pytest.approx(2.5, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        REPORT,
+        replace(in_sync(1), state=State.OFFLINE, error="gone"),
+        replace(in_sync(2), state=State.REJECTED, error="EINVAL"),
+        in_sync(2, error="not saved"),
+        replace(in_sync(1), offered_serial=7),
+    ],
+    ids=["starting", "offline", "rejected", "new table with an error", "same table"],
+)
+def test_any_other_report_is_due_at_once(registry: FakeRegistry, report: CcaReport) -> None:
+    assert due_in_s(registry, report, sent=in_sync(1)) == 0
+
+
+def test_error_does_not_wait_for_the_report_that_it_replaces(registry: FakeRegistry) -> None:
+    lost = replace(in_sync(2), state=State.DEGRADED, error="changed by hand")
+    assert due_in_s(registry, in_sync(2), lost, sent=in_sync(1)) == 0
+
+
+def test_table_after_table_does_not_put_the_report_off(registry: FakeRegistry) -> None:
+    first_s = due_in_s(registry, in_sync(2), sent=in_sync(1))
+    assert due_in_s(registry, *map(in_sync, range(2, 50)), sent=in_sync(1)) <= first_s
+
+
+def test_delayed_report_is_sent(registry: FakeRegistry) -> None:
+    reporter = reporter_of(registry, every_s=3600, spread_s=0.2)
+    reporter.start()
+    reporter.submit(in_sync(2))
+    registry.wait_for_report(lambda report: report["effective_serial"] == 2)
     reporter.stop()
     assert len(registry.reports) == 1
 
@@ -156,5 +227,6 @@ def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(r
 
 def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:
     registry.answer_with(404, b'{"type": "about:blank"}')
-    heard, _ = ask(RegistryClient(registry.url, timeout_s=20), "gr", "champion")
+    with RegistryClient(registry.url, timeout_s=20) as client:
+        heard, _ = ask(client, "gr", "champion")
     assert (heard.kind, heard.is_absent) == ("unavailable", False)

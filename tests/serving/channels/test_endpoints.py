@@ -271,18 +271,8 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
 
 def test_only_one_of_many_moves_from_the_same_state_is_made(api):
     digest = api.publish()
-    codes: list[int] = []
-
-    def move() -> None:
-        answer = api.request("PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'})
-        codes.append(answer.status_code)
-
-    threads = [threading.Thread(target=move) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [201] + [412] * 5
+    answers = api.at_once(6, "PUT", CHAMPION, json={"digest": digest}, headers={"If-Match": '"0"'})
+    assert sorted(answer.status_code for answer in answers) == [201] + [412] * 5
 
 
 def test_a_move_that_fails_leaves_no_serial_behind(api, problem):

@@ -97,9 +97,9 @@ class AgentOfScenario:
 
     def poll(self, *, etag: str | None = None, is_absent: bool = False, wait_s: float = _SHORT_S) -> str | None:
         """Make one long poll. Notes the offered serial, `unchanged` or `unavailable`; returns the ETag."""
-        client = AgentClient(self.url, timeout_s=_LONG_S)
         try:
-            offer = client.get_offer("gr", "champion", etag=etag, wait_s=wait_s, is_absent=is_absent)
+            with AgentClient(self.url, timeout_s=_LONG_S) as client:
+                offer = client.get_offer("gr", "champion", etag=etag, wait_s=wait_s, is_absent=is_absent)
         except RegistryUnavailableError as error:
             self.found.append(type(error).__name__)
             return None

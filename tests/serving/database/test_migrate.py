@@ -11,9 +11,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
 
+from serving.access.first import make_admin_token
+from serving.app import create_app
 from serving.database import Base, Database, migrate, require_current_schema
 from serving.database.migrate import alembic_config, head_revision
 from serving.errors import DatabaseError
+from serving.settings import ServingSettings
+from tests.serving.api import START, Api
 
 CHECKS = {"ck_deployments_hold_back_share", "ck_deployments_serial_from_one"}
 
@@ -145,3 +149,34 @@ def test_a_database_out_of_reach_is_an_error_in_words():
     database = Database("postgresql://nobody@/nothing?host=/nonexistent")
     with pytest.raises(DatabaseError, match="expected it to answer"):
         migrate(database)
+
+
+def test_a_registry_from_before_the_accounts_keeps_its_rows_and_gets_its_first_token(new_database_url):
+    url = new_database_url(migrated=False)
+    database = Database(url)
+    with database.connect_for_schema() as connection:
+        command.upgrade(alembic_config(connection), "0003")
+    values = {"digest": "sha256:" + "0" * 64}
+    rows = (
+        "INSERT INTO registry (id, name, created_at) VALUES (1, 'lab', '2026-03-01 12:00:00')",
+        "INSERT INTO ensembles (id, digest, cca, n_states, n_classes, size_bytes, document, published_at) "
+        "VALUES (1, :digest, 'gr', 1, 1, 2, '{}', '2026-03-01 12:00:00')",
+        "INSERT INTO channels (id, cca, name, serial) VALUES (1, 'gr', 'champion', 1)",
+        "INSERT INTO deployments (channel_id, serial, digest, hold_back_permille, note, deployed_at, idempotency_key) "
+        "VALUES (1, 1, :digest, 10, 'first', '2026-03-01 12:00:00', 'k')",
+    )
+    with database.write() as session:
+        for row in rows:
+            session.execute(text(row), values if ":digest" in row else {})
+    settings = ServingSettings.model_validate({"database_url": url})
+    new, registry = make_admin_token(settings, is_first=True, token_file=None, now=START)
+    assert registry == "lab"
+    api = Api(create_app(database, settings), database, token=new.text)
+    assert [row["note"] for row in api.get("/v1/channels/gr/champion/history").json()["items"]] == ["first"]
+    assert {row["actor"] for row in api.get("/v1/audit").json()["items"]} == {"init"}
+    with database.connect_for_schema() as connection:
+        command.downgrade(alembic_config(connection), "0003")
+    with database.read() as session:
+        kept = session.execute(text("SELECT serial, note, idempotency_key FROM deployments")).all()
+    database.close()
+    assert kept == [(1, "first", "k")]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import pytest
 
@@ -53,18 +52,8 @@ def test_publishing_again_answers_200_and_changes_nothing(api, ensemble_json):
 
 
 def test_publishing_at_once_from_many_clients_makes_one_row(api, ensemble_json):
-    codes: list[int] = []
-    document = ensemble_json()
-
-    def publish() -> None:
-        codes.append(api.request("POST", "/v1/ensembles", json=document).status_code)
-
-    threads = [threading.Thread(target=publish) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(codes) == [200] * 7 + [201]
+    answers = api.at_once(8, "POST", "/v1/ensembles", json=ensemble_json())
+    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
     assert len(api.get("/v1/ensembles").json()["items"]) == 1
 
 

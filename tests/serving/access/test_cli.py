@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""ccatune token and audit, and the token of every command"""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+import ccatune
+from serving._connecting import token_from
+from serving.errors import RegistryClientError
+from tests.serving.running import Running
+
+pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
+
+
+@pytest.fixture
+def command(api, capsys, monkeypatch):
+    """Runs a command of `ccatune` with the token of an administrator; gives its exit status, output and errors."""
+    monkeypatch.setenv("CCATUNE_TOKEN", api.token)
+    with Running(api.database, open=False) as registry:
+
+        def run(*words):
+            status = ccatune.run([*map(str, words), "--url", registry.url])
+            captured = capsys.readouterr()
+            return status, captured.out, captured.err
+
+        yield run
+
+
+def create(command, *options):
+    """Make a token as JSON."""
+    status, out, error = command("token", "create", *options, "--json")
+    assert status == 0, error
+    return json.loads(out)
+
+
+def test_a_token_is_made_listed_used_and_revoked(command, monkeypatch):
+    made = create(command, "web-1", "--kind", "agent", "--scope", "read", "--scope", "report", "--agent-id", "web-1",
+                  "--cca", "gr", "--channel", "champion", "--expires", "90d")  # fmt: skip
+    assert (made["scopes"], made["ccas"], made["agent_id"]) == (["read", "report"], ["gr"], "web-1")
+    status, out, _ = command("token", "list")
+    assert status == 0
+    assert out.splitlines()[1].split()[:6] == [made["id"], "web-1", "agent", "active", "read", "report"]
+    assert made["token"] not in out
+    with monkeypatch.context() as patch:
+        patch.setenv("CCATUNE_TOKEN", made["token"])
+        assert command("channel", "list")[0] == 0
+        status, _, error = command("token", "list")
+        assert status == 2
+        assert "403 expected a token that permits the scope admin, got the scopes read, report" in error
+    assert command("token", "revoke", made["id"]) == (0, f"revoked {made['id']} of web-1\n", "")
+    monkeypatch.setenv("CCATUNE_TOKEN", made["token"])
+    status, _, error = command("channel", "list")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "401 expected a token that this registry accepts" in error
+    assert made["token"] not in error
+
+
+def test_without_a_token_a_command_says_how_to_give_one(command, monkeypatch):
+    monkeypatch.delenv("CCATUNE_TOKEN")
+    status, _, error = command("channel", "list")
+    assert status == 2
+    assert "CCATUNE_TOKEN or --token-file" in error
+
+
+def test_a_token_can_be_written_to_a_new_file_instead(command, tmp_path):
+    path = tmp_path / "web.token"
+    options = ("builds", "--kind", "ci", "--scope", "publish", "--expires", "never", "--out", path)
+    made = create(command, *options)
+    assert "token" not in made
+    assert made["expires_at"] is None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text(encoding="ascii").startswith(f"ccat_{made['id']}_")
+    status, _, error = command("token", "create", *options)
+    assert status == 2
+    assert "expected no such file" in error
+    states = [row["state"] for row in json.loads(command("token", "list", "--principal", "builds", "--json")[1])]
+    assert states == ["revoked", "active"], "a token that nobody received does not stay valid"
+
+
+def test_all_tokens_of_a_principal_are_revoked_at_once(command):
+    for _ in range(2):
+        create(command, "alice", "--kind", "human", "--scope", "move", "--expires", "12h")
+    assert command("token", "revoke", "--principal", "alice")[0] == 0
+    rows = json.loads(command("token", "list", "--principal", "alice", "--json")[1])
+    assert [row["state"] for row in rows] == ["revoked", "revoked"]
+    assert command("token", "revoke")[0] == command("token", "revoke", "x", "--principal", "alice")[0] == 2
+    assert command("token", "revoke", "../audit")[0] == 2
+
+
+@pytest.mark.parametrize("expires", ["90", "0d", "-1d", "1w", "", "1.5h"])
+def test_a_time_that_is_none_is_refused(command, expires):
+    status, _, error = command("token", "create", "a", "--kind", "ci", "--scope", "read", "--expires", expires)
+    assert status == 2
+    assert "expected a time such as 90d" in error
+
+
+def test_a_token_needs_a_decision_when_it_expires(command):
+    assert command("token", "create", "a", "--kind", "ci", "--scope", "read")[0] == 2
+
+
+def test_the_audit_log_is_listed(command, api):
+    api.move(0, note="\x1b[31m")
+    status, out, _ = command("audit", "--action", "move")
+    assert status == 0
+    assert "\x1b" not in out
+    assert out.splitlines()[1].split()[1:2] == ["admin"]
+    rows = json.loads(command("audit", "--target", "channel gr/champion", "--json")[1])
+    assert [(row["actor"], row["details"]["serial"]) for row in rows] == [("admin", 1)]
+    assert len(json.loads(command("audit", "--limit", 2, "--json")[1])) == 2
+
+
+def test_a_named_file_is_preferred_to_the_variable_and_the_variable_to_its_file(tmp_path, monkeypatch, command):
+    del command
+    for name in ("one", "two"):
+        (tmp_path / name).write_text(f" ccat_{name}\n", encoding="ascii")
+    monkeypatch.setenv("CCATUNE_TOKEN", "ccat_three")
+    monkeypatch.setenv("CCATUNE_TOKEN_FILE", str(tmp_path / "two"))
+    assert token_from(tmp_path / "one") == "ccat_one"
+    assert token_from(None) == "ccat_three"
+    monkeypatch.delenv("CCATUNE_TOKEN")
+    assert token_from(None) == "ccat_two"
+    monkeypatch.delenv("CCATUNE_TOKEN_FILE")
+    assert token_from(None) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"secret words", b"secret\nline", b"secret\xff", b"s" * 4096])
+def test_a_file_without_a_token_is_an_error_that_does_not_repeat_it(tmp_path, content, new_database_url):
+    del new_database_url
+    path = tmp_path / "token"
+    path.write_bytes(content)
+    with pytest.raises(RegistryClientError, match="expected one token such as ccat_") as error:
+        token_from(path)
+    assert "secret" not in str(error.value)
+    with pytest.raises(RegistryClientError, match="expected a file with a token"):
+        token_from(tmp_path / "none")

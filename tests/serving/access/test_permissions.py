@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: MIT
+"""Every endpoint against every scope and limit"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from serving.access.check import PUBLIC_PATHS
+from serving.access.grants import SCOPES
+from tests.serving.api import Api, make_ensemble
+
+pytestmark = pytest.mark.service
+
+CHAMPION = "/v1/channels/gr/champion"
+DIGEST = make_ensemble(0).digest
+REPORT = {"cca": "gr", "channel": "champion", "state": "InSync"}
+TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
+
+# Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
+OPERATIONS = {
+    ("post", "/v1/ensembles"): ("publish", "/v1/ensembles", make_ensemble(7).to_json()),
+    ("get", "/v1/ensembles"): ("read", "/v1/ensembles", None),
+    ("get", "/v1/ensembles/{digest}"): ("read", f"/v1/ensembles/{DIGEST}", None),
+    ("get", "/v1/channels"): ("read", "/v1/channels", None),
+    ("get", "/v1/channels/{cca}/{name}"): ("read", CHAMPION, None),
+    ("get", "/v1/channels/{cca}/{name}/history"): ("read", f"{CHAMPION}/history", None),
+    ("put", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, {"digest": DIGEST}),
+    ("post", "/v1/channels/{cca}/{name}/rollback"): ("move", f"{CHAMPION}/rollback", {}),
+    ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
+    ("get", "/v1/agents"): ("read", "/v1/agents", None),
+    ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
+    ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),
+    ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
+    ("delete", "/v1/principals/{name}"): ("admin", "/v1/principals/another", None),
+    ("get", "/v1/audit"): ("admin", "/v1/audit", None),
+}
+
+
+@pytest.fixture
+def moved(api) -> Api:
+    """A registry with two ensembles, two moves, an agent, and a token of `another`."""
+    api.move(0)
+    api.move(1)
+    report(api, "web-1")
+    api.new_token("read", principal="another")
+    return api
+
+
+def report(api, agent_id, **changes):
+    """Send a report."""
+    return api.request("POST", f"/v1/agents/{agent_id}/reports", json={**REPORT, **changes})
+
+
+def everything(api):
+    """All that a request could change, but the times at which tokens were used."""
+    lists = [api.get(path, params={"limit": 200}).json()["items"] for path in (
+        "/v1/ensembles", "/v1/channels", "/v1/agents", "/v1/tokens", "/v1/audit")]  # fmt: skip
+    return lists, api.get(f"{CHAMPION}/history").json()
+
+
+def send(api, operation, *, admin):
+    """Send the request of an operation."""
+    method, _ = operation
+    _, path, body = OPERATIONS[operation]
+    if "OF-ANOTHER" in path:
+        ids = [row["id"] for row in admin.get("/v1/tokens", params={"principal": "another"}).json()["items"]]
+        path = path.replace("OF-ANOTHER", ids[0])
+    return api.request(method.upper(), path, **({} if body is None else {"json": body}))
+
+
+def test_the_table_has_every_operation_and_each_declares_that_it_needs_a_token(api):
+    paths = api.get("/v1/openapi.json").json()["paths"]
+    found = {(method, path): paths[path][method] for path in paths for method in paths[path]}
+    public = {(method, path) for method, path in found if path in PUBLIC_PATHS}
+    assert set(OPERATIONS) == set(found) - public
+    for key in OPERATIONS:
+        assert found[key]["security"] == [{"token": []}]
+        assert {"401", "403"} <= set(found[key]["responses"])
+    assert all("security" not in found[key] for key in public)
+
+
+def test_each_operation_needs_its_scope_and_a_refusal_changes_nothing(moved, problem):
+    callers = {scope: moved.limited(scope) for scope in SCOPES}
+    before = everything(moved)
+    for operation, (needed, _, _) in OPERATIONS.items():
+        for scope in set(SCOPES) - {needed, "admin"}:
+            document = problem(send(callers[scope], operation, admin=moved), status=403)
+            assert document["type"] == "urn:ccatune:problem:not-permitted"
+            assert f"the scope {needed}, got the scopes {scope}" in document["detail"], operation
+        problem(send(moved.anonymous, operation, admin=moved), status=401)
+    assert everything(moved) == before
+    for operation, (needed, _, _) in OPERATIONS.items():
+        assert send(callers[needed], operation, admin=moved).is_success, operation
+    assert everything(moved) != before
+
+
+def test_a_move_of_another_algorithm_or_channel_is_refused_and_changes_nothing(moved, problem):
+    canary, reno = moved.limited("move", "read", channels=["canary"]), moved.limited("move", "read", ccas=["reno"])
+    before = everything(moved)
+    for caller, named in ((canary, "the channel champion, got one for canary"), (reno, "the algorithm gr, got one")):
+        for method, path, body in (
+            ("PUT", CHAMPION, {"digest": DIGEST}),
+            ("POST", f"{CHAMPION}/rollback", {}),
+            ("GET", CHAMPION, None),
+            ("GET", f"{CHAMPION}?wait=1", None),
+            ("GET", f"{CHAMPION}?wait=1&unusual=1", None),
+            ("GET", f"{CHAMPION}/history", None),
+        ):
+            answer = caller.request(method, path, **({} if body is None else {"json": body}))
+            assert named in problem(answer, status=403)["detail"]
+    assert everything(moved) == before
+    assert canary.request("PUT", "/v1/channels/gr/canary", json={"digest": DIGEST}).status_code == 201
+
+
+def test_an_ensemble_of_another_algorithm_is_neither_published_nor_read(moved, problem):
+    reno = moved.limited("publish", "read", ccas=["reno"])
+    before = everything(moved)
+    document = problem(reno.request("POST", "/v1/ensembles", json=make_ensemble(7).to_json()), status=403)
+    assert "publish for the algorithm gr" in document["detail"]
+    problem(reno.get(f"/v1/ensembles/{DIGEST}"), status=403)
+    assert everything(moved) == before
+
+
+def test_a_report_in_the_name_of_another_agent_is_refused_and_changes_nothing(moved, problem):
+    agent = moved.limited("report", "read", agent_id="web-2")
+    before = everything(moved)
+    # The endpoint answers a report of an unusual type. The shortcut in front of it answers all others.
+    for kind in ("application/json", "application/x+json"):
+        headers = {"Content-Type": kind}
+        answer = agent.request("POST", "/v1/agents/web-1/reports", content=json.dumps(REPORT), headers=headers)
+        document = problem(answer, status=403)
+        assert "report for the agent web-1, got one for web-2" in document["detail"]
+    assert everything(moved) == before
+    assert report(agent, "web-2").status_code == 204
+
+
+def test_lists_show_only_what_the_caller_may_read(moved):
+    moved.move(2, channel="canary")
+    report(moved, "web-2", channel="canary")
+    report(moved, "web-3", cca="reno")
+    gr = moved.limited("read", ccas=["gr"], channels=["canary"])
+    assert [row["channel"] for row in gr.get("/v1/channels").json()["items"]] == ["canary"]
+    assert [row["agent_id"] for row in gr.get("/v1/agents").json()["items"]] == ["web-2"]
+    assert len(gr.get("/v1/ensembles").json()["items"]) == 3
+    reno = moved.limited("read", ccas=["reno"])
+    assert reno.get("/v1/channels").json()["items"] == reno.get("/v1/ensembles").json()["items"] == []
+    assert [row["agent_id"] for row in reno.get("/v1/agents").json()["items"]] == ["web-3"]
+    agent = moved.limited("read", "report", agent_id="web-1")
+    assert [row["agent_id"] for row in agent.get("/v1/agents").json()["items"]] == ["web-1"]
+
+
+def test_an_expired_and_a_revoked_token_are_refused_and_change_nothing(moved, problem):
+    expired = moved.limited("publish", "move", "report", "read", lifetime_s=60)
+    revoked = moved.limited("admin", principal="leaver")
+    assert expired.get(CHAMPION).status_code == revoked.get(CHAMPION).status_code == 200
+    token_id = moved.get("/v1/tokens", params={"principal": "leaver"}).json()["items"][0]["id"]
+    assert moved.request("DELETE", f"/v1/tokens/{token_id}").json()["state"] == "revoked"
+    moved.clock.advance(seconds=60)
+    before = everything(moved)
+    details = set()
+    for number, caller in enumerate((expired, revoked, moved.with_token("ccat_0123456789abcdef_" + "x" * 43))):
+        # Three of 15 operations each, because a tenth refused token is the last one that is looked up.
+        for operation in list(OPERATIONS)[number::5]:
+            document = problem(send(caller, operation, admin=moved), status=401)
+            assert document["type"] == "urn:ccatune:problem:not-authenticated"
+            details.add(document["detail"])
+    assert len(details) == 1, "the words do not tell an unknown token from an expired or a revoked one"
+    assert everything(moved) == before
+
+
+def test_a_token_with_all_rights_can_have_no_limits(moved, problem):
+    for limit in ({"ccas": ["gr"]}, {"channels": ["canary"]}, {"agent_id": "web-1"}):
+        answer = moved.request("POST", "/v1/tokens", json={**TOKEN, "scopes": ["admin"], **limit})
+        assert "expected no limits" in problem(answer, status=422)["detail"]

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: MIT
+"""The agent in this process against a real registry by TLS, and against a fake one that requires a token."""
+
+from __future__ import annotations
+
+import io
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving.access.first import make_admin_token
+from serving.agent import (
+    Agent,
+    AgentSettings,
+    CcaReport,
+    RegistryClient,
+    RegistryUnavailableError,
+    SettingsError,
+    State,
+)
+from serving.agent.errors import NotPermittedError
+from serving.agent.tls import ClientTls, TlsFiles
+from serving.app import utc_now
+from serving.client import RegistryClient as OperatorClient
+from serving.database import open_database
+from serving.settings import ServingSettings
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, fake_registry, log_to, table
+from tests.serving.agent.test_registry import REPORT
+from tests.serving.certificates import Authority
+from tests.serving.running import Running
+
+ONE = table(1)
+WAIT_S = 20.0
+TOKEN, OTHER = "ccat_abc_hunter2", "ccat_def_hunter3"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+@contextmanager
+def registry_by_tls(folder: Path, authority: Authority, **changed: object) -> Iterator[tuple[Running, str]]:
+    """A real registry, and its address by a name, so that its handshakes can be counted."""
+    pair = authority.issue()
+    database = open_database(ServingSettings.model_validate({"database_url": f"sqlite:///{folder}/registry.db"}))
+    files = {"tls_cert_file": pair.cert, "tls_key_file": pair.key}
+    with Running(database, wake_spread_ms=0, **files, **changed) as running:
+        yield running, running.url.replace("127.0.0.1", "localhost")
+    database.close()
+
+
+@contextmanager
+def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = None, **changed: Any) -> Iterator[None]:
+    """An agent in a thread."""
+    settings = AgentSettings(
+        registry=url,
+        ccas=("gr",),
+        state_dir=folder / "state",
+        agent_id="host",
+        interval_s=0.05,
+        timeout_s=WAIT_S,
+        backoff_max_s=0.2,
+        **{"wait_s": 0.2, "report_spread_s": 0, "report_every_s": 1.0, **changed},
+    )
+    running = Agent(settings, tree=tree, log=log_to(log), boot_id="boot-1", rng=random.Random(1))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    try:
+        yield
+    finally:
+        running.stop()
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+def reports_of(url: str, authority: Authority) -> list[dict[str, Any]]:
+    with OperatorClient(url, tls=TlsFiles(str(authority.file))) as client:
+        return list(client.agents())
+
+
+def deploy(url: str, authority: Authority, serial: int, *, token: str | None = None) -> None:
+    with OperatorClient(url, token=token, tls=TlsFiles(str(authority.file))) as client:
+        client.publish(table(serial).ensemble)
+        client.move("gr", "champion", digest=table(serial).ensemble.digest)
+
+
+def test_agent_follows_a_registry_by_tls_with_one_handshake_for_each_thread(
+    authority: Authority, tmp_path: Path
+) -> None:
+    tree = FakeTree()
+    with registry_by_tls(tmp_path, authority) as (running, url):
+        deploy(url, authority, 1)
+        handshakes: list[str | None] = []
+        running.tls.context.sni_callback = lambda _socket, name, _context: handshakes.append(name)
+        # Ten polls, and the reports that are due meanwhile.
+        with agent(tmp_path, url, tree, ca_file=str(authority.file), report_every_s=1.0):
+            wait_until(lambda: len(tree.accepted) == 1)
+            time.sleep(2.5)
+            assert len(handshakes) == 2
+            deploy(url, authority, 2)
+            wait_until(lambda: len(tree.accepted) == 2)
+            wait_until(lambda: [row["effective_serial"] for row in reports_of(url, authority)] == [2])
+
+
+def test_agent_shows_its_certificate_where_the_registry_wants_one(authority: Authority, tmp_path: Path) -> None:
+    clients = Authority(tmp_path, "clients")
+    pair = clients.issue("web-1")
+    report = REPORT
+    with registry_by_tls(tmp_path, authority, client_ca_file=clients.file) as (_, url):
+        trusted = TlsFiles(str(authority.file))
+        own = TlsFiles(str(authority.file), str(pair.cert), str(pair.key))
+        with (
+            RegistryClient(url, timeout_s=WAIT_S, tls=trusted) as client,
+            pytest.raises(RegistryUnavailableError),
+        ):
+            client.post_report("web-1", report)
+        with RegistryClient(url, timeout_s=WAIT_S, tls=own) as client:
+            client.post_report("web-1", report)
+        with OperatorClient(url, tls=own) as operator:
+            assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
+
+
+def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: Authority, tmp_path: Path) -> None:
+    tree = FakeTree()
+    database_url = f"sqlite:///{tmp_path}/registry.db"
+    settings = ServingSettings.model_validate({"database_url": database_url, "registry": "lab"})
+    admin, _ = make_admin_token(settings, is_first=True, token_file=None, now=utc_now())
+    trusted = TlsFiles(str(authority.file))
+    with (
+        registry_by_tls(tmp_path, authority, open=False) as (_, url),
+        OperatorClient(url, token=admin.text, tls=trusted) as operator,
+    ):
+        deploy(url, authority, 1, token=admin.text)
+        made = operator.create_token("web-1", kind="agent", scopes=["read", "report"], agent_id="host")
+        files = {"ca_file": str(authority.file), "token_file": str(token_file(tmp_path, made["token"]))}
+        with agent(tmp_path, url, tree, **files):
+            wait_until(lambda: [row["state"] for row in operator.agents()] == ["InSync"])
+            operator.revoke_token(made["id"])
+            wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
+            assert "got 401" in state_of(tmp_path)["error"]
+            assert len(tree.accepted) == 1
+        other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
+        path = token_file(tmp_path, other["token"])
+        with (
+            RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path)) as client,
+            pytest.raises(NotPermittedError, match="got 403"),
+        ):
+            client.post_report("host", REPORT)
+
+
+def test_agent_reaches_a_registry_that_was_restarted_at_the_same_place(authority: Authority, tmp_path: Path) -> None:
+    tree = FakeTree()
+    with ExitStack() as stack:
+        with registry_by_tls(tmp_path, authority) as (_, url):
+            deploy(url, authority, 1)
+            stack.enter_context(agent(tmp_path, url, tree, ca_file=str(authority.file)))
+            wait_until(lambda: len(tree.accepted) == 1)
+        stack.enter_context(registry_by_tls(tmp_path, authority, port=int(url.rpartition(":")[2])))
+        deploy(url, authority, 2)
+        wait_until(lambda: len(tree.accepted) == 2)
+
+
+def test_certificate_of_the_agent_is_loaded_again_when_it_is_renewed(authority: Authority) -> None:
+    pair = authority.issue("web-1")
+    tls = ClientTls(TlsFiles(str(authority.file), str(pair.cert), str(pair.key)))
+    first = tls.context()
+    assert tls.context() is first
+    authority.issue("web-1")
+    assert tls.context() is not first
+    pair.key.chmod(0o644)
+    pair.key.write_bytes(pair.key.read_bytes() + b"\n")
+    with pytest.raises(SettingsError, match=r"client_key_file .*: expected a file that others cannot read"):
+        tls.context()
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeRegistry]:
+    with fake_registry() as made:
+        made.token = TOKEN
+        made.offer(ONE)
+        yield made
+
+
+def token_file(folder: Path, token: str) -> Path:
+    path = folder / "token"
+    path.write_text(f"{token}\n", encoding="utf-8")
+    path.chmod(0o600)
+    return path
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    from serving.agent.store import STATE, Store
+
+    found: dict[str, Any] = Store(folder / "state").load("gr", STATE) or {}
+    return found
+
+
+def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path: Path, fake: FakeRegistry) -> None:
+    path = token_file(tmp_path, OTHER)
+    log = io.StringIO()
+    with agent(tmp_path, fake.url, FakeTree(), log=log, token_file=str(path)):
+        wait_until(lambda: state_of(tmp_path).get("state") == State.OFFLINE)
+        error = state_of(tmp_path)["error"]
+        assert f"got 401 (the token was not accepted); it does not accept the token in {path}" in error
+        assert "`ccatune token create`" in error
+        token_file(tmp_path, TOKEN)
+        fake.wait_for_report(lambda report: report["state"] == "InSync")
+    assert fake.shown[-1] == f"Bearer {TOKEN}"
+    written = log.getvalue() + "".join(path.read_text() for path in (tmp_path / "state").rglob("*") if path.is_file())
+    assert "hunter" not in written
+
+
+def test_agent_without_a_readable_token_keeps_its_table_and_says_what_to_do(tmp_path: Path, fake: FakeRegistry) -> None:
+    path = token_file(tmp_path, TOKEN)
+    tree = FakeTree()
+    with agent(tmp_path, fake.url, tree, token_file=str(path)):
+        fake.wait_for_report(lambda report: report["state"] == "InSync")
+        path.chmod(0o644)
+        wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
+        assert "expected a file that others cannot read, got the mode 0644" in state_of(tmp_path)["error"]
+        assert tree.text == ONE.text
+        path.chmod(0o600)
+        wait_until(lambda: state_of(tmp_path)["state"] == State.IN_SYNC)
+
+
+def client_error(fake: FakeRegistry, **settings: Any) -> RegistryUnavailableError:
+    report: CcaReport = REPORT
+    with (
+        RegistryClient(fake.url, timeout_s=WAIT_S, **settings) as client,
+        pytest.raises(RegistryUnavailableError) as error,
+    ):
+        client.get_offer(report.cca, report.channel)
+    return error.value
+
+
+def test_registry_that_wants_a_token_is_told_apart_from_one_that_refuses_it(fake: FakeRegistry) -> None:
+    error = client_error(fake)
+    assert isinstance(error, NotPermittedError)
+    assert "the registry requires a token" in str(error)
+    assert "set --token-file" in str(error)
+
+
+def test_token_that_does_not_permit_the_request_is_an_error_with_the_scopes(fake: FakeRegistry) -> None:
+    fake.token = None
+    fake.answer_with(403, b'{"type": "urn:ccatune:problem:not-permitted", "detail": "expected the scope read"}')
+    error = client_error(fake)
+    assert isinstance(error, NotPermittedError)
+    assert "(expected the scope read)" in str(error)
+    assert "the scopes read and report" in str(error)
+    fake.answer_with(403, b'{"type": "urn:ccatune:problem:foreign-request", "detail": "wrong name"}')
+    assert not isinstance(client_error(fake), NotPermittedError)
