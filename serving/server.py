@@ -214,8 +214,10 @@ def listen(
         ws="none",
         log_level="warning",
         access_log=False,
-        proxy_headers=False,
         server_header=False,
+        # By default uvicorn would let every client on this machine name any address as its own.
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=list(settings.trusted_proxies),
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
         timeout_keep_alive=settings.keep_alive_s,

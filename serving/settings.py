@@ -64,6 +64,11 @@ class ServingSettings(BaseModel):
         description="Names besides localhost that requests may call the registry by, as behind a proxy. "
         "Without any, every name is taken if others can reach the address.",
     )
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        description="Addresses of proxies whose X-Forwarded-For names the client, for the audit log and the limit on "
+        "attempts. Anyone else could name any address.",
+    )
     migrate: bool = Field(default=True, description="Bring the database's schema up to date at the start.")
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024, description="Largest request body.")
     max_wait_s: float = Field(default=60.0, ge=0, le=3600, description="Longest time that a long poll is held.")

@@ -24,7 +24,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from serving.access.grants import Caller
-from serving.database import AuditRow
+from serving.database import ADDRESS_CHARS, AuditRow
 
 __all__ = ["record"]
 
@@ -37,7 +37,8 @@ def record(session: Session, *, by: Caller, action: str, target: str, now: datet
             actor=by.name,
             token_id=by.grant.token_id,
             request_id=by.request_id,
-            address=by.address,
+            # A proxy may name any text as its client's address.
+            address=None if by.address is None else by.address[:ADDRESS_CHARS],
             action=action,
             target=target,
             details=json.dumps(details, sort_keys=True),

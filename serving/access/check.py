@@ -34,6 +34,7 @@ __all__ = ["OPEN", "PUBLIC_PATHS", "AccessCheck", "InCaller", "caller_of"]
 OPEN = "open"
 PUBLIC_PATHS = frozenset({"/healthz", "/v1/docs", "/v1/openapi.json"})
 
+_OPEN_GRANT = local_caller(OPEN).grant
 _STATE_KEY = "ccatune_caller"
 _AUTHORIZATION = b"authorization"
 _SCHEME = b"bearer"
@@ -83,7 +84,7 @@ class AccessCheck:
         client = scope.get("client")
         address = client[0] if client else None
         if self._tokens is None:
-            return local_caller(OPEN, request_id=request_id_of(scope), address=address)
+            return Caller(_OPEN_GRANT, request_id_of(scope), address)
         text = _token_of(scope)
         if text is None:
             raise self._refusal(NotAuthenticatedError(_ANONYMOUS), address, None)

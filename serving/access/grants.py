@@ -95,6 +95,6 @@ class Caller:
         )
 
 
-def local_caller(name: str, *, request_id: str | None = None, address: str | None = None) -> Caller:
+def local_caller(name: str) -> Caller:
     """Return a caller without a token who may do everything: of an open registry, or with access to the database."""
-    return Caller(Grant(name, frozenset({"admin"})), request_id, address)
+    return Caller(Grant(name, frozenset({"admin"})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import or_, select, update
 from sqlalchemy.exc import IntegrityError
@@ -13,6 +14,7 @@ from sqlalchemy.orm import Session, contains_eager
 from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow
 
 __all__ = [
+    "ChangedToken",
     "audit_page",
     "has_principal",
     "insert_or_find_principal",
@@ -24,6 +26,23 @@ __all__ = [
     "tokens_changed_since",
     "write_last_use",
 ]
+
+
+class ChangedToken(NamedTuple):
+    """What a process keeps of a token in memory, and whether it still may."""
+
+    row_id: int
+    token_id: str
+    digest: str
+    principal: str
+    kind: str
+    scopes: str
+    ccas: str | None
+    channels: str | None
+    agent_id: str | None
+    version: int
+    expires_at: datetime | None
+    is_revoked: bool
 
 
 def has_principal(session: Session) -> bool:
@@ -76,10 +95,25 @@ def live_tokens_of(session: Session, principal_id: int) -> Sequence[TokenRow]:
     ).all()
 
 
-def tokens_changed_since(session: Session, version: int) -> Sequence[TokenRow]:
-    """Return the tokens with a higher version, with their principals."""
-    query = select(TokenRow).join(TokenRow.principal).options(contains_eager(TokenRow.principal))
-    return session.scalars(query.where(TokenRow.version > version)).all()
+def tokens_changed_since(session: Session, version: int) -> list[ChangedToken]:
+    """Return the tokens with a higher version."""
+    # Plain columns take less than a fifth of the time of mapped objects, and a start reads all tokens.
+    query = select(
+        TokenRow.id,
+        TokenRow.public_id,
+        TokenRow.digest,
+        PrincipalRow.name,
+        PrincipalRow.kind,
+        TokenRow.scopes,
+        TokenRow.ccas,
+        TokenRow.channels,
+        TokenRow.agent_id,
+        TokenRow.version,
+        TokenRow.expires_at,
+        TokenRow.revoked_at.is_not(None),
+    )
+    query = query.join(TokenRow.principal).where(TokenRow.version > version)
+    return [ChangedToken._make(row) for row in session.execute(query)]
 
 
 def token_page(session: Session, *, principal: str | None, before_id: int | None, limit: int) -> Sequence[TokenRow]:

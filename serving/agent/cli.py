@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from kmod.errors import CcatuneError
-from serving.agent.decide import State
+from serving.agent.decide import IN_FORCE
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.log import EventLog, visible
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
@@ -84,6 +84,11 @@ def _settings_options(function: _Function) -> _Function:
             "--registry-name",
             default="",
             help="Name that the registry must have; its tables alone are applied.  [default: any]",
+        ),
+        _option(
+            "--root",
+            type=folder,
+            help="Root document that names the keys; tables without their signatures are refused.  [default: none]",
         ),
         _option("--channel", default="champion", show_default=True, help="Channel to follow."),
         _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
@@ -221,7 +226,7 @@ def _once(running: Agent, *, as_json: bool) -> int:
     else:
         for report in reports:
             click.echo(_state_line(report.to_json()))
-    return 0 if all(report.state is State.IN_SYNC for report in reports) else EXIT_FALLS_SHORT
+    return 0 if all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
 
 
 def _install_signals(running: Agent) -> None:
@@ -358,7 +363,7 @@ def _shortfalls(states: Sequence[dict[str, Any]], *, running: bool) -> list[str]
     """Return why the exit status of `status` is 1, in words that scripts can compare; nothing where it is 0."""
     why = [] if running else ["not running"]
     why += [] if states else ["no algorithm"]
-    why += [f"{state.get('cca')} {state.get('state')}" for state in states if state.get("state") != State.IN_SYNC]
+    why += [f"{state.get('cca')} {state.get('state')}" for state in states if state.get("state") not in IN_FORCE]
     return why + [f"{state.get('cca')} stale" for state in states if state["stale"]]
 
 

@@ -7,6 +7,8 @@
     Rejected      the kernel (errno in words) or this agent's checks refused an offer; the old table stays in force
     Degraded      someone else changed the table since this agent wrote it; the agent leaves that table in force
     Incompatible  the module is not loaded, or does not support this CCA, a column or a value
+    Stale         the signature of the table, or the root document, has expired; the table stays in force
+    Unsigned      as InSync, but no root document is pinned, so nothing verifies who made the table
 
 A table in force belongs to the agent if its text equals the last known good table or the last written text.
 The mark `urgent` is ignored in this comparison: it says when flows apply a table, not which table it is.
@@ -42,6 +44,12 @@ class State(StrEnum):
     REJECTED = "Rejected"
     DEGRADED = "Degraded"
     INCOMPATIBLE = "Incompatible"
+    STALE = "Stale"
+    UNSIGNED = "Unsigned"
+
+
+# The kernel holds the offered table.
+IN_FORCE = frozenset({State.IN_SYNC, State.UNSIGNED})
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,8 @@ class Situation:
 
     `good` is the last known good table, `offer` the newest valid offer of this run. `resume`: whether an operator
     returned the table to the agent's control. `registry_name`: the only registry to apply tables of; empty means any.
+    good_is_trusted: whether the signatures of `good` were verified, or no root document is pinned.
+    key_is_removed: whether the root document no longer names the key that signed `good`. Its serial then binds nobody.
     """
 
     channel: str
@@ -112,6 +122,8 @@ class Situation:
     refusal: Refusal | None = None
     resume: bool = False
     registry_name: str = ""
+    good_is_trusted: bool = True
+    key_is_removed: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,9 @@ def decide(situation: Situation) -> Decision:
         return Decision("nothing", problem, table=target, blocked=State.INCOMPATIBLE)
     if _refused_before(situation, target) and situation.refusal is not None:
         return Decision("nothing", situation.refusal.why, table=target, blocked=State.REJECTED)
-    return Decision("apply", _why_apply(situation), table=target, may_clear=situation.resume)
+    return Decision(
+        "apply", _why_apply(situation), table=target, may_clear=situation.resume or situation.key_is_removed
+    )
 
 
 def _target(situation: Situation) -> Table | None:
@@ -162,7 +176,8 @@ def _target(situation: Situation) -> Table | None:
 
 def _is_followed(situation: Situation, table: Table) -> bool:
     deployment = table.deployment
-    return deployment.channel == situation.channel and situation.registry_name in {"", deployment.registry}
+    is_registrys = situation.registry_name in {"", deployment.registry}
+    return deployment.channel == situation.channel and is_registrys and situation.good_is_trusted
 
 
 def _somebody_elses(situation: Situation) -> str | None:
@@ -218,6 +233,11 @@ def _why_apply(situation: Situation) -> str:
 
 
 def _why_no_target(situation: Situation) -> str:
+    if situation.good is not None and not situation.good_is_trusted:
+        return (
+            "the last known good has no signatures that hold under the pinned root document: "
+            "it stays if it is in force, and is not applied anew"
+        )
     if situation.good is not None:
         good = situation.good.deployment
         return (

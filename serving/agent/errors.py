@@ -34,6 +34,10 @@ class OfferRefusedError(AgentError):
     """An offer of the registry failed one of the agent's own checks."""
 
 
+class OfferExpiredError(OfferRefusedError):
+    """The signature of an offer, or the root document that would verify it, has expired."""
+
+
 class KernelRefusedError(AgentError):
     """The kernel refused a table, or reads back a different text from the one written."""
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from serving.agent.store import Request, Store
     from serving.agent.table import Table
     from serving.agent.tree import Tree
+    from serving.agent.trust import Trust
 
 # The state file is confirmed at most this often, to spare the disk.
 CONFIRM_EVERY_S = 10.0
@@ -68,17 +69,20 @@ class Keeper:
         log: EventLog,
         boot_id: str,
         registry_name: str = "",
+        trust: Trust | None = None,
         run_id: str | None = None,
         confirm_every_s: float = CONFIRM_EVERY_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create the keeper.
+        """Create the keeper. trust: the pinned root document, if there is one.
 
         registry_name: the only registry whose tables are applied; empty accepts any. run_id: see CcaReport.
         """
         self.cca = cca
         self._channel = channel
         self._registry_name = registry_name
+        self._trust = trust
+        self._good_is_trusted = True
         self._run_id = run_id
         self._tree = tree
         self._store = store
@@ -121,6 +125,7 @@ class Keeper:
         self._writer.look()
         self._settle(remembered.pending)
         self._serials = remembered.serials_after(self._good)
+        self._good_is_trusted = self._good is None or self._is_trusted(self._good)
         if self._takes("forget"):
             self.forget()
         self.step()
@@ -158,6 +163,11 @@ class Keeper:
         self._link = _Link(State.REJECTED, error)
         self.step()
 
+    def offer_expired(self, error: str) -> None:
+        """Handle an offer whose signature, or whose root document, has expired."""
+        self._link = _Link(State.STALE, error)
+        self.step()
+
     def unavailable(self, error: str) -> None:
         """Handle the lack of a usable answer from the registry."""
         self._link = _Link(State.OFFLINE, error)
@@ -187,6 +197,9 @@ class Keeper:
         if self._takes("resume"):
             self.resume()
             return
+        if self._published is not None and self._state_and_error() != (self._published.state, self._published.error):
+            # A signature has expired since.
+            self._publish()
         retry = bool(self._unsaved) or (self._refusal is not None and self._refusal.retry)
         if retry or look_at_status(self._tree, self.cca) != self._kernel.status:
             self.step()
@@ -242,7 +255,18 @@ class Keeper:
             record=self._record,
             refusal=self._refusal,
             resume=self._resume,
+            good_is_trusted=self._good_is_trusted,
+            key_is_removed=self._is_key_removed(),
         )
+
+    def _is_trusted(self, table: Table) -> bool:
+        return self._trust is None or self._trust.vouches_for(table)
+
+    def _is_key_removed(self) -> bool:
+        good, offer = self._good, self._offer
+        if self._trust is None or offer is None or good is None or good.signed is None:
+            return False
+        return self._trust.has_removed(good.signed.key_id)
 
     def _tidy(self, damaged: list[str]) -> None:
         """Delete temporary files of a killed agent, and rename damaged files. A failure is only logged."""
@@ -339,7 +363,8 @@ class Keeper:
         self._good, self._damaged = table, None
 
     def _is_good(self, table: Table) -> bool:
-        return self._good is not None and self._good.text == table.text
+        good = self._good
+        return good is not None and good.text == table.text and good.signed == table.signed
 
     def _discard_pending(self) -> None:
         """Delete `pending`.
@@ -408,12 +433,25 @@ class Keeper:
         if self._blocked is not None and self._blocked.blocked is not None:
             state, error = self._blocked.blocked, str(self._blocked.why)
         else:
-            state, error = self._link.state, self._link.error or self._damaged or ""
+            state, error = self._trusted_state(self._link.state), self._link.error or self._damaged or ""
+            if state is not self._link.state and state is State.STALE:
+                error = "; ".join(filter(None, (self._why_stale(), error)))
         # That the report itself is not saved shows in the age of its file.
         unsaved = next((text for name, text in self._unsaved.items() if name != STATE), "")
         if unsaved:
             unsaved += " (the agent tries again; until then a reboot brings an older table back)"
         return state, "; ".join(filter(None, (error, unsaved))) or None
+
+    def _trusted_state(self, state: State) -> State:
+        """Return the state after what the signatures say."""
+        if self._trust is None:
+            return State.UNSIGNED if state is State.IN_SYNC else state
+        return State.STALE if state in {State.IN_SYNC, State.OFFLINE} and self._why_stale() else state
+
+    def _why_stale(self) -> str | None:
+        if self._trust is None:
+            return None
+        return self._trust.why_stale(self._offer if self._offer is not None else self._good)
 
     def _publish(self) -> None:
         """Log and store the report if it differs from the last published one, or if that one is not stored."""

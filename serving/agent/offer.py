@@ -3,25 +3,25 @@
 
 The answer contains the registry's name, the CCA, the channel, the serial, the share of flows that do not use the
 ensemble, and the whole ensemble. It may also mark the deployment as urgent. The ensemble's content must have the
-digest that the answer states. The argument `checks` can add further checks, such as that of a signature.
+digest that the answer states. The argument `check` adds the check of the signatures (trust.py).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from kmod.ensemble import Deployment, Ensemble, EnsembleError
 from serving.agent.errors import OfferRefusedError
 from serving.agent.table import Table
 
-# A further check of an offer, for example of an Ed25519 signature. Its arguments are the answer as JSON data and the
-# table made from it. It is called after structure, ranges and digest were checked. Raises OfferRefusedError.
-OfferCheck = Callable[[dict[str, Any], Table], None]
+# A further check of an offer. Its arguments are the answer as JSON data and the table made from it, and it returns the
+# table to use. It is called after structure, ranges and digest were checked. Raises OfferRefusedError.
+OfferCheck = Callable[[dict[str, Any], Table], Table]
 
 
-def parse_offer(body: bytes, *, cca: str, channel: str, checks: Sequence[OfferCheck] = ()) -> Table:
+def parse_offer(body: bytes, *, cca: str, channel: str, check: OfferCheck | None = None) -> Table:
     """Return the table that the registry offers for `cca` on `channel`. Raises OfferRefusedError."""
     answer = _json_object(body)
     try:
@@ -43,9 +43,7 @@ def parse_offer(body: bytes, *, cca: str, channel: str, checks: Sequence[OfferCh
     _require_same("the ensemble's cca", cca, ensemble.cca)
     _require_same("channel", channel, deployment.channel)
     _require_same("digest", ensemble.digest, _field(answer, "digest", str))
-    for check in checks:
-        check(answer, table)
-    return table
+    return table if check is None else check(answer, table)
 
 
 def _json_object(body: bytes) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from dataclasses import asdict, dataclass
 from serving.agent.decide import Decision, Situation, State, decide
 from serving.agent.errors import OfferRefusedError
 from serving.agent.kernel import KernelView, look
+from serving.agent.log import EventLog
 from serving.agent.registry import client_of
 from serving.agent.remembered import Remembered, remember
+from serving.agent.runner import trust_of
 from serving.agent.serials import Serials, check_registry_name
 from serving.agent.settings import AgentSettings
 from serving.agent.store import Store
 from serving.agent.table import Table
 from serving.agent.threads import Heard, ask
 from serving.agent.tree import Tree
+from serving.agent.trust import Trust
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
     kernel = look(tree, cca)
     good = _settled(remembered, kernel=kernel)
     serials = Serials() if store.is_asked_to("forget", cca) else remembered.serials_after(good)
-    with client_of(settings) as client:
+    trust = trust_of(settings, store=store, log=EventLog(as_json=False), writes=False)
+    with client_of(settings, trust=trust) as client:
         heard, _ = ask(client, cca, settings.channel)
     heard = _checked(heard, registry_name=settings.registry_name, serials=serials)
     decision = decide(
@@ -68,6 +72,8 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
             kernel=kernel,
             boot_id=boot_id,
             good=good,
+            good_is_trusted=good is None or trust is None or trust.vouches_for(good),
+            key_is_removed=_is_key_removed(trust, good, heard.table),
             offer=heard.table,
             record=remembered.record,
             resume=store.is_asked_to("resume", cca),
@@ -95,6 +101,12 @@ def _checked(heard: Heard, *, registry_name: str, serials: Serials) -> Heard:
     return heard
 
 
+def _is_key_removed(trust: Trust | None, good: Table | None, offer: Table | None) -> bool:
+    if trust is None or offer is None or good is None or good.signed is None:
+        return False
+    return trust.has_removed(good.signed.key_id)
+
+
 def _would(decision: Decision) -> str:
     if decision.action != "apply" or decision.table is None:
         return "nothing"
@@ -110,5 +122,7 @@ def _settled(remembered: Remembered, *, kernel: KernelView) -> Table | None:
 def _blocked(decision: Decision, heard: Heard) -> str | None:
     if decision.blocked is not None:
         return decision.blocked.value
-    states = {"unavailable": State.OFFLINE.value, "refused": State.REJECTED.value}
+    states = {
+        "unavailable": State.OFFLINE.value, "refused": State.REJECTED.value, "expired": State.STALE.value,
+    }  # fmt: skip
     return states.get(heard.kind)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The agent's client of the registry: it gets a channel's offer and reports the table in force.
 
+    GET  /v1/roots/{version}               the next version of the root document, if one is pinned
     GET  /v1/channels/{cca}/{channel}      with If-None-Match and ?wait=SECONDS this is a long poll
     POST /v1/agents/{agent_id}/reports
 
@@ -16,7 +17,6 @@ from __future__ import annotations
 import http.client
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -26,12 +26,13 @@ from serving.agent.address import check_url, without_user_info
 from serving.agent.errors import ChannelAbsentError, NotPermittedError, RegistryUnavailableError, SettingsError
 from serving.agent.identity import require_agent_id
 from serving.agent.log import visible
-from serving.agent.offer import OfferCheck, parse_offer
+from serving.agent.offer import parse_offer
 from serving.agent.report import CcaReport
 from serving.agent.secret import read_token
 from serving.agent.settings import AgentSettings
 from serving.agent.table import Table
 from serving.agent.tls import ClientTls, TlsFiles
+from serving.agent.trust import Trust
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
@@ -51,7 +52,7 @@ class RegistryClient:
     """Client of one registry. Each thread needs its own client, because `abort` ends the client's current request.
 
     timeout_s: limit from the start of the connection to the last byte received; a long poll adds its wait.
-    tls: the files for https. token_file: is read before each request.
+    tls: the files for https. token_file: is read before each request. trust: verifies the signatures of each offer.
     Its owner closes it, once no thread uses it any more.
     """
 
@@ -63,12 +64,12 @@ class RegistryClient:
         tls: TlsFiles | None = None,
         token_file: str | None = None,
         clock: Clock = time.monotonic,
-        checks: Sequence[OfferCheck] = (),
+        trust: Trust | None = None,
     ) -> None:
         self._url = check_url(url)
         self._timeout_s = timeout_s
         self._token_file = token_file
-        self._checks = tuple(checks)
+        self._trust = trust
         secured = ClientTls(tls or TlsFiles()) if self._url.scheme == "https" else None
         self._connection = Connection(self._url, tls=None if secured is None else secured.context, clock=clock)
         self._aborted = False
@@ -103,8 +104,22 @@ class RegistryClient:
             return None
         if answer.status != http.HTTPStatus.OK:
             raise self._unexpected(answer, "200 or 304")
-        table = parse_offer(answer.body, cca=cca, channel=channel, checks=self._checks)
+        table = parse_offer(answer.body, cca=cca, channel=channel, check=self._check if self._trust else None)
         return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
+
+    def _check(self, answer: dict[str, Any], table: Table) -> Table:
+        assert self._trust is not None  # noqa: S101 - get_offer passes this method only with one
+        return self._trust.check(answer, table, fetch=self._get_root)
+
+    def _get_root(self, version: int) -> bytes | None:
+        """Return that version of the root document, or None if the registry has none."""
+        headers = {"Accept": "application/json"}
+        answer = self._ask("GET", f"/v1/roots/{version}", headers=headers, body=None, timeout_s=self._timeout_s)
+        if answer.status == http.HTTPStatus.NOT_FOUND:
+            return None
+        if answer.status != http.HTTPStatus.OK:
+            raise self._unexpected(answer, "200 or 404")
+        return answer.body
 
     def post_report(self, agent_id: str, report: CcaReport) -> None:
         """Send a report to the registry. Raises RegistryUnavailableError, SettingsError for an invalid id."""
@@ -182,11 +197,16 @@ class RegistryClient:
         )
 
 
-def client_of(settings: AgentSettings, *, clock: Clock = time.monotonic) -> RegistryClient:
+def client_of(settings: AgentSettings, *, trust: Trust | None = None, clock: Clock = time.monotonic) -> RegistryClient:
     """Return a client for the registry of these settings. Raises SettingsError where a TLS file cannot be used."""
     tls = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
     return RegistryClient(
-        settings.registry, timeout_s=settings.timeout_s, tls=tls, token_file=settings.token_file, clock=clock
+        settings.registry,
+        timeout_s=settings.timeout_s,
+        tls=tls,
+        token_file=settings.token_file,
+        clock=clock,
+        trust=trust,
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError, StateDirError
+from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
 from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
 from serving.agent.store import STATE, Store
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from serving.agent.settings import AgentSettings
     from serving.agent.threads import Heard, Poller, Reporter
     from serving.agent.tree import Tree
+    from serving.agent.trust import Trust
 
 _RUN_ID_BYTES = 8
 BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
@@ -72,12 +73,14 @@ class Agent:
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
+        self._trust = trust_of(settings, store=self._store, log=log)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
                 cca,
                 channel=settings.channel,
                 registry_name=settings.registry_name,
+                trust=self._trust,
                 run_id=run_id,
                 tree=tree,
                 store=self._store,
@@ -105,6 +108,7 @@ class Agent:
         with self._store.acquire():
             self._start_keepers()
             on_ready()
+            self._load_trust()
             reporter = self._reporter()
             pollers = [self._poller(cca) for cca in self._keepers]
             try:
@@ -125,6 +129,7 @@ class Agent:
         """
         with self._store.acquire():
             self._start_keepers()
+            self._load_trust()
             from serving.agent.threads import ask
 
             with self._client() as client:
@@ -151,6 +156,12 @@ class Agent:
             if cca not in self._keepers:
                 with contextlib.suppress(StateDirError):
                     self._store.discard(cca, STATE)
+
+    def _load_trust(self) -> None:
+        """Verify the pinned root document. This comes after the last known good tables, which it would delay."""
+        if self._trust is not None:
+            root = self._trust.load()
+            self._log.event("trusts", registry=root.registry, root=root.version)
 
     def _follow(self, reporter: Reporter) -> None:
         next_look_s = self._clock() + self._settings.interval_s
@@ -191,7 +202,7 @@ class Agent:
     def _client(self) -> RegistryClient:
         from serving.agent.registry import client_of
 
-        return client_of(self._settings, clock=self._clock)
+        return client_of(self._settings, trust=self._trust, clock=self._clock)
 
     def _poller(self, cca: str) -> Poller:
         from serving.agent.threads import Poller
@@ -229,8 +240,28 @@ def _tell(keeper: Keeper, heard: Heard) -> None:
         keeper.unchanged()
     elif heard.kind == "refused":
         keeper.offer_refused(heard.error)
+    elif heard.kind == "expired":
+        keeper.offer_expired(heard.error)
     else:
         keeper.unavailable(heard.error)
+
+
+def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True) -> Trust | None:
+    """Return the trust in the pinned root document of these settings, or None without one.
+
+    Raises SettingsError where the file cannot be used, or nothing could verify its signatures.
+    """
+    if settings.root is None:
+        return None
+    from serving.agent.trust import Trust
+    from serving.signatures.keys import has_cryptography
+
+    if not has_cryptography():
+        raise SettingsError(
+            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
+            "python3-cryptography or ccatune-agent[signatures], or leave root out"
+        )
+    return Trust(settings.root, store=store, log=log, writes=writes)
 
 
 def notify_systemd(message: str = "READY=1") -> None:

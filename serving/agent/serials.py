@@ -6,6 +6,9 @@
     serial > highest + 2^32                refused: not plausible, it would lock out every later deployment
     otherwise                              accepted; the serial is remembered on disk before the table is written
 
+With a root document the serials of each of the registry's keys are remembered apart. A new key therefore begins at 0,
+which is the way out after a stolen key has signed a serial that is far too high.
+
 A registry's name that was not seen before has the highest serial 0. The serials of a name stay known when the registry
 changes, so that an old deployment cannot return by way of another name. An operator can delete them by
 `ccatune agent forget`. Where the state folder has no file of them, the last known good table gives the first entry.
@@ -38,7 +41,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Serials:
-    """The highest serials by `REGISTRY/CHANNEL`. Neither name can contain a slash."""
+    """The highest serials by `REGISTRY/CHANNEL`, or `KEY_ID:REGISTRY/CHANNEL` of signed offers.
+
+    No name can contain a slash or a colon.
+    """
 
     highest: Mapping[str, Seen] = field(default_factory=dict)
 
@@ -102,4 +108,5 @@ def check_registry_name(table: Table, registry_name: str) -> None:
 
 
 def _name(table: Table) -> str:
-    return f"{table.deployment.registry}/{table.deployment.channel}"
+    key = "" if table.signed is None else f"{table.signed.key_id}:"
+    return f"{key}{table.deployment.registry}/{table.deployment.channel}"

@@ -42,6 +42,7 @@ class AgentSettings:
     registry: str
     ccas: tuple[str, ...]
     registry_name: str = ""
+    root: Path | None = None
     channel: str = "champion"
     state_dir: Path = DEFAULT_STATE_DIR
     via: Via = "auto"
@@ -98,6 +99,7 @@ _FILE_KEYS: dict[str, tuple[type, ...]] = {
     "registry": (str,),
     "cca": (list, str),
     "registry_name": (str,),
+    "root": (str,),
     "channel": (str,),
     "state_dir": (str,),
     "via": (str,),

@@ -3,6 +3,7 @@
 
     DIR/lock                   held (flock) by the one agent that may use the folder
     DIR/agent-id               the id that the agent chose at random, where none was given
+    DIR/root                   the newest root document, and the SHA-256 of the pinned file that it descends from
     DIR/<cca>/last-known-good  the last table that the kernel accepted and read back as written
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
     DIR/<cca>/record           the kernel's state after the last write (class Record in decide.py)
@@ -50,6 +51,7 @@ RECORD = "record"
 SERIALS = "serials"
 STATE = "state"
 AGENT_ID = "agent-id"
+ROOT = "root"
 # The value of `cca` for the files of the state folder itself.
 NO_CCA = ""
 Request = Literal["resume", "forget"]

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from kmod.ensemble import Deployment, Ensemble, EnsembleError, table_text, without_urgent_mark
 from serving.agent.kernel import text_sha256
+from serving.agent.signed import Signed
 
 
 @dataclass(frozen=True)
@@ -16,10 +17,12 @@ class Table:
     """An ensemble and the deployment that it belongs to.
 
     The constructor also makes the text, and raises EnsembleError where the text would exceed 256 KiB.
+    signed: the verified signatures; None if the agent has no root document. They do not make it another table.
     """
 
     ensemble: Ensemble
     deployment: Deployment
+    signed: Signed | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         _ = self.text
@@ -52,7 +55,9 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as JSON data; the inverse of from_json."""
+        signatures = {} if self.signed is None else {"signed": self.signed.to_json()}
         return {
+            **signatures,
             "ensemble": self.ensemble.to_json(),
             "deployment": {
                 "registry": self.deployment.registry,
@@ -80,6 +85,7 @@ class Table:
                     # A file older than the mark `urgent` does not contain it.
                     urgent=deployment.get("urgent", False),
                 ),
+                signed=Signed.from_json(data["signed"]) if "signed" in data else None,
             )
         except KeyError as error:
             raise EnsembleError(f"table: expected {error.args[0]} in its deployment, got none") from error

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from serving.agent.backoff import FIRST_S, Backoff
-from serving.agent.decide import State
-from serving.agent.errors import ChannelAbsentError, OfferRefusedError, RegistryUnavailableError
+from serving.agent.decide import IN_FORCE
+from serving.agent.errors import ChannelAbsentError, OfferExpiredError, OfferRefusedError, RegistryUnavailableError
 from serving.agent.log import EventLog
 from serving.agent.registry import RegistryClient
 from serving.agent.report import CcaReport
@@ -36,12 +36,13 @@ _JOIN_S = 5.0
 class Heard:
     """The result of one request for an offer.
 
-    kind: `offered` with a table, `unchanged`, `refused` (the offer failed a check) or `unavailable` (no usable answer).
-    `error` is the message of the last two. is_absent: the registry answers, but the channel has no deployment yet.
+    kind: `offered` with a table, `unchanged`, `refused` (the offer failed a check), `expired` (its signature or the
+    root document has expired) or `unavailable` (no usable answer). `error` is the message of the last three.
+    is_absent: the registry answers, but the channel has no deployment yet.
     """
 
     cca: str
-    kind: Literal["offered", "unchanged", "refused", "unavailable"]
+    kind: Literal["offered", "unchanged", "refused", "expired", "unavailable"]
     table: Table | None = None
     error: str = ""
     is_absent: bool = False
@@ -59,7 +60,8 @@ def _ask(
         offer = client.get_offer(cca, channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
     except OfferRefusedError as error:
         # The ETag is dropped, so that the next request fetches the offer again: it may have been damaged in transit.
-        return Heard(cca, "refused", error=str(error)), None
+        kind: Literal["expired", "refused"] = "expired" if isinstance(error, OfferExpiredError) else "refused"
+        return Heard(cca, kind, error=str(error)), None
     except RegistryUnavailableError as error:
         is_absent = isinstance(error, ChannelAbsentError)
         return Heard(cca, "unavailable", error=str(error), is_absent=is_absent), etag
@@ -134,7 +136,7 @@ class Poller:
             # A registry that held the request has waited already.
             was_held = wait_s > 0 and took_s >= _HELD_FRACTION * wait_s
             return 0.0 if was_held else self._absent_pause_s * self._rng.uniform(0.5, 1.0)
-        if heard.kind in {"unavailable", "refused"}:
+        if heard.kind in {"unavailable", "refused", "expired"}:
             return self._backoff.next_s()
         self._backoff.reset()
         if heard.kind == "unchanged" and took_s < _HELD_FRACTION * wait_s:
@@ -249,7 +251,7 @@ class Reporter:
 
 def _tells_a_new_table(report: CcaReport, *, before: CcaReport | None) -> bool:
     """Whether the report says no more than that a table is in force which the last sent report does not name."""
-    if report.state is not State.IN_SYNC or report.error is not None:
+    if report.state not in IN_FORCE or report.error is not None:
         return False
     return before is None or _table_of(before) != _table_of(report)
 

@@ -4,6 +4,7 @@
 from serving.database.engine import Database
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
+    ADDRESS_CHARS,
     IDEMPOTENCY_KEY_CHARS,
     RUN_ID_CHARS,
     AgentRow,
@@ -21,6 +22,7 @@ from serving.database.models import (
 from serving.database.registry import open_database, registry_name
 
 __all__ = [
+    "ADDRESS_CHARS",
     "IDEMPOTENCY_KEY_CHARS",
     "RUN_ID_CHARS",
     "AgentRow",

@@ -59,6 +59,7 @@ KEY_ID_CHARS = 64
 RUN_ID_CHARS = 64
 PRINCIPAL_CHARS = 128
 TOKEN_ID_CHARS = 32
+ADDRESS_CHARS = 64
 
 
 class Base(DeclarativeBase):
@@ -257,7 +258,7 @@ class AuditRow(Base):
     actor: Mapped[str] = mapped_column(String(PRINCIPAL_CHARS))
     token_id: Mapped[str | None] = mapped_column(String(TOKEN_ID_CHARS))
     request_id: Mapped[str | None] = mapped_column(String(64))
-    address: Mapped[str | None] = mapped_column(String(64))
+    address: Mapped[str | None] = mapped_column(String(ADDRESS_CHARS))
     action: Mapped[str] = mapped_column(String(63))
     target: Mapped[str] = mapped_column(String(256))
     details: Mapped[str] = mapped_column(Text)

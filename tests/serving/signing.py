@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,4 +95,4 @@ def signing_api(api: Api, key: PrivateKey, folder: Path, **changed: Any) -> Api:
     """A further process on the same database and with the same clock, which signs with this key."""
     settings: ServingSettings = api.app.state.context.settings
     signing = settings.model_copy(update={"signing_key_file": key_file(key, folder), **changed})
-    return Api(create_app(api.database, signing, clock=api.clock), api.database, api.clock)
+    return replace(api, app=create_app(api.database, signing, clock=api.clock))

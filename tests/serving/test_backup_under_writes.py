@@ -57,7 +57,7 @@ def back_up(database_url: str, tmp_path: Path, request: pytest.FixtureRequest) -
 
 def content(database: Database) -> dict[str, Any]:
     """What the registry of this database says of each channel, and its ensembles."""
-    api = api_of(database)
+    api = api_of(database, open=True)
 
     def pages(path: str) -> list[dict[str, Any]]:
         rows, cursor = [], {}

@@ -48,6 +48,10 @@ def test_compose_has_no_password_that_works(compose):
     assert ":" not in compose["services"]["api"]["environment"]["CCATUNE_DATABASE_URL"].removeprefix("postgresql://")
 
 
+def test_compose_serves_with_accounts(compose):
+    assert "--open" not in compose["services"]["api"]["command"]
+
+
 def test_compose_shows_the_api_to_this_machine_alone_and_the_database_to_nobody(compose):
     assert compose["services"]["api"]["ports"] == ["127.0.0.1:8640:8640"]
     assert "ports" not in compose["services"]["postgres"]

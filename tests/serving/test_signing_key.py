@@ -30,7 +30,7 @@ def keys() -> Keys:
 
 def serve(*options: str) -> int:
     """Run `ccatune serve` in this process, for a start that fails."""
-    return ccatune.run(["serve", "--port", "0", *options])
+    return ccatune.run(["serve", "--open", "--port", "0", *options])
 
 
 def test_a_key_that_others_may_read_is_refused_and_nothing_is_written(sqlite_url, keys, tmp_path, capsys):

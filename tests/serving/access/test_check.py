@@ -196,6 +196,16 @@ def test_the_last_use_of_a_token_is_written_from_time_to_time(api):
     assert used == ["2026-03-01T12:01:00Z"] * 2
 
 
+@sqlite_alone
+@pytest.mark.parametrize(("trusted", "address"), [((), "127.0.0.1"), (("127.0.0.1",), "192.0.2.7")])
+def test_only_a_trusted_proxy_names_the_address_of_its_client(api, trusted, address):
+    with Running(api.database, open=False, trusted_proxies=trusted) as registry:
+        headers = {**api.headers, "X-Forwarded-For": "192.0.2.7"}
+        body = {"principal": "p", "kind": "ci", "scopes": ["read"]}
+        assert httpx.post(f"{registry.url}/v1/tokens", json=body, headers=headers).status_code == 201
+    assert api.get("/v1/audit").json()["items"][0]["address"] == address
+
+
 def test_a_held_poll_whose_token_is_revoked_receives_no_offer(api):
     api.move(0)
     token = api.new_token("read")

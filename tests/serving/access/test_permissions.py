@@ -10,12 +10,15 @@ import pytest
 from serving.access.check import PUBLIC_PATHS
 from serving.access.grants import SCOPES
 from tests.serving.api import Api, make_ensemble
+from tests.serving.signing import Keys, add_root, add_signature, signature
 
 pytestmark = pytest.mark.service
 
 CHAMPION = "/v1/channels/gr/champion"
 DIGEST = make_ensemble(0).digest
 REPORT = {"cca": "gr", "channel": "champion", "state": "InSync"}
+KEYS = Keys()
+ROOT = KEYS.envelope(publishers=[KEYS.publisher, KEYS.second_publisher])
 TOKEN = {"principal": "p", "kind": "ci", "scopes": ["read"]}
 
 # Each operation of the API: its scope, and a request that the registry of `moved` answers with a success.
@@ -23,6 +26,15 @@ OPERATIONS = {
     ("post", "/v1/ensembles"): ("publish", "/v1/ensembles", make_ensemble(7).to_json()),
     ("get", "/v1/ensembles"): ("read", "/v1/ensembles", None),
     ("get", "/v1/ensembles/{digest}"): ("read", f"/v1/ensembles/{DIGEST}", None),
+    ("post", "/v1/ensembles/{digest}/signatures"): (
+        "publish",
+        f"/v1/ensembles/{DIGEST}/signatures",
+        signature(DIGEST, KEYS.second_publisher),
+    ),
+    ("get", "/v1/ensembles/{digest}/signatures"): ("read", f"/v1/ensembles/{DIGEST}/signatures", None),
+    ("post", "/v1/roots"): ("admin", "/v1/roots", ROOT),
+    ("get", "/v1/roots"): ("read", "/v1/roots", None),
+    ("get", "/v1/roots/{version}"): ("read", "/v1/roots/1", None),
     ("get", "/v1/channels"): ("read", "/v1/channels", None),
     ("get", "/v1/channels/{cca}/{name}"): ("read", CHAMPION, None),
     ("get", "/v1/channels/{cca}/{name}/history"): ("read", f"{CHAMPION}/history", None),
@@ -30,6 +42,7 @@ OPERATIONS = {
     ("post", "/v1/channels/{cca}/{name}/rollback"): ("move", f"{CHAMPION}/rollback", {}),
     ("post", "/v1/agents/{agent_id}/reports"): ("report", "/v1/agents/web-1/reports", REPORT),
     ("get", "/v1/agents"): ("read", "/v1/agents", None),
+    ("delete", "/v1/agents/{agent_id}"): ("admin", "/v1/agents/web-9", None),
     ("post", "/v1/tokens"): ("admin", "/v1/tokens", TOKEN),
     ("get", "/v1/tokens"): ("admin", "/v1/tokens", None),
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
@@ -40,10 +53,14 @@ OPERATIONS = {
 
 @pytest.fixture
 def moved(api) -> Api:
-    """A registry with two ensembles, two moves, an agent, and a token of `another`."""
+    """A registry with a root document, two signed ensembles, two moves, two agents, and a token of `another`."""
+    add_root(api, ROOT)
+    for number in (0, 1):
+        add_signature(api, api.publish(number), KEYS.publisher)
     api.move(0)
     api.move(1)
     report(api, "web-1")
+    report(api, "web-9")
     api.new_token("read", principal="another")
     return api
 
@@ -137,6 +154,7 @@ def test_a_report_in_the_name_of_another_agent_is_refused_and_changes_nothing(mo
 
 
 def test_lists_show_only_what_the_caller_may_read(moved):
+    add_signature(moved, moved.publish(2), KEYS.publisher)
     moved.move(2, channel="canary")
     report(moved, "web-2", channel="canary")
     report(moved, "web-3", cca="reno")
@@ -161,8 +179,8 @@ def test_an_expired_and_a_revoked_token_are_refused_and_change_nothing(moved, pr
     before = everything(moved)
     details = set()
     for number, caller in enumerate((expired, revoked, moved.with_token("ccat_0123456789abcdef_" + "x" * 43))):
-        # Three of 15 operations each, because a tenth refused token is the last one that is looked up.
-        for operation in list(OPERATIONS)[number::5]:
+        # Three of 21 operations each, because a tenth refused token is the last one that is looked up.
+        for operation in list(OPERATIONS)[number::7]:
             document = problem(send(caller, operation, admin=moved), status=401)
             assert document["type"] == "urn:ccatune:problem:not-authenticated"
             details.add(document["detail"])

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from serving.access.grants import local_caller
 from serving.roots import service as roots
 from serving.signatures import Envelope, PrivateKey, Root, check_deployment, check_ensemble
 from tests.serving.api import START, Api
@@ -250,7 +251,7 @@ def test_a_move_waits_for_a_root_document_that_is_being_added_and_obeys_it(signi
     )
     envelope = Envelope.from_json(keys.envelope(2, publishers=[]))
     with signing.database.write() as session:
-        roots.add(session, envelope, registry="lab", signing_key_id=None, now=START)
+        roots.add(session, envelope, registry="lab", signing_key_id=None, now=START, by=local_caller("root-owner"))
         thread.start()
         thread.join(0.3)
         assert thread.is_alive()

@@ -81,7 +81,7 @@ def test_every_row_survives_the_migration(old_url):
 def test_a_migrated_registry_answers_as_before_and_goes_on_with_the_next_serial(old_url):
     database = Database(old_url)
     migrate(database)
-    api = api_of(database)
+    api = api_of(database, open=True)
     offer = api.get("/v1/channels/gr/champion").json()
     assert (offer["registry"], offer["serial"], offer["digest"]) == ("lab", 4, make_ensemble(1).digest)
     assert offer["ensemble"] == make_ensemble(1).to_json()

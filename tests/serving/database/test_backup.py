@@ -22,7 +22,7 @@ def registry(sqlite_url) -> Api:
     """A registry with one channel at serial 2, whose last writes are still in the write-ahead log."""
     database = Database(sqlite_url)
     migrate(database)
-    api = api_of(database, registry="lab")
+    api = api_of(database, registry="lab", open=True)
     api.move(0)
     api.move(1)
     yield api
@@ -51,7 +51,7 @@ def test_backup_is_one_private_file_with_everything(sqlite_url, tmp_path, capsys
         "channels": {"gr/champion": 2},
     }
     restored = Database(f"sqlite:///{folder}/one.db")
-    offer = api_of(restored).get("/v1/channels/gr/champion").json()
+    offer = api_of(restored, open=True).get("/v1/channels/gr/champion").json()
     assert (offer["serial"], offer["ensemble"]) == (2, make_ensemble(1).to_json())
     restored.close()
     assert back_up(sqlite_url, folder / "two.db") == 0

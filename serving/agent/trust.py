@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Verifies the signatures of offers under a root document that the operator has pinned (docs/signatures.md).
+
+    pinned file -> version in the state folder, if it descends from this file -> versions of the registry, one by one
+
+An offer is accepted if all of this holds:
+
+    - the root document has not expired;
+    - a key of its role `registry` signed a deployment that equals the offer in every field, and has not expired;
+    - enough keys of its role `publisher` signed the ensemble's digest.
+
+The agent looks for a newer version when an offer names one, when its own has expired, or when a signature does not
+hold. It never goes back to an older version. Another pinned file begins anew.
+The package `cryptography` is imported with the first verification, not when the agent starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from serving.agent.errors import DamagedFileError, OfferExpiredError, OfferRefusedError, SettingsError, StateDirError
+from serving.agent.signed import Signed
+from serving.agent.store import NO_CCA, ROOT
+
+if TYPE_CHECKING:
+    from serving.agent.log import EventLog
+    from serving.agent.store import Store
+    from serving.agent.table import Table
+    from serving.signatures import Root, SignedRoot
+
+# Returns the envelope of a version of the root document, or None if the registry has none. May raise AgentError.
+Fetch = Callable[[int], bytes | None]
+
+_MAX_FILE_BYTES = 128 * 1024
+# Bounds how long one answer of the registry can keep the agent busy. The next answer continues.
+_MAX_VERSIONS_AT_ONCE = 16
+
+
+def _no_more(_version: int) -> None:
+    return None
+
+
+class Trust:
+    """The root document that the agent trusts. All threads of the agent may use it.
+
+    store: where newer versions are kept; None for a trial that must not write.
+    """
+
+    def __init__(
+        self, path: Path, *, store: Store, log: EventLog, writes: bool = True, now_s: Callable[[], float] = time.time
+    ) -> None:
+        """Read the pinned file, without verifying it. Raises SettingsError."""
+        self._path = path
+        self._store = store
+        self._log = log
+        self._writes = writes
+        self._now_s = now_s
+        self._content = _read(path)
+        self.pinned_sha256 = hashlib.sha256(self._content).hexdigest()
+        self._lock = threading.RLock()
+        self._trusted: SignedRoot | None = None
+
+    def load(self) -> Root:
+        """Return the newest version that is known. The first call verifies the files. Raises SettingsError."""
+        # A thread that fetches versions holds the lock for as long as the registry takes. This does not wait for it.
+        if self._trusted is None:
+            with self._lock:
+                self._trusted = self._trusted or self._newest_known()
+        return self._trusted.root
+
+    def check(self, answer: dict[str, Any], table: Table, *, fetch: Fetch = _no_more) -> Table:
+        """Return the table with its verified signatures.
+
+        answer: the registry's offer as JSON data.
+        Raises OfferRefusedError (OfferExpiredError), and what `fetch` raises.
+        """
+        from serving.signatures import ExpiredError, SignatureError
+
+        try:
+            with self._lock:
+                root = self.load()
+                version = _signatures_of(answer).get("root_version")
+                is_newer = isinstance(version, int) and version > root.version
+                if is_newer or root.is_expired(now_s=self._now_s()):
+                    root = self._advance(fetch)
+                try:
+                    return self._verified(root, answer, table, now_s=self._now_s())
+                except ExpiredError:
+                    raise
+                except SignatureError:
+                    newer = self._advance(fetch)
+                    if newer.version == root.version:
+                        raise
+                    return self._verified(newer, answer, table, now_s=self._now_s())
+        except ExpiredError as error:
+            raise OfferExpiredError(f"the registry's offer is not applied: {error}") from error
+        except SignatureError as error:
+            raise OfferRefusedError(f"the registry's offer is refused: {error}") from error
+
+    def vouches_for(self, table: Table) -> bool:
+        """Whether the signatures that are stored with a table were, or can be, verified under the pinned document.
+
+        They may have expired since. A key that a newer version removed may still vouch for a table from before.
+        """
+        if table.signed is None:
+            return False
+        if table.signed.pinned_sha256 == self.pinned_sha256:
+            return True
+        from serving.signatures import SignatureError
+
+        offered = {"signatures": {"deployment": table.signed.deployment, "ensemble": list(table.signed.ensemble)}}
+        try:
+            self._verified(self.load(), offered, table, now_s=table.signed.expires_s - 1)
+        except (SignatureError, SettingsError):
+            return False
+        return True
+
+    def has_removed(self, key_id: str) -> bool:
+        """Whether the trusted document does not name this key as the registry's."""
+        return key_id not in self.load().roles["registry"].key_ids
+
+    def why_stale(self, table: Table | None) -> str | None:
+        """Return why nothing vouches any more that a table in force is the current one, or None."""
+        now_s, root = self._now_s(), self.load()
+        if root.is_expired(now_s=now_s):
+            return _expired(root)
+        if table is not None and table.signed is not None and now_s >= table.signed.expires_s:
+            return (
+                f"the signature of {table.name} expired {(now_s - table.signed.expires_s) / 60:.0f} min ago, and the "
+                "registry gave no newer one; is it cut off, or does it sign no more?"
+            )
+        return None
+
+    def _verified(self, root: Root, answer: dict[str, Any], table: Table, *, now_s: float) -> Table:
+        from serving.signatures import Envelope, ExpiredError, SignatureError, check_deployment, check_ensemble
+
+        if root.is_expired(now_s=now_s):
+            raise ExpiredError(_expired(root))
+        signatures = _signatures_of(answer)
+        deployment, ensemble = signatures.get("deployment"), signatures.get("ensemble")
+        if deployment is None or not isinstance(ensemble, list):
+            raise SignatureError(
+                "expected the registry's signature, the offer has none; start the registry with --signing-key-file"
+            )
+        statement, key_id = check_deployment(root, Envelope.from_json(deployment), now_s=now_s)
+        offered = (
+            table.deployment.registry, table.ensemble.cca, table.deployment.channel, table.deployment.serial,
+            table.ensemble.digest, table.deployment.hold_back_permille, table.deployment.urgent,
+        )  # fmt: skip
+        said = (
+            statement.registry, statement.cca, statement.channel, statement.serial,
+            statement.digest, statement.hold_back_permille, statement.urgent,
+        )  # fmt: skip
+        if offered != said:
+            raise SignatureError(f"expected a signature of the offer {offered}, got one of {said}")
+        envelopes = [Envelope.from_json(one) for one in ensemble]
+        check_ensemble(root, envelopes, cca=table.ensemble.cca, digest=table.ensemble.digest)
+        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble))
+        return replace(table, signed=signed)
+
+    def _advance(self, fetch: Fetch) -> Root:
+        """Follow the registry's chain of versions, and return the newest. Raises SignatureError for an invalid one."""
+        from serving.signatures import Envelope
+
+        assert self._trusted is not None  # noqa: S101 - `check` loads it first
+        for _ in range(_MAX_VERSIONS_AT_ONCE):
+            content = fetch(self._trusted.root.version + 1)
+            if content is None:
+                break
+            self._trusted = self._trusted.next(Envelope.parse(content))
+            self._log.event("root", version=self._trusted.root.version, registry=self._trusted.root.registry)
+            self._keep(self._trusted)
+        return self._trusted.root
+
+    def _keep(self, trusted: SignedRoot) -> None:
+        if not self._writes:
+            return
+        data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
+        try:
+            self._store.save(NO_CCA, ROOT, data)
+        except StateDirError as error:
+            self._log.event("not_kept", error=str(error))
+
+    def _newest_known(self) -> SignedRoot:
+        from serving.signatures import Envelope, SignatureError, SignedRoot
+
+        try:
+            pinned = SignedRoot.first(Envelope.parse(self._content))
+        except SignatureError as error:
+            raise SettingsError(f"root {self._path}: expected a signed root document, {error}") from error
+        try:
+            data = self._store.load(NO_CCA, ROOT)
+            if not isinstance(data, dict) or data.get("pinned_sha256") != self.pinned_sha256:
+                return pinned
+            kept = SignedRoot.first(Envelope.from_json(data.get("envelope")))
+        except (SignatureError, DamagedFileError) as error:
+            self._log.event("damaged", file=ROOT, error=str(error))
+            return pinned
+        except StateDirError as error:
+            raise SettingsError(f"root: expected its newest version in the state folder, {error}") from error
+        return kept if kept.root.version > pinned.root.version else pinned
+
+
+def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
+    found = answer.get("signatures")
+    return found if isinstance(found, dict) else {}
+
+
+def _expired(root: Root) -> str:
+    return (
+        f"version {root.version} of the root document of {root.registry} has expired, and the registry has no newer "
+        "one; its owners must publish the next version (`ccatune root next`)"
+    )
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SettingsError(f"root {path}: expected a root document, it cannot be read ({error.strerror})") from error
+    if not stat.S_ISREG(mode) or mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SettingsError(
+            f"root {path}: expected a file that its owner alone may write to, its mode is {stat.filemode(mode)}; "
+            "whoever writes to it chooses the keys that this server trusts"
+        )
+    if len(content) > _MAX_FILE_BYTES:
+        raise SettingsError(f"root {path}: expected at most {_MAX_FILE_BYTES} bytes, got more")
+    return content
