@@ -22,7 +22,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -77,6 +77,42 @@ class _Part(Enum):
     ANSWER = "answer"
 
 
+class _SmallEvent(asyncio.Event):
+    """An event that makes its queue of waiters, some 700 bytes, only if somebody has to wait."""
+
+    __slots__ = ("_is_set", "_waited")
+
+    def __init__(self, *, is_set: bool) -> None:
+        self._is_set = is_set
+        self._waited: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waited is not None and not self._waited.done():
+            self._waited.set_result(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> Literal[True]:
+        if not self._is_set:
+            if self._waited is None or self._waited.done():
+                self._waited = asyncio.get_running_loop().create_future()
+            # Several may wait, and one of them may be cancelled.
+            await asyncio.shield(self._waited)
+        return True
+
+
+class _SmallQueue(list[Any]):
+    """A queue for the few requests of a pipeline. It is almost always empty, and a deque would take 600 bytes."""
+
+    def appendleft(self, item: Any) -> None:
+        self.insert(0, item)
+
+
 class _Timed(HttpToolsProtocol):
     _limits_s: ClassVar[dict[_Part, float]]
     _idle: ClassVar[IdleConnections]
@@ -84,6 +120,7 @@ class _Timed(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._connection = Connection()
+        self.pipeline = _SmallQueue()  # type: ignore[assignment]
         self.app_state = {**self.app_state, _STATE_KEY: self._connection}
         # The request that is being answered. `cycle` is the latest one, and `pipeline` has those between the two.
         self._answered: RequestResponseCycle | None = None
@@ -98,6 +135,7 @@ class _Timed(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow._is_writable_event = _SmallEvent(is_set=True)
         self._await(_Part.HEAD)
 
     def data_received(self, data: bytes) -> None:
@@ -137,6 +175,8 @@ class _Timed(HttpToolsProtocol):
         self._begun = _Part.BODY
         self._unparsed_bytes = 0
         super().on_headers_complete()
+        # The task of the request has not begun yet, so nobody waits for the event.
+        self.cycle.message_event = _SmallEvent(is_set=False)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -166,9 +206,13 @@ class _Timed(HttpToolsProtocol):
     # Called by the idle connections.
 
     def close_idle(self) -> None:
-        # If the client has not taken the last answer yet, the transport still sends it.
-        self.transport.close()
-        self._await_rest()
+        if self.transport.get_write_buffer_size() > 0:
+            # The client has not taken the last answer yet.
+            self.transport.close()
+            self._await_rest()
+        else:
+            # `close` would wait for an idle client of TLS to answer.
+            self.transport.abort()
 
     def _await_rest(self) -> None:
         """Start the timer of the part that the client must now complete, unless it runs already."""
@@ -182,6 +226,8 @@ class _Timed(HttpToolsProtocol):
             part = self._begun
         self._await(part)
         if part is None and not is_answering:
+            # An idle connection keeps nothing of its last request in memory.
+            self.cycle = self.scope = self.headers = self._answered = None  # type: ignore[assignment]
             self._idle.add(self)
         else:
             self._idle.discard(self)

@@ -38,8 +38,6 @@ __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
-# A kept connection waits this long for its next request. An agent's next poll follows its last one at once.
-_IDLE_TIMEOUT_S = 5.0
 _GC_THRESHOLDS = (10_000, 20, 20)
 # A TLS client that is idle does not answer the end of its connection. A stop waits this long for the other clients.
 _TLS_STOP_S = 1.0
@@ -206,7 +204,7 @@ def listen(
     limits = TimeLimits(
         head_s=settings.head_timeout_s, body_s=settings.body_timeout_s, answer_s=settings.answer_timeout_s
     )
-    idle = IdleConnections(timeout_s=_IDLE_TIMEOUT_S)
+    idle = IdleConnections(timeout_s=settings.keep_alive_s)
     config = uvicorn.Config(
         app,
         http=timed_protocol(limits, idle),
@@ -220,7 +218,6 @@ def listen(
         forwarded_allow_ips=list(settings.trusted_proxies),
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
-        timeout_keep_alive=settings.keep_alive_s,
         timeout_notify=_RELOAD_CHECK_S,
         callback_notify=tls.reload_if_changed if tls is not None else None,
     )

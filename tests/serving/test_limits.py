@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from serving import server
 from serving.errors import SettingsError
 from serving.limits import BoundedListener, connection_bound
 from tests.serving.process import Process
@@ -132,9 +131,8 @@ def test_the_oldest_idle_connections_make_room_for_new_ones(api):
 
 
 @pytest.mark.parametrize("part", [b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"])
-def test_an_idle_connection_is_closed(api, part, monkeypatch):
-    monkeypatch.setattr(server, "_IDLE_TIMEOUT_S", 0.1)
-    with Running(api.database) as registry, connect(registry.url) as idle:
+def test_an_idle_connection_is_closed(api, part):
+    with Running(api.database, keep_alive_s=1) as registry, connect(registry.url) as idle:
         idle.sendall(part)
         rest_of(idle)
 
