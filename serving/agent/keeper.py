@@ -361,6 +361,7 @@ class Keeper:
             return
         self._unsaved.pop(LAST_KNOWN_GOOD, None)
         self._good, self._damaged = table, None
+        self._good_is_trusted = self._is_trusted(table)
 
     def _is_good(self, table: Table) -> bool:
         good = self._good
