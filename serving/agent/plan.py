@@ -26,7 +26,7 @@ class Plan:
     """The action that the agent would take for one CCA.
 
     would: `apply TABLE`, `apply TABLE as urgent` or `nothing`.
-    blocked: the state that the agent would report instead of InSync, or None.
+    blocked: the state that the agent would report, or None where the kernel holds the offer or would receive it.
     registry: `answers` or an error message. damaged: a message for each damaged file of the state folder.
     """
 

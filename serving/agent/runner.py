@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
-from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
+from serving.agent.keeper import Keeper
+from serving.agent.publishing import CONFIRM_EVERY_S
 from serving.agent.store import STATE, Store
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
