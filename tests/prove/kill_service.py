@@ -54,6 +54,7 @@ POLLERS = 40
 MAX_LIFE_S = 1.2
 END_S = 60.0
 REQUEST_S = 10.0
+LIMITS = httpx.Limits(max_connections=POLLERS, max_keepalive_connections=POLLERS)
 
 
 @dataclass
@@ -79,10 +80,9 @@ class Ledger:
 class Worker(threading.Thread):
     """Repeats one kind of work until it is stopped. A request that a kill cuts off is counted, and work goes on."""
 
-    def __init__(self, work: Callable[[RegistryClient], None], service: Guarded, ledger: Ledger) -> None:
+    def __init__(self, work: Callable[[], None], ledger: Ledger) -> None:
         super().__init__(daemon=True)
         self._work = work
-        self._service = service
         self._ledger = ledger
         self._stopping = threading.Event()
 
@@ -93,22 +93,20 @@ class Worker(threading.Thread):
     def run(self) -> None:
         """Work until stopped."""
         while not self._stopping.is_set():
-            with self._service.client(timeout_s=REQUEST_S) as client:
-                try:
-                    while not self._stopping.is_set():
-                        self._work(client)
-                except RegistryClientError as error:
-                    with self._ledger.lock:
-                        self._ledger.cut += 1
-                        if not any(words in str(error) for words in ("expected an answer", "503", "409")):
-                            self._ledger.failures.append(f"a request was refused: {error}")
-            self._stopping.wait(0.05)
+            try:
+                self._work()
+            except RegistryClientError as error:
+                with self._ledger.lock:
+                    self._ledger.cut += 1
+                    if not any(words in str(error) for words in ("expected an answer", "503", "409")):
+                        self._ledger.failures.append(f"a request was refused: {error}")
+                self._stopping.wait(0.05)
 
 
-def publisher(service: Guarded, ledger: Ledger, chance: random.Random) -> Callable[[RegistryClient], None]:
+def publisher(service: Guarded, client: RegistryClient, ledger: Ledger, chance: random.Random) -> Callable[[], None]:
     """Publish new ensembles: most of them signed."""
 
-    def work(client: RegistryClient) -> None:
+    def work() -> None:
         ensemble = make_ensemble(chance.getrandbits(60))
         if chance.random() < 0.3:
             client.publish(ensemble)
@@ -123,11 +121,11 @@ def publisher(service: Guarded, ledger: Ledger, chance: random.Random) -> Callab
     return work
 
 
-def mover(ledger: Ledger, chance: random.Random, name: str) -> Callable[[RegistryClient], None]:
+def mover(client: RegistryClient, ledger: Ledger, chance: random.Random, name: str) -> Callable[[], None]:
     """Move the channel to signed ensembles and back, and try to move it to unsigned ones."""
     number = 0
 
-    def work(client: RegistryClient) -> None:
+    def work() -> None:
         nonlocal number
         number += 1
         note = f"{name}-{number}"
@@ -165,26 +163,24 @@ def try_unsigned(client: RegistryClient, digest: str, ledger: Ledger) -> None:
         ledger.fail(f"a move to the unsigned {digest} succeeded")
 
 
-def poller(service: Guarded, ledger: Ledger, name: str, chance: random.Random) -> Callable[[RegistryClient], None]:
+def poller(http: httpx.Client, ledger: Ledger, name: str, chance: random.Random) -> Callable[[], None]:
     """Poll the channel as an agent does, and report what it offers."""
-    headers = {"Authorization": f"Bearer {service.token}"}
     etag = ""
 
-    def work(_client: RegistryClient) -> None:
+    def work() -> None:
         nonlocal etag
         try:
-            with httpx.Client(base_url=service.url, headers=headers, timeout=REQUEST_S) as http:
-                known = {"If-None-Match": etag} if etag else {}
-                answer = http.get(f"/v1/channels/{CCA}/{CHANNEL}", params={"wait": "2"}, headers=known)
-                if answer.status_code == 200:
-                    etag = answer.headers["etag"]
-                    serial = int(answer.json()["serial"])
-                    report = {"cca": CCA, "channel": CHANNEL, "state": "InSync", "effective_serial": serial}
-                    if http.post(f"/v1/agents/{name}/reports", json=report).status_code == 204:
-                        with ledger.lock:
-                            ledger.reports[name] = serial
-                elif answer.status_code not in {304, 404, 503}:
-                    ledger.fail(f"{name}: {answer.status_code} {answer.text[:200]}")
+            known = {"If-None-Match": etag} if etag else {}
+            answer = http.get(f"/v1/channels/{CCA}/{CHANNEL}", params={"wait": "1"}, headers=known)
+            if answer.status_code == 200:
+                etag = answer.headers["etag"]
+                serial = int(answer.json()["serial"])
+                report = {"cca": CCA, "channel": CHANNEL, "state": "InSync", "effective_serial": serial}
+                if http.post(f"/v1/agents/{name}/reports", json=report).status_code == 204:
+                    with ledger.lock:
+                        ledger.reports[name] = serial
+            elif answer.status_code not in {304, 404, 503}:
+                ledger.fail(f"{name}: {answer.status_code} {answer.text[:200]}")
         except httpx.HTTPError:
             time.sleep(0.1)
         time.sleep(chance.uniform(0, 0.2))
@@ -349,19 +345,30 @@ def check_end(service: Guarded, agents: list[RealAgent], seen: set[str], ledger:
 @contextlib.contextmanager
 def working(service: Guarded, ledger: Ledger, chance: random.Random) -> Iterator[None]:
     """Run the clients and the simulated agents while the block runs."""
-    kinds = [publisher(service, ledger, random.Random(chance.random())) for _ in range(2)]
-    kinds += [mover(ledger, random.Random(chance.random()), f"mover{number}") for number in range(2)]
-    kinds += [poller(service, ledger, f"poller{number}", random.Random(chance.random())) for number in range(POLLERS)]
-    workers = [Worker(work, service, ledger) for work in kinds]
-    for worker in workers:
-        worker.start()
-    try:
-        yield
-    finally:
+    headers = {"Authorization": f"Bearer {service.token}"}
+
+    def drawn() -> random.Random:
+        return random.Random(chance.random())
+
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(service.client(timeout_s=REQUEST_S)) for _ in range(4)]
+        # One client, because each would load the certificates of the system.
+        http = stack.enter_context(
+            httpx.Client(base_url=service.url, headers=headers, timeout=REQUEST_S, limits=LIMITS)
+        )
+        kinds = [publisher(service, client, ledger, drawn()) for client in clients[:2]]
+        kinds += [mover(client, ledger, drawn(), f"mover{number}") for number, client in enumerate(clients[2:])]
+        kinds += [poller(http, ledger, f"poller{number}", drawn()) for number in range(POLLERS)]
+        workers = [Worker(work, ledger) for work in kinds]
         for worker in workers:
-            worker.stop()
-        for worker in workers:
-            worker.join(END_S)
+            worker.start()
+        try:
+            yield
+        finally:
+            for worker in workers:
+                worker.stop()
+            for worker in workers:
+                worker.join(END_S)
 
 
 def campaign(*, kills: int, seed: int) -> Findings:

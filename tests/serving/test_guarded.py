@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.service
 
-KILLS = 4
+KILLS = 3
 REQUESTS = 300
 
 
