@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
+from serving.idle import IdleConnections
 from serving.limits import BoundedListener
 
 __all__ = ["Acceptor"]
@@ -28,11 +29,13 @@ class Acceptor:
         listener: BoundedListener,
         make_protocol: Callable[[], asyncio.BaseProtocol],
         *,
+        idle: IdleConnections,
         tls: ssl.SSLContext | None,
         handshake_timeout_s: float,
     ) -> None:
         self._listener = listener
         self._make_protocol = make_protocol
+        self._idle = idle
         self._tls = tls
         self._handshake_timeout_s = None if tls is None else handshake_timeout_s
         self._tasks: set[asyncio.Task[None]] = set()
@@ -54,6 +57,8 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             connection.settimeout(0)
+            if self._listener.is_almost_full:
+                self._idle.close_oldest()
             task = loop.create_task(self._serve(connection))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

@@ -52,6 +52,7 @@ from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
+from serving.front import FrontedApplication
 from serving.guard import LOOPBACK_NAMES, Guard
 from serving.heads import Heads
 from serving.health import Health
@@ -99,7 +100,7 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         SignatureError: the signing key cannot be read, or others may read it.
         DatabaseError: the database does not answer.
     """
-    app = FastAPI(
+    app = FrontedApplication(
         title="ccatune registry",
         version=_version(),
         description=_DESCRIPTION,

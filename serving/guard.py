@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -32,23 +33,24 @@ class Guard:
         self._max_body_bytes = max_body_bytes
         self._host_names = host_names
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Check the request. Refuse it, or pass it on to the application."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         headers = Headers(scope=scope)
         refusal = self._foreign(scope["method"], headers)
         if refusal is not None:
             response = problem_response(403, slug="foreign-request", title="Foreign request", detail=refusal)
-            await response(scope, receive, send)
+            return response(scope, receive, send)
+        if scope["method"] in _READS and "content-length" not in headers and "transfer-encoding" not in headers:
+            return self._app(scope, receive, send)
+        return self._pass_with_body(scope, receive, send, headers=headers)
+
+    async def _pass_with_body(self, scope: Scope, receive: Receive, send: Send, *, headers: Headers) -> None:
+        try:
+            body = await self._body(headers, receive)
+        except ClientDisconnect:
             return
-        body: bytes | None = b""
-        if scope["method"] not in _READS or "content-length" in headers or "transfer-encoding" in headers:
-            try:
-                body = await self._body(headers, receive)
-            except ClientDisconnect:
-                return
         if body is None:
             response = problem_response(
                 413,

@@ -97,11 +97,17 @@ class BoundedListener(socket.socket):
         super().__init__(family, kind, proto)
         self.n_connections = 0
         self.n_refused = 0
+        self._family, self._kind, self._proto = family, kind, proto
         self._max_connections = max_connections
         self._refusal = _REFUSAL if is_plain_http else b""
         self._n_accepted_in_turn = 0
         self._next_log_s = 0.0
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def is_almost_full(self) -> bool:
+        """Whether more than seven eighths of the connections are open."""
+        return self.n_connections > self._max_connections - self._max_connections // 8
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection.
@@ -113,17 +119,18 @@ class BoundedListener(socket.socket):
             self._n_accepted_in_turn = 0
             raise BlockingIOError("the next turn of the event loop accepts further connections")
         try:
-            plain, address = super().accept()
+            # `socket.accept` would make a plain socket first.
+            descriptor, address = self._accept()  # type: ignore[attr-defined]
         except OSError as error:
             self._n_accepted_in_turn = 0
             if error.errno not in _OUT_OF_DESCRIPTORS:
                 raise
             self._refuse_with_spare()
             raise BlockingIOError("no descriptor is left for a connection") from error
+        counted = _Counted(self._family, self._kind, self._proto, fileno=descriptor)
         if self.n_connections >= self._max_connections:
-            self._refuse(plain)
+            self._refuse(counted)
             raise BlockingIOError("the bound on connections is reached")
-        counted = _Counted(plain.family, plain.type, plain.proto, fileno=plain.detach())
         counted._listener = self
         self.n_connections += 1
         return counted, address

@@ -23,10 +23,17 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from serving.access.request_ids import REQUEST_ID_HEADER, request_id_of
 from serving.errors import DatabaseError, ServingError
 
-__all__ = ["MEDIA_TYPE", "Problem", "add_problem_handlers", "problem_of", "problem_response", "problems"]
+__all__ = [
+    "MEDIA_TYPE",
+    "Problem",
+    "add_problem_handlers",
+    "fault_response",
+    "problem_of",
+    "problem_response",
+    "problems",
+]
 
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
@@ -101,6 +108,13 @@ def problem_of(error: Exception) -> JSONResponse | None:
     return _of_database_error(error) if isinstance(error, _DATABASE_ERRORS) else None
 
 
+def fault_response() -> JSONResponse:
+    """Return the response to a fault of the registry. Whoever sends it raises the error again, for the log."""
+    return problem_response(
+        500, slug=ServingError.slug, title=ServingError.title, detail="a fault of the registry; its log says more"
+    )
+
+
 def _serving_error(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ServingError)  # noqa: S101 - registered for this class
     return _of_serving_error(error)
@@ -167,14 +181,6 @@ def _of_database_error(error: Exception) -> JSONResponse:
     )
 
 
-def _fault(request: Request, _error: Exception) -> JSONResponse:
+def _fault(_request: Request, _error: Exception) -> JSONResponse:
     # Starlette raises the error again after this answer, so that the server's log contains the traceback.
-    # It sends this answer outside of all other middleware.
-    request_id = request_id_of(request.scope)
-    return problem_response(
-        500,
-        slug=ServingError.slug,
-        title=ServingError.title,
-        detail="a fault of the registry; its log says more",
-        headers={} if request_id is None else {REQUEST_ID_HEADER: request_id},
-    )
+    return fault_response()

@@ -5,6 +5,7 @@
     body    from the end of the headers to the end of the body
     answer  from the last byte handed to the transport until the client's kernel has taken it
 
+Between two requests the connection is one of `IdleConnections`.
 uvicorn itself limits only the time between two requests. A client that sends half of a request, or reads no answer,
 would otherwise hold its connection for ever. A limit ends the connection without an answer.
 
@@ -21,10 +22,12 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from serving.idle import IdleConnections
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
 
@@ -57,13 +60,13 @@ def connection_of(scope: Any) -> Connection | None:
     return found if isinstance(found, Connection) else None
 
 
-def timed_protocol(limits: TimeLimits) -> type[HttpToolsProtocol]:
-    """Return the protocol class with these limits."""
-
+def timed_protocol(limits: TimeLimits, idle: IdleConnections) -> type[HttpToolsProtocol]:
+    """Return the protocol class with these limits. Its connections are in `idle` while they wait for a request."""
     limits_s = {_Part.HEAD: limits.head_s, _Part.BODY: limits.body_s, _Part.ANSWER: limits.answer_s}
 
     class TimedProtocol(_Timed):
         _limits_s = limits_s
+        _idle = idle
 
     return TimedProtocol
 
@@ -74,12 +77,50 @@ class _Part(Enum):
     ANSWER = "answer"
 
 
+class _SmallEvent(asyncio.Event):
+    """An event that makes its queue of waiters, some 700 bytes, only if somebody has to wait."""
+
+    __slots__ = ("_is_set", "_waited")
+
+    def __init__(self, *, is_set: bool) -> None:
+        self._is_set = is_set
+        self._waited: asyncio.Future[None] | None = None
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waited is not None and not self._waited.done():
+            self._waited.set_result(None)
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    async def wait(self) -> Literal[True]:
+        if not self._is_set:
+            if self._waited is None or self._waited.done():
+                self._waited = asyncio.get_running_loop().create_future()
+            # Several may wait, and one of them may be cancelled.
+            await asyncio.shield(self._waited)
+        return True
+
+
+class _SmallQueue(list[Any]):
+    """A queue for the few requests of a pipeline. It is almost always empty, and a deque would take 600 bytes."""
+
+    def appendleft(self, item: Any) -> None:
+        self.insert(0, item)
+
+
 class _Timed(HttpToolsProtocol):
     _limits_s: ClassVar[dict[_Part, float]]
+    _idle: ClassVar[IdleConnections]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._connection = Connection()
+        self.pipeline = _SmallQueue()  # type: ignore[assignment]
         self.app_state = {**self.app_state, _STATE_KEY: self._connection}
         # The request that is being answered. `cycle` is the latest one, and `pipeline` has those between the two.
         self._answered: RequestResponseCycle | None = None
@@ -94,6 +135,7 @@ class _Timed(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow._is_writable_event = _SmallEvent(is_set=True)
         self._await(_Part.HEAD)
 
     def data_received(self, data: bytes) -> None:
@@ -113,6 +155,7 @@ class _Timed(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._await(None)
+        self._idle.discard(self)
         self._answer_no_more()
         super().connection_lost(exc)
         on_lost, self._connection.on_lost = self._connection.on_lost, None
@@ -132,6 +175,8 @@ class _Timed(HttpToolsProtocol):
         self._begun = _Part.BODY
         self._unparsed_bytes = 0
         super().on_headers_complete()
+        # The task of the request has not begun yet, so nobody waits for the event.
+        self.cycle.message_event = _SmallEvent(is_set=False)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed_bytes = 0
@@ -145,35 +190,47 @@ class _Timed(HttpToolsProtocol):
     # Called by uvicorn.
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
-        if self.pipeline:
-            # uvicorn reads on after each answer, so that the pipeline could grow for ever.
-            self.flow.pause_reading()
+        # uvicorn's own method starts a timer for the next request, and reads on while requests are queued.
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            if not self.pipeline:
+                self.flow.resume_reading()
         self._await_rest()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._answered = cycle
         super()._start_asgi_task(cycle, app)
 
-    def timeout_keep_alive_handler(self) -> None:
-        # The client has sent no further request. If it has not taken the last answer either, it may still do so.
-        self.timeout_keep_alive_task = None
+    # Called by the idle connections.
+
+    def close_idle(self) -> None:
         if self.transport.get_write_buffer_size() > 0:
-            self._await(_Part.ANSWER)
-        super().timeout_keep_alive_handler()
+            # The client has not taken the last answer yet.
+            self.transport.close()
+            self._await_rest()
+        else:
+            # `close` would wait for an idle client of TLS to answer.
+            self.transport.abort()
 
     def _await_rest(self) -> None:
         """Start the timer of the part that the client must now complete, unless it runs already."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing() or self.flow.write_paused:
-            self._await(_Part.ANSWER)
-        elif self.pipeline or (self._begun is _Part.HEAD and self._is_answering()):
+            part: _Part | None = _Part.ANSWER
+        elif self.pipeline or (self._begun is _Part.HEAD and is_answering):
             # The transport reads no further request before this one is answered.
-            self._await(None)
+            part = None
         else:
-            self._await(self._begun)
-
-    def _is_answering(self) -> bool:
-        return self.cycle is not None and not self.cycle.response_complete
+            part = self._begun
+        self._await(part)
+        if part is None and not is_answering:
+            # An idle connection keeps nothing of its last request in memory.
+            self.cycle = self.scope = self.headers = self._answered = None  # type: ignore[assignment]
+            self._idle.add(self)
+        else:
+            self._idle.discard(self)
 
     def _await(self, part: _Part | None) -> None:
         if part is self._awaited:

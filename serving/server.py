@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import signal
 import socket
@@ -26,6 +27,7 @@ from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
+from serving.idle import IdleConnections
 from serving.limits import BoundedListener, connection_bound, raise_descriptor_limit
 from serving.protocol import TimeLimits, timed_protocol
 from serving.settings import ServingSettings
@@ -36,6 +38,7 @@ __all__ = ["Listening", "RegistryServer", "bind", "listen", "serve_until_stopped
 _BACKLOG = 2048
 # A request that still runs this long after the stop is aborted. A write takes only milliseconds.
 _STOP_TIMEOUT_S = 5
+_GC_THRESHOLDS = (10_000, 20, 20)
 # A TLS client that is idle does not answer the end of its connection. A stop waits this long for the other clients.
 _TLS_STOP_S = 1.0
 # How often the files of the certificate are looked at.
@@ -52,6 +55,7 @@ class RegistryServer(uvicorn.Server):
         config: uvicorn.Config,
         listener: BoundedListener,
         *,
+        idle: IdleConnections,
         tls: RegistryTls | None,
         handshake_timeout_s: float,
         on_start: Callable[[], None],
@@ -59,6 +63,7 @@ class RegistryServer(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._listener = listener
+        self._idle = idle
         self.tls = tls
         self._handshake_timeout_s = handshake_timeout_s
         self._acceptor: Acceptor | None = None
@@ -78,6 +83,7 @@ class RegistryServer(uvicorn.Server):
             self._acceptor = Acceptor(
                 self._listener,
                 self._make_protocol,
+                idle=self._idle,
                 tls=None if self.tls is None else self.tls.context,
                 handshake_timeout_s=self._handshake_timeout_s,
             )
@@ -198,9 +204,11 @@ def listen(
     limits = TimeLimits(
         head_s=settings.head_timeout_s, body_s=settings.body_timeout_s, answer_s=settings.answer_timeout_s
     )
+    idle = IdleConnections(timeout_s=settings.keep_alive_s)
     config = uvicorn.Config(
         app,
-        http=timed_protocol(limits),
+        http=timed_protocol(limits, idle),
+        interface="asgi3",
         ws="none",
         log_level="warning",
         access_log=False,
@@ -210,7 +218,6 @@ def listen(
         forwarded_allow_ips=list(settings.trusted_proxies),
         lifespan="off",
         timeout_graceful_shutdown=_STOP_TIMEOUT_S,
-        timeout_keep_alive=settings.keep_alive_s,
         timeout_notify=_RELOAD_CHECK_S,
         callback_notify=tls.reload_if_changed if tls is not None else None,
     )
@@ -225,7 +232,13 @@ def listen(
         context.watch.close()
 
     return RegistryServer(
-        config, listener, tls=tls, handshake_timeout_s=settings.head_timeout_s, on_start=start, on_stop=stop
+        config,
+        listener,
+        idle=idle,
+        tls=tls,
+        handshake_timeout_s=settings.head_timeout_s,
+        on_start=start,
+        on_stop=stop,
     )
 
 
@@ -245,9 +258,22 @@ def serve_until_stopped(
         database = open_database(settings)
         try:
             check_accounts(database, settings)
-            listen(database, settings, listener, on_listening=on_listening).run_until_stopped()
+            server = listen(database, settings, listener, on_listening=on_listening)
+            _tune_garbage_collection()
+            server.run_until_stopped()
         finally:
             database.close()
+
+
+def _tune_garbage_collection() -> None:
+    """Let the garbage collector run rarely, and without the objects that live as long as the process.
+
+    Each held poll is some 30 objects, and few objects of a request form cycles. With Python's own thresholds most of
+    the time of a poll would be spent in the collector, which stops all answers meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _url_of(listener: BoundedListener, *, scheme: str) -> str:

@@ -22,7 +22,7 @@ from serving.channels.endpoints import offer_headers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
 from serving.names import AgentId, CcaName, ChannelName
-from serving.problems import problem_of
+from serving.problems import fault_response, problem_of
 from serving.protocol import connection_of
 
 __all__ = ["Shortcut"]
@@ -99,9 +99,11 @@ async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], bod
 
 async def _send_problem(error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
     response = problem_of(error)
-    if response is None:
-        raise error
-    await response(scope, receive, send)
+    if response is not None:
+        await response(scope, receive, send)
+        return
+    await fault_response()(scope, receive, send)
+    raise error
 
 
 def _key_of(scope: Scope) -> ChannelKey | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Awaitable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,11 +28,10 @@ class RequestIds:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Pass the request on with its id, and add the id to the answer."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return self._app(scope, receive, send)
         request_id = _sent(scope) or secrets.token_hex(_ID_BYTES).encode("ascii")
         scope.setdefault("state", {})[_STATE_KEY] = request_id.decode("ascii")
 
@@ -40,7 +40,7 @@ class RequestIds:
                 message["headers"] = [*message.get("headers", ()), (_HEADER, request_id)]
             await send(message)
 
-        await self._app(scope, receive, send_with_id)
+        return self._app(scope, receive, send_with_id)
 
 
 def request_id_of(scope: Scope) -> str | None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError, StateDirError
-from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
+from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
+from serving.agent.keeper import Keeper
+from serving.agent.publishing import CONFIRM_EVERY_S
 from serving.agent.store import STATE, Store
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
@@ -65,16 +66,20 @@ class Agent:
         boot_id: str,
         rng: random.Random | None = None,
         clock: Clock = time.monotonic,
+        now_s: Clock = time.time,
     ) -> None:
-        """Create the agent. `rng` seeds the jitter between requests; None uses the system's random generator."""
+        """Create the agent. Raises SettingsError where the root document cannot be used.
+
+        rng: seeds the jitter between requests; None uses the system's random generator.
+        now_s: gives the time since 1970, with which signatures expire.
+        """
         self._settings = settings
         self._log = log
         self._given_rng = rng
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
-        self._trust = trust_of(settings, store=self._store, log=log)
-        self._is_trust_unsaved = False
+        self._trust = trust_of(settings, store=self._store, log=log, now_s=now_s)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
@@ -136,7 +141,6 @@ class Agent:
             with self._client() as client:
                 for cca, keeper in self._keepers.items():
                     heard, _ = ask(client, cca, self._settings.channel)
-                    self._save_trust()
                     _tell(keeper, heard)
                     keeper.check()
                 reports = [keeper.report() for keeper in self._keepers.values()]
@@ -165,26 +169,12 @@ class Agent:
             root = self._trust.load()
             self._log.event("trusts", registry=root.registry, root=root.version)
 
-    def _save_trust(self) -> None:
-        """Keep a newer root document, before a table that it vouches for is written."""
-        if self._trust is None:
-            return
-        try:
-            self._trust.save()
-        except StateDirError as error:
-            if not self._is_trust_unsaved:
-                self._log.event("not_kept", error=str(error))
-            self._is_trust_unsaved = True
-        else:
-            self._is_trust_unsaved = False
-
     def _follow(self, reporter: Reporter) -> None:
         next_look_s = self._clock() + self._settings.interval_s
         while True:
             for keeper in self._keepers.values():
                 reporter.submit(keeper.report())
             message = self._next_message(until_s=next_look_s)
-            self._save_trust()
             if isinstance(message, _Asked) and message.what == "stop":
                 return
             if isinstance(message, _Asked):
@@ -262,7 +252,9 @@ def _tell(keeper: Keeper, heard: Heard) -> None:
         keeper.unavailable(heard.error)
 
 
-def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True) -> Trust | None:
+def trust_of(
+    settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True, now_s: Clock = time.time
+) -> Trust | None:
     """Return the trust in the pinned root document of these settings, or None without one.
 
     Raises SettingsError where the file cannot be used, or nothing could verify its signatures.
@@ -270,8 +262,14 @@ def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bo
     if settings.root is None:
         return None
     from serving.agent.trust import Trust
+    from serving.signatures.keys import has_cryptography
 
-    return Trust(settings.root, store=store, log=log, writes=writes)
+    if not has_cryptography():
+        raise SettingsError(
+            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
+            "python3-cryptography or ccatune-agent[signatures], or leave root out"
+        )
+    return Trust(settings.root, store=store, log=log, writes=writes, now_s=now_s)
 
 
 def notify_systemd(message: str = "READY=1") -> None:

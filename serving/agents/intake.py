@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes the agents' reports in batches: one transaction for all reports that have arrived since the last one.
 
-    submit -> queue -> batch of at most 1000, every 20 ms at most -> one transaction -> every submit returns
+    submit -> queue -> batch of at most 1000, every 100 ms at most -> one transaction -> every submit returns
 
 A report is acknowledged only after its transaction is committed. Only one batch is written at a time, so a later
 report of an agent is never replaced by an earlier one. A full queue refuses reports with 503 and Retry-After.
@@ -25,7 +25,7 @@ from serving.work import WorkPool
 __all__ = ["ReportIntake"]
 
 _MAX_BATCH = 1000
-_PAUSE_S = 0.02
+_PAUSE_S = 0.1
 
 _log = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@
 Each agent follows one channel by long polls of 30 s. It reports every 30 s, and again when it receives a new serial.
 Like the real agent it keeps a connection for its polls and one for its reports (`--no-reuse` opens one for each
 request), and delays the report on a new serial by a random time of up to 5 s (`--no-delay` sends it at once).
+All agents share one token, so the registry checks a token with each request.
 The campaign moves the channel several times and measures
 
     answer      from the request of a move to its answer
@@ -92,13 +93,13 @@ class Figures:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, number: int, database: str) -> Iterator[tuple[str, int]]:
+def serving(folder: Path, number: int, database: str, *, has_accounts: bool = False) -> Iterator[tuple[str, int]]:
     """Run `ccatune serve`. Gives its URL and process id."""
     ready, log = folder / f"ready{number}", folder / f"log{number}"
     with log.open("wb") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "ccatune", "serve", "--open", "--database", database, "--port", "0",
-             "--ready-file", str(ready)],
+            [sys.executable, "-m", "ccatune", "serve", "--database", database, "--port", "0",
+             "--ready-file", str(ready), *([] if has_accounts else ["--open"])],
             stdout=subprocess.DEVNULL,
             stderr=err,
             cwd=REPOSITORY,
@@ -114,6 +115,18 @@ def serving(folder: Path, number: int, database: str) -> Iterator[tuple[str, int
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=START_S)
         click.echo(log.read_text(encoding="utf-8")[-2000:], err=True, nl=False)
+
+
+def first_token(folder: Path, database: str) -> str:
+    """Make the database with one token, which permits everything."""
+    file = folder / "token"
+    subprocess.run(
+        [sys.executable, "-m", "ccatune", "serve", "--init", "--database", database, "--token-file", str(file)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=REPOSITORY,
+    )
+    return file.read_text(encoding="ascii").strip()
 
 
 def memory_kib(pids: list[int]) -> int:
@@ -149,7 +162,7 @@ async def moved(place: Place, digest: str) -> int:
     """Move the channel. Returns the new serial. Raises RuntimeError."""
     body = json.dumps({"digest": digest}).encode()
     head = (
-        f"PUT {CHANNEL} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"PUT {CHANNEL} HTTP/1.1\r\n{place.headers}Content-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     answer: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
@@ -189,10 +202,9 @@ async def one_move(agents: list[Agent], place: Place, digest: str, pids: list[in
 
 
 async def campaign(
-    urls: list[str], pids: list[int], digests: list[str], figures: Figures, *, reuse: bool, delay_s: float
-) -> None:
-    """Start the agents, move the channel, and fill in the figures."""
-    places = [Place(str(urlsplit(url).hostname), int(urlsplit(url).port or 0)) for url in urls]
+    places: list[Place], pids: list[int], digests: list[str], figures: Figures, *, reuse: bool, delay_s: float
+) -> dict[str, int]:
+    """Start the agents, move the channel, and fill in the figures. Returns the acknowledged serial of each agent."""
     before_kib = memory_kib(pids)
     counts = Counts()
     agents = [
@@ -210,17 +222,16 @@ async def campaign(
     figures.kib_per_agent = round((memory_kib(pids) - before_kib) / figures.agents, 1)
     for agent in agents:
         agent.stop()
-    reported = {agent.name: agent.reported_serial for agent in agents}
-    listed = await asyncio.to_thread(all_agents, urls[0])
-    figures.lost = sum(listed.get(name, -1) < serial for name, serial in reported.items())
     figures.reports, figures.polls, figures.connections = counts.reports, counts.polls, counts.connections
     figures.errors, figures.first_errors = counts.errors, counts.first_errors
+    return {agent.name: agent.reported_serial for agent in agents}
 
 
-def all_agents(url: str) -> dict[str, int]:
-    """The effective serial of every agent that the registry lists."""
-    with RegistryClient(url) as client:
-        return {row["agent_id"]: row["effective_serial"] for row in client.agents()}
+def place_of(url: str, token: str) -> Place:
+    """Where the agents send their requests, and their token."""
+    parts = urlsplit(url)
+    headers = f"Host: {parts.hostname}\r\nAuthorization: Bearer {token}\r\n"
+    return Place(str(parts.hostname), int(parts.port or 0), headers)
 
 
 @click.command()
@@ -244,15 +255,22 @@ def main(*, agents: int, moves: int, processes: int, postgresql: bool, no_reuse:
             server = PostgreSql(binaries)
             stack.callback(server.stop)
             database = server.empty_database()
-        started = [stack.enter_context(serving(folder, number, database)) for number in range(processes)]
-        urls, pids = [url for url, _ in started], [pid for _, pid in started]
-        with RegistryClient(urls[0]) as client:
-            digests = [client.publish(make_ensemble(number))["digest"] for number in range(moves + 1)]
-            client.move("gr", "champion", digest=digests[0])
+        token = first_token(folder, database)
+        started = [
+            stack.enter_context(serving(folder, number, database, has_accounts=True)) for number in range(processes)
+        ]
+        client = stack.enter_context(RegistryClient(started[0][0], token=token))
+        digests = [client.publish(make_ensemble(number))["digest"] for number in range(moves + 1)]
+        client.move("gr", "champion", digest=digests[0])
+        places = [place_of(url, token) for url, _ in started]
         figures = Figures(agents=agents, processes=processes, database="postgresql" if postgresql else "sqlite")
         delay_s = 0.0 if no_delay else REPORT_DELAY_S
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(campaign(urls, pids, digests[1:], figures, reuse=not no_reuse, delay_s=delay_s))
+            reported = runner.run(
+                campaign(places, [pid for _, pid in started], digests[1:], figures, reuse=not no_reuse, delay_s=delay_s)
+            )
+        listed = {row["agent_id"]: row["effective_serial"] for row in client.agents()}
+        figures.lost = sum(listed.get(name, -1) < serial for name, serial in reported.items())
     failures = figures.failures()
     for line in [*figures.first_errors, *failures]:
         click.echo(line)

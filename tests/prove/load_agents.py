@@ -57,10 +57,11 @@ class Counts:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process of the registry listens."""
+    """Where a process of the registry listens, and the header lines that each request needs there."""
 
     host: str
     port: int
+    headers: str = "Host: 127.0.0.1\r\n"
 
 
 OnAnswer = Callable[[int, str], None]
@@ -183,6 +184,7 @@ class Agent:
         self._counts = counts
         self._delay_s = delay_s
         self._random = random.Random(number)
+        self._headers = place.headers
         source = f"127.0.0.{2 + number // AGENTS_PER_ADDRESS}"
         self._poller = Client(place, source=source, reuse=reuse, counts=counts)
         self._reporter = Client(place, source=source, reuse=reuse, counts=counts)
@@ -207,7 +209,7 @@ class Agent:
 
     def _poll(self) -> None:
         known = f"If-None-Match: {self._etag}\r\n" if self._etag else ""
-        request = f"GET {CHANNEL}?wait={POLL_S} HTTP/1.1\r\nHost: 127.0.0.1\r\n{known}\r\n"
+        request = f"GET {CHANNEL}?wait={POLL_S} HTTP/1.1\r\n{self._headers}{known}\r\n"
         self._poller.send(request.encode(), on_answer=self._polled, on_failure=self._poll_failed)
 
     def _polled(self, status: int, etag: str) -> None:
@@ -237,7 +239,7 @@ class Agent:
         report = {"cca": "gr", "channel": "champion", "state": "InSync", "effective_serial": self.serial}
         body = json.dumps(report).encode()
         head = (
-            f"POST /v1/agents/{self.name}/reports HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+            f"POST /v1/agents/{self.name}/reports HTTP/1.1\r\n{self._headers}Content-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
         )
         self._reporter.send(head.encode() + body, on_answer=self._reported, on_failure=self._report_failed)

@@ -114,6 +114,29 @@ def test_a_client_that_reads_no_answer_is_disconnected(api):
         assert httpx.get(f"{registry.url}/healthz", timeout=PATIENCE_S).status_code == 200
 
 
+def test_the_oldest_idle_connections_make_room_for_new_ones(api):
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with Running(api.database, max_connections=16) as registry, ExitStack() as stack:
+        kept = [stack.enter_context(connect(registry.url)) for _ in range(14)]
+        for connection in kept:
+            connection.sendall(request)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        for _ in range(30):
+            kept.append(stack.enter_context(connect(registry.url)))
+            kept[-1].sendall(request)
+            assert kept[-1].recv(65536).startswith(b"HTTP/1.1 200")
+        rest_of(kept[0])
+        kept[-1].sendall(request)
+        assert kept[-1].recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("part", [b"\r\n", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"])
+def test_an_idle_connection_is_closed(api, part):
+    with Running(api.database, keep_alive_s=1) as registry, connect(registry.url) as idle:
+        idle.sendall(part)
+        rest_of(idle)
+
+
 def test_pipelined_requests_are_answered_in_order_up_to_a_bound(api):
     with Running(api.database) as registry, connect(registry.url) as eager, connect(registry.url) as greedy:
         paths = [f"/none-{number}" for number in range(30)]
