@@ -20,7 +20,7 @@ import errno
 import time
 from typing import TYPE_CHECKING
 
-from serving.agent.decide import Decision, Record, Refusal, Situation, State, decide
+from serving.agent.decide import NOT_TRUSTED, Decision, Record, Refusal, Situation, State, decide
 from serving.agent.errors import KernelRefusedError, OfferRefusedError
 from serving.agent.files import CcaFiles
 from serving.agent.kernel import look_at_status, text_sha256
@@ -121,6 +121,9 @@ class Keeper:
         self._settle(remembered.pending)
         self._serials = remembered.serials_after(self._good)
         self._good_is_trusted = self._good is None or self._is_trusted(self._good)
+        if not self._good_is_trusted:
+            self._damaged = NOT_TRUSTED
+            self._log.event("not_trusted", cca=self.cca, error=NOT_TRUSTED)
         if self._files.take("forget"):
             self.forget()
         self.step()
@@ -128,6 +131,8 @@ class Keeper:
     def offered(self, table: Table) -> None:
         """Handle an offer of the registry. It is refused if its registry or its serial is not acceptable."""
         try:
+            if self._trust is not None:
+                self._trust.require(table)
             check_registry_name(table, self._registry_name)
             self._serials.check(table, key_ids=self._trust.registry_key_ids() if self._trust is not None else ())
         except OfferRefusedError as error:
@@ -276,6 +281,7 @@ class Keeper:
             written = self._writer.write_and_read_back(
                 table,
                 may_clear=decision.may_clear,
+                why=decision.why,
                 before_clear=lambda: self._save_record(self._record_of(table.text, taking_over=True)),
             )
         except KernelRefusedError as error:

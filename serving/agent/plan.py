@@ -71,6 +71,7 @@ def _plan_cca(
     kernel = look(tree, cca)
     good = _settled(remembered, kernel=kernel)
     serials = Serials() if store.is_asked_to("forget", cca) else remembered.serials_after(good)
+    good_is_trusted = good is None or trust is None or trust.vouches_for(good)
     with client_of(settings, trust=trust) as client:
         heard, _ = ask(client, cca, settings.channel)
     heard = _checked(heard, registry_name=settings.registry_name, serials=serials, trust=trust)
@@ -81,7 +82,7 @@ def _plan_cca(
             kernel=kernel,
             boot_id=boot_id,
             good=good,
-            good_is_trusted=good is None or trust is None or trust.vouches_for(good),
+            good_is_trusted=good_is_trusted,
             key_is_removed=_is_key_removed(trust, good, heard.table),
             offer=heard.table,
             record=remembered.record,

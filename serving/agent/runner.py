@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
+from serving.agent.errors import RegistryUnavailableError, StateDirError
 from serving.agent.keeper import Keeper
 from serving.agent.publishing import CONFIRM_EVERY_S
 from serving.agent.store import STATE, Store
@@ -262,13 +262,7 @@ def trust_of(
     if settings.root is None:
         return None
     from serving.agent.trust import Trust
-    from serving.signatures.keys import has_cryptography
 
-    if not has_cryptography():
-        raise SettingsError(
-            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
-            "python3-cryptography or ccatune-agent[signatures], or leave root out"
-        )
     return Trust(settings.root, store=store, log=log, writes=writes, now_s=now_s)
 
 

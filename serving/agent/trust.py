@@ -11,20 +11,23 @@ An offer is accepted if all of this holds:
 
 The agent looks for a newer version when an offer names one, when its own has expired, or when a signature does not
 hold. It never goes back to an older version. Another pinned file begins anew.
-Where the file in the state folder is damaged, it begins anew, too, and the registry must give the versions once more.
-The package `cryptography` is imported with the first verification, not when the agent starts.
+Where the file in the state folder is damaged, it begins anew, too, and the registry must give the versions once more:
+offers are refused until it has reached the version under which the stored tables were verified.
+
+serving.signatures and the package `cryptography` are imported with the first verification. The last known good table
+is in force by then.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import stat
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +70,8 @@ class Trust:
     def __init__(
         self, path: Path, *, store: Store, log: EventLog, writes: bool = True, now_s: Callable[[], float] = time.time
     ) -> None:
-        """Read the pinned file, without verifying it. Raises SettingsError."""
+        """Read the pinned file, without verifying it. Raises SettingsError, also where nothing could verify it."""
+        _require_cryptography()
         self._path = path
         self._store = store
         self._log = log
@@ -78,6 +82,8 @@ class Trust:
         self._lock = threading.RLock()
         self._trusted: SignedRoot | None = None
         self._is_unsaved = False
+        # The newest version under which a stored table was verified.
+        self._lowest_version = 0
 
     def load(self) -> Root:
         """Return the newest version that is known. The first call verifies the files. Raises SettingsError."""
@@ -100,7 +106,7 @@ class Trust:
                 root = self.load()
                 version = _signatures_of(answer).get("root_version")
                 is_newer = isinstance(version, int) and version > root.version
-                if is_newer or root.is_expired(now_s=self._now_s()):
+                if is_newer or root.version < self._lowest_version or root.is_expired(now_s=self._now_s()):
                     root = self._advance(fetch)
                 try:
                     return self._verified(root, answer, table, now_s=self._now_s())
@@ -127,6 +133,7 @@ class Trust:
         if table.signed is None:
             return False
         if table.signed.pinned_sha256 == self.pinned_sha256:
+            self._lowest_version = max(self._lowest_version, table.signed.root_version)
             return True
         from serving.signatures import SignatureError
 
@@ -137,6 +144,16 @@ class Trust:
         except (SignatureError, SettingsError):
             return False
         return True
+
+    def require(self, table: Table) -> None:
+        """Raise OfferRefusedError unless the table was verified, and its key was not removed in the meantime."""
+        if table.signed is None or table.signed.pinned_sha256 != self.pinned_sha256:
+            raise OfferRefusedError("the registry's offer is refused: expected verified signatures, it has none")
+        if self.has_removed(table.signed.key_id):
+            raise OfferRefusedError(
+                f"the registry's offer is refused: expected the signature of a key in version {self.load().version} of "
+                f"the root document, got one of {table.signed.key_id[:16]}, which was removed"
+            )
 
     def registry_key_ids(self) -> frozenset[str]:
         """Return the ids of the registry's keys in the trusted document."""
@@ -152,16 +169,21 @@ class Trust:
         if root.is_expired(now_s=now_s):
             return _expired(root)
         if table is not None and table.signed is not None and now_s >= table.signed.expires_s:
-            expired_at = datetime.fromtimestamp(table.signed.expires_s, tz=UTC)
             return (
-                f"the signature of {table.name} expired at {expired_at:%Y-%m-%dT%H:%M:%SZ}, and the registry gave no "
-                "newer one; is it cut off, or does it sign no more?"
+                f"the signature of {table.name} expired at {_time_text(table.signed.expires_s)}, and the registry gave "
+                "no newer one; is it cut off, or does it sign no more?"
             )
         return None
 
     def _verified(self, root: Root, answer: dict[str, Any], table: Table, *, now_s: float) -> Table:
         from serving.signatures import Envelope, ExpiredError, SignatureError, check_deployment, check_ensemble
 
+        if root.version < self._lowest_version:
+            raise SignatureError(
+                f"expected version {self._lowest_version} of the root document, with which a stored table was verified, "
+                f"got {root.version}; the file `{ROOT}` of the state folder was lost, and the registry must give the "
+                "later versions again"
+            )
         if root.is_expired(now_s=now_s):
             raise ExpiredError(_expired(root))
         signatures = _signatures_of(answer)
@@ -179,7 +201,7 @@ class Trust:
                 raise SignatureError(f"expected {name} {value} in the registry's signature, got {signed_value}")
         envelopes = [Envelope.from_json(one) for one in ensemble]
         check_ensemble(root, envelopes, cca=table.ensemble.cca, digest=table.ensemble.digest)
-        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble))
+        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble), root.version)
         return replace(table, signed=signed)
 
     def _advance(self, fetch: Fetch) -> Root:
@@ -250,6 +272,15 @@ class Trust:
             self._log.event("not_tidied", error=str(error))
 
 
+def _require_cryptography() -> None:
+    """Raise SettingsError where the package that verifies signatures is not installed. Does not import it."""
+    if importlib.util.find_spec("cryptography") is None:
+        raise SettingsError(
+            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
+            "python3-cryptography or ccatune-agent[signatures], or leave root out"
+        )
+
+
 def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
     found = answer.get("signatures")
     return found if isinstance(found, dict) else {}
@@ -258,8 +289,12 @@ def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
 def _expired(root: Root) -> str:
     return (
         f"version {root.version} of the root document of {root.registry} has expired, and the registry has no newer "
-        "one; its owners must publish the next version (`ccatune root next`)"
+        f"one; its owners must publish the next version (`ccatune root next`); expired {_time_text(root.expires_s)}"
     )
+
+
+def _time_text(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _read(path: Path) -> bytes:

@@ -389,6 +389,19 @@ def test_a_damaged_root_document_of_the_state_folder_is_fetched_again(scene: Sce
         assert Store(kept.parent).load(NO_CCA, ROOT)["envelope"] == client.root(2).to_json()
 
 
+def test_a_lost_root_document_does_not_bring_a_removed_key_back(scene: Scene) -> None:
+    scene.rotate()
+    assert_in_sync(scene, serial=2)
+    (scene.folder / "state" / ROOT).unlink()
+    scene.attacker.root = lambda _: None
+    stolen = scene.keys.registry
+    assert_refused(scene, "Rejected", "expected version 2 of the root document")
+    scene.attacker.offer = lambda offer: scene.signed({**offer, "serial": 3}, stolen)
+    assert_refused(scene, "Rejected", "expected version 2 of the root document")
+    scene.attacker.stop()
+    assert_in_sync(scene, serial=2)
+
+
 # -- tables from before ----------------------------------------------------------------
 
 
@@ -402,5 +415,6 @@ def test_a_table_that_was_never_verified_is_not_applied_anew(scene: Scene) -> No
     scene.reboot()
     report = scene.ask()
     assert (report.state, report.effective_serial, scene.text) == ("Rejected", 0, "")
+    assert "event=not_trusted cca=gr" in scene.log.getvalue()
     scene.attacker.stop()
     assert_in_sync(scene, serial=2)

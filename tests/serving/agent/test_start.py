@@ -48,6 +48,7 @@ LATER = {
         "zipfile",
         "importlib.metadata",
     ),
+    *("cryptography", "serving.signatures"),
     *("serving.agent.registry", "serving.agent.threads", "serving.agent.plan", "serving.agent.enable"),
 }
 

@@ -274,6 +274,37 @@ def test_a_damaged_file_of_the_state_folder_counts_for_nothing(
     assert accepted(again, signed_answer(registry="s2", publishers="p2"), Chain(ROTATED)) == SEVEN
 
 
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_lost_file_does_not_bring_a_removed_key_back(
+    trust: Trust, pinned: Path, tmp_path: Path, *, writes: bool
+) -> None:
+    stored = accepted(trust, signed_answer(registry="s2", publishers="p2"), Chain(ROTATED))
+    (tmp_path / "state" / ROOT).unlink()
+    again = trust_in(pinned, tmp_path / "state", writes=writes)
+    assert again.vouches_for(stored)
+    for answer in (signed_answer(EIGHT), signed_answer(EIGHT, root_version=2)):
+        with pytest.raises(OfferRefusedError, match=r"expected version 2 of the root document, .* got 1"):
+            accepted(again, answer)
+    assert accepted(again, signed_answer(EIGHT, registry="s2", publishers="p2"), Chain(ROTATED)) == EIGHT
+
+
+def test_a_table_is_accepted_only_with_verified_signatures_of_a_key_that_was_not_removed_since(
+    trust: Trust, tmp_path: Path
+) -> None:
+    with pytest.raises(OfferRefusedError, match="expected verified signatures, it has none"):
+        trust.require(SEVEN)
+    seven = accepted(trust, signed_answer())
+    trust.require(seven)
+    # Another thread learns of the removal, after this one has verified the table.
+    accepted(trust, signed_answer(EIGHT, registry="s2", publishers="p2"), Chain(ROTATED))
+    with pytest.raises(OfferRefusedError, match="which was removed"):
+        trust.require(seven)
+    (tmp_path / "other").mkdir()
+    other = trust_in(root_file(tmp_path / "other", make_root(registry="s1 s3")), tmp_path / "other" / "state")
+    with pytest.raises(OfferRefusedError, match="expected verified signatures"):
+        other.require(seven)
+
+
 @pytest.mark.parametrize("data", [None, [], {}, {"pinned_sha256": "0" * 64}, {"pinned_sha256": "pinned"}])
 def test_another_content_of_the_state_folder_counts_for_nothing(data: Any, pinned: Path, tmp_path: Path) -> None:
     trust = trust_in(pinned, tmp_path / "state")
