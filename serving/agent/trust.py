@@ -180,7 +180,7 @@ class Trust:
 
         if root.version < self._lowest_version:
             raise SignatureError(
-                f"expected version {self._lowest_version} of the root document, with which a stored table was verified, "
+                f"expected version {self._lowest_version} of the root document, for a stored table was verified by it, "
                 f"got {root.version}; the file `{ROOT}` of the state folder was lost, and the registry must give the "
                 "later versions again"
             )
