@@ -129,7 +129,7 @@ class Keeper:
         """Handle an offer of the registry. It is refused if its registry or its serial is not acceptable."""
         try:
             check_registry_name(table, self._registry_name)
-            self._serials.check(table)
+            self._serials.check(table, key_ids=self._trust.registry_key_ids() if self._trust is not None else ())
         except OfferRefusedError as error:
             self._refused_offer = (table, str(error))
             self.offer_refused(str(error))

@@ -227,6 +227,19 @@ def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(r
     assert registry.asked[1][0].startswith("/v1/channels/gr/champion?wait=")
 
 
+def test_offer_without_an_etag_is_not_requested_without_end(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE))
+    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+    poller = poller_of(registry, box, backoff_max_s=0.1)
+    began_s = time.monotonic()
+    poller.start()
+    for _ in range(4):
+        assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
+    poller.stop()
+    # Two pauses of at least half a second, after the second and the third answer.
+    assert time.monotonic() - began_s >= 1.0
+
+
 def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:
     registry.answer_with(404, b'{"type": "about:blank"}')
     with RegistryClient(registry.url, timeout_s=20) as client:
