@@ -19,6 +19,7 @@ import asyncio
 import json
 import random
 import re
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ REPORT_S = 30.0
 RETRY_S = 1.0
 # The agents connect from several loopback addresses, so that ports do not run out.
 AGENTS_PER_ADDRESS = 2000
+# From linux/in.h; the module `socket` has no name for it.
+_IP_BIND_ADDRESS_NO_PORT = 24
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
 _ETAG = re.compile(rb"\r\netag: *([^\r]*)", re.IGNORECASE)
@@ -126,11 +129,16 @@ class Client:
     async def _connect(self) -> None:
         self._counts.connections += 1
         self._wire = wire = _Wire(self)
+        loop = asyncio.get_running_loop()
+        sock = socket.socket(type=socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
-            await asyncio.get_running_loop().create_connection(
-                lambda: wire, self._place.host, self._place.port, local_addr=(self._source, 0)
-            )
+            # Without this option `bind` would search for a port that no other connection of the address uses.
+            sock.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+            sock.bind((self._source, 0))
+            await loop.sock_connect(sock, (self._place.host, self._place.port))
+            await loop.create_connection(lambda: wire, sock=sock)
         except OSError as error:
+            sock.close()
             self.lost(wire, error)
 
     def connected(self, wire: _Wire, transport: asyncio.Transport) -> None:
@@ -176,7 +184,9 @@ class Client:
 class Agent:
     """An agent that polls and reports from `start` until `stop`."""
 
-    def __init__(self, number: int, place: Place, counts: Counts, *, reuse: bool, delay_s: float) -> None:
+    def __init__(
+        self, number: int, place: Place, counts: Counts, *, reuse_poller: bool, reuse_reporter: bool, delay_s: float
+    ) -> None:
         self.name = f"agent-{number}"
         self.serial = 0
         self.reported_serial = 0
@@ -186,8 +196,8 @@ class Agent:
         self._random = random.Random(number)
         self._headers = place.headers
         source = f"127.0.0.{2 + number // AGENTS_PER_ADDRESS}"
-        self._poller = Client(place, source=source, reuse=reuse, counts=counts)
-        self._reporter = Client(place, source=source, reuse=reuse, counts=counts)
+        self._poller = Client(place, source=source, reuse=reuse_poller, counts=counts)
+        self._reporter = Client(place, source=source, reuse=reuse_reporter, counts=counts)
         self._etag = ""
         # The serial of the report that has not been answered yet.
         self._reporting: int | None = None
