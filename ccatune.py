@@ -60,15 +60,15 @@ COMMANDS: dict[str, LazyCommand] = {
     "sign": LazyCommand("serving.signatures_command:sign", "serving", "Sign ensembles as a publisher."),
     "root": LazyCommand("serving.root_command:root", "serving", "Name the keys of publishers and registry."),
     "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
-    "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List what the registry holds, or get one out."),
-    "channel": LazyCommand("serving.cli:channel", "serving", "Point a channel to an ensemble, or back."),
+    "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List the registry's ensembles, or print one."),
+    "channel": LazyCommand("serving.cli:channel", "serving", "Move channels, roll them back, and list them."),
     "agents": LazyCommand("serving.cli:agents", "serving", "List the agents and their last reports."),
     "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
     "token": LazyCommand("serving.access.cli:token", "serving", "Make, list and revoke tokens of the registry."),
     "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
-    "agent": LazyCommand("serving.agent_command:agent", "", "Keep this server's kernel at what a channel says."),
-    "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm what new connections use."),
-    "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Put back what enable changed."),
+    "agent": LazyCommand("serving.agent_command:agent", "", "Apply a channel's tables to this server's kernel."),
+    "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm the default of new connections."),
+    "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Restore the settings that enable changed."),
 }
 
 

@@ -2,7 +2,7 @@
 """Checks each request before the application receives it.
 
 - A body over the limit is refused with 413, with or without a Content-Length header.
-- The API has no accounts yet, so web pages in a browser on this machine must not be able to use it:
+- Web pages in a browser on this machine must not be able to use the API, because an open registry needs no token:
   - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
     own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
   - A write with an Origin header must come from the host and port that its Host header names.

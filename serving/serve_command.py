@@ -43,7 +43,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
 @click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
 @click.option(
-    "--insecure-bind-anyway", is_flag=True, help="Listen where others reach it without TLS, as behind a proxy with TLS."
+    "--insecure-bind-anyway",
+    is_flag=True,
+    help="Listen without TLS on an address that others can reach, for example behind a proxy with TLS.",
 )
 @click.option("--open", "is_open", is_flag=True, help="Serve this machine alone, without accounts.")
 @click.option("--init", is_flag=True, help="Make the database and the first token, print the token, and exit.")
@@ -57,7 +59,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     "--host-name",
     "host_names",
     multiple=True,
-    help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
+    help="Name besides localhost that the Host header of requests may contain; may be repeated.",
 )
 @click.option(
     "--signing-key-file",

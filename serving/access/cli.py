@@ -62,7 +62,7 @@ def token() -> None:
 @click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, required=True, help="May be repeated.")
 @click.option("--cca", "ccas", multiple=True, help="Only this algorithm; may be repeated.")
 @click.option("--channel", "channels", multiple=True, help="Only this channel; may be repeated.")
-@click.option("--agent-id", help="Only reports of this agent.")
+@click.option("--agent-id", help="Only reports of this agent, and only it in the list of agents.")
 @click.option("--expires", "lifetime_s", type=Lifetime(), required=True, help="After e.g. 90d, 12h or 30m; or never.")
 @click.option(
     "--out",

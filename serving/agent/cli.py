@@ -92,7 +92,7 @@ def _settings_options(function: _Function) -> _Function:
         ),
         _option("--channel", default="champion", show_default=True, help="Channel to follow."),
         _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
-        _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Where to remember."),
+        _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Folder of its state."),
         _option(
             "--via",
             type=click.Choice(VIAS),
@@ -104,7 +104,7 @@ def _settings_options(function: _Function) -> _Function:
         _option(
             "--agent-id",
             default="",
-            help="Name to report under.  [default: one chosen at random, and kept]",
+            help="Name in reports.  [default: a random one, which the agent keeps]",
         ),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
         _option(
@@ -154,8 +154,8 @@ def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[c
 
     @click.group(name="agent", cls=_AgentGroup, invoke_without_command=True)
     @_settings_options
-    @click.option("--once", is_flag=True, help="Ask once, apply, report, and end.")
-    @click.option("--dry-run", is_flag=True, help="Say what would be done and why; write nothing at all.")
+    @click.option("--once", is_flag=True, help="Fetch and apply the offer once, report, and exit.")
+    @click.option("--dry-run", is_flag=True, help="Print what would be done and why; write nothing.")
     @click.option("--json", "as_json", is_flag=True, help="Results, and the lines of the log, as JSON.")
     @click.pass_context
     def agent(
@@ -170,7 +170,7 @@ def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[c
         \b
         Exit status:
           0    ended by SIGTERM or Ctrl-C; --once and --dry-run: every algorithm has the offered table
-          1    --once and --dry-run: an algorithm has not; its line says why
+          1    --once and --dry-run: an algorithm does not have it; its line says why
           2    it cannot run: the command line, a setting or the state folder is wrong, or another agent runs
           70   a fault of the agent, with its traceback
           130  Ctrl-C before it ran

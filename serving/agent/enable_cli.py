@@ -19,7 +19,7 @@ _state_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     default=DEFAULT_ENABLED_FILE,
     show_default=True,
-    help="What was set before is remembered here.",
+    help="File with the previous settings.",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 

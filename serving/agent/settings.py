@@ -26,12 +26,12 @@ _DOTS = (".", "..")
 
 # name: (minimum, default, maximum, meaning), in seconds. The meaning completes the help text "Seconds ...".
 SECONDS: dict[str, tuple[float, float, float, str]] = {
-    "interval_s": (0.05, 2.0, 3600.0, "between two looks at the kernel's table"),
+    "interval_s": (0.05, 2.0, 3600.0, "between two checks of the kernel's table"),
     "wait_s": (0.0, 30.0, 600.0, "that a long poll may be held by the registry"),
-    "timeout_s": (0.1, 10.0, 600.0, "for a whole answer of the registry, beside its wait"),
-    "backoff_max_s": (0.1, 60.0, 3600.0, "between two tries at most while the registry is gone"),
-    "report_every_s": (1.0, 60.0, 86400.0, "between two reports when nothing changed"),
-    "report_spread_s": (0.0, 5.0, 3600.0, "that a report of a new table is delayed at most, so that a fleet's spread"),
+    "timeout_s": (0.1, 10.0, 600.0, "for a whole answer of the registry, in addition to --wait"),
+    "backoff_max_s": (0.1, 60.0, 3600.0, "between two attempts at most while the registry is unreachable"),
+    "report_every_s": (1.0, 60.0, 86400.0, "between two reports if nothing changed"),
+    "report_spread_s": (0.0, 5.0, 3600.0, "that a report of a new table is delayed at most, by a random share"),
 }
 
 
