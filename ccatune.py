@@ -55,7 +55,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),
     "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels."),
-    "serve": LazyCommand("serving.cli:serve", "serving", "Run the registry and its API."),
+    "serve": LazyCommand("serving.serve_command:serve", "serving", "Run the registry and its API."),
     "key": LazyCommand("serving.signatures_command:key", "serving", "Make and show keys for signatures."),
     "sign": LazyCommand("serving.signatures_command:sign", "serving", "Sign ensembles as a publisher."),
     "root": LazyCommand("serving.root_command:root", "serving", "Name the keys of publishers and registry."),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune serve`, `publish`, `channel`, `ensembles` and `agents`."""
+"""The commands `ccatune publish`, `channel`, `ensembles` and `agents`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -14,16 +14,11 @@ from kmod.ensemble import Ensemble
 from serving._connecting import connect, registry_options
 from serving._printing import age_in_words, print_facts, print_move, print_table
 from serving._publishing import published_in_words, upload_signatures
-from serving._ready_file import ReadyFile
 from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
-from serving.settings import ServingSettings, load_settings
 
-if TYPE_CHECKING:
-    from serving.context import Context
-
-__all__ = ["agents", "channel", "ensembles", "publish", "serve"]
+__all__ = ["agents", "channel", "ensembles", "publish"]
 
 Json = dict[str, Any]
 
@@ -36,7 +31,6 @@ _AGENT_COLUMNS = (
 )  # fmt: skip
 _ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
 
-_file = click.Path(dir_okay=False, path_type=Path)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
@@ -59,146 +53,6 @@ _rollback_urgent_option = click.option(
 _if_serial_option = click.option(
     "--if-serial", type=click.IntRange(min=0), help="Move only where the channel stands at this serial (0: at none)."
 )
-
-
-@click.command()
-@click.option(
-    "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings, as in configs/serving/."
-)
-@click.option(
-    "--database",
-    envvar="CCATUNE_DATABASE_URL",
-    show_envvar=True,
-    help="sqlite:///FILE or postgresql://USER@HOST/NAME.  [default: sqlite:///ccatune.db]",
-)
-@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
-@click.option(
-    "--registry-name",
-    "--registry",
-    "registry",
-    help="Name that deployments carry; kept at the first start.  [default: local]",
-)
-@click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--tls-cert", type=_file, help="PEM file of the server's certificate and the intermediate ones: https.")
-@click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
-@click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
-@click.option(
-    "--insecure-bind-anyway", is_flag=True, help="Listen where others reach it without TLS, as behind a proxy with TLS."
-)
-@click.option("--open", "is_open", is_flag=True, help="Serve this machine alone, without accounts.")
-@click.option("--init", is_flag=True, help="Make the database and the first token, print the token, and exit.")
-@click.option("--again", is_flag=True, help="With --init, if all tokens are lost: make another one.")
-@click.option(
-    "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="With --init: write the token to this new file, with mode 0600, instead of printing it.",
-)
-@click.option(
-    "--host-name",
-    "host_names",
-    multiple=True,
-    help="A name besides localhost that requests may call it by, as behind a proxy; may be repeated.",
-)
-@click.option(
-    "--signing-key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Private key with which deployments are signed, as `ccatune key new` makes it.",
-)
-@click.option(
-    "--signature-validity-s",
-    type=int,
-    help="How long a deployment's signature is valid.  [default: 604800, 7 days]",
-)
-@click.option(
-    "--ready-file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the URL there once requests are answered; removed at the end.",
-)
-@_json_option
-def serve(
-    *,
-    config: Path | None,
-    database: str | None,
-    host: str | None,
-    port: int | None,
-    registry: str | None,
-    migrate: bool | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    client_ca: Path | None,
-    insecure_bind_anyway: bool,
-    is_open: bool,
-    init: bool,
-    again: bool,
-    token_file: Path | None,
-    host_names: tuple[str, ...],
-    signing_key_file: Path | None,
-    signature_validity_s: int | None,
-    ready_file: Path | None,
-    as_json: bool,
-) -> None:
-    """Run the registry and its API until SIGTERM or Ctrl-C.
-
-    Requests need a token. --init makes the first one, and `ccatune token create` the others. With --open none is
-    needed, and only this machine reaches the API.
-
-    \b
-    Example:
-      ccatune serve --database sqlite:///registry.db --init --token-file admin.token
-      ccatune serve --database sqlite:///registry.db --port 8640
-      ccatune serve --host 0.0.0.0 --tls-cert registry.pem --tls-key registry.key
-      CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
-    """
-    if (again or token_file is not None) and not init:
-        raise click.UsageError("--again, --token-file: expected --init with them")
-    if init and is_open:
-        raise click.UsageError("--init: expected no --open with it, for an open registry has no tokens")
-    settings = load_settings(
-        config,
-        database_url=database,
-        host=host,
-        port=port,
-        registry=registry,
-        migrate=migrate,
-        tls_cert_file=tls_cert,
-        tls_key_file=tls_key,
-        client_ca_file=client_ca,
-        insecure_bind=insecure_bind_anyway or None,
-        open=is_open or None,
-        host_names=host_names or None,
-        signing_key_file=signing_key_file,
-        signature_validity_s=signature_validity_s,
-    )
-    if init:
-        _make_admin_token(settings, again=again, token_file=token_file, as_json=as_json)
-        return
-    # This import loads FastAPI and the database. The other commands of this module need neither.
-    from serving.server import serve_until_stopped
-
-    ready = ReadyFile(ready_file)
-
-    def tell(url: str, context: Context) -> None:
-        facts = {
-            "registry": context.registry,
-            "database": context.database.shown_url,
-            "docs": f"{url}/v1/docs",
-            "url": url,
-        }
-        print_facts(facts, as_json=as_json)
-        ready.write(url)
-
-    with ready:
-        serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)
-
-
-def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None, as_json: bool) -> None:
-    from serving.access.first import make_admin_token
-    from serving.app import utc_now
-
-    new, name = make_admin_token(settings, is_first=not again, token_file=token_file, now=utc_now())
-    where = {"token": new.text} if token_file is None else {"file": str(token_file)}
-    print_facts({"registry": name, "principal": "admin", "id": new.public_id, **where}, as_json=as_json)
 
 
 @click.command()

@@ -178,6 +178,7 @@ def _apply(say: Say, url: str, out: Path, *, traces: Path) -> tuple[str, dict[st
         say.line(target.what)
         words = ("agent", "--registry", url, "--cca", "gr", "--once", *target.options)
         say.run(*words, environment=target.environment)
+        say.line("Unsigned: nothing is signed in this demo, so the agent cannot verify who made the table.")
         if target.bpf is None:
             return target.what, None
         say.step("Send: a flow of this machine's kernel over a recorded link, under the ensemble")

@@ -254,9 +254,9 @@ _state_dir_option = click.option("--state-dir", type=click.Path(path_type=Path),
 def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None:
     """Show the agent's last reports, and their ages.
 
-    The exit status is 0 if the agent runs and every algorithm is InSync, else 1. The last line, and `why` in the JSON,
-    then say what falls short. A running agent confirms its reports regularly. A report that it did not confirm is shown
-    as stale, for example because the disk is full.
+    The exit status is 0 if the agent runs and every algorithm is InSync or Unsigned, else 1. The last line, and `why`
+    in the JSON, then say what falls short. A running agent confirms its reports regularly. A report that it did not
+    confirm is shown as stale, for example because the disk is full.
 
     \b
     Example:

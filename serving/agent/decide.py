@@ -48,6 +48,11 @@ class State(StrEnum):
     UNSIGNED = "Unsigned"
 
 
+NOT_TRUSTED = (
+    "the last known good has no signatures that hold under the pinned root document: "
+    "it stays if it is in force, and is not applied anew"
+)
+
 # The kernel holds the offered table.
 IN_FORCE = frozenset({State.IN_SYNC, State.UNSIGNED})
 
@@ -225,6 +230,8 @@ def _refused_before(situation: Situation, target: Table) -> bool:
 def _why_apply(situation: Situation) -> str:
     if situation.resume:
         return "an operator gave the table back to the agent"
+    if situation.key_is_removed:
+        return "the registry offers a table under a new key, and the root document has removed the key of the old one"
     if situation.offer is not None and situation.kernel.has_table:
         return "the registry offers another table than the one in force"
     if situation.offer is not None:
@@ -234,10 +241,7 @@ def _why_apply(situation: Situation) -> str:
 
 def _why_no_target(situation: Situation) -> str:
     if situation.good is not None and not situation.good_is_trusted:
-        return (
-            "the last known good has no signatures that hold under the pinned root document: "
-            "it stays if it is in force, and is not applied anew"
-        )
+        return NOT_TRUSTED
     if situation.good is not None:
         good = situation.good.deployment
         return (

@@ -10,24 +10,24 @@ If it is killed after the write, the kernel holds `pending`; the next start dete
 
 A full disk does not delay a table: what cannot be saved is written to the kernel all the same. The report then says
 that it is not saved, and the agent tries to save it at every check.
+files.py saves the files, writing.py writes to the kernel, and publishing.py makes the reports.
 All methods must be called from one thread.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from serving.agent.decide import Decision, Record, Refusal, Situation, State, decide
-from serving.agent.errors import KernelRefusedError, OfferRefusedError, StateDirError
+from serving.agent.decide import NOT_TRUSTED, Decision, Record, Refusal, Situation, State, decide
+from serving.agent.errors import KernelRefusedError, OfferRefusedError
+from serving.agent.files import CcaFiles
 from serving.agent.kernel import look_at_status, text_sha256
+from serving.agent.publishing import CONFIRM_EVERY_S, Link, Publisher, Standing
 from serving.agent.remembered import remember
-from serving.agent.report import MAX_ERROR_CHARACTERS, MAX_VERSION_CHARACTERS, CcaReport, agent_version
 from serving.agent.serials import Serials, check_registry_name
-from serving.agent.store import LAST_KNOWN_GOOD, PENDING, RECORD, SERIALS, STATE
+from serving.agent.store import LAST_KNOWN_GOOD, PENDING, RECORD, SERIALS
 from serving.agent.writing import TableWriter
 
 if TYPE_CHECKING:
@@ -35,25 +35,15 @@ if TYPE_CHECKING:
 
     from serving.agent.kernel import KernelView
     from serving.agent.log import EventLog
-    from serving.agent.store import Request, Store
+    from serving.agent.report import CcaReport
+    from serving.agent.store import Store
     from serving.agent.table import Table
     from serving.agent.tree import Tree
     from serving.agent.trust import Trust
 
-# The state file is confirmed at most this often, to spare the disk.
-CONFIRM_EVERY_S = 10.0
-
 # After one of these errors the kernel may accept the same text later, so the agent retries.
 # Any other refusal is final until the table in force, the offer or the module changes, or an operator resumes.
 _TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOENT})
-
-
-@dataclass(frozen=True)
-class _Link:
-    """The state according to the registry's last answer. The agent reports it unless its last decision is blocked."""
-
-    state: State
-    error: str | None = None
 
 
 class Keeper:
@@ -83,7 +73,6 @@ class Keeper:
         self._registry_name = registry_name
         self._trust = trust
         self._good_is_trusted = True
-        self._run_id = run_id
         self._tree = tree
         self._store = store
         self._log = log
@@ -95,15 +84,21 @@ class Keeper:
         self._serials = Serials()
         self._refusal: Refusal | None = None
         self._resume = False
-        self._link = _Link(State.STARTING)
+        self._link = Link(State.STARTING)
         self._blocked: Decision | None = None
         self._damaged: str | None = None
-        self._unsaved: dict[str, str] = {}
         self._writer = TableWriter(cca, tree=tree, log=log)
-        self._published: CcaReport | None = None
-        self._confirm_every_s = confirm_every_s
-        self._clock = clock
-        self._confirm_at_s = clock() + confirm_every_s
+        self._files = CcaFiles(cca, store=store, log=log)
+        self._publisher = Publisher(
+            cca,
+            channel=channel,
+            run_id=run_id,
+            trust=trust,
+            files=self._files,
+            log=log,
+            confirm_every_s=confirm_every_s,
+            clock=clock,
+        )
 
     @property
     def _kernel(self) -> KernelView:
@@ -119,22 +114,27 @@ class Keeper:
         remembered = remember(self._store, self.cca)
         for name, message in remembered.damaged.items():
             self._log.event("damaged", cca=self.cca, file=name, error=message)
-        self._tidy(list(remembered.damaged))
+        self._files.tidy(list(remembered.damaged))
         self._damaged = remembered.damaged.get(LAST_KNOWN_GOOD)
         self._good, self._record = remembered.good, remembered.record
         self._writer.look()
         self._settle(remembered.pending)
         self._serials = remembered.serials_after(self._good)
         self._good_is_trusted = self._good is None or self._is_trusted(self._good)
-        if self._takes("forget"):
+        if not self._good_is_trusted:
+            self._damaged = NOT_TRUSTED
+            self._log.event("not_trusted", cca=self.cca, error=NOT_TRUSTED)
+        if self._files.take("forget"):
             self.forget()
         self.step()
 
     def offered(self, table: Table) -> None:
         """Handle an offer of the registry. It is refused if its registry or its serial is not acceptable."""
         try:
+            if self._trust is not None:
+                self._trust.require(table)
             check_registry_name(table, self._registry_name)
-            self._serials.check(table)
+            self._serials.check(table, key_ids=self._trust.registry_key_ids() if self._trust is not None else ())
         except OfferRefusedError as error:
             self._refused_offer = (table, str(error))
             self.offer_refused(str(error))
@@ -144,33 +144,33 @@ class Keeper:
         serials = self._serials.including(table)
         if serials != self._serials:
             self._serials = serials
-            self._save(SERIALS, serials.to_json())
-        self._link = _Link(State.IN_SYNC)
+            self._files.save(SERIALS, serials.to_json())
+        self._link = Link(State.IN_SYNC)
         self._offer = table
         self.step()
 
     def unchanged(self) -> None:
         """Handle the registry's answer that the last offer is still current."""
-        link = _Link(State.IN_SYNC)
+        link = Link(State.IN_SYNC)
         if self._refused_offer is not None:
-            link = _Link(State.REJECTED, self._refused_offer[1])
+            link = Link(State.REJECTED, self._refused_offer[1])
         if self._link != link:
             self._link = link
             self.step()
 
     def offer_refused(self, error: str) -> None:
         """Handle an offer that failed the agent's own checks."""
-        self._link = _Link(State.REJECTED, error)
+        self._link = Link(State.REJECTED, error)
         self.step()
 
     def offer_expired(self, error: str) -> None:
         """Handle an offer whose signature, or whose root document, has expired."""
-        self._link = _Link(State.STALE, error)
+        self._link = Link(State.STALE, error)
         self.step()
 
     def unavailable(self, error: str) -> None:
         """Handle the lack of a usable answer from the registry."""
-        self._link = _Link(State.OFFLINE, error)
+        self._link = Link(State.OFFLINE, error)
         self.step()
 
     def resume(self) -> None:
@@ -183,7 +183,7 @@ class Keeper:
         """Forget the highest serials at an operator's request, and examine a refused offer again."""
         self._log.event("forget", cca=self.cca)
         self._serials = Serials()
-        self._save(SERIALS, self._serials.to_json())
+        self._files.save(SERIALS, self._serials.to_json())
         if self._refused_offer is not None:
             self.offered(self._refused_offer[0])
 
@@ -192,30 +192,17 @@ class Keeper:
 
         Otherwise this costs one read of `status`.
         """
-        if self._takes("forget"):
+        if self._files.take("forget"):
             self.forget()
-        if self._takes("resume"):
+        if self._files.take("resume"):
             self.resume()
             return
-        if self._published is not None and self._state_and_error() != (self._published.state, self._published.error):
-            # A signature has expired since.
-            self._publish()
-        retry = bool(self._unsaved) or (self._refusal is not None and self._refusal.retry)
+        if self._publisher.is_outdated(self._standing()):
+            self._publisher.publish(self._standing())
+        retry = self._files.has_unsaved or (self._refusal is not None and self._refusal.retry)
         if retry or look_at_status(self._tree, self.cca) != self._kernel.status:
             self.step()
-        self._confirm()
-
-    def _takes(self, request: Request) -> bool:
-        """Whether an operator left this request. It is then deleted; one that cannot be deleted is not carried out."""
-        if not self._store.is_asked_to(request, self.cca):
-            return False
-        try:
-            self._store.withdraw(request, self.cca)
-        except StateDirError as error:
-            self._complain(request, error)
-            return False
-        self._unsaved.pop(request, None)
-        return True
+        self._publisher.confirm()
 
     def _note_registry(self, table: Table) -> None:
         before = self._offer if self._offer is not None else self._good
@@ -240,9 +227,9 @@ class Keeper:
         self._blocked = decision if decision.blocked is not None else None
         if decision.blocked is None and decision.table is not None:
             self._keep(decision.table)
-        if SERIALS in self._unsaved:
-            self._save(SERIALS, self._serials.to_json())
-        self._publish()
+        if self._files.is_unsaved(SERIALS):
+            self._files.save(SERIALS, self._serials.to_json())
+        self._publisher.publish(self._standing())
 
     def _situation(self) -> Situation:
         return Situation(
@@ -268,16 +255,6 @@ class Keeper:
             return False
         return self._trust.has_removed(good.signed.key_id)
 
-    def _tidy(self, damaged: list[str]) -> None:
-        """Delete temporary files of a killed agent, and rename damaged files. A failure is only logged."""
-        try:
-            for name in self._store.remove_leftovers(self.cca):
-                self._log.event("leftover_removed", cca=self.cca, file=name)
-            for name in damaged:
-                self._store.set_aside(self.cca, name)
-        except StateDirError as error:
-            self._log.event("not_tidied", cca=self.cca, error=str(error))
-
     def _settle(self, pending: Table | None) -> None:
         """Finish an application that a kill interrupted.
 
@@ -286,12 +263,9 @@ class Keeper:
         if pending is None:
             return
         if not self._kernel.holds(pending):
-            self._discard_pending()
+            self._files.discard_pending()
             return
-        try:
-            self._store.promote(self.cca)
-        except StateDirError as error:
-            self._complain(LAST_KNOWN_GOOD, error)
+        self._files.promote()
         self._good = pending
         self._log.event("recovered", cca=self.cca, table=pending.name)
 
@@ -302,15 +276,16 @@ class Keeper:
         """
         before = self._kernel
         if not self._is_good(table):
-            self._save(PENDING, table.to_json())
+            self._files.save(PENDING, table.to_json())
         try:
             written = self._writer.write_and_read_back(
                 table,
                 may_clear=decision.may_clear,
+                why=decision.why,
                 before_clear=lambda: self._save_record(self._record_of(table.text, taking_over=True)),
             )
         except KernelRefusedError as error:
-            self._discard_pending()
+            self._files.discard_pending()
             cause = error.__cause__
             self._refusal = Refusal(
                 text_sha256=table.text_sha256,
@@ -344,55 +319,17 @@ class Keeper:
         """Store `table` as the last known good, and a new record, if the kernel holds it."""
         if not self._kernel.holds(table) or self._kernel.status is None:
             return
-        if not self._is_good(table) or LAST_KNOWN_GOOD in self._unsaved:
-            self._keep_table(table)
-        else:
-            self._unsaved.pop(PENDING, None)
+        if self._is_good(table) and not self._files.is_unsaved(LAST_KNOWN_GOOD):
+            self._files.ignore(PENDING)
+        elif self._files.save(PENDING, table.to_json()) and self._files.promote():
+            self._good, self._damaged = table, None
+            self._good_is_trusted = self._is_trusted(table)
         # The record says which table is the agent's, so that it is renewed even where the table could not be saved.
         self._save_record(self._record_of(self._kernel.text))
-
-    def _keep_table(self, table: Table) -> None:
-        if not self._save(PENDING, table.to_json()):
-            return
-        try:
-            self._store.promote(self.cca)
-        except StateDirError as error:
-            self._complain(LAST_KNOWN_GOOD, error)
-            return
-        self._unsaved.pop(LAST_KNOWN_GOOD, None)
-        self._good, self._damaged = table, None
-        self._good_is_trusted = self._is_trusted(table)
 
     def _is_good(self, table: Table) -> bool:
         good = self._good
         return good is not None and good.text == table.text and good.signed == table.signed
-
-    def _discard_pending(self) -> None:
-        """Delete `pending`.
-
-        A failure is only logged: the next start deletes the file, because the kernel does not hold its text.
-        """
-        self._unsaved.pop(PENDING, None)
-        try:
-            self._store.discard(self.cca, PENDING)
-        except StateDirError as error:
-            self._log.event("not_discarded", cca=self.cca, error=str(error))
-
-    def _save(self, name: str, data: object) -> bool:
-        """Store a file and return True. A failure is logged and reported, and the next check tries again."""
-        try:
-            self._store.save(self.cca, name, data)
-        except StateDirError as error:
-            self._complain(name, error)
-            return False
-        self._unsaved.pop(name, None)
-        return True
-
-    def _complain(self, name: str, error: StateDirError) -> None:
-        """Remember that a file is not saved, and log it once."""
-        if self._unsaved.get(name) != str(error):
-            self._log.event("not_kept", cca=self.cca, error=str(error))
-        self._unsaved[name] = str(error)
 
     def _record_of(self, text: str, *, taking_over: bool = False) -> Record:
         status = self._kernel.status
@@ -405,79 +342,20 @@ class Keeper:
         )
 
     def _save_record(self, record: Record) -> None:
-        if record != self._record or RECORD in self._unsaved:
+        if record != self._record or self._files.is_unsaved(RECORD):
             self._record = record
-            self._save(RECORD, record.to_json())
+            self._files.save(RECORD, record.to_json())
 
     def report(self) -> CcaReport:
         """Return the current state as it is sent to the registry."""
-        status = self._kernel.status
-        effective = status if status is not None and self._kernel.has_table else None
-        state, error = self._state_and_error()
-        return CcaReport(
-            cca=self.cca,
-            channel=self._channel,
-            offered_digest=self._offer.ensemble.digest if self._offer is not None else None,
-            offered_serial=self._offer.deployment.serial if self._offer is not None else 0,
-            effective_digest=effective.digest if effective is not None else None,
-            effective_serial=effective.serial if effective is not None else 0,
-            effective_urgent=effective is not None and effective.urgent,
-            state=state,
-            error=error[:MAX_ERROR_CHARACTERS] if error is not None else None,
-            kernel_version=os.uname().release,
-            module_version=status.module[:MAX_VERSION_CHARACTERS] if status is not None else None,
-            agent_version=agent_version(),
-            run_id=self._run_id,
+        return self._publisher.report(self._standing())
+
+    def _standing(self) -> Standing:
+        return Standing(
+            kernel=self._kernel,
+            offer=self._offer,
+            good=self._good,
+            link=self._link,
+            blocked=self._blocked,
+            damaged=self._damaged,
         )
-
-    def _state_and_error(self) -> tuple[State, str | None]:
-        if self._blocked is not None and self._blocked.blocked is not None:
-            state, error = self._blocked.blocked, str(self._blocked.why)
-        else:
-            state, error = self._trusted_state(self._link.state), self._link.error or self._damaged or ""
-            if state is not self._link.state and state is State.STALE:
-                error = "; ".join(filter(None, (self._why_stale(), error)))
-        # That the report itself is not saved shows in the age of its file.
-        unsaved = next((text for name, text in self._unsaved.items() if name != STATE), "")
-        if unsaved:
-            unsaved += " (the agent tries again; until then a reboot brings an older table back)"
-        return state, "; ".join(filter(None, (error, unsaved))) or None
-
-    def _trusted_state(self, state: State) -> State:
-        """Return the state after what the signatures say."""
-        if self._trust is None:
-            return State.UNSIGNED if state is State.IN_SYNC else state
-        return State.STALE if state in {State.IN_SYNC, State.OFFLINE} and self._why_stale() else state
-
-    def _why_stale(self) -> str | None:
-        if self._trust is None:
-            return None
-        return self._trust.why_stale(self._offer if self._offer is not None else self._good)
-
-    def _publish(self) -> None:
-        """Log and store the report if it differs from the last published one, or if that one is not stored."""
-        report = self.report()
-        if report != self._published:
-            self._log.event(
-                "state",
-                cca=report.cca,
-                state=report.state,
-                offered=report.offered_serial,
-                effective=report.effective_serial,
-                error=report.error,
-            )
-        elif STATE not in self._unsaved:
-            return
-        self._published = report
-        self._save(STATE, {**report.to_json(), "confirmed_every_s": self._confirm_every_s})
-        self._confirm_at_s = self._clock() + self._confirm_every_s
-
-    def _confirm(self) -> None:
-        """Renew the time of the state file when that is due and the file holds the last published report."""
-        if STATE in self._unsaved or self._clock() < self._confirm_at_s:
-            return
-        self._confirm_at_s = self._clock() + self._confirm_every_s
-        try:
-            self._store.confirm(self.cca, STATE)
-        except StateDirError as error:
-            self._complain(STATE, error)

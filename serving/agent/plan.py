@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from serving.agent.decide import Decision, Situation, State, decide
@@ -26,7 +28,7 @@ class Plan:
     """The action that the agent would take for one CCA.
 
     would: `apply TABLE`, `apply TABLE as urgent` or `nothing`.
-    blocked: the state that the agent would report instead of InSync, or None.
+    blocked: the state that the agent would report, or None where the kernel holds the offer or would receive it.
     registry: `answers` or an error message. damaged: a message for each damaged file of the state folder.
     """
 
@@ -47,24 +49,32 @@ class Plan:
         return asdict(self)
 
 
-def plan(settings: AgentSettings, *, tree: Tree, boot_id: str) -> list[Plan]:
+def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Callable[[], float] = time.time) -> list[Plan]:
     """Read the state folder and the kernel, request the offers once, and decide as the agent would.
 
-    Raises SettingsError where a TLS file is invalid, StateDirError where a file of the state folder is unreadable.
+    Raises SettingsError where a TLS file or the root document is invalid, StateDirError where a file of the state
+    folder is unreadable.
     """
     store = Store(settings.state_dir)
-    return [_plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id) for cca in settings.ccas]
+    trust = trust_of(settings, store=store, log=EventLog(as_json=False), writes=False, now_s=now_s)
+    if trust is not None:
+        trust.load()
+    return [
+        _plan_cca(cca, settings=settings, store=store, tree=tree, boot_id=boot_id, trust=trust) for cca in settings.ccas
+    ]
 
 
-def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, boot_id: str) -> Plan:
+def _plan_cca(
+    cca: str, *, settings: AgentSettings, store: Store, tree: Tree, boot_id: str, trust: Trust | None
+) -> Plan:
     remembered = remember(store, cca)
     kernel = look(tree, cca)
     good = _settled(remembered, kernel=kernel)
     serials = Serials() if store.is_asked_to("forget", cca) else remembered.serials_after(good)
-    trust = trust_of(settings, store=store, log=EventLog(as_json=False), writes=False)
+    good_is_trusted = good is None or trust is None or trust.vouches_for(good)
     with client_of(settings, trust=trust) as client:
         heard, _ = ask(client, cca, settings.channel)
-    heard = _checked(heard, registry_name=settings.registry_name, serials=serials)
+    heard = _checked(heard, registry_name=settings.registry_name, serials=serials, trust=trust)
     decision = decide(
         Situation(
             channel=settings.channel,
@@ -72,7 +82,7 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
             kernel=kernel,
             boot_id=boot_id,
             good=good,
-            good_is_trusted=good is None or trust is None or trust.vouches_for(good),
+            good_is_trusted=good_is_trusted,
             key_is_removed=_is_key_removed(trust, good, heard.table),
             offer=heard.table,
             record=remembered.record,
@@ -83,19 +93,19 @@ def _plan_cca(cca: str, *, settings: AgentSettings, store: Store, tree: Tree, bo
         cca=cca,
         would=_would(decision),
         why=decision.why,
-        blocked=_blocked(decision, heard),
+        blocked=_blocked(decision, heard, is_stale=trust is not None and trust.why_stale(good) is not None),
         registry=heard.error or "answers",
         damaged=tuple(remembered.damaged.values()),
     )
 
 
-def _checked(heard: Heard, *, registry_name: str, serials: Serials) -> Heard:
+def _checked(heard: Heard, *, registry_name: str, serials: Serials, trust: Trust | None) -> Heard:
     """Return what the agent would make of this answer: an offer that it refuses becomes a refusal."""
     if heard.table is None:
         return heard
     try:
         check_registry_name(heard.table, registry_name)
-        serials.check(heard.table)
+        serials.check(heard.table, key_ids=trust.registry_key_ids() if trust is not None else ())
     except OfferRefusedError as error:
         return Heard(heard.cca, "refused", error=str(error))
     return heard
@@ -119,9 +129,11 @@ def _settled(remembered: Remembered, *, kernel: KernelView) -> Table | None:
     return pending if pending is not None and kernel.holds(pending) else remembered.good
 
 
-def _blocked(decision: Decision, heard: Heard) -> str | None:
+def _blocked(decision: Decision, heard: Heard, *, is_stale: bool) -> str | None:
     if decision.blocked is not None:
         return decision.blocked.value
+    if heard.kind == "unavailable" and is_stale:
+        return State.STALE.value
     states = {
         "unavailable": State.OFFLINE.value, "refused": State.REJECTED.value, "expired": State.STALE.value,
     }  # fmt: skip

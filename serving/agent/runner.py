@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from serving.agent.errors import RegistryUnavailableError, SettingsError, StateDirError
-from serving.agent.keeper import CONFIRM_EVERY_S, Keeper
+from serving.agent.errors import RegistryUnavailableError, StateDirError
+from serving.agent.keeper import Keeper
+from serving.agent.publishing import CONFIRM_EVERY_S
 from serving.agent.store import STATE, Store
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
@@ -65,15 +66,20 @@ class Agent:
         boot_id: str,
         rng: random.Random | None = None,
         clock: Clock = time.monotonic,
+        now_s: Clock = time.time,
     ) -> None:
-        """Create the agent. `rng` seeds the jitter between requests; None uses the system's random generator."""
+        """Create the agent. Raises SettingsError where the root document cannot be used.
+
+        rng: seeds the jitter between requests; None uses the system's random generator.
+        now_s: gives the time since 1970, with which signatures expire.
+        """
         self._settings = settings
         self._log = log
         self._given_rng = rng
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
-        self._trust = trust_of(settings, store=self._store, log=log)
+        self._trust = trust_of(settings, store=self._store, log=log, now_s=now_s)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
         self._keepers = {
             cca: Keeper(
@@ -246,7 +252,9 @@ def _tell(keeper: Keeper, heard: Heard) -> None:
         keeper.unavailable(heard.error)
 
 
-def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True) -> Trust | None:
+def trust_of(
+    settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True, now_s: Clock = time.time
+) -> Trust | None:
     """Return the trust in the pinned root document of these settings, or None without one.
 
     Raises SettingsError where the file cannot be used, or nothing could verify its signatures.
@@ -254,14 +262,8 @@ def trust_of(settings: AgentSettings, *, store: Store, log: EventLog, writes: bo
     if settings.root is None:
         return None
     from serving.agent.trust import Trust
-    from serving.signatures.keys import has_cryptography
 
-    if not has_cryptography():
-        raise SettingsError(
-            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
-            "python3-cryptography or ccatune-agent[signatures], or leave root out"
-        )
-    return Trust(settings.root, store=store, log=log, writes=writes)
+    return Trust(settings.root, store=store, log=log, writes=writes, now_s=now_s)
 
 
 def notify_systemd(message: str = "READY=1") -> None:

@@ -6,8 +6,9 @@
     serial > highest + 2^32                refused: not plausible, it would lock out every later deployment
     otherwise                              accepted; the serial is remembered on disk before the table is written
 
-With a root document the serials of each of the registry's keys are remembered apart. A new key therefore begins at 0,
-which is the way out after a stolen key has signed a serial that is far too high.
+With a root document the serials of each of the registry's keys are remembered apart. What counts is the highest one of
+the keys that the document names, so that a signature by one key does not undo a later one by another. The serials of a
+key that was removed bind nobody, which is the way out after a stolen key has signed a serial that is far too high.
 
 A registry's name that was not seen before has the highest serial 0. The serials of a name stay known when the registry
 changes, so that an old deployment cannot return by way of another name. An operator can delete them by
@@ -16,7 +17,7 @@ changes, so that an old deployment cannot return by way of another name. An oper
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,18 @@ class Serials:
 
     highest: Mapping[str, Seen] = field(default_factory=dict)
 
-    def why_refused(self, table: Table) -> str | None:
-        """Return why an offer of this table is refused, or None where it is accepted."""
+    def why_refused(self, table: Table, *, key_ids: Collection[str] = ()) -> str | None:
+        """Return why an offer of this table is refused, or None where it is accepted.
+
+        key_ids: the registry's keys, by the root document.
+        """
         name, offered = _name(table), table.deployment.serial
         if name not in self.highest and len(self.highest) >= MAX_NAMES:
             return (
                 f"expected at most {MAX_NAMES} registry names, got {name} as well; set --registry-name, "
                 "then `ccatune agent forget`"
             )
-        seen = self.highest.get(name, Seen(serial=0, digest=""))
+        seen = self._highest_of(table, key_ids)
         if offered < seen.serial:
             return (
                 f"expected serial {seen.serial} of {name} or a later one, got {offered}, which is older; "
@@ -74,11 +78,18 @@ class Serials:
             )
         return None
 
-    def check(self, table: Table) -> None:
-        """Raise OfferRefusedError where an offer of this table is refused."""
-        why = self.why_refused(table)
+    def check(self, table: Table, *, key_ids: Collection[str] = ()) -> None:
+        """Raise OfferRefusedError where an offer of this table is refused. key_ids: as for why_refused."""
+        why = self.why_refused(table, key_ids=key_ids)
         if why is not None:
             raise OfferRefusedError(f"the registry's offer is refused: {why}")
+
+    def _highest_of(self, table: Table, key_ids: Collection[str]) -> Seen:
+        names = {_name(table)}
+        if table.signed is not None:
+            names |= {f"{key_id}:{_channel(table)}" for key_id in key_ids}
+        seen = [self.highest[name] for name in sorted(names) if name in self.highest]
+        return max(seen, key=lambda one: one.serial, default=Seen(serial=0, digest=""))
 
     def including(self, table: Table) -> Serials:
         """Return the serials after this table was offered."""
@@ -109,4 +120,8 @@ def check_registry_name(table: Table, registry_name: str) -> None:
 
 def _name(table: Table) -> str:
     key = "" if table.signed is None else f"{table.signed.key_id}:"
-    return f"{key}{table.deployment.registry}/{table.deployment.channel}"
+    return f"{key}{_channel(table)}"
+
+
+def _channel(table: Table) -> str:
+    return f"{table.deployment.registry}/{table.deployment.channel}"

@@ -11,22 +11,34 @@ An offer is accepted if all of this holds:
 
 The agent looks for a newer version when an offer names one, when its own has expired, or when a signature does not
 hold. It never goes back to an older version. Another pinned file begins anew.
-The package `cryptography` is imported with the first verification, not when the agent starts.
+Where the file in the state folder is damaged, it begins anew, too, and the registry must give the versions once more:
+offers are refused until it has reached the version under which the stored tables were verified.
+
+serving.signatures and the package `cryptography` are imported with the first verification. The last known good table
+is in force by then.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import stat
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serving.agent.errors import DamagedFileError, OfferExpiredError, OfferRefusedError, SettingsError, StateDirError
+from serving.agent.errors import (
+    DamagedFileError,
+    OfferExpiredError,
+    OfferRefusedError,
+    RegistryUnavailableError,
+    SettingsError,
+    StateDirError,
+)
 from serving.agent.signed import Signed
 from serving.agent.store import NO_CCA, ROOT
 
@@ -34,9 +46,10 @@ if TYPE_CHECKING:
     from serving.agent.log import EventLog
     from serving.agent.store import Store
     from serving.agent.table import Table
-    from serving.signatures import Root, SignedRoot
+    from serving.signatures import Root, SignatureError, SignedRoot
 
-# Returns the envelope of a version of the root document, or None if the registry has none. May raise AgentError.
+# Returns the envelope of a version of the root document, or None if the registry has none. May raise
+# RegistryUnavailableError.
 Fetch = Callable[[int], bytes | None]
 
 _MAX_FILE_BYTES = 128 * 1024
@@ -51,13 +64,14 @@ def _no_more(_version: int) -> None:
 class Trust:
     """The root document that the agent trusts. All threads of the agent may use it.
 
-    store: where newer versions are kept; None for a trial that must not write.
+    store: where newer versions are kept. writes: False for a trial, which keeps them in memory.
     """
 
     def __init__(
         self, path: Path, *, store: Store, log: EventLog, writes: bool = True, now_s: Callable[[], float] = time.time
     ) -> None:
-        """Read the pinned file, without verifying it. Raises SettingsError."""
+        """Read the pinned file, without verifying it. Raises SettingsError, also where nothing could verify it."""
+        _require_cryptography()
         self._path = path
         self._store = store
         self._log = log
@@ -67,6 +81,9 @@ class Trust:
         self.pinned_sha256 = hashlib.sha256(self._content).hexdigest()
         self._lock = threading.RLock()
         self._trusted: SignedRoot | None = None
+        self._is_unsaved = False
+        # The newest version under which a stored table was verified.
+        self._lowest_version = 0
 
     def load(self) -> Root:
         """Return the newest version that is known. The first call verifies the files. Raises SettingsError."""
@@ -89,17 +106,20 @@ class Trust:
                 root = self.load()
                 version = _signatures_of(answer).get("root_version")
                 is_newer = isinstance(version, int) and version > root.version
-                if is_newer or root.is_expired(now_s=self._now_s()):
+                if is_newer or root.version < self._lowest_version or root.is_expired(now_s=self._now_s()):
                     root = self._advance(fetch)
                 try:
                     return self._verified(root, answer, table, now_s=self._now_s())
                 except ExpiredError:
                     raise
-                except SignatureError:
-                    newer = self._advance(fetch)
+                except SignatureError as error:
+                    newer = self._advance_after(error, fetch)
                     if newer.version == root.version:
                         raise
                     return self._verified(newer, answer, table, now_s=self._now_s())
+                finally:
+                    if self._is_unsaved and self._trusted is not None:
+                        self._keep(self._trusted)
         except ExpiredError as error:
             raise OfferExpiredError(f"the registry's offer is not applied: {error}") from error
         except SignatureError as error:
@@ -113,19 +133,35 @@ class Trust:
         if table.signed is None:
             return False
         if table.signed.pinned_sha256 == self.pinned_sha256:
+            self._lowest_version = max(self._lowest_version, table.signed.root_version)
             return True
         from serving.signatures import SignatureError
 
         offered = {"signatures": {"deployment": table.signed.deployment, "ensemble": list(table.signed.ensemble)}}
         try:
-            self._verified(self.load(), offered, table, now_s=table.signed.expires_s - 1)
+            root = self.load()
+            self._verified(root, offered, table, now_s=min(table.signed.expires_s, root.expires_s) - 1)
         except (SignatureError, SettingsError):
             return False
         return True
 
+    def require(self, table: Table) -> None:
+        """Raise OfferRefusedError unless the table was verified, and its key was not removed in the meantime."""
+        if table.signed is None or table.signed.pinned_sha256 != self.pinned_sha256:
+            raise OfferRefusedError("the registry's offer is refused: expected verified signatures, it has none")
+        if self.has_removed(table.signed.key_id):
+            raise OfferRefusedError(
+                f"the registry's offer is refused: expected the signature of a key in version {self.load().version} of "
+                f"the root document, got one of {table.signed.key_id[:16]}, which was removed"
+            )
+
+    def registry_key_ids(self) -> frozenset[str]:
+        """Return the ids of the registry's keys in the trusted document."""
+        return self.load().roles["registry"].key_ids
+
     def has_removed(self, key_id: str) -> bool:
         """Whether the trusted document does not name this key as the registry's."""
-        return key_id not in self.load().roles["registry"].key_ids
+        return key_id not in self.registry_key_ids()
 
     def why_stale(self, table: Table | None) -> str | None:
         """Return why nothing vouches any more that a table in force is the current one, or None."""
@@ -134,36 +170,38 @@ class Trust:
             return _expired(root)
         if table is not None and table.signed is not None and now_s >= table.signed.expires_s:
             return (
-                f"the signature of {table.name} expired {(now_s - table.signed.expires_s) / 60:.0f} min ago, and the "
-                "registry gave no newer one; is it cut off, or does it sign no more?"
+                f"the signature of {table.name} expired at {_time_text(table.signed.expires_s)}, and the registry gave "
+                "no newer one; is it cut off, or does it sign no more?"
             )
         return None
 
     def _verified(self, root: Root, answer: dict[str, Any], table: Table, *, now_s: float) -> Table:
         from serving.signatures import Envelope, ExpiredError, SignatureError, check_deployment, check_ensemble
 
+        if root.version < self._lowest_version:
+            raise SignatureError(
+                f"expected version {self._lowest_version} of the root document, for a stored table was verified by it, "
+                f"got {root.version}; the file `{ROOT}` of the state folder was lost, and the registry must give the "
+                "later versions again"
+            )
         if root.is_expired(now_s=now_s):
             raise ExpiredError(_expired(root))
         signatures = _signatures_of(answer)
         deployment, ensemble = signatures.get("deployment"), signatures.get("ensemble")
-        if deployment is None or not isinstance(ensemble, list):
+        if deployment is None:
             raise SignatureError(
                 "expected the registry's signature, the offer has none; start the registry with --signing-key-file"
             )
+        if not isinstance(ensemble, list):
+            raise SignatureError(f"expected a list of publishers' signatures, got {type(ensemble).__name__}")
         statement, key_id = check_deployment(root, Envelope.from_json(deployment), now_s=now_s)
-        offered = (
-            table.deployment.registry, table.ensemble.cca, table.deployment.channel, table.deployment.serial,
-            table.ensemble.digest, table.deployment.hold_back_permille, table.deployment.urgent,
-        )  # fmt: skip
-        said = (
-            statement.registry, statement.cca, statement.channel, statement.serial,
-            statement.digest, statement.hold_back_permille, statement.urgent,
-        )  # fmt: skip
-        if offered != said:
-            raise SignatureError(f"expected a signature of the offer {offered}, got one of {said}")
+        offered = {**asdict(table.deployment), "cca": table.ensemble.cca, "digest": table.ensemble.digest}
+        for name, value in offered.items():
+            if (signed_value := getattr(statement, name)) != value:
+                raise SignatureError(f"expected {name} {value} in the registry's signature, got {signed_value}")
         envelopes = [Envelope.from_json(one) for one in ensemble]
         check_ensemble(root, envelopes, cca=table.ensemble.cca, digest=table.ensemble.digest)
-        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble))
+        signed = Signed(key_id, statement.expires_s, self.pinned_sha256, deployment, tuple(ensemble), root.version)
         return replace(table, signed=signed)
 
     def _advance(self, fetch: Fetch) -> Root:
@@ -180,14 +218,28 @@ class Trust:
             self._keep(self._trusted)
         return self._trusted.root
 
+    def _advance_after(self, refusal: SignatureError, fetch: Fetch) -> Root:
+        try:
+            return self._advance(fetch)
+        except RegistryUnavailableError as error:
+            raise OfferRefusedError(
+                f"the registry's offer is refused: {refusal}; whether a newer root document explains it is unknown: "
+                f"{error}"
+            ) from error
+
     def _keep(self, trusted: SignedRoot) -> None:
+        """Save the document. What cannot be saved is used all the same, and saved with a later offer."""
         if not self._writes:
             return
         data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
         try:
             self._store.save(NO_CCA, ROOT, data)
         except StateDirError as error:
-            self._log.event("not_kept", error=str(error))
+            if not self._is_unsaved:
+                self._log.event("not_kept", error=str(error))
+            self._is_unsaved = True
+        else:
+            self._is_unsaved = False
 
     def _newest_known(self) -> SignedRoot:
         from serving.signatures import Envelope, SignatureError, SignedRoot
@@ -196,6 +248,8 @@ class Trust:
             pinned = SignedRoot.first(Envelope.parse(self._content))
         except SignatureError as error:
             raise SettingsError(f"root {self._path}: expected a signed root document, {error}") from error
+        except ImportError as error:
+            raise SettingsError(f"root: expected the package cryptography, it cannot be imported ({error})") from error
         try:
             data = self._store.load(NO_CCA, ROOT)
             if not isinstance(data, dict) or data.get("pinned_sha256") != self.pinned_sha256:
@@ -203,10 +257,28 @@ class Trust:
             kept = SignedRoot.first(Envelope.from_json(data.get("envelope")))
         except (SignatureError, DamagedFileError) as error:
             self._log.event("damaged", file=ROOT, error=str(error))
+            self._set_aside()
             return pinned
         except StateDirError as error:
             raise SettingsError(f"root: expected its newest version in the state folder, {error}") from error
         return kept if kept.root.version > pinned.root.version else pinned
+
+    def _set_aside(self) -> None:
+        if not self._writes:
+            return
+        try:
+            self._store.set_aside(NO_CCA, ROOT)
+        except StateDirError as error:
+            self._log.event("not_tidied", error=str(error))
+
+
+def _require_cryptography() -> None:
+    """Raise SettingsError where the package that verifies signatures is not installed. Does not import it."""
+    if importlib.util.find_spec("cryptography") is None:
+        raise SettingsError(
+            "root: expected the package cryptography, which verifies the signatures, it is not installed; install "
+            "python3-cryptography or ccatune-agent[signatures], or leave root out"
+        )
 
 
 def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
@@ -217,21 +289,33 @@ def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
 def _expired(root: Root) -> str:
     return (
         f"version {root.version} of the root document of {root.registry} has expired, and the registry has no newer "
-        "one; its owners must publish the next version (`ccatune root next`)"
+        f"one; its owners must publish the next version (`ccatune root next`); expired {_time_text(root.expires_s)}"
     )
+
+
+def _time_text(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
-            content = file.read(_MAX_FILE_BYTES + 1)
+        # Without O_NONBLOCK a named pipe in this place would hold the agent.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            content = file.read(_MAX_FILE_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
     except OSError as error:
         raise SettingsError(f"root {path}: expected a root document, it cannot be read ({error.strerror})") from error
-    if not stat.S_ISREG(mode) or mode & (stat.S_IWGRP | stat.S_IWOTH):
+    except ValueError as error:  # a NUL in the path
+        raise SettingsError(f"root {str(path)!r:.100}: expected the path of a root document") from error
+    if not stat.S_ISREG(found.st_mode) or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(
-            f"root {path}: expected a file that its owner alone may write to, its mode is {stat.filemode(mode)}; "
-            "whoever writes to it chooses the keys that this server trusts"
+            f"root {path}: expected a file that its owner alone may write to, its mode is "
+            f"{stat.filemode(found.st_mode)}; whoever writes to it chooses the keys that this server trusts"
+        )
+    if found.st_uid not in {0, os.geteuid()}:
+        raise SettingsError(
+            f"root {path}: expected root or user {os.geteuid()} as the owner, got user {found.st_uid}; chown it"
         )
     if len(content) > _MAX_FILE_BYTES:
         raise SettingsError(f"root {path}: expected at most {_MAX_FILE_BYTES} bytes, got more")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 ENSEMBLE_FILE = "ensemble"
 CLEAR_TEXT = "clear\n"
 
-# The kernel's serial rule rejects a table with one of these errors. After an operator's `resume` the agent may
-# then clear the table in force.
+# The kernel's serial rule rejects a table with one of these errors. Where a decision permits it (may_clear), the agent
+# then clears the table in force.
 _IN_THE_WAY_ERRNOS = frozenset({errno.EEXIST, errno.ESTALE})
 
 
@@ -38,10 +38,10 @@ class TableWriter:
         self.kernel = look(self._tree, self._cca)
         return self.kernel
 
-    def write_and_read_back(self, table: Table, *, may_clear: bool, before_clear: Callable[[], None]) -> str:
+    def write_and_read_back(self, table: Table, *, may_clear: bool, why: str, before_clear: Callable[[], None]) -> str:
         """Write the table, read it back, and return the text that was written.
 
-        may_clear: another table may be cleared first; `before_clear` is called immediately before that.
+        may_clear: another table may be cleared first, for the reason `why`; `before_clear` is called before that.
         Raises KernelRefusedError where the kernel refuses the table or reads back a different text.
         """
         written = table.text
@@ -52,7 +52,7 @@ class TableWriter:
                 raise KernelRefusedError(f"the kernel refused {table.name}: {errno_in_words(error)}") from error
         self.look()
         if self.kernel.text != written and may_clear:
-            written = self._take_over(table, before_clear)
+            written = self._take_over(table, why, before_clear)
         if self.kernel.text != written:
             raise KernelRefusedError(
                 f"the kernel took {table.name} but reads back another text "
@@ -77,15 +77,16 @@ class TableWriter:
         self._tree.write(self._cca, ENSEMBLE_FILE, table.unmarked_text)
         return table.unmarked_text
 
-    def _take_over(self, table: Table, before_clear: Callable[[], None]) -> str:
+    def _take_over(self, table: Table, why: str, before_clear: Callable[[], None]) -> str:
         """Clear the table in force, write `table`, and return the text that was written.
 
-        Called only after an operator's `resume`. If the kernel refuses `table`, the operator's table is restored.
+        Called only after an operator's `resume`, or after a new root document has removed the key that signed the table
+        in force. If the kernel refuses `table`, the other one is restored.
         The kernel treats every `clear` as urgent.
         """
         theirs = self.kernel.text
         before_clear()
-        self._log.event("clearing", cca=self._cca, why="an operator gave the table back to the agent")
+        self._log.event("clearing", cca=self._cca, why=why)
         try:
             self._tree.write(self._cca, ENSEMBLE_FILE, CLEAR_TEXT)
             written = self._write(table)

@@ -93,14 +93,16 @@ class PublicKey:
         return PublicKey(from_base64(text, "public key"))
 
     def verifies(self, message: bytes, signature: bytes) -> bool:
-        """Whether this is the key's signature of the message."""
-        from cryptography.exceptions import InvalidSignature
+        """Whether this is the key's signature of the message. Raises SignatureError where Ed25519 is not supported."""
+        from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
             Ed25519PublicKey.from_public_bytes(self.raw).verify(signature, message)
         except (InvalidSignature, ValueError):
             return False
+        except UnsupportedAlgorithm as error:
+            raise SignatureError(f"expected an OpenSSL that supports Ed25519, got one without it ({error})") from error
         return True
 
 
@@ -108,8 +110,11 @@ class PrivateKey:
     """A private key. Its text and `repr` never contain the key itself."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
         self._key = key
-        self.public = PublicKey(key.public_key().public_bytes_raw())
+        # `public_bytes_raw` would need cryptography 40, and Debian 12 has 38.
+        self.public = PublicKey(key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw))
 
     def __repr__(self) -> str:
         return f"PrivateKey({self.public.key_id[:16]})"

@@ -39,6 +39,7 @@ import click
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from serving.agent import Store, Table
+from serving.agent.decide import IN_FORCE
 from serving.agent.store import LAST_KNOWN_GOOD, PENDING
 from serving.agent.tree import Tree
 from serving.client import RegistryClient
@@ -316,7 +317,7 @@ def come_in_sync(on: Site) -> None:
         deadline_s = time.monotonic() + START_S
         while time.monotonic() < deadline_s:
             reports = [report for report in on.client.agents(cca=CCA) if report["agent_id"] == "server"]
-            if [(r["state"], r["effective_serial"]) for r in reports] == [("InSync", last["serial"])]:
+            if [(r["state"] in IN_FORCE, r["effective_serial"]) for r in reports] == [(True, last["serial"])]:
                 break
             time.sleep(0.05)
         else:

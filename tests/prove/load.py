@@ -55,6 +55,7 @@ from tests.serving.postgresql import PostgreSql, postgresql_binaries
 
 RAMP_PER_S = 400
 START_S = 60.0
+SPARE_DESCRIPTORS = 1024
 SETTLE_S = 35.0
 MOVE_S = 10.0
 REPORT_DELAY_S = 5.0
@@ -239,6 +240,16 @@ async def campaign(
     return {agent.name: agent.reported_serial for agent in agents}
 
 
+def raise_descriptor_limit(wanted: int) -> None:
+    """Allow this process and the registries as many descriptors. Only root may exceed the hard limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(hard, wanted), max(hard, wanted)))
+    except (OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        click.echo(f"expected {wanted} descriptors for two connections of each agent, got {hard}", err=True)
+
+
 def place_of(url: str, token: str) -> Place:
     """Where the agents send their requests, and their token."""
     parts = urlsplit(url)
@@ -255,8 +266,7 @@ def place_of(url: str, token: str) -> Place:
 @click.option("--no-delay", is_flag=True, help="Report on a new offer at once.")
 def main(*, agents: int, moves: int, processes: int, postgresql: bool, no_reuse: bool, no_delay: bool) -> None:
     """Load the registry; exit 0 if every figure is within its limit."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    raise_descriptor_limit(2 * agents + SPARE_DESCRIPTORS)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ccatune-load-")))
         database = f"sqlite:///{folder}/registry.db"

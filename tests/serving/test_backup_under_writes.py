@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import ccatune
-from serving.agent import Agent, AgentSettings, CcaReport
+from serving.agent import Agent, AgentSettings, CcaReport, State
 from serving.client import RegistryClient
 from serving.database import Database
 from tests.serving.agent.fakes import FakeTree, header, log_to
@@ -23,8 +23,6 @@ from tests.serving.running import Running
 pytestmark = pytest.mark.service
 
 CHANNELS = ("champion", "canary")
-# An agent without a pinned root may say Unsigned instead of InSync.
-IN_SYNC = {"InSync", "Unsigned"}
 Restore = Callable[[], Database]
 
 
@@ -171,7 +169,7 @@ def server(api, back_up, tmp_path) -> Iterator[tuple[Server, Running]]:
     for number in range(3, 6):
         api.move(number)
     with Running(api.database) as registry:
-        assert server.follow(registry).state in IN_SYNC
+        assert server.follow(registry).state == State.UNSIGNED
     assert server.serial == 6
     with Running(restore()) as restored:
         refused = server.follow(restored)
@@ -194,7 +192,7 @@ def test_moves_past_the_agents_serials_lead_out(server, capsys):
     assert highest == 6
     while command("channel", "set", "gr", "champion", digest, "--note", "restored")["serial"] <= highest:
         pass
-    assert agent.follow(registry).state in IN_SYNC
+    assert agent.follow(registry).state == State.UNSIGNED
     assert (agent.serial, header(agent.tree.text)["digest"]) == (7, digest)
 
 
@@ -203,5 +201,5 @@ def test_agents_that_forget_and_resume_lead_out_with_the_restored_serial(server)
     agent.command("forget")
     assert "ESTALE" in str(agent.follow(registry).error)
     agent.command("resume")
-    assert agent.follow(registry).state in IN_SYNC
+    assert agent.follow(registry).state == State.UNSIGNED
     assert (agent.serial, header(agent.tree.text)["digest"]) == (3, make_ensemble(2).digest)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
+import select
 import signal
 import socket
-import threading
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -43,19 +46,12 @@ def test_a_held_poll_does_not_hold_up_the_end(process, ensemble_json):
     digest = httpx.post(f"{process.url}/v1/ensembles", json=ensemble_json()).json()["digest"]
     channel = f"{process.url}/v1/channels/gr/champion"
     etag = httpx.put(channel, json={"digest": digest}).headers["etag"]
-    codes: list[int] = []
-
-    def poll() -> None:
-        answer = httpx.get(channel, params={"wait": 3600}, headers={"If-None-Match": etag}, timeout=600)
-        codes.append(answer.status_code)
-
-    thread = threading.Thread(target=poll)
-    thread.start()
-    thread.join(0.5)
-    assert thread.is_alive()
-    assert process.end()[0] == 0
-    thread.join()
-    assert codes == [304]
+    place = urlsplit(process.url)
+    with contextlib.closing(http.client.HTTPConnection(str(place.hostname), place.port, timeout=600)) as poll:
+        poll.request("GET", "/v1/channels/gr/champion?wait=3600", headers={"If-None-Match": etag})
+        assert select.select([poll.sock], [], [], 0.5)[0] == [], "the poll is held"
+        assert process.end()[0] == 0
+        assert poll.getresponse().status == 304
 
 
 def test_what_was_acknowledged_is_there_after_a_kill_and_the_serial_goes_on(tmp_path, ensemble_json):

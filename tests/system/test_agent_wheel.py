@@ -60,9 +60,10 @@ def test_wheel_is_pure_python(server: Server) -> None:
     assert server.wheel.name.endswith("-py3-none-any.whl")
 
 
-def test_wheel_holds_the_agent_and_the_contract_alone(server: Server) -> None:
+def test_wheel_holds_the_agent_the_signatures_and_the_contract_alone(server: Server) -> None:
     names = zipfile.ZipFile(server.wheel).namelist()
-    outside = [name for name in names if not name.startswith(("kmod/", "serving/agent/", "ccatune_agent-"))]
+    inside = ("kmod/", "serving/agent/", "serving/signatures/", "ccatune_agent-")
+    outside = [name for name in names if not name.startswith(inside)]
     assert outside == ["serving/__init__.py"]
     suffixes = {Path(name).suffix for name in names if not name.startswith("ccatune_agent-")}
     assert suffixes <= {".py", ".typed", ".def", ".service"}  # no header, no compiled code

@@ -61,7 +61,7 @@ def test_once_prints_the_state_and_exits_0_in_sync(
     registry.offer(ONE)
     assert run([*options(tmp_path, registry), "--once"]) == 0
     out = capsys.readouterr()
-    assert out.out == f"gr: InSync; offered serial 1, in force serial 1 ({ONE.ensemble.digest})\n"
+    assert out.out == f"gr: Unsigned; offered serial 1, in force serial 1 ({ONE.ensemble.digest})\n"
     assert "event=applied cca=gr" in out.err
 
 
@@ -139,7 +139,7 @@ def test_status_shows_what_was_last_known(
     capsys.readouterr()
     assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
     out = capsys.readouterr().out
-    assert "gr: InSync; offered serial 1, in force serial 1" in out
+    assert "gr: Unsigned; offered serial 1, in force serial 1" in out
     assert out.endswith("not running\nfalls short: not running\n")
 
 
@@ -187,7 +187,7 @@ def test_status_exits_0_where_an_agent_runs_and_is_in_sync(
         assert run(["--state-dir", str(tmp_path / "state"), "status", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found["running"] is True
-        assert [state["state"] for state in found["states"]] == ["InSync"]
+        assert [state["state"] for state in found["states"]] == ["Unsigned"]
         (store.root / "gr" / STATE).write_bytes(b"half")
         assert found["why"] == []
         assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1

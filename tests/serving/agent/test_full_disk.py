@@ -52,7 +52,7 @@ def test_roll_back_reaches_the_kernel_and_the_report_says_that_it_is_not_saved(s
     with full_disk(number):
         server.keeper.offered(ROLLED_BACK)
         assert server.tree.text == ROLLED_BACK.text
-        assert server.state is State.IN_SYNC
+        assert server.state is State.UNSIGNED
         assert os.strerror(number) in str(server.report.error)
         assert "until then a reboot brings an older table back" in str(server.report.error)
         for _ in range(3):
@@ -61,7 +61,7 @@ def test_roll_back_reaches_the_kernel_and_the_report_says_that_it_is_not_saved(s
     assert server.good() == TWO
     server.keeper.check()
     assert server.good() == ROLLED_BACK
-    assert (server.state, server.report.error) == (State.IN_SYNC, None)
+    assert (server.state, server.report.error) == (State.UNSIGNED, None)
     assert server.store.load("gr", STATE)["error"] is None
     assert server.store.load("gr", SERIALS)["local/champion"]["serial"] == 3
     server.reboot()
@@ -73,7 +73,7 @@ def test_several_moves_on_a_full_disk_are_all_applied(server: Server) -> None:
     with full_disk():
         for offered in (ROLLED_BACK, table(4), table(5)):
             server.keeper.offered(offered)
-            assert (server.state, server.tree.text) == (State.IN_SYNC, offered.text)
+            assert (server.state, server.tree.text) == (State.UNSIGNED, offered.text)
 
 
 def test_move_on_a_full_disk_is_undone_where_the_disk_is_still_full(server: Server) -> None:
@@ -89,7 +89,7 @@ def test_move_on_a_full_disk_is_undone_where_the_disk_is_still_full(server: Serv
 def test_first_table_of_all_is_applied_on_a_full_disk(server: Server) -> None:
     with full_disk():
         server.keeper.offered(ONE)
-        assert (server.state, server.tree.text) == (State.IN_SYNC, ONE.text)
+        assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
     server.keeper.check()
     assert server.good() == ONE
 
@@ -99,7 +99,7 @@ def test_resume_on_a_full_disk_clears_what_is_in_the_way(server: Server) -> None
     server.by_hand(table(99).text)
     with full_disk():
         server.keeper.resume()
-        assert (server.state, server.tree.text) == (State.IN_SYNC, ONE.text)
+        assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
 
 
 def test_request_that_cannot_be_deleted_is_not_carried_out_again_and_again(server: Server) -> None:
@@ -112,7 +112,7 @@ def test_request_that_cannot_be_deleted_is_not_carried_out_again_and_again(serve
         assert (server.state, server.tree.text) == (State.DEGRADED, table(99).text)
         assert "cannot delete" in str(server.report.error)
     server.keeper.check()
-    assert (server.state, server.report.error) == (State.IN_SYNC, None)
+    assert (server.state, server.report.error) == (State.UNSIGNED, None)
 
 
 def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(server: Server) -> None:

@@ -79,8 +79,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 @pytest.fixture
 def in_sync(server: Server) -> Server:
+    """A server whose kernel holds the offered table. No root document is pinned, so its state is Unsigned."""
     server.keeper.offered(ONE)
-    assert server.state is State.IN_SYNC
+    assert server.state is State.UNSIGNED
     return server
 
 
@@ -97,7 +98,7 @@ def test_offer_is_written_read_back_kept_and_in_sync(server: Server) -> None:
     assert server.good() == ONE
     assert server.store.load_table("gr", PENDING) is None
     report = server.report
-    assert (report.state, report.error) == (State.IN_SYNC, None)
+    assert (report.state, report.error) == (State.UNSIGNED, None)
     assert (report.offered_digest, report.offered_serial) == (ONE.ensemble.digest, 1)
     assert (report.effective_digest, report.effective_serial) == (ONE.ensemble.digest, 1)
     assert server.store.load("gr", STATE) == {**report.to_json(), "confirmed_every_s": 10.0}
@@ -108,14 +109,14 @@ def test_roll_back_is_an_offer_like_any_other(in_sync: Server) -> None:
     rolled_back = Table(ONE.ensemble, THREE.deployment)
     in_sync.keeper.offered(rolled_back)
     assert in_sync.tree.text == rolled_back.text
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_urgent_roll_back_is_written_with_its_mark_and_logged_as_urgent(in_sync: Server) -> None:
     in_sync.keeper.offered(URGENT)
     assert in_sync.tree.text == URGENT.text
     assert "\nserial 2 urgent\n" in in_sync.tree.text
-    assert (in_sync.state, in_sync.report.effective_urgent) == (State.IN_SYNC, True)
+    assert (in_sync.state, in_sync.report.effective_urgent) == (State.UNSIGNED, True)
     assert in_sync.good() == URGENT
     applied = [line for line in in_sync.log.getvalue().splitlines() if line.startswith("event=applied")]
     assert ["urgent=True" in line for line in applied] == [False, True]
@@ -136,14 +137,14 @@ def test_module_that_refuses_the_mark_gets_the_table_without_it_and_one_warning(
     in_sync.keeper.offered(URGENT)
     assert in_sync.tree.text == TWO.text
     report = in_sync.report
-    assert (report.state, report.error, report.effective_urgent) == (State.IN_SYNC, None, False)
+    assert (report.state, report.error, report.effective_urgent) == (State.UNSIGNED, None, False)
     assert in_sync.good() == URGENT
     for _ in range(3):
         in_sync.keeper.check()
         in_sync.keeper.offered(URGENT)
     in_sync.restart()
     in_sync.keeper.offered(URGENT)
-    assert (in_sync.state, in_sync.tree.accepted, in_sync.tree.rejected) == (State.IN_SYNC, [ONE.text, TWO.text], 1)
+    assert (in_sync.state, in_sync.tree.accepted, in_sync.tree.rejected) == (State.UNSIGNED, [ONE.text, TWO.text], 1)
     log = in_sync.log.getvalue()
     assert log.count("event=urgent_refused") == 1
     assert "does not know the mark `urgent`" in log
@@ -175,24 +176,24 @@ def test_resume_over_a_newer_serial_works_where_the_module_refuses_the_mark(in_s
     in_sync.by_hand(table(99).text)
     in_sync.keeper.offered(URGENT)
     in_sync.keeper.resume()
-    assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, TWO.text)
+    assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, TWO.text)
     assert in_sync.log.getvalue().count("event=urgent_refused") == 1
 
 
 def test_offer_that_differs_in_the_mark_alone_writes_nothing_and_is_kept(in_sync: Server) -> None:
     for offered in (table(1, urgent=True), ONE):
         in_sync.keeper.offered(offered)
-        assert in_sync.state is State.IN_SYNC
+        assert in_sync.state is State.UNSIGNED
         assert in_sync.good() == offered
     assert in_sync.tree.accepted == [ONE.text]
 
 
 def test_mark_that_an_operator_adds_by_hand_leaves_the_agent_in_sync(in_sync: Server) -> None:
     in_sync.by_hand(table(1, urgent=True).text)
-    assert (in_sync.state, in_sync.report.effective_urgent) == (State.IN_SYNC, True)
+    assert (in_sync.state, in_sync.report.effective_urgent) == (State.UNSIGNED, True)
     in_sync.restart()
     in_sync.keeper.offered(TWO)
-    assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, TWO.text)
+    assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, TWO.text)
 
 
 def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -> None:
@@ -200,7 +201,7 @@ def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -
     assert in_sync.tree.text == ONE.text
     assert (in_sync.state, in_sync.report.error) == (State.OFFLINE, "registry http://r: refused")
     in_sync.keeper.unchanged()
-    assert (in_sync.state, in_sync.report.error) == (State.IN_SYNC, None)
+    assert (in_sync.state, in_sync.report.error) == (State.UNSIGNED, None)
 
 
 def test_bad_answer_is_reported_and_never_applied(in_sync: Server) -> None:
@@ -208,7 +209,7 @@ def test_bad_answer_is_reported_and_never_applied(in_sync: Server) -> None:
     assert (in_sync.state, in_sync.report.error) == (State.REJECTED, "digest mismatch")
     assert in_sync.tree.text == ONE.text
     in_sync.keeper.offered(TWO)
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_last_known_good_is_in_force_after_a_reboot_before_anything_is_asked(in_sync: Server) -> None:
@@ -224,14 +225,14 @@ def test_restart_with_the_table_in_force_writes_nothing(in_sync: Server) -> None
     in_sync.restart()
     in_sync.keeper.offered(ONE)
     assert in_sync.tree.accepted == [ONE.text]
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_module_loaded_anew_gets_the_table_at_the_next_look(in_sync: Server) -> None:
     in_sync.tree.reload()
     in_sync.keeper.check()
     assert in_sync.tree.text == ONE.text
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_module_that_is_gone_is_incompatible_until_it_is_back(in_sync: Server) -> None:
@@ -244,7 +245,7 @@ def test_module_that_is_gone_is_incompatible_until_it_is_back(in_sync: Server) -
     in_sync.tree.loaded = True
     in_sync.keeper.check()
     assert in_sync.tree.text == ONE.text
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_agent_that_starts_before_the_module_applies_when_it_comes(in_sync: Server) -> None:
@@ -297,7 +298,7 @@ def test_refused_table_is_written_once_and_the_next_offer_is_tried(in_sync: Serv
     assert in_sync.tree.rejected == 1
     in_sync.tree.refuse_with = None
     in_sync.keeper.offered(THREE)
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_refusal_for_want_of_memory_is_tried_again(in_sync: Server) -> None:
@@ -306,7 +307,7 @@ def test_refusal_for_want_of_memory_is_tried_again(in_sync: Server) -> None:
     assert in_sync.state is State.REJECTED
     in_sync.tree.refuse_with = None
     in_sync.keeper.check()
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
     assert in_sync.tree.text == TWO.text
 
 
@@ -323,7 +324,7 @@ def test_serial_rules_of_the_kernel_hold_until_resume_where_the_serials_were_for
         assert words in str(in_sync.report.error)
         assert in_sync.tree.text == THREE.text
     in_sync.keeper.resume()
-    assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, table(3, window_us=77_000).text)
+    assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, table(3, window_us=77_000).text)
 
 
 def test_kernel_that_reads_back_something_else_is_reported_by_the_line(server: Server) -> None:
@@ -360,7 +361,7 @@ def test_table_cleared_by_hand_stays_cleared_over_a_restart(in_sync: Server) -> 
 def test_pause_ends_when_the_operator_writes_our_table_back(in_sync: Server) -> None:
     in_sync.by_hand(BY_HAND.text)
     in_sync.by_hand(ONE.text)
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
     in_sync.by_hand("clear\n")
     assert in_sync.state is State.DEGRADED
 
@@ -369,7 +370,7 @@ def test_resume_gives_the_table_back_to_the_agent(in_sync: Server) -> None:
     in_sync.by_hand(BY_HAND.text)
     in_sync.keeper.offered(TWO)
     in_sync.keeper.resume()
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
     assert in_sync.tree.text == TWO.text
     in_sync.by_hand(BY_HAND.text)
     assert in_sync.state is State.DEGRADED
@@ -378,7 +379,7 @@ def test_resume_gives_the_table_back_to_the_agent(in_sync: Server) -> None:
 def test_resume_clears_a_newer_serial_that_stands_in_the_way(in_sync: Server) -> None:
     in_sync.by_hand(table(99).text)
     in_sync.keeper.resume()
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
     assert in_sync.tree.text == ONE.text
 
 
@@ -389,7 +390,7 @@ def test_resume_replaces_the_same_serial_with_other_rows(in_sync: Server) -> Non
     assert in_sync.state is State.DEGRADED
     in_sync.keeper.resume()
     assert in_sync.tree.text == ONE.text
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_resume_that_the_kernel_refuses_puts_the_operators_table_back(in_sync: Server) -> None:
@@ -423,7 +424,7 @@ def test_resume_without_anything_to_apply_waits_for_the_first_offer(in_sync: Ser
     in_sync.restart()
     in_sync.keeper.resume()
     in_sync.keeper.offered(TWO)
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
     assert in_sync.tree.text == TWO.text
 
 
@@ -435,7 +436,7 @@ def test_damaged_last_known_good_is_never_applied(in_sync: Server) -> None:
     assert "is damaged and is not used" in str(in_sync.report.error)
     assert "event=damaged" in in_sync.log.getvalue()
     in_sync.keeper.offered(ONE)
-    assert (in_sync.state, in_sync.report.error) == (State.IN_SYNC, None)
+    assert (in_sync.state, in_sync.report.error) == (State.UNSIGNED, None)
     assert in_sync.good() == ONE
 
 
@@ -448,7 +449,7 @@ def test_last_known_good_that_is_a_folder_is_set_aside_and_the_agent_goes_on(in_
         assert in_sync.tree.text == ""
         assert "expected a regular file, got a folder" in str(in_sync.report.error)
         in_sync.keeper.offered(ONE)
-        assert (in_sync.state, in_sync.tree.text) == (State.IN_SYNC, ONE.text)
+        assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, ONE.text)
         if not (folder / LAST_KNOWN_GOOD).is_file():
             assert "cannot replace" in str(in_sync.report.error)
             return
@@ -480,7 +481,7 @@ def test_damaged_record_is_set_aside_and_the_table_kept(in_sync: Server) -> None
     (in_sync.store.root / "gr" / "record").write_bytes(b"half")
     in_sync.restart()
     in_sync.keeper.offered(TWO)
-    assert in_sync.state is State.IN_SYNC
+    assert in_sync.state is State.UNSIGNED
 
 
 def test_last_known_good_of_another_channel_stays_until_the_first_offer(in_sync: Server) -> None:
@@ -507,4 +508,4 @@ def test_quiet_when_nothing_changes(in_sync: Server) -> None:
 def test_log_has_one_line_an_event(in_sync: Server) -> None:
     lines = in_sync.log.getvalue().splitlines()
     assert [line.partition(" ")[0] for line in lines] == ["event=state", "event=applied", "event=state"]
-    assert "state=InSync offered=1 effective=1" in lines[2]
+    assert "state=Unsigned offered=1 effective=1" in lines[2]

@@ -120,7 +120,7 @@ def test_first_application_can_be_killed_too(tmp_path: Path) -> None:
         again = keeper(tree, store)
         again.start()
         again.offered(ONE)
-        assert (again.report().state, tree.text) == (State.IN_SYNC, ONE.text)
+        assert (again.report().state, tree.text) == (State.UNSIGNED, ONE.text)
 
 
 def test_restart_after_any_kill_goes_on_without_a_pause(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_restart_after_any_kill_goes_on_without_a_pause(tmp_path: Path) -> None:
         again.unavailable("gone")
         assert again.report().state is State.OFFLINE
         again.offered(TWO)
-        assert (again.report().state, tree.text) == (State.IN_SYNC, TWO.text)
+        assert (again.report().state, tree.text) == (State.UNSIGNED, TWO.text)
 
 
 def test_restart_after_any_kill_goes_on_where_the_module_refuses_the_mark(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_restart_after_any_kill_goes_on_where_the_module_refuses_the_mark(tmp_pa
         assert tree.text == in_force
         assert last_known_good(store) == (ONE if in_force == ONE.text else urgent)
         again.offered(urgent)
-        assert (again.report().state, tree.text) == (State.IN_SYNC, TWO.text)
+        assert (again.report().state, tree.text) == (State.UNSIGNED, TWO.text)
 
 
 def test_reboot_after_any_kill_brings_the_last_known_good_back(tmp_path: Path) -> None:

@@ -95,12 +95,12 @@ def test_deeply_nested_provenance_is_refused_not_a_crash() -> None:
 
 
 def test_check_of_a_signature_has_the_last_word() -> None:
-    def unsigned(body: dict[str, Any], offered: Table) -> None:
+    def unsigned(body: dict[str, Any], offered: Table) -> Table:
         assert body["digest"] == offered.ensemble.digest
         raise OfferRefusedError("no signature")
 
     with pytest.raises(OfferRefusedError, match="no signature"):
-        parse_offer(GOOD, cca="gr", channel="champion", checks=[unsigned])
+        parse_offer(GOOD, cca="gr", channel="champion", check=unsigned)
 
 
 @given(position=st.integers(0, len(GOOD) - 1), value=st.integers(0, 255))

@@ -65,7 +65,7 @@ def test_agent_ends_on_a_signal_with_status_0_and_reverts_nothing(
 ) -> None:
     registry.offer(ONE)
     with agent(tmp_path, registry.url) as process:
-        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+        registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
         process.send_signal(number)
         assert process.wait(WAIT_S) == 0
     assert in_force(tmp_path) == ONE.text
@@ -75,11 +75,11 @@ def test_agent_ends_on_a_signal_with_status_0_and_reverts_nothing(
 def test_sighup_gives_the_table_back_to_the_agent(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.offer(ONE)
     with agent(tmp_path, registry.url) as process:
-        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+        registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
         StandInTree(tmp_path / "tree").write("gr", "ensemble", table(70).text)
         registry.wait_for_report(lambda report: report["state"] == "Degraded", timeout_s=WAIT_S)
         process.send_signal(signal.SIGHUP)
-        registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+        registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
     assert in_force(tmp_path) == ONE.text
 
 
@@ -95,6 +95,6 @@ def test_agent_that_was_killed_leaves_the_folder_to_the_next_one(tmp_path: Path,
     registry.offer(ONE)
     for _ in range(2):
         with agent(tmp_path, registry.url):
-            registry.wait_for_report(lambda report: report["state"] == "InSync", timeout_s=WAIT_S)
+            registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
             registry.reports.clear()
     assert in_force(tmp_path) == ONE.text

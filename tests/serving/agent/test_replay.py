@@ -40,13 +40,13 @@ def refused(server: Server, offered: Table, words: str) -> None:
 def test_older_serial_is_refused_after_another_registrys_table_was_in_force(server: Server) -> None:
     for offered in (SIX, ELSEWHERE):
         server.keeper.offered(offered)
-        assert server.state is State.IN_SYNC
+        assert server.state is State.UNSIGNED
     assert "event=registry_changed" in server.log.getvalue()
     refused(server, FOUR, "expected serial 6 of local/champion or a later one, got 4, which is older")
     server.restart()
     refused(server, FOUR, "which is older")
     server.keeper.offered(table(7))
-    assert server.state is State.IN_SYNC
+    assert server.state is State.UNSIGNED
 
 
 def test_older_serial_is_refused_after_a_reboot_where_the_kernel_has_forgotten_it(server: Server) -> None:
@@ -61,7 +61,7 @@ def test_same_serial_with_another_digest_is_refused(server: Server) -> None:
     server.keeper.offered(ELSEWHERE)
     refused(server, table(6, window_us=77_000), "expected serial 6 of local/champion to name sha256:")
     server.keeper.offered(SIX)
-    assert (server.state, server.tree.text) == (State.IN_SYNC, SIX.text)
+    assert (server.state, server.tree.text) == (State.UNSIGNED, SIX.text)
 
 
 @pytest.mark.parametrize("serial", [MAX_ADVANCE + 7, 2**63 - 1])
@@ -69,7 +69,7 @@ def test_serial_far_ahead_is_refused_and_locks_no_later_one_out(server: Server, 
     server.keeper.offered(SIX)
     refused(server, table(serial, window_us=70_000), "which is not plausible")
     server.keeper.offered(table(MAX_ADVANCE + 6, window_us=70_000))
-    assert server.state is State.IN_SYNC
+    assert server.state is State.UNSIGNED
 
 
 def test_first_serial_of_all_must_be_plausible_too(server: Server) -> None:
@@ -98,7 +98,7 @@ def test_operator_who_means_it_makes_the_agent_forget(server: Server) -> None:
     server.keeper.offered(FOUR)
     server.store.ask_to("forget", "gr")
     server.keeper.check()
-    assert (server.state, server.tree.text) == (State.IN_SYNC, FOUR.text)
+    assert (server.state, server.tree.text) == (State.UNSIGNED, FOUR.text)
     refused(server, table(3), "which is older")
 
 
@@ -109,13 +109,13 @@ def test_agent_that_was_asked_to_forget_while_it_did_not_run_does_so_when_it_sta
     server.restart()
     server.keeper.offered(ELSEWHERE)
     server.keeper.offered(FOUR)
-    assert (server.state, server.tree.text) == (State.IN_SYNC, FOUR.text)
+    assert (server.state, server.tree.text) == (State.UNSIGNED, FOUR.text)
 
 
 def test_pinned_name_refuses_every_other_registry(server: Server) -> None:
     server.restart(registry_name="local")
     server.keeper.offered(SIX)
-    assert server.state is State.IN_SYNC
+    assert server.state is State.UNSIGNED
     refused(server, table(9, registry="elsewhere"), "expected the registry's name local, got elsewhere")
 
 

@@ -41,7 +41,7 @@ def test_what_is_published_is_offered_written_and_read_back(api: Api, tmp_path: 
         keeper.start()
         keeper.offered(offered)
         assert keeper.report().error is None
-        assert keeper.report().state == State.IN_SYNC
+        assert keeper.report().state == State.UNSIGNED
     text = tree.read("rtcp_cubic", "ensemble")
     assert text == offered.text
     assert "axis min_rtt_us log 10000 5 1\naxis limit_bytes_per_s log 31250 5 1\n" in text

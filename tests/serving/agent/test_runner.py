@@ -84,9 +84,9 @@ def test_channels_moves_reach_the_kernel_and_the_registry_hears_of_it(tmp_path: 
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url):
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
         registry.offer(TWO)
-        report = reported(registry, State.IN_SYNC, 2)
+        report = reported(registry, State.UNSIGNED, 2)
     assert tree.text == TWO.text
     assert report["path"] == "/v1/agents/host/reports"
     assert report["offered_digest"] == report["effective_digest"] == TWO.ensemble.digest
@@ -103,7 +103,7 @@ def test_agent_that_ends_reverts_nothing(tmp_path: Path, registry: FakeRegistry)
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url):
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
     assert tree.text == ONE.text
 
 
@@ -111,24 +111,24 @@ def test_bad_answer_is_reported_and_the_next_good_one_taken(tmp_path: Path, regi
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url):
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
         registry.answer_with(200, answer(TWO, digest="sha256:" + "0" * 64))
         report = reported(registry, State.REJECTED, 1)
         assert "expected digest" in str(report["error"])
         assert tree.text == ONE.text
         registry.offer(TWO)
-        reported(registry, State.IN_SYNC, 2)
+        reported(registry, State.UNSIGNED, 2)
 
 
 def test_registry_that_fails_makes_the_agent_offline_until_it_is_back(tmp_path: Path, registry: FakeRegistry) -> None:
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url):
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
         registry.answer_with(503)
         reported(registry, State.OFFLINE, 1)
         registry.offer(ONE)
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
     assert tree.accepted == [ONE.text]
 
 
@@ -136,14 +136,14 @@ def test_change_by_hand_is_reported_and_resume_ends_it(tmp_path: Path, registry:
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url) as agent:
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
         tree.write("gr", "ensemble", table(77).text)
         reported(registry, State.DEGRADED, 77)
         registry.offer(THREE)
         registry.wait_for_report(lambda r: r["offered_serial"] == 3)
         assert tree.text == table(77).text
         agent.resume()
-        reported(registry, State.IN_SYNC, 3)
+        reported(registry, State.UNSIGNED, 3)
     assert tree.text == THREE.text
 
 
@@ -151,12 +151,12 @@ def test_module_loaded_anew_gets_its_table_back_while_the_agent_runs(tmp_path: P
     tree = FakeTree()
     registry.offer(ONE)
     with running(tmp_path, tree, registry.url):
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
         tree.loaded = False
         reported(registry, State.INCOMPATIBLE, 0)
         tree.reload()
         tree.loaded = True
-        reported(registry, State.IN_SYNC, 1)
+        reported(registry, State.UNSIGNED, 1)
     assert tree.text == ONE.text
 
 
@@ -173,8 +173,8 @@ def test_once_applies_reports_and_ends(tmp_path: Path, registry: FakeRegistry) -
     tree = FakeTree()
     registry.offer(ONE)
     (report,) = agent_of(tmp_path, tree, registry.url).run_once()
-    assert (report.state, tree.text) == (State.IN_SYNC, ONE.text)
-    assert [sent["state"] for sent in registry.reports] == ["InSync"]
+    assert (report.state, tree.text) == (State.UNSIGNED, ONE.text)
+    assert [sent["state"] for sent in registry.reports] == ["Unsigned"]
 
 
 def test_once_without_a_registry_keeps_the_last_known_good(tmp_path: Path) -> None:

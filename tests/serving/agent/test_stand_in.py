@@ -60,7 +60,7 @@ def largest() -> Table:
 def test_core_reads_back_every_byte_that_the_agent_writes(keeper: Keeper, tree: StandInTree, offered: Table) -> None:
     keeper.offered(offered)
     assert keeper.report().error is None
-    assert state_of(keeper) == State.IN_SYNC
+    assert state_of(keeper) == State.UNSIGNED
     assert tree.read("gr", "ensemble") == offered.text
 
 
@@ -102,7 +102,7 @@ def test_clear_by_hand_and_resume(keeper: Keeper, tree: StandInTree) -> None:
     keeper.check()
     assert state_of(keeper) == State.DEGRADED
     keeper.resume()
-    assert state_of(keeper) == State.IN_SYNC
+    assert state_of(keeper) == State.UNSIGNED
 
 
 def test_resume_over_a_newer_serial(keeper: Keeper, tree: StandInTree) -> None:
@@ -132,7 +132,7 @@ def test_change_of_parameters_by_hand_is_no_change_of_the_table(keeper: Keeper, 
     keeper.offered(ONE)
     tree.write("gr", "parameters", "delay_threshold_us 20000\n")
     keeper.check()
-    assert state_of(keeper) == State.IN_SYNC
+    assert state_of(keeper) == State.UNSIGNED
 
 
 def test_cca_without_tuned_parameters_is_incompatible_or_waits(tmp_path: Path, tree: StandInTree) -> None:
@@ -156,7 +156,7 @@ def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(
         assert "would do: apply local/champion serial 1" in capsys.readouterr().out
         assert agent(registry, "--once", "--json") == 0
     (report,) = json.loads(capsys.readouterr().out)
-    assert (report["state"], report["module_version"]) == ("InSync", "stand-in 0.1.0")
+    assert (report["state"], report["module_version"]) == ("Unsigned", "stand-in 0.1.0")
     assert StandInTree(tmp_path / "tree").read("gr", "ensemble") == ONE.text
 
 

@@ -14,6 +14,8 @@ from serving.agent import Store
 from serving.agent.store import PENDING
 from tests.conftest import REPOSITORY
 from tests.serving.agent.fakes import PARAMETERS, table
+from tests.serving.agent.signed_offers import root_file, signed_answer, trust_in
+from tests.serving.signatures.keyring import make_root
 
 STATUS = "module ccatune 0.1.0\ninstance 1\ngeneration 0\nregistry -\nchannel -\nserial 0\ndigest -\n"
 # Ends at the first write to the table, with what was imported until then.
@@ -33,18 +35,37 @@ from serving.agent.cli import main
 main()
 """
 LATER = {
-    *("http", "ssl", "email", "socket", "subprocess", "tempfile", "random", "tomllib", "zipfile", "importlib.metadata"),
+    *(
+        "cryptography",
+        "http",
+        "ssl",
+        "email",
+        "socket",
+        "subprocess",
+        "tempfile",
+        "random",
+        "tomllib",
+        "zipfile",
+        "importlib.metadata",
+    ),
+    *("cryptography", "serving.signatures"),
     *("serving.agent.registry", "serving.agent.threads", "serving.agent.plan", "serving.agent.enable"),
 }
 
 
+@pytest.mark.parametrize("is_signed", [False, True], ids=["unsigned", "signed"])
 @pytest.mark.parametrize(("entry", "words"), [("ccatune", ["agent"]), ("ccatune-agent", [])])
 def test_the_last_known_good_is_applied_before_anything_that_it_does_not_need_is_imported(
-    entry: str, words: list[str], tmp_path: Path
+    entry: str, words: list[str], *, is_signed: bool, tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "state")
+    good = table(1, registry="lab")
     with store.acquire():
-        store.save("gr", PENDING, table(1).to_json())
+        if is_signed:
+            root = root_file(tmp_path, make_root())
+            words = [*words, "--root", str(root)]
+            good = trust_in(root, tmp_path / "state").check(signed_answer(good), good)
+        store.save("gr", PENDING, good.to_json())
         store.promote("gr")
     tree = tmp_path / "tree" / "gr"
     tree.mkdir(parents=True)

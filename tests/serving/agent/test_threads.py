@@ -14,6 +14,7 @@ import pytest
 
 from serving.agent import CcaReport, RegistryClient, State
 from serving.agent.backoff import Backoff
+from serving.agent.decide import IN_FORCE
 from serving.agent.threads import ABSENT_PAUSE_S, Heard, Poller, Reporter, ask
 from tests.serving.agent.fakes import FakeRegistry, answer, etag, fake_registry, log_to, table
 from tests.serving.agent.test_registry import REPORT
@@ -114,10 +115,8 @@ def test_unchanged_report_waits_for_its_time(registry: FakeRegistry) -> None:
     assert len(registry.reports) == 1
 
 
-def in_sync(serial: int, *, error: str | None = None) -> CcaReport:
-    return replace(
-        REPORT, state=State.IN_SYNC, effective_serial=serial, effective_digest=f"sha256:{serial:064x}", error=error
-    )
+def in_sync(serial: int, *, state: State = State.IN_SYNC, error: str | None = None) -> CcaReport:
+    return replace(REPORT, state=state, effective_serial=serial, effective_digest=f"sha256:{serial:064x}", error=error)
 
 
 def due_in_s(registry: FakeRegistry, *reports: CcaReport, sent: CcaReport | None = None, seed: int = 1) -> float:
@@ -140,8 +139,10 @@ def due_in_s(registry: FakeRegistry, *reports: CcaReport, sent: CcaReport | None
     return reporter._due_s["gr"] - 100.0
 
 
-def test_reports_of_a_new_table_spread_over_their_time(registry: FakeRegistry) -> None:
-    waits_s = [due_in_s(registry, in_sync(2), sent=in_sync(1), seed=seed) for seed in range(200)]
+@pytest.mark.parametrize("state", sorted(IN_FORCE))
+def test_reports_of_a_new_table_spread_over_their_time(registry: FakeRegistry, state: State) -> None:
+    new = in_sync(2, state=state)
+    waits_s = [due_in_s(registry, new, sent=in_sync(1, state=state), seed=seed) for seed in range(200)]
     assert all(0 <= wait_s <= 5 for wait_s in waits_s)
     assert min(waits_s) < 0.5
     assert max(waits_s) > 4.5
@@ -154,10 +155,11 @@ def test_reports_of_a_new_table_spread_over_their_time(registry: FakeRegistry) -
         REPORT,
         replace(in_sync(1), state=State.OFFLINE, error="gone"),
         replace(in_sync(2), state=State.REJECTED, error="EINVAL"),
+        in_sync(2, state=State.STALE),
         in_sync(2, error="not saved"),
         replace(in_sync(1), offered_serial=7),
     ],
-    ids=["starting", "offline", "rejected", "new table with an error", "same table"],
+    ids=["starting", "offline", "rejected", "stale", "new table with an error", "same table"],
 )
 def test_any_other_report_is_due_at_once(registry: FakeRegistry, report: CcaReport) -> None:
     assert due_in_s(registry, report, sent=in_sync(1)) == 0
@@ -223,6 +225,19 @@ def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(r
     assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
     poller.stop()
     assert registry.asked[1][0].startswith("/v1/channels/gr/champion?wait=")
+
+
+def test_offer_without_an_etag_is_not_requested_without_end(registry: FakeRegistry) -> None:
+    registry.answer_with(200, answer(ONE))
+    box: queue.SimpleQueue[Heard] = queue.SimpleQueue()
+    poller = poller_of(registry, box, backoff_max_s=0.1)
+    began_s = time.monotonic()
+    poller.start()
+    for _ in range(4):
+        assert box.get(timeout=20) == Heard("gr", "offered", table=ONE)
+    poller.stop()
+    # Two pauses of at least half a second, after the second and the third answer.
+    assert time.monotonic() - began_s >= 1.0
 
 
 def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:

@@ -148,7 +148,7 @@ def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: A
         made = operator.create_token("web-1", kind="agent", scopes=["read", "report"], agent_id="host")
         files = {"ca_file": str(authority.file), "token_file": str(token_file(tmp_path, made["token"]))}
         with agent(tmp_path, url, tree, **files):
-            wait_until(lambda: [row["state"] for row in operator.agents()] == ["InSync"])
+            wait_until(lambda: [row["state"] for row in operator.agents()] == ["Unsigned"])
             operator.revoke_token(made["id"])
             wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
             assert "got 401" in state_of(tmp_path)["error"]
@@ -218,7 +218,7 @@ def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path:
         assert f"got 401 (the token was not accepted); it does not accept the token in {path}" in error
         assert "`ccatune token create`" in error
         token_file(tmp_path, TOKEN)
-        fake.wait_for_report(lambda report: report["state"] == "InSync")
+        fake.wait_for_report(lambda report: report["state"] == "Unsigned")
     assert fake.shown[-1] == f"Bearer {TOKEN}"
     written = log.getvalue() + "".join(path.read_text() for path in (tmp_path / "state").rglob("*") if path.is_file())
     assert "hunter" not in written
@@ -228,13 +228,13 @@ def test_agent_without_a_readable_token_keeps_its_table_and_says_what_to_do(tmp_
     path = token_file(tmp_path, TOKEN)
     tree = FakeTree()
     with agent(tmp_path, fake.url, tree, token_file=str(path)):
-        fake.wait_for_report(lambda report: report["state"] == "InSync")
+        fake.wait_for_report(lambda report: report["state"] == "Unsigned")
         path.chmod(0o644)
         wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
         assert "expected a file that others cannot read, got the mode 0644" in state_of(tmp_path)["error"]
         assert tree.text == ONE.text
         path.chmod(0o600)
-        wait_until(lambda: state_of(tmp_path)["state"] == State.IN_SYNC)
+        wait_until(lambda: state_of(tmp_path)["state"] == State.UNSIGNED)
 
 
 def client_error(fake: FakeRegistry, **settings: Any) -> RegistryUnavailableError:

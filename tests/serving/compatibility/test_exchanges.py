@@ -88,10 +88,14 @@ def heard(recorded: dict[str, Any], folder: Path, later: dict[str, Any]) -> list
     with playing(answers) as url:
         agent = scenario.AgentOfScenario(url, folder)
         scenario.run(agent, lambda _step: None)
-    # An agent without a pinned root says Unsigned where an agent from before the signatures says InSync.
-    return [found.replace("Unsigned", "InSync") for found in agent.found]
+    return agent.found
+
+
+def in_later_words(found: list[str]) -> list[str]:
+    """Without a pinned root document an agent says Unsigned. Agents from before the signatures said InSync."""
+    return [one.replace("InSync", "Unsigned") for one in found]
 
 
 @pytest.mark.parametrize("later", [{}, LATER], ids=["as recorded", "with fields of a later version"])
 def test_answers_of_another_version_lead_the_agent_to_the_same_tables(recorded, tmp_path, later):
-    assert heard(recorded, tmp_path, later) == recorded["found"]
+    assert in_later_words(heard(recorded, tmp_path, later)) == in_later_words(recorded["found"])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The whole way in one guest: the registry, the agent, the module, a flow; and what is left when parts of it go."""
+"""The whole way in one guest: the registry, the agent, the module, a flow; and what is left when parts of it go.
+
+No root document is pinned, so an agent whose kernel holds the offered table is in the state `Unsigned`.
+"""
 
 from __future__ import annotations
 
@@ -92,22 +95,22 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     with inside.process(*agent_words(job), stdout=subprocess.DEVNULL) as agent:
         wait_for_serial(1, 60)
-        wait_for_state("InSync")
+        wait_for_state("Unsigned")
         publish(f"{tree.CCA}-ensemble-2.json")
         wait_for_serial(2)
-        wait_for_state("InSync")
+        wait_for_state("Unsigned")
         seen["table of the flow"] = table_of_a_flow(job)
         tree.must("ensemble", job["tables"]["by_hand"])
         wait_for_state("Degraded")
         seen["by hand stays"] = tree.read("ensemble") == job["tables"]["by_hand"]
         agent.send_signal(signal.SIGHUP)
         wait_for_serial(2)
-        wait_for_state("InSync")
+        wait_for_state("Unsigned")
         tree.must("ensemble", "clear\n")
         wait_for_state("Degraded")
         agent.send_signal(signal.SIGHUP)
         wait_for_serial(2)
-        wait_for_state("InSync")
+        wait_for_state("Unsigned")
         # The agent runs on while the module is loaded anew.
         tree.unload_modules(job)
         wait_for_state("Incompatible")
@@ -115,7 +118,7 @@ def with_the_registry(job: dict[str, Any]) -> dict[str, Any]:
         began_s = time.monotonic()
         wait_for_serial(2)
         seen["seconds after a reload under the agent"] = round(time.monotonic() - began_s, 2)
-        wait_for_state("InSync")
+        wait_for_state("Unsigned")
         agent.kill()
     return seen
 

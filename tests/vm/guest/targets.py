@@ -49,7 +49,7 @@ def applied(job: dict[str, Any]) -> str:
         agent.publish("trained.json")
         with inside.process(*agent.agent_words(job), stdout=subprocess.DEVNULL):
             agent.wait_for_serial(1, 60)
-            agent.wait_for_state("InSync")
+            agent.wait_for_state("Unsigned")
     return tree.status()["digest"]
 
 

@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: MIT
+"""Kills the registry and agents with SIGKILL at random moments, under load, with accounts and signatures.
+
+    python -m tests.prove.kill_service --kills 50 --seed 1
+
+One registry (accounts, a root document, a signing key) keeps its address over its restarts. Three real agents with
+tokens and the root document write to stand-ins, whose serial rule is the kernel's. Meanwhile clients publish signed
+ensembles, move the channel and roll it back, publish unsigned ensembles and try to move to them, and 40 further
+agents poll and report. Each kill hits the registry or one of the three agents; it is then started again.
+What must hold:
+
+    kept       every acknowledged ensemble, signature, move and report is there, and serials have no gap
+    in force   after each kill, the table of each stand-in is one that was deployed, and its serial never goes back
+    signed     each agent's last known good is in the history, and its stored signatures verify under the root document
+    refused    no move to an unsigned ensemble ever succeeds
+    at the end every agent is InSync with the last move
+
+Limits: a killed process is not a lost power supply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+
+from emulation.standin import StandInTree
+from kmod.ensemble import Deployment, Ensemble, table_text
+from serving.agent import Store
+from serving.agent.store import LAST_KNOWN_GOOD
+from serving.client import RegistryClient
+from serving.errors import RegistryClientError
+from serving.signatures import Envelope, SignedRoot, check_deployment, check_ensemble
+from tests.prove.guarded import REGISTRY, REPOSITORY, Guarded, guarded
+from tests.prove.kill_agent import ended
+from tests.prove.kill_api import check_files, make_ensemble
+
+CCA, CHANNEL = "gr", "champion"
+AGENTS = 3
+POLLERS = 40
+MAX_LIFE_S = 1.2
+END_S = 60.0
+REQUEST_S = 10.0
+LIMITS = httpx.Limits(max_connections=POLLERS, max_keepalive_connections=POLLERS)
+
+
+@dataclass
+class Ledger:
+    """What clients were told, for all threads. `failures` holds each thing that must not happen."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    signed: dict[str, Ensemble] = field(default_factory=dict)
+    unsigned: set[str] = field(default_factory=set)
+    moves: dict[int, dict[str, Any]] = field(default_factory=dict)
+    reports: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    refused_moves: int = 0
+    cut: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    def fail(self, words: str) -> None:
+        """Keep a failure."""
+        with self.lock:
+            self.failures.append(words)
+
+
+class Worker(threading.Thread):
+    """Repeats one kind of work until it is stopped. A request that a kill cuts off is counted, and work goes on."""
+
+    def __init__(self, work: Callable[[], None], ledger: Ledger) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self._ledger = ledger
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """End after the current request."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until stopped."""
+        while not self._stopping.is_set():
+            try:
+                self._work()
+            except RegistryClientError as error:
+                with self._ledger.lock:
+                    self._ledger.cut += 1
+                    if not any(words in str(error) for words in ("expected an answer", "503", "409")):
+                        self._ledger.failures.append(f"a request was refused: {error}")
+                self._stopping.wait(0.05)
+
+
+def publisher(service: Guarded, client: RegistryClient, ledger: Ledger, chance: random.Random) -> Callable[[], None]:
+    """Publish new ensembles: most of them signed."""
+
+    def work() -> None:
+        ensemble = make_ensemble(chance.getrandbits(60))
+        if chance.random() < 0.3:
+            client.publish(ensemble)
+            with ledger.lock:
+                ledger.unsigned.add(ensemble.digest)
+        else:
+            service.publish(client, ensemble)
+            with ledger.lock:
+                ledger.signed[ensemble.digest] = ensemble
+        time.sleep(chance.uniform(0, 0.05))
+
+    return work
+
+
+def mover(client: RegistryClient, ledger: Ledger, chance: random.Random, name: str) -> Callable[[], None]:
+    """Move the channel to signed ensembles and back, and try to move it to unsigned ones."""
+    number = 0
+
+    def work() -> None:
+        nonlocal number
+        number += 1
+        note = f"{name}-{number}"
+        with ledger.lock:
+            signed, unsigned = sorted(ledger.signed), sorted(ledger.unsigned)
+            ledger.asked.add(note)
+        if unsigned and chance.random() < 0.1:
+            try_unsigned(client, chance.choice(unsigned), ledger)
+            return
+        if not signed:
+            return
+        if chance.random() < 0.15:
+            moved = client.roll_back(CCA, CHANNEL, note=note)
+        else:
+            moved = client.move(CCA, CHANNEL, digest=chance.choice(signed), note=note)
+        with ledger.lock:
+            if moved["serial"] in ledger.moves:
+                ledger.failures.append(f"serial {moved['serial']} was acknowledged twice")
+            ledger.moves[moved["serial"]] = moved
+        time.sleep(chance.uniform(0, 0.05))
+
+    return work
+
+
+def try_unsigned(client: RegistryClient, digest: str, ledger: Ledger) -> None:
+    """A move to an unsigned ensemble must be refused."""
+    try:
+        client.move(CCA, CHANNEL, digest=digest, note="unsigned")
+    except RegistryClientError as error:
+        if "409" not in str(error):
+            raise
+        with ledger.lock:
+            ledger.refused_moves += 1
+    else:
+        ledger.fail(f"a move to the unsigned {digest} succeeded")
+
+
+def poller(http: httpx.Client, ledger: Ledger, name: str, chance: random.Random) -> Callable[[], None]:
+    """Poll the channel as an agent does, and report what it offers."""
+    etag = ""
+
+    def work() -> None:
+        nonlocal etag
+        try:
+            known = {"If-None-Match": etag} if etag else {}
+            answer = http.get(f"/v1/channels/{CCA}/{CHANNEL}", params={"wait": "1"}, headers=known)
+            if answer.status_code == 200:
+                etag = answer.headers["etag"]
+                serial = int(answer.json()["serial"])
+                report = {"cca": CCA, "channel": CHANNEL, "state": "InSync", "effective_serial": serial}
+                if http.post(f"/v1/agents/{name}/reports", json=report).status_code == 204:
+                    with ledger.lock:
+                        ledger.reports[name] = serial
+            elif answer.status_code not in {304, 404, 503}:
+                ledger.fail(f"{name}: {answer.status_code} {answer.text[:200]}")
+        except httpx.HTTPError:
+            time.sleep(0.1)
+        time.sleep(chance.uniform(0, 0.2))
+
+    return work
+
+
+class RealAgent:
+    """An agent's process, its stand-in and its state folder."""
+
+    def __init__(self, service: Guarded, name: str) -> None:
+        self.name = name
+        self.folder = service.folder / name
+        self.folder.mkdir()
+        self.tree = StandInTree(self.folder / "tree")
+        self.store = Store(self.folder / "state")
+        self.highest_serial = 0
+        token = self.folder / "token"
+        with service.client() as client:
+            made = client.create_token(name, kind="agent", scopes=["read", "report"], agent_id=name)
+        token.write_text(str(made["token"]), encoding="ascii")
+        token.chmod(0o600)
+        self._command = [
+            sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--url", service.url, "--cca", CCA,
+            "--state-dir", str(self.store.root), "--stand-in", str(self.folder / "tree"), "--agent-id", name,
+            "--token-file", str(token), "--root", str(service.root_file), "--interval", "0.1", "--wait", "5",
+            "--backoff-max", "1", "--report-spread", "0",
+        ]  # fmt: skip
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process."""
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=REPOSITORY)
+
+    def kill(self, ledger: Ledger) -> None:
+        """SIGKILL, or a failure if it has ended by itself."""
+        assert self.process is not None
+        if self.process.poll() is not None:
+            ledger.fail(f"{self.name} ended by itself with {self.process.returncode}: {self.log()}")
+        self.process.kill()
+        self.process.wait(END_S)
+
+    def log(self) -> str:
+        """The end of its log."""
+        return (self.folder / "log").read_text(encoding="utf-8", errors="replace")[-800:]
+
+    def text_in_force(self) -> str:
+        """The table of the stand-in."""
+        return self.tree.read(CCA, "ensemble")
+
+
+@dataclass
+class Findings:
+    """What the campaign counted and found."""
+
+    kills_of_registry: int = 0
+    kills_of_agents: int = 0
+    ensembles: int = 0
+    moves: int = 0
+    refused_moves: int = 0
+    requests_cut: int = 0
+    tables_inspected: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+def inspect(agents: list[RealAgent], seen: set[str], findings: Findings, ledger: Ledger) -> None:
+    """Note the tables in force; their serials must not go back."""
+    for agent in agents:
+        text = agent.text_in_force()
+        if not text:
+            continue
+        findings.tables_inspected += 1
+        seen.add(text)
+        serial = int(next(line.split()[1] for line in text.splitlines() if line.startswith("serial ")))
+        if serial < agent.highest_serial:
+            ledger.fail(f"{agent.name}: the serial in force went back from {agent.highest_serial} to {serial}")
+        agent.highest_serial = max(agent.highest_serial, serial)
+
+
+def kill_all(service: Guarded, agents: list[RealAgent], *, kills: int, chance: random.Random,
+             ledger: Ledger, findings: Findings) -> set[str]:  # fmt: skip
+    """Kill and start again. Returns all tables that were seen in force."""
+    seen: set[str] = set()
+    for number in range(kills):
+        time.sleep(chance.uniform(0.1, MAX_LIFE_S))
+        victim = chance.choice([None, *agents]) if number % 2 else None
+        if victim is None:
+            service.end(signal.SIGKILL)
+            findings.kills_of_registry += 1
+            ledger.failures += [f"kill {number}: {wrong}" for wrong in check_files(service.folder)]
+            service.start()
+        else:
+            victim.kill(ledger)
+            findings.kills_of_agents += 1
+            check_files_of(victim, ledger)
+            victim.start()
+        inspect(agents, seen, findings, ledger)
+        click.echo(f"kill {number + 1}/{kills}: {len(ledger.moves)} moves", err=True)
+    return seen
+
+
+def check_files_of(agent: RealAgent, ledger: Ledger) -> None:
+    """The last known good and the pending table load, or are not there."""
+    for name in (LAST_KNOWN_GOOD, "pending"):
+        try:
+            agent.store.load_table(CCA, name)
+        except Exception as error:
+            ledger.fail(f"{agent.name}: {name} does not load: {error}")
+
+
+def wait_until_in_sync(service: Guarded, agents: list[RealAgent], ledger: Ledger) -> None:
+    """Wait until the registry lists each agent as InSync with the last move."""
+    deadline_s = time.monotonic() + END_S
+    with service.client() as client:
+        last = client.channel(CCA, CHANNEL)["serial"]
+        wanted = {(agent.name, "InSync", last) for agent in agents}
+        while time.monotonic() < deadline_s:
+            found = {(row["agent_id"], row["state"], row["effective_serial"]) for row in client.agents(cca=CCA)}
+            if wanted <= found:
+                return
+            time.sleep(0.1)
+    ledger.fail(f"not InSync at the end: {sorted(wanted - found)}: {[agent.log() for agent in agents]}")
+
+
+def check_end(service: Guarded, agents: list[RealAgent], seen: set[str], ledger: Ledger) -> None:
+    """Compare the registry and the agents with what was acknowledged."""
+    with service.client() as client:
+        history = {row["serial"]: row for row in client.history(CCA, CHANNEL)}
+        listed = {row["digest"] for row in client.ensembles()}
+        reports = {row["agent_id"]: row["effective_serial"] for row in client.agents(cca=CCA)}
+        ensembles = {digest: client.ensemble(digest) for digest in {row["digest"] for row in history.values()}}
+    if sorted(history) != list(range(1, len(history) + 1)):
+        ledger.fail(f"serials have gaps: {sorted(history)}")
+    for serial, told in ledger.moves.items():
+        if history.get(serial) != told:
+            ledger.fail(f"serial {serial} was acknowledged as {told}, is {history.get(serial)}")
+    for row in history.values():
+        if row["note"] not in ledger.asked:
+            ledger.fail(f"nobody asked for {row}")
+    ledger.failures += [f"lost: {one}" for one in sorted((set(ledger.signed) | ledger.unsigned) - listed)]
+    ledger.failures += [f"lost report of {name}: {serial}, lists {reports.get(name)}"
+                        for name, serial in ledger.reports.items() if reports.get(name, -1) < serial]  # fmt: skip
+    deployed = {
+        table_text(ensembles[row["digest"]], Deployment(REGISTRY, CHANNEL, serial, urgent=row["urgent"]))
+        for serial, row in history.items()
+    }
+    ledger.failures += [f"never deployed: {text[:200]!r}" for text in seen if text not in deployed]
+    root = SignedRoot.first(Envelope.parse(service.root_file.read_bytes())).root
+    for agent in agents:
+        good = agent.store.load_table(CCA, LAST_KNOWN_GOOD)
+        if good is None or good.signed is None or good.text not in deployed:
+            ledger.fail(f"{agent.name}: the last known good is no signed deployment: {good and good.name}")
+            continue
+        statement, _ = check_deployment(root, Envelope.from_json(good.signed.deployment), now_s=time.time())
+        envelopes = [Envelope.from_json(one) for one in good.signed.ensemble]
+        check_ensemble(root, envelopes, cca=CCA, digest=good.ensemble.digest)
+        if (statement.serial, statement.digest) != (good.deployment.serial, good.ensemble.digest):
+            ledger.fail(f"{agent.name}: the signature is of {statement}, the table is {good.name}")
+
+
+@contextlib.contextmanager
+def working(service: Guarded, ledger: Ledger, chance: random.Random) -> Iterator[None]:
+    """Run the clients and the simulated agents while the block runs."""
+    headers = {"Authorization": f"Bearer {service.token}"}
+
+    def drawn() -> random.Random:
+        return random.Random(chance.random())
+
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(service.client(timeout_s=REQUEST_S)) for _ in range(4)]
+        # One client, because each would load the certificates of the system.
+        http = stack.enter_context(
+            httpx.Client(base_url=service.url, headers=headers, timeout=REQUEST_S, limits=LIMITS)
+        )
+        kinds = [publisher(service, client, ledger, drawn()) for client in clients[:2]]
+        kinds += [mover(client, ledger, drawn(), f"mover{number}") for number, client in enumerate(clients[2:])]
+        kinds += [poller(http, ledger, f"poller{number}", drawn()) for number in range(POLLERS)]
+        workers = [Worker(work, ledger) for work in kinds]
+        for worker in workers:
+            worker.start()
+        try:
+            yield
+        finally:
+            for worker in workers:
+                worker.stop()
+            for worker in workers:
+                worker.join(END_S)
+
+
+def campaign(*, kills: int, seed: int) -> Findings:
+    """Run it all in a temporary folder."""
+    findings, ledger, chance = Findings(), Ledger(), random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="ccatune-kill-service-") as name, guarded(Path(name)) as service:
+        agents = [RealAgent(service, f"agent{number}") for number in range(AGENTS)]
+        with contextlib.ExitStack() as stack:
+            for agent in agents:
+                agent.start()
+                stack.callback(lambda agent=agent: ended_now(agent))
+            with working(service, ledger, chance):
+                seen = kill_all(service, agents, kills=kills, chance=chance, ledger=ledger, findings=findings)
+            wait_until_in_sync(service, agents, ledger)
+            inspect(agents, seen, findings, ledger)
+            check_end(service, agents, seen, ledger)
+    findings.ensembles = len(ledger.signed) + len(ledger.unsigned)
+    findings.moves, findings.refused_moves = len(ledger.moves), ledger.refused_moves
+    findings.requests_cut, findings.failures = ledger.cut, ledger.failures
+    return findings
+
+
+def ended_now(agent: RealAgent) -> None:
+    """End the agent's process."""
+    if agent.process is not None:
+        with ended(agent.process):
+            pass
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(min=1), default=50, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the victims and moments.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def main(*, kills: int, seed: int, as_json: bool) -> None:
+    """Kill registry and agents; exit 0 if nothing acknowledged was lost and nothing unsigned was applied."""
+    findings = campaign(kills=kills, seed=seed)
+    if as_json:
+        click.echo(json.dumps(findings.__dict__))
+    else:
+        for failure in findings.failures[:20]:
+            click.echo(failure)
+        click.echo(
+            f"kill_service: {findings.kills_of_registry} kills of the registry, {findings.kills_of_agents} of agents; "
+            f"{findings.ensembles} ensembles and {findings.moves} moves acknowledged, {findings.refused_moves} moves "
+            f"to unsigned ensembles refused, {findings.requests_cut} requests cut, {findings.tables_inspected} tables "
+            f"inspected, {len(findings.failures)} failures"
+        )
+    sys.exit(1 if findings.failures else 0)
+
+
+if __name__ == "__main__":
+    main()
