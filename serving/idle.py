@@ -11,6 +11,7 @@ refused has to wait. All methods belong to the event loop.
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import Protocol
 
 __all__ = ["IdleConnections"]
@@ -30,8 +31,9 @@ class IdleConnections:
 
     def __init__(self, *, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        # Each connection with the time from which on it is idle.
-        self._since_s: dict[Idle, float] = {}
+        # Each connection with the time from which on it is idle. A plain dictionary would search for its first entry
+        # past all that were removed.
+        self._since_s: OrderedDict[Idle, float] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
@@ -50,9 +52,8 @@ class IdleConnections:
 
     def close_oldest(self) -> None:
         """Close the connection that has been idle for the longest time, if there is one."""
-        oldest = next(iter(self._since_s), None)
-        if oldest is not None:
-            del self._since_s[oldest]
+        if self._since_s:
+            oldest, _ = self._since_s.popitem(last=False)
             oldest.close_idle()
 
     def _close_old(self) -> None:
