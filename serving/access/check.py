@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class AccessCheck:
-    """ASGI middleware between `Guard` and `Shortcut`. tokens: None for a registry without accounts."""
+    """ASGI middleware in front of `Guard`, which reads the body. tokens: None for a registry without accounts."""
 
     def __init__(
         self,

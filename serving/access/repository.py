@@ -8,10 +8,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import or_, select, update
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, contains_eager
 
-from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow
+from serving.database import AuditRow, PrincipalRow, RegistryRow, TokenRow, insert_or_find
 
 __all__ = [
     "ChangedToken",
@@ -57,19 +56,7 @@ def principal(session: Session, name: str) -> PrincipalRow | None:
 
 def insert_or_find_principal(session: Session, row: PrincipalRow) -> tuple[PrincipalRow, bool]:
     """Insert the principal unless one has its name. Return the stored row, and whether it was inserted."""
-    known = principal(session, row.name)
-    if known is not None:
-        return known, False
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        # Another transaction committed a principal with the same name after the query above.
-        known = principal(session, row.name)
-        if known is None:
-            raise
-        return known, False
-    return row, True
+    return insert_or_find(session, row, find=lambda: principal(session, row.name))
 
 
 def next_access_version(session: Session) -> int:

@@ -2,6 +2,7 @@
 """The registry's database: its models, sessions and migrations."""
 
 from serving.database.engine import Database
+from serving.database.inserting import insert_or_find
 from serving.database.migrate import migrate, require_current_schema
 from serving.database.models import (
     ADDRESS_CHARS,
@@ -37,6 +38,7 @@ __all__ = [
     "RegistryRow",
     "RootRow",
     "TokenRow",
+    "insert_or_find",
     "migrate",
     "open_database",
     "registry_name",

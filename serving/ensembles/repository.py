@@ -9,6 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from serving import database
 from serving.database import EnsembleRow, EnsembleSignatureRow
 
 __all__ = ["cca_and_document", "find", "insert_or_find", "insert_signature", "page_newest_first", "signatures"]
@@ -28,19 +29,7 @@ def cca_and_document(session: Session, digest: str) -> tuple[str, str] | None:
 
 def insert_or_find(session: Session, row: EnsembleRow) -> tuple[EnsembleRow, bool]:
     """Insert the row unless one with its digest exists. Return the stored row, and whether it was inserted."""
-    known = find(session, row.digest)
-    if known is not None:
-        return known, False
-    try:
-        with session.begin_nested():
-            session.add(row)
-    except IntegrityError:
-        # Another transaction committed a row with the same digest after the query above.
-        known = find(session, row.digest)
-        if known is None:
-            raise
-        return known, False
-    return row, True
+    return database.insert_or_find(session, row, find=lambda: find(session, row.digest))
 
 
 def page_newest_first(

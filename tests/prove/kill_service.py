@@ -59,7 +59,7 @@ LIMITS = httpx.Limits(max_connections=POLLERS, max_keepalive_connections=POLLERS
 
 @dataclass
 class Ledger:
-    """What clients were told, for all threads. `failures` holds each thing that must not happen."""
+    """The answers that the clients received, for all threads. `failures` holds each thing that must not happen."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     signed: dict[str, Ensemble] = field(default_factory=dict)

@@ -37,7 +37,7 @@ def make_ensemble(number: int = 0, *, cca: str = "gr") -> Ensemble:
 
 @dataclass
 class Clock:
-    """A clock that goes when it is told to."""
+    """A clock that advances only by `advance`."""
 
     now: datetime = START
 

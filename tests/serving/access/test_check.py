@@ -22,7 +22,7 @@ sqlite_alone = pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=
 
 
 class Seconds:
-    """A monotonic clock that goes when it is told to."""
+    """A monotonic clock that advances only when the test sets it."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -255,3 +255,20 @@ def test_every_answer_has_a_request_id_of_its_own(api, monkeypatch):
     answers.append(api.get("/v1/ensembles"))
     assert [answer.status_code for answer in answers] == [200, 200, 403, 404, 413, 500]
     assert len({answer.headers["x-request-id"] for answer in answers}) == len(answers)
+
+
+def test_the_body_of_a_request_without_a_token_is_not_read(api):
+    sent = []
+
+    async def receive():
+        raise AssertionError("the body was read")
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/v1/ensembles", "query_string": b"", "client": ("127.0.0.1", 1),
+        "headers": [(b"host", b"127.0.0.1"), (b"content-length", b"2000000")],
+    }  # fmt: skip
+    asyncio.run(api.app(scope, receive, send))
+    assert sent[0]["status"] == 401
