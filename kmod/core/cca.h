@@ -306,6 +306,7 @@ struct cca_rate_window {
 	u64 newest_us;			/* of the newest ACK */
 	u32 delivered_pkts;		/* after the newest ACK */
 	u32 oldest, next;		/* samples [oldest, next), free-running; empty: closed */
+	u32 burst_us;			/* length of the newest burst, at most */
 };
 
 /* Opens the window at an ACK. before_pkts: delivered before that ACK. */
@@ -317,6 +318,7 @@ CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 before_pkt
 	w->delivered_pkts = before_pkts;
 	w->oldest = 0;
 	w->next = 1;
+	w->burst_us = 0;
 }
 
 /* Excludes the time before the next ACK: that ACK opens the window. */
@@ -336,19 +338,22 @@ CCA_FN u32 cca_rate_at_us(const struct cca_rate_window *w, u32 index)
 }
 
 CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts,
-			 u32 window_us)
+			 u32 window_us, u32 most_burst_us)
 {
-	u32 before_pkts = w->delivered_pkts, i;
+	u32 before_pkts = w->delivered_pkts, gap_us, i;
 
 	/* Restart if closed, if the clock stepped back, or after 2^28 us (4.5 min) without ACK. */
 	if (cca_rate_is_closed(w) || now_us < w->newest_us ||
 	    now_us - w->newest_us > (1u << 28))
 		cca_rate_reset(w, now_us, before_pkts);
+	gap_us = (u32)(now_us - w->newest_us);
 	w->newest_us = now_us;
 	w->delivered_pkts = delivered_pkts;
 	/* The ACK belongs to the newest burst. Times are modulo 2^32 us = 71 min. */
-	if ((u32)now_us - cca_rate_at_us(w, w->next - 1) <= window_us / CCA_RATE_MERGE)
+	if ((u32)now_us - cca_rate_at_us(w, w->next - 1) <=
+	    cca_max_u32(w->burst_us, window_us / CCA_RATE_MERGE))
 		return;
+	w->burst_us = cca_min_u32(gap_us / 2, most_burst_us);
 	if (w->next - w->oldest == CCA_RATE_SAMPLES)
 		w->oldest++;	/* full, because window_us has grown: drop the oldest */
 	i = w->next++ & (CCA_RATE_SAMPLES - 1);

@@ -228,7 +228,7 @@ CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	if (cca_rate_is_closed(&s->bandwidth))
 		gr_start_interval(s, ack->now_us);
-	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us);
+	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us, cca_max_u32(p->bandwidth_window_us, s->min_rtt_us / 4));
 	gr_sample_rtt(s, ack);
 }
 
