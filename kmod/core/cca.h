@@ -278,22 +278,24 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
 }
 
 /*
- * A sliding count of delivered packets, from which the bandwidth over a window
- * is computed.
+ * A sliding count of delivered packets, from which the bandwidth over a window W is
+ * computed.
  *
- * ACKs arrive in bursts, because the path or the receiver holds them together. A
- * burst is the first ACK and all ACKs up to W / 32 after it. Each burst is one sample:
+ * ACKs arrive in bursts, because the path or the receiver holds them together. A burst
+ * is its first ACK and all ACKs up to W / 32 after it. After a gap, it is all ACKs up to
+ * half of the gap after it. Each burst is one sample:
  *
  *   (arrival of its first ACK, packets delivered before that ACK)
  *
- * The bandwidth over a window W is measured between the newest sample and the newest
- * sample that is at least W older. So it counts whole bursts, with the time from the
- * start of each to the start of the next one. How the ACKs are spread within a burst,
- * whether at one microsecond or not, has no effect. A window of fixed length would cut
- * through the gaps between bursts, which biases the bandwidth: by a factor of two at
- * 1 Mbit/s and W = 20 ms. The packets of the newest burst count when the next one
- * begins. The window is at most W + W / 32 long while ACKs arrive, and longer over a
- * gap in them.
+ * The bandwidth is measured between the newest sample and the newest sample that is at
+ * least W older. So it counts whole bursts, each with the time until the next one
+ * begins. How the ACKs are spread within a burst has no effect. A window of fixed length
+ * would cut through the gaps, which biases the bandwidth: by a factor of two at 1 Mbit/s
+ * and W = 20 ms. A window that cuts through a burst is biased, too: between two pairs of
+ * ACKs lies the second one of the first pair only, which is half of the packets.
+ *
+ * The packets of the newest burst count when the next one begins. The window is at most
+ * W and a burst long while ACKs arrive, and longer over a gap in them.
  */
 #define CCA_RATE_SAMPLES 64u	/* a power of two, > 2 x 32 */
 #define CCA_RATE_MERGE 32u
@@ -306,7 +308,7 @@ struct cca_rate_window {
 	u64 newest_us;			/* of the newest ACK */
 	u32 delivered_pkts;		/* after the newest ACK */
 	u32 oldest, next;		/* samples [oldest, next), free-running; empty: closed */
-	u32 burst_us;			/* length of the newest burst, at most */
+	u32 burst_us;			/* half of the gap before the newest burst, bounded */
 };
 
 /* Opens the window at an ACK. before_pkts: delivered before that ACK. */
@@ -337,6 +339,10 @@ CCA_FN u32 cca_rate_at_us(const struct cca_rate_window *w, u32 index)
 	return w->sample[index & (CCA_RATE_SAMPLES - 1)].at_us;
 }
 
+/*
+ * Adds an ACK. most_burst_us bounds the length of a burst after a long gap. For that long
+ * after an outage, the bandwidth would otherwise remain that of the outage.
+ */
 CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts,
 			 u32 window_us, u32 most_burst_us)
 {
