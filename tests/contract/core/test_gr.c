@@ -236,6 +236,7 @@ static void slow_start_ends_when_the_delay_rises(void)
 		struct path f;
 
 		open_path(&f, SECOND, 0, c->min_rtt_us);
+		f.p.bandwidth_window_us = 5 * MS;
 		f.ack.inflight_pkts = 100;
 		take_acks(&f, 10, MS, c->min_rtt_us);	/* the first round trip */
 		take_acks(&f, 7, MS, c->min_rtt_us + c->rise_us);
