@@ -53,6 +53,11 @@
  *           grow a window of which less than half was used.
  *   silence An idle time does not count in B, nor does the round trip after it. The first
  *           ACK after the idle time opens W and Delta anew.
+ *   outage  After more than GR_OUTAGE_US without an ACK (and 2 (RTTmin + T)), the RTTs of
+ *           packets sent before the first ACK contain the outage. They are no queueing
+ *           delay, and the rule omits them. Until the first RTT of a later packet, cwnd
+ *           lets new packets follow those that leave the path. Otherwise GR would wait
+ *           for Linux's probe of a lost tail, which comes after two such RTTs.
  *   undo    If a timeout proves spurious, GR restores the mode, cwnd and rate from before
  *           it, in any mode. Of several timeouts in a row it undoes the one with the
  *           largest cwnd.
@@ -69,6 +74,7 @@
 #define GR_HYSTART_MIN_US 4000u		/* RFC 9406 MIN_RTT_THRESH */
 #define GR_HYSTART_MAX_US 16000u	/* RFC 9406 MAX_RTT_THRESH */
 #define GR_DRAIN_ROUNDS 2u
+#define GR_OUTAGE_US 1000000u
 #define GR_LOSS_MIN_PKTS 3u		/* with fewer losses their share means nothing */
 
 enum gr_mode {
@@ -90,6 +96,7 @@ struct gr_state {
 	u64 undo_rate_bytes_per_s;	/* rate before the timeout */
 	u64 marked_rate_bytes_per_s;	/* ECN: upper bound in this round trip; 0: no mark */
 	u64 min_rtt_at_us;		/* last time that an RTT was within 1/16 of RTTmin */
+	u64 outage_end_us;		/* first ACK after an outage */
 	u64 interval_start_us;
 	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 us */
 	u32 interval_samples;
@@ -105,9 +112,10 @@ struct gr_state {
 	u32 round_samples;
 	u8 mode;			/* enum gr_mode */
 	u8 undo_mode;
-	u8 hold;			/* loss: the rate is at most B in this round trip */
-	u8 marked_round;		/* the round trip after the mark has begun */
-	u8 drain_rounds;		/* of DRAIN, begun */
+	u8 hold : 1;			/* loss: the rate is at most B in this round trip */
+	u8 marked_round : 1;		/* the round trip after the mark has begun */
+	u8 outage : 1;			/* no RTT of a packet sent after the outage yet */
+	u8 drain_rounds : 2;		/* round trips of DRAIN that have begun */
 };
 
 /* --- helpers ------------------------------------------------------------ */
@@ -182,6 +190,27 @@ CCA_FN void gr_decide(const struct gr_state *s, struct cca_decision *d)
 
 /* --- the model: RTTmin, the interval's RTT, B, the round trip ------------ */
 
+/* Notes an outage. Call this before the ACK is added to the bandwidth. */
+CCA_FN void gr_note_outage(struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	u64 outage_us = 2 * ((u64)s->min_rtt_us + p->delay_threshold_us);
+
+	if (!gr_knows_rtt(s) || cca_rate_is_closed(&s->bandwidth) ||
+	    cca_elapsed_us(now_us, s->bandwidth.newest_us) <= cca_max_u64(outage_us, GR_OUTAGE_US))
+		return;
+	s->outage = 1;
+	s->outage_end_us = now_us;
+	gr_start_interval(s, now_us);
+}
+
+/* Whether the RTT of a packet contains the outage: the packet was sent before its end. */
+CCA_FN bool gr_contains_outage(struct gr_state *s, u64 now_us, u32 rtt_us)
+{
+	if (s->outage && now_us >= s->outage_end_us && now_us - s->outage_end_us >= rtt_us)
+		s->outage = 0;
+	return s->outage;
+}
+
 CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 {
 	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
@@ -192,6 +221,8 @@ CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 		s->min_rtt_us = rtt_us;
 	if (rtt_us - s->min_rtt_us <= s->min_rtt_us / 16)
 		s->min_rtt_at_us = ack->now_us;
+	if (gr_contains_outage(s, ack->now_us, rtt_us))
+		return;
 	if (!s->drain_min_rtt_us || rtt_us < s->drain_min_rtt_us)
 		s->drain_min_rtt_us = rtt_us;
 	if (s->interval_samples < CCA_MAX_PKTS) {
@@ -232,6 +263,7 @@ CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	if (cca_rate_is_closed(&s->bandwidth))
 		gr_start_interval(s, ack->now_us);
+	gr_note_outage(s, p, ack->now_us);
 	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us,
 		     cca_max_u32(p->bandwidth_window_us, s->min_rtt_us / 4));
 	gr_sample_rtt(s, ack);
@@ -428,6 +460,8 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->min_rtt_at_us = start->now_us;
 	s->drain_min_rtt_us = 0;
 	s->drain_rounds = 0;
+	s->outage = 0;
+	s->outage_end_us = 0;
 	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
 	s->undo_cwnd_pkts = 0;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
@@ -453,6 +487,10 @@ CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
 	gr_drain(s, p, ack, round_ended);
 	gr_keep_marked_rate(s, p, ack, round_ended);
 	gr_decide(s, d);
+	if (s->outage)
+		d->cwnd_pkts = cca_max_u32(d->cwnd_pkts, GR_DELAYED_ACK_PKTS +
+					   cca_min_u32(ack->inflight_pkts,
+						       CCA_MAX_PKTS - GR_DELAYED_ACK_PKTS));
 }
 
 CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)
