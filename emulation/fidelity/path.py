@@ -15,6 +15,10 @@
              BBR measures it again.
     hops     A packet and its ACK pass shells: the exit of mm-link, its uplink, and mm-delay. Each forwards packets when
              it wakes up. Its timer has whole ms and fires late, so that ACKs arrive in bursts.
+    acks     ACKs that leave in bursts, or over an uplink, meet only the first of the hops before them: the exit of
+             mm-link. Its uplink is the element itself. The last hop, mm-delay, passes on a burst as a whole. A rate of
+             the uplink is served at whole ms, too. Of an opportunity of LOGGED_BYTES an ACK takes ACK_LOGGED_BYTES in
+             mm-link.
     RTT      It is EXTRA_RTT_MS longer than rtt_ms. With the hops, the RTT of an idle path is 1 to 5 ms longer than
              rtt_ms, on average 3 ms.
 
@@ -46,13 +50,14 @@ Limits: how late a shell wakes up depends on the other load of the machine.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from emulation.mahimahi.clock import CLOCK_MS
-from emulation.mahimahi.translate import link_opportunities_ms
-from emulation.path import Clock, Jitter, PathElement, Reorder
+from emulation.mahimahi.translate import ACK_LOGGED_BYTES, LOGGED_BYTES, link_opportunities_ms, rate_mbps_of
+from emulation.path import AckPath, Clock, Jitter, LinkRate, PathElement, Reorder
 from emulation.scenario import Scenario
 from emulation.traces import Trace
 from kmod.abi import ALGORITHMS
@@ -67,24 +72,33 @@ OPENING = {name for name, algorithm in ALGORITHMS.items() if algorithm.mode == "
 EXTRA_RTT_MS = 1.0
 # The RTT of a simulated handshake exceeds rtt_ms by this time and EXTRA_RTT_MS.
 _OPENING_MS = {"mahimahi": 2, "vm": 1}
+ACK_WIRE_BYTES = 52
 # The trace is longer than the run by this time, so that it does not repeat during the run.
 _BEYOND_MS = 5000
+
+
+def _as_trace(link: LinkRate, times_ms: NDArray[np.integer[Any]], end_ms: int) -> dict[str, object]:
+    """Return the fields of a link that is served at these times, whatever its rate was given by."""
+    name = f"{rate_mbps_of(link):g} Mbit/s" if link.trace is None else link.trace.name
+    trace = Trace(name, times_ms.astype(np.uint32), end_ms)
+    return {"rate_mbps": None, "steps": (), "trace": trace, "start_ms": 0}
 
 
 def path_of_mahimahi(scenario: Scenario, *, runner: Literal["mahimahi", "vm"]) -> Scenario:
     """Return the scenario with the path that this runner provides."""
     link = scenario.link
     end_ms = math.ceil(scenario.duration_s * 1000) + _BEYOND_MS
-    times_ms = link_opportunities_ms(link, end_ms).astype(np.uint32)
+    times_ms = link_opportunities_ms(link, end_ms)
     if any(flow.cca in OPENING for flow in scenario.flows):
-        times_ms = np.sort(np.append(np.uint32(_OPENING_MS[runner]), times_ms))
-    name = f"{link.rate_mbps:g} Mbit/s" if link.trace is None else link.trace.name
+        times_ms = np.sort(np.append(_OPENING_MS[runner], times_ms))
     changed: dict[str, object] = {
-        "rate_mbps": None,
-        "trace": Trace(name, times_ms, end_ms),
-        "start_ms": 0,
-        "behind": (*link.behind, *HOPS[runner]),
+        **_as_trace(link, times_ms, end_ms),
+        "behind": (*link.behind, *(HOPS[runner] if link.acks == AckPath() else HOPS[runner][:1])),
     }
+    if (uplink := link.acks.uplink) is not None:
+        served = _as_trace(uplink, link_opportunities_ms(uplink, end_ms), end_ms)
+        served["opportunity_bytes"] = ACK_WIRE_BYTES * LOGGED_BYTES // ACK_LOGGED_BYTES
+        changed["acks"] = AckPath(uplink=uplink.model_copy(update=served))
     if link.delays is not None:  # half of such a delay is in front of the link anyway
         changed |= {"rtt_ms": link.rtt_ms + EXTRA_RTT_MS, "delays": link.delays.longer(EXTRA_RTT_MS)}
     else:

@@ -86,7 +86,11 @@ class Explanation(_Frozen):
 
 
 class ScenarioPlan(_Frozen):
-    """A scenario of the plan. algorithms: those that it is run with; None: all algorithms of the plan."""
+    """A scenario of the plan.
+
+    algorithms: those that it is run with; None: all algorithms of the plan. runner: where it is run; None: where the
+    plan runs each algorithm.
+    """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")
     link: dict[str, Any]
@@ -94,6 +98,7 @@ class ScenarioPlan(_Frozen):
     duration_s: float | None = Field(None, gt=0, le=600, description="None: the plan's")
     times: int = Field(1, ge=1, le=100, description="so many times the plan's runs and seeds: where chance decides")
     algorithms: tuple[Cca, ...] | None = None
+    runner: RunnerName | None = None
 
 
 class Guest(_Frozen):
@@ -160,7 +165,7 @@ class Plan(_Frozen):
     def algorithms_of(self, scenario: ScenarioPlan) -> dict[Cca, RunnerName]:
         """Return the algorithms of a scenario, and the runner of each."""
         return {
-            cca: runner
+            cca: scenario.runner or runner
             for runner, algorithms in self.algorithms.items()
             for cca in algorithms
             if scenario.algorithms is None or cca in scenario.algorithms

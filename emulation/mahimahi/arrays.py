@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The raw results of a run over Mahimahi as arrays: mm-link's log, tcp_info of both ends, the policers' counters.
+"""The raw results of a run over Mahimahi as arrays: mm-link's logs, tcp_info of both ends, the policers' counters.
 
 Times count from the scenario's beginning, in whole ms in the log and in s in samples.
 """
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.linklog import LinkLog, LogError, read_log
+from emulation.path import AckPath
 from emulation.scenario import Scenario
 
 __all__ = ["WIRE_BYTES", "LinkArrays", "RunArrays", "Samples", "Times", "Values", "find_drops"]
@@ -65,10 +66,10 @@ class LinkArrays:
         self.drops_ms, self.dropped_pkts = within(*find_drops(log, most_queued_pkts=most_queued_pkts))
 
 
-def link_arrays(scenario: Scenario, result: dict[str, Any]) -> LinkArrays:
-    """Read the run's log. Raises EmulationError if it is not a log of mm-link."""
+def link_arrays(scenario: Scenario, result: dict[str, Any], *, of_acks: bool = False) -> LinkArrays:
+    """Read the run's log of the data or of the ACKs. Raises EmulationError if it is not a log of mm-link."""
     try:
-        log = read_log(result["log"])
+        log = read_log(result["ack_log" if of_acks else "log"], of_acks=of_acks)
     except LogError as error:
         raise EmulationError(f"{scenario.name}: mm-link's log: {error}") from error
     link = scenario.link
@@ -78,8 +79,8 @@ def link_arrays(scenario: Scenario, result: dict[str, Any]) -> LinkArrays:
         log,
         lead_ms=result["lead_ms"],
         end_ms=round(scenario.duration_s * 1000),
-        # One more packet is being transmitted.
-        most_queued_pkts=min(limits) + 1 if limits else None,
+        # One more packet is being transmitted. The queue of the ACKs has no limit.
+        most_queued_pkts=min(limits) + 1 if limits and not of_acks else None,
     )
 
 
@@ -137,6 +138,7 @@ class RunArrays:
         self.scenario = scenario
         self.result = result
         self.link = link_arrays(scenario, result)
+        self.acks = None if scenario.link.acks == AckPath() else link_arrays(scenario, result, of_acks=True)
         self.policers = PolicerCounts(result)
         flows = range(len(scenario.flows))
         self.ends = [(Samples(result["sent"], n), Samples(result["received"], n)) for n in flows]

@@ -9,6 +9,7 @@
                   retransmission rate = retransmitted segments / sent segments
     elements      the link's row from its log, the policers' rows from their counters, the row of random loss from the
                   segments that left the link and those that arrived. Packets between two elements are in no row
+    acks          the same from mm-link's log of the ACKs: how many came and left, and how long each waited
     RTT, cwnd     samples of the sender's tcp_info
 
 DEVIATION: The kernel reports only the smoothed RTT, which is sampled at regular times. Its distribution is therefore
@@ -152,6 +153,15 @@ def _elements(run: RunArrays, queueing_delay: Delays) -> tuple[ElementQoS, ...]:
     return tuple(rows)
 
 
+def _acks(run: RunArrays) -> ElementQoS | None:
+    if run.acks is None:
+        return None
+    entered, passed = len(run.acks.arrivals_ms), len(run.acks.departures_ms)
+    waits_ms = run.acks.delays_ms[run.acks.departures_ms > round(run.scenario.warmup_s * 1000)]
+    delay = _counted_ms(waits_ms, _engine.rtt_edges_us())
+    return ElementQoS("acks", entered, passed, 0, 0, max(entered - passed, 0), delay)
+
+
 def _element_series(run: RunArrays, every_s: float) -> ElementSeries:
     ends_s = _points_s(run.scenario, every_s)
     _, dropped, inside = (np.round(np.stack(rows, axis=1)) for rows in zip(*run.elements(ends_s), strict=True))
@@ -199,4 +209,5 @@ def to_qos(scenario: Scenario, result: dict[str, Any], *, series_every_s: float 
         series={} if series_every_s is None else _series(run, series_every_s),
         elements=elements,
         element_series=None if series_every_s is None else _element_series(run, series_every_s),
+        acks=_acks(run),
     )

@@ -31,7 +31,7 @@ from emulation.mahimahi import in_bpf
 from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
-from emulation.mahimahi.translate import Files, Runner, files_in_bpf, to_job
+from emulation.mahimahi.translate import Files, Runner, files_in_bpf, rate_mbps_of, to_job
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
@@ -125,9 +125,7 @@ def host_runner() -> Runner:
 
 def cores_of(scenario: Scenario) -> float:
     """Estimate the number of processors that a run keeps busy."""
-    link = scenario.link
-    rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
-    return _CORES_IDLE + _CORES_PER_MBPS * (rate_mbps or 0.0)
+    return _CORES_IDLE + _CORES_PER_MBPS * rate_mbps_of(scenario.link)
 
 
 def side_by_side(scenarios: Sequence[Scenario], processors: int) -> int:

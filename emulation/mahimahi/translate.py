@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Translates a Scenario into a job for emulation/mahimahi/namespace/link.py. Fields without a translation are refused.
 
-    trace or rate     a trace in mm-link's format. The n-th opportunity of a rate is at ceil(n x 1500 bytes / rate) ms
+    trace or rate     a trace in mm-link's format. The n-th opportunity of a rate is at ceil(n x 1500 bytes / rate) ms.
+                      Rates that change in steps carry n x 1500 bytes by then. A rate of 0 has no opportunities
     RTT               mm-delay with half of the RTT in each direction, in whole ms
     delays            delay-shell (emulation/mahimahi/shell) in place of mm-delay
     buffer            mm-link's droptail queue, in packets, bytes or both. It counts 1504 bytes per packet
     loss              mm-loss after the link. It has its own random numbers, so the seed has no effect
     flows             the kernel's congestion control of the same algorithm. flows.py makes the transfers and gaps
     policers          nftables before or after the link, with buckets of whole packets (policer.py)
+    acks              the trace of mm-link's uplink. With interval_ms it has opportunities only at the multiples, enough
+                      for all ACKs that wait. An uplink has opportunities of 1500 bytes, as the link has
 
 Any other field must have its default value, otherwise the scenario is refused by the name of the field. The fields that
 are translated are listed in _TAKEN_OF_*. A field that is added to Scenario is thus refused until it is translated.
@@ -26,11 +29,21 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
-from emulation.path import Policer
+from emulation.path import LinkRate, Policer, RateStep
 from emulation.scenario import LinkSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
-__all__ = ["Files", "Runner", "files_in_bpf", "link_opportunities_ms", "to_job"]
+__all__ = [
+    "ACK_LOGGED_BYTES",
+    "LOGGED_BYTES",
+    "Files",
+    "Runner",
+    "ack_opportunities_ms",
+    "files_in_bpf",
+    "link_opportunities_ms",
+    "rate_mbps_of",
+    "to_job",
+]
 
 # (name of a file of an algorithm, its text), in the order in which they are written.
 Files = tuple[tuple[str, str], ...]
@@ -38,13 +51,17 @@ Files = tuple[tuple[str, str], ...]
 DELAY_SHELL = Path(__file__).with_name("delay-shell")
 # Size of a full packet in mm-link, which includes the header of the tun device.
 LOGGED_BYTES = 1504
+# The same of an ACK with time stamps only, and of one with all options that TCP has room for.
+ACK_LOGGED_BYTES = 56
+_MOST_ACK_LOGGED_BYTES = 84
 # Mahimahi serves whole packets once a ms. Published comparisons found it accurate up to about 500 Mbit/s.
 MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
-_TAKEN_OF_LINK = frozenset(
-    {"trace", "rate_mbps", "start_ms", "rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind"}
-)
+_TAKEN_OF_RATE = frozenset({"trace", "rate_mbps", "steps", "start_ms"})
+_TAKEN_OF_LINK = _TAKEN_OF_RATE | {
+    *("rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks")
+}
 _TAKEN_OF_FLOW = frozenset(
     {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
 )
@@ -94,17 +111,35 @@ def check_fields(scenario: Scenario, runner: Runner) -> None:
     """
     parts: list[tuple[str, BaseModel, frozenset[str]]] = [("", scenario, _TAKEN_OF_SCENARIO)]
     parts.append(("link.", scenario.link, _TAKEN_OF_LINK))
+    parts.append(("link.acks.", scenario.link.acks, frozenset({"interval_ms", "uplink"})))
+    if scenario.link.acks.uplink is not None:
+        parts.append(("link.acks.uplink.", scenario.link.acks.uplink, _TAKEN_OF_RATE))
     parts += [(f"flows.{number}.", flow, _TAKEN_OF_FLOW) for number, flow in enumerate(scenario.flows)]
     for prefix, model, taken in parts:
         for name, value in _unknown_fields(model, taken):
             raise runner.refuse(scenario, prefix + name, f"cannot do that yet, got {value!r}; use the simulator")
 
 
-def _constant_ms(rate_mbps: float, end_ms: int) -> NDArray[np.int64]:
-    opportunities_per_ms = rate_mbps * 125 / OPPORTUNITY_BYTES
-    numbers = np.arange(1, math.floor(end_ms * opportunities_per_ms) + 1, dtype=np.float64)
-    # Rounding may make a quotient slightly larger than a whole number. Subtracting a billionth corrects this.
-    return np.ceil(numbers / opportunities_per_ms * (1 - 1e-9)).astype(np.int64)
+def _steps_of(link: LinkRate) -> tuple[RateStep, ...]:
+    assert link.rate_mbps is not None or link.steps  # noqa: S101 (a LinkRate without a trace has one of them)
+    return link.steps or (RateStep(at_s=0, rate_mbps=link.rate_mbps or 0.0),)
+
+
+def rate_mbps_of(link: LinkRate) -> float:
+    """Return the rate of a link: the mean rate of a trace, the highest rate of steps."""
+    return link.trace.mean_rate_mbps if link.trace is not None else max(s.rate_mbps for s in _steps_of(link))
+
+
+def _steps_ms(steps: tuple[RateStep, ...], end_ms: int) -> NDArray[np.int64]:
+    """Return the times at which a rate that changes in steps has carried 1, 2, 3... packets, rounded up."""
+    at_ms = np.minimum([*(step.at_s * 1000 for step in steps), end_ms], end_ms)
+    pkts_per_ms = np.asarray([step.rate_mbps * 125 / OPPORTUNITY_BYTES for step in steps])
+    carried_pkts = np.append(0.0, np.cumsum(pkts_per_ms * np.diff(at_ms)))
+    # Rounding may make a time slightly larger than a whole number. Subtracting a billionth corrects this.
+    pkts = np.arange(1, math.floor(carried_pkts[-1] * (1 + 1e-9)) + 1) * (1 - 1e-9)
+    # A packet is complete in a step in which more is carried, so the step's rate is above 0.
+    step = np.searchsorted(carried_pkts, pkts, side="left") - 1
+    return np.ceil(at_ms[step] + (pkts - carried_pkts[step]) / pkts_per_ms[step]).astype(np.int64)
 
 
 def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
@@ -113,19 +148,36 @@ def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
     return times[(times > 0) & (times <= end_ms)]
 
 
-def link_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64]:
+def link_opportunities_ms(link: LinkRate, end_ms: int) -> NDArray[np.int64]:
     """Return the times of the link's opportunities in (0, end_ms] of the run, in ms: int64 [n], non-decreasing."""
     if link.trace is not None:
         return _trace_ms(link.trace, link.start_ms, end_ms)
-    assert link.rate_mbps is not None  # noqa: S101 (LinkSpec has one of them)
-    return _constant_ms(link.rate_mbps, end_ms)
+    return _steps_ms(_steps_of(link), end_ms)
+
+
+def ack_opportunities_ms(link: LinkSpec, end_ms: int) -> NDArray[np.int64] | None:
+    """Return the same of mm-link's uplink, which carries the ACKs. None: nothing limits the ACKs.
+
+    A packet of data causes at most one ACK. An ACK that comes too late for one burst belongs to the next one. Thus a
+    burst is large enough if it can carry an ACK for each packet that the link delivers in two intervals.
+    """
+    acks = link.acks
+    if acks.uplink is not None:
+        return link_opportunities_ms(acks.uplink, end_ms)
+    if acks.interval_ms is None:
+        return None
+    multiples = np.arange(1, math.floor(end_ms / acks.interval_ms * (1 + 1e-9)) + 1) * acks.interval_ms
+    bursts_ms = np.ceil(multiples * (1 - 1e-9)).astype(np.int64)
+    delivered = np.diff(np.searchsorted(link_opportunities_ms(link, end_ms), bursts_ms, side="right"), prepend=0)
+    of_two = delivered + np.append(0, delivered)[:-1]
+    return np.repeat(bursts_ms, 1 + of_two // (LOGGED_BYTES // _MOST_ACK_LOGGED_BYTES))
 
 
 def check_link(scenario: Scenario, runner: Runner) -> int:
     """Return the one-way delay in ms, rounded up; the longest one if it changes over time.
 
     Raises:
-        EmulationError: Mahimahi cannot emulate the link's RTT or rate, or delay-shell is not built.
+        EmulationError: Mahimahi cannot emulate the link's RTT, its rate or its acks, or delay-shell is not built.
     """
     link = scenario.link
     delay_ms = link.rtt_ms / 2
@@ -135,9 +187,11 @@ def check_link(scenario: Scenario, runner: Runner) -> int:
             raise runner.refuse(scenario, "link.delays", f"needs {DELAY_SHELL}, found none; run `make build`")
     elif delay_ms != int(delay_ms) or delay_ms < 1:
         raise runner.refuse(scenario, "link.rtt_ms", f"expected an even whole number of ms, got {link.rtt_ms:g}")
-    rate_mbps = link.rate_mbps if link.trace is None else link.trace.mean_rate_mbps
-    if rate_mbps is not None and rate_mbps > MOST_RATE_MBPS:
-        raise runner.refuse(scenario, "link", f"emulates at most {MOST_RATE_MBPS:g} Mbit/s, got {rate_mbps:g}")
+    for where, carrier in (("link", link), ("link.acks.uplink", link.acks.uplink)):
+        if carrier is not None and (rate_mbps := rate_mbps_of(carrier)) > MOST_RATE_MBPS:
+            raise runner.refuse(scenario, where, f"emulates at most {MOST_RATE_MBPS:g} Mbit/s, got {rate_mbps:g}")
+    if link.acks.interval_ms is not None and link.acks.uplink is not None:
+        raise runner.refuse(scenario, "link.acks", "takes interval_ms or uplink, got both; use the simulator")
     return int(delay_ms)
 
 
@@ -241,10 +295,12 @@ def to_job(scenario: Scenario, runner: Runner) -> dict[str, Any]:
     delay_ms = check_link(scenario, runner)
     link = scenario.link
     end_ms = math.ceil(scenario.duration_s * 1000)
+    acks_ms = ack_opportunities_ms(link, end_ms)
     queue_bytes = None if link.buffer_bytes is None else link.buffer_bytes * LOGGED_BYTES // OPPORTUNITY_BYTES
     return {
         "mahimahi": runner.mahimahi,
         "opportunities_ms": link_opportunities_ms(link, end_ms).tolist(),
+        "ack_opportunities_ms": None if acks_ms is None else acks_ms.tolist(),
         "delay_ms": delay_ms,
         "delays": None if link.delays is None else {"shell": str(DELAY_SHELL), "trace": link.delays.as_file()},
         "queue": {"packets": link.buffer_pkts, "bytes": queue_bytes},

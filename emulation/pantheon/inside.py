@@ -297,21 +297,13 @@ class Run:
         return [end.close() for end in self.ends]
 
 
-def write_trace(path: Path, opportunities_ms: list[int], *, lead_ms: int, runtime_ms: int) -> None:
-    """Write a trace: the lead, the opportunities, and one a minute after the end.
-
-    The last one prevents mm-link from repeating the trace during the run.
-    """
-    times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + runtime_ms + 60_000]
-    path.write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
-
-
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
     """Execute the run once. Raises link.LateError if lead_ms was too short, and ShellError if a program fails."""
     folder, networks = Path(job["folder"]), job["networks"]
     logs = []
     for side, opportunities_ms in job["opportunities_ms"].items():
-        write_trace(link.FOLDER / side, opportunities_ms, lead_ms=lead_ms, runtime_ms=job["runtime_s"] * 1000)
+        trace, runtime_ms = link.FOLDER / side, job["runtime_s"] * 1000
+        link.write_trace(trace, opportunities_ms, lead_ms=lead_ms, duration_ms=runtime_ms)
         logs.append(link.FOLDER / f"{side}.log")
         logs[-1].write_text("")
         logs[-1].chmod(0o666)

@@ -17,7 +17,7 @@ import numpy as np
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.runner import host_runner
-from emulation.mahimahi.translate import Runner, check_fields, check_link, link_opportunities_ms
+from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, check_link, link_opportunities_ms
 from emulation.pantheon.links import TestLink
 from emulation.pantheon.logs import TunnelLog, log_path, read_log
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict, run_tests
@@ -72,6 +72,7 @@ def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
     if any(other != bulk for other in scenario.flows):
         raise EmulationError(f"{scenario.name}: flows: the runner pantheon requires equal bulk flows without end")
     end_ms = math.ceil(scenario.duration_s * 1000)
+    acks_ms = ack_opportunities_ms(link, end_ms)
     queue = "" if link.buffer_pkts is None else (
         f"--uplink-queue=droptail --uplink-queue-args=packets={link.buffer_pkts}"
     )  # fmt: skip
@@ -84,7 +85,7 @@ def _settings(scenario: Scenario, runner: Runner) -> TestSettings:
             name=scenario.name,
             source="a scenario",
             uplink=np.append(link_opportunities_ms(link, end_ms), end_ms),
-            downlink=_DOWNLINK_MS,
+            downlink=_DOWNLINK_MS if acks_ms is None else np.append(acks_ms, end_ms),
             # In a scenario packets are lost after the link, so mm-loss is outside of mm-link.
             prepend=f"mm-delay {check_link(scenario, runner)}"
             + (f" mm-loss uplink {link.loss:.9f}" if link.loss else ""),

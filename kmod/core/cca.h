@@ -278,15 +278,24 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
 }
 
 /*
- * A sliding count of delivered packets, from which the bandwidth over a window
- * is computed.
+ * A sliding count of delivered packets, from which the bandwidth over a window W is
+ * computed.
  *
- * Each ACK is a sample: (arrival, packets delivered so far). The bandwidth over
- * a window W is measured between the newest ACK and the newest ACK that is at
- * least W older. So it counts whole intervals between ACKs. A window of fixed
- * length cuts through intervals, which biases the bandwidth: by a factor of two
- * at 1 Mbit/s and W = 20 ms. Samples closer than W / 32 are merged. The window is
- * thus at most W + W / 32 long while ACKs arrive, and longer over a gap in them.
+ * ACKs arrive in bursts, because the path or the receiver holds them together. A burst
+ * is its first ACK and all ACKs up to W / 32 after it. After a gap, it is all ACKs up to
+ * half of the gap after it. Each burst is one sample:
+ *
+ *   (arrival of its first ACK, packets delivered before that ACK)
+ *
+ * The bandwidth is measured between the newest sample and the newest sample that is at
+ * least W older. So it counts whole bursts, each with the time until the next one
+ * begins. How the ACKs are spread within a burst has no effect. A window of fixed length
+ * would cut through the gaps, which biases the bandwidth: by a factor of two at 1 Mbit/s
+ * and W = 20 ms. A window that cuts through a burst is biased, too: between two pairs of
+ * ACKs lies the second one of the first pair only, which is half of the packets.
+ *
+ * The packets of the newest burst count when the next one begins. The window is at most
+ * W and a burst long while ACKs arrive, and longer over a gap in them.
  */
 #define CCA_RATE_SAMPLES 64u	/* a power of two, > 2 x 32 */
 #define CCA_RATE_MERGE 32u
@@ -294,21 +303,24 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
 struct cca_rate_window {
 	struct {
 		u32 at_us;		/* low 32 bits of the arrival */
-		u32 delivered_pkts;
+		u32 before_pkts;	/* delivered before this ACK */
 	} sample[CCA_RATE_SAMPLES];
-	u64 newest_us;
-	u32 delivered_pkts;		/* at newest_us */
+	u64 newest_us;			/* of the newest ACK */
+	u32 delivered_pkts;		/* after the newest ACK */
 	u32 oldest, next;		/* samples [oldest, next), free-running; empty: closed */
+	u32 burst_us;			/* half of the gap before the newest burst, bounded */
 };
 
-CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts)
+/* Opens the window at an ACK. before_pkts: delivered before that ACK. */
+CCA_FN void cca_rate_reset(struct cca_rate_window *w, u64 now_us, u32 before_pkts)
 {
 	w->sample[0].at_us = (u32)now_us;
-	w->sample[0].delivered_pkts = delivered_pkts;
+	w->sample[0].before_pkts = before_pkts;
 	w->newest_us = now_us;
-	w->delivered_pkts = delivered_pkts;
+	w->delivered_pkts = before_pkts;
 	w->oldest = 0;
 	w->next = 1;
+	w->burst_us = 0;
 }
 
 /* Excludes the time before the next ACK: that ACK opens the window. */
@@ -322,58 +334,61 @@ CCA_FN bool cca_rate_is_closed(const struct cca_rate_window *w)
 	return w->oldest == w->next;
 }
 
-CCA_FN u32 cca_rate_age_us(const struct cca_rate_window *w, u32 index)
+CCA_FN u32 cca_rate_at_us(const struct cca_rate_window *w, u32 index)
 {
-	/* Modulo 2^32 us = 71 min; cca_rate_add() resets the window after 4.5 min of silence. */
-	return (u32)w->newest_us - w->sample[index & (CCA_RATE_SAMPLES - 1)].at_us;
+	return w->sample[index & (CCA_RATE_SAMPLES - 1)].at_us;
 }
 
+/*
+ * Adds an ACK. most_burst_us bounds the length of a burst after a long gap. For that long
+ * after an outage, the bandwidth would otherwise remain that of the outage.
+ */
 CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts,
-			 u32 window_us)
+			 u32 window_us, u32 most_burst_us)
 {
-	u32 slot;
+	u32 before_pkts = w->delivered_pkts, gap_us, i;
 
 	/* Restart if closed, if the clock stepped back, or after 2^28 us (4.5 min) without ACK. */
 	if (cca_rate_is_closed(w) || now_us < w->newest_us ||
-	    now_us - w->newest_us > (1u << 28)) {
-		cca_rate_reset(w, now_us, delivered_pkts);
-		return;
-	}
+	    now_us - w->newest_us > (1u << 28))
+		cca_rate_reset(w, now_us, before_pkts);
+	gap_us = (u32)(now_us - w->newest_us);
 	w->newest_us = now_us;
 	w->delivered_pkts = delivered_pkts;
+	/* The ACK belongs to the newest burst. Times are modulo 2^32 us = 71 min. */
+	if ((u32)now_us - cca_rate_at_us(w, w->next - 1) <=
+	    cca_max_u32(w->burst_us, window_us / CCA_RATE_MERGE))
+		return;
+	w->burst_us = cca_min_u32(gap_us / 2, most_burst_us);
+	if (w->next - w->oldest == CCA_RATE_SAMPLES)
+		w->oldest++;	/* full, because window_us has grown: drop the oldest */
+	i = w->next++ & (CCA_RATE_SAMPLES - 1);
+	w->sample[i].at_us = (u32)now_us;
+	w->sample[i].before_pkts = before_pkts;
 	/* Keep the newest sample that is at least a window old, and drop older ones. */
-	for (slot = 0; slot < CCA_RATE_SAMPLES; slot++) {
-		if (w->next - w->oldest < 2 || cca_rate_age_us(w, w->oldest + 1) < window_us)
+	for (i = 0; i < CCA_RATE_SAMPLES; i++) {
+		if (w->next - w->oldest < 2 ||
+		    (u32)now_us - cca_rate_at_us(w, w->oldest + 1) < window_us)
 			break;
 		w->oldest++;
 	}
-	if (cca_rate_age_us(w, w->next - 1) < window_us / CCA_RATE_MERGE) {
-		slot = (w->next - 1) & (CCA_RATE_SAMPLES - 1);
-		if (w->sample[slot].at_us == (u32)now_us)
-			w->sample[slot].delivered_pkts = delivered_pkts;
-		return;
-	}
-	if (w->next - w->oldest == CCA_RATE_SAMPLES)
-		w->oldest++;	/* full, because window_us has grown: drop the oldest */
-	slot = w->next & (CCA_RATE_SAMPLES - 1);
-	w->sample[slot].at_us = (u32)now_us;
-	w->sample[slot].delivered_pkts = delivered_pkts;
-	w->next++;
 }
 
 /* The time that the samples cover: at least the window, once that much time has passed. */
 CCA_FN u32 cca_rate_span_us(const struct cca_rate_window *w)
 {
-	return cca_rate_is_closed(w) ? 0 : cca_rate_age_us(w, w->oldest);
+	return cca_rate_is_closed(w) ? 0 : cca_rate_at_us(w, w->next - 1) -
+					   cca_rate_at_us(w, w->oldest);
 }
 
-/* The packets delivered in that time; meaningless while the time is 0. */
+/* The packets delivered in that time. */
 CCA_FN u32 cca_rate_pkts(const struct cca_rate_window *w)
 {
-	return w->delivered_pkts - w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].delivered_pkts;
+	return w->sample[(w->next - 1) & (CCA_RATE_SAMPLES - 1)].before_pkts -
+	       w->sample[w->oldest & (CCA_RATE_SAMPLES - 1)].before_pkts;
 }
 
-/* The bandwidth; 0 before two ACKs at different times have arrived. */
+/* The bandwidth; 0 before two bursts have begun. */
 CCA_FN u64 cca_rate_of(const struct cca_rate_window *w, u32 mss_bytes)
 {
 	u32 span_us = cca_rate_span_us(w);

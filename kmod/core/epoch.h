@@ -141,7 +141,8 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 		cca_rate_reset(&c->acked, ack->now_us, ack->delivered_pkts);
 		return;
 	}
-	cca_rate_add(&c->acked, ack->now_us, ack->delivered_pkts, c->estimate_us);
+	cca_rate_add(&c->acked, ack->now_us, ack->delivered_pkts, c->estimate_us,
+		     c->estimate_us);
 	if (!ack->rtt_us || queueing_delay_us == ENS_NO_DELAY || c->samples == CCA_MAX_PKTS)
 		return;
 	c->samples++;

@@ -20,7 +20,8 @@
  *        +------------ timeout -----------+ +----- queue emptied -----+
  *
  * The paper leaves these points open. Our choices:
- *   W       starts and ends at an ACK, so that B has no bias (cca.h, cca_rate_window).
+ *   W       starts and ends with a burst of ACKs, so that B has no bias (cca.h,
+ *           cca_rate_window). A burst after a gap lasts at most W or RTTmin / 4.
  *   RTT     is the mean of the samples in the interval, so it does not depend on which
  *           sample came last. An interval continues until it has a sample.
  *   floor   The rate is at least one packet per RTTmin. Otherwise B and the rate could
@@ -35,7 +36,9 @@
  *           half a window.
  *   RTTmin  If no RTT within 1/16 of RTTmin was measured for min_rtt_window_ms, the path
  *           may have changed. GR then sends at half of B for two round trips, and takes
- *           the minimum RTT of that time as RTTmin.
+ *           the minimum RTT of that time as RTTmin. The round trips are counted by
+ *           packets. Two RTTs would last for twice the length of an outage, if the last
+ *           RTT contains one.
  *   loss    The paper does not react to loss. Here a timeout restarts slow start. If
  *           loss_hold_permille of a round trip is lost, the buffer is shorter than T/2,
  *           and the rule alone would overrun it without end. The rate may then not exceed
@@ -50,6 +53,11 @@
  *           grow a window of which less than half was used.
  *   silence An idle time does not count in B, nor does the round trip after it. The first
  *           ACK after the idle time opens W and Delta anew.
+ *   outage  After more than GR_OUTAGE_US without an ACK (and 2 (RTTmin + T)), the RTTs of
+ *           packets sent before the first ACK contain the outage. They are no queueing
+ *           delay, and the rule omits them. Until the first RTT of a later packet, cwnd
+ *           lets new packets follow those that leave the path. Otherwise GR would wait
+ *           for Linux's probe of a lost tail, which comes after two such RTTs.
  *   undo    If a timeout proves spurious, GR restores the mode, cwnd and rate from before
  *           it, in any mode. Of several timeouts in a row it undoes the one with the
  *           largest cwnd.
@@ -65,6 +73,8 @@
 #define GR_HYSTART_SAMPLES 8u		/* RFC 9406 N_RTT_SAMPLE */
 #define GR_HYSTART_MIN_US 4000u		/* RFC 9406 MIN_RTT_THRESH */
 #define GR_HYSTART_MAX_US 16000u	/* RFC 9406 MAX_RTT_THRESH */
+#define GR_DRAIN_ROUNDS 2u
+#define GR_OUTAGE_US 1000000u
 #define GR_LOSS_MIN_PKTS 3u		/* with fewer losses their share means nothing */
 
 enum gr_mode {
@@ -86,9 +96,9 @@ struct gr_state {
 	u64 undo_rate_bytes_per_s;	/* rate before the timeout */
 	u64 marked_rate_bytes_per_s;	/* ECN: upper bound in this round trip; 0: no mark */
 	u64 min_rtt_at_us;		/* last time that an RTT was within 1/16 of RTTmin */
+	u64 outage_end_us;		/* first ACK after an outage */
 	u64 interval_start_us;
 	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 us */
-	u64 drain_end_us;
 	u32 interval_samples;
 	u32 min_rtt_us;			/* 0: no sample yet */
 	u32 drain_min_rtt_us;
@@ -102,8 +112,10 @@ struct gr_state {
 	u32 round_samples;
 	u8 mode;			/* enum gr_mode */
 	u8 undo_mode;
-	u8 hold;			/* loss: the rate is at most B in this round trip */
-	u8 marked_round;		/* the round trip after the mark has begun */
+	u8 hold : 1;			/* loss: the rate is at most B in this round trip */
+	u8 marked_round : 1;		/* the round trip after the mark has begun */
+	u8 outage : 1;			/* no RTT of a packet sent after the outage yet */
+	u8 drain_rounds : 2;		/* round trips of DRAIN that have begun */
 };
 
 /* --- helpers ------------------------------------------------------------ */
@@ -178,6 +190,27 @@ CCA_FN void gr_decide(const struct gr_state *s, struct cca_decision *d)
 
 /* --- the model: RTTmin, the interval's RTT, B, the round trip ------------ */
 
+/* Notes an outage. Call this before the ACK is added to the bandwidth. */
+CCA_FN void gr_note_outage(struct gr_state *s, const struct gr_params *p, u64 now_us)
+{
+	u64 outage_us = 2 * ((u64)s->min_rtt_us + p->delay_threshold_us);
+
+	if (!gr_knows_rtt(s) || cca_rate_is_closed(&s->bandwidth) ||
+	    cca_elapsed_us(now_us, s->bandwidth.newest_us) <= cca_max_u64(outage_us, GR_OUTAGE_US))
+		return;
+	s->outage = 1;
+	s->outage_end_us = now_us;
+	gr_start_interval(s, now_us);
+}
+
+/* Whether the RTT of a packet contains the outage: the packet was sent before its end. */
+CCA_FN bool gr_contains_outage(struct gr_state *s, u64 now_us, u32 rtt_us)
+{
+	if (s->outage && now_us >= s->outage_end_us && now_us - s->outage_end_us >= rtt_us)
+		s->outage = 0;
+	return s->outage;
+}
+
 CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 {
 	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
@@ -188,6 +221,8 @@ CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
 		s->min_rtt_us = rtt_us;
 	if (rtt_us - s->min_rtt_us <= s->min_rtt_us / 16)
 		s->min_rtt_at_us = ack->now_us;
+	if (gr_contains_outage(s, ack->now_us, rtt_us))
+		return;
 	if (!s->drain_min_rtt_us || rtt_us < s->drain_min_rtt_us)
 		s->drain_min_rtt_us = rtt_us;
 	if (s->interval_samples < CCA_MAX_PKTS) {
@@ -228,7 +263,9 @@ CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
 	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
 	if (cca_rate_is_closed(&s->bandwidth))
 		gr_start_interval(s, ack->now_us);
-	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us);
+	gr_note_outage(s, p, ack->now_us);
+	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us,
+		     cca_max_u32(p->bandwidth_window_us, s->min_rtt_us / 4));
 	gr_sample_rtt(s, ack);
 }
 
@@ -285,13 +322,12 @@ CCA_FN bool gr_min_rtt_is_old(const struct gr_state *s, const struct gr_params *
 	return gr_knows_rtt(s) && cca_elapsed_us(now_us, s->min_rtt_at_us) > window_us;
 }
 
-CCA_FN void gr_start_drain(struct gr_state *s, const struct gr_params *p, u64 now_us,
-			   u64 rtt_us)
+CCA_FN void gr_start_drain(struct gr_state *s, const struct gr_params *p)
 {
 	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes);
 
 	s->mode = GR_DRAIN;
-	s->drain_end_us = now_us + 2 * rtt_us;
+	s->drain_rounds = 0;
 	s->drain_min_rtt_us = 0;
 	s->rate_bytes_per_s = cca_max_u64(bandwidth / 2, gr_floor_bytes_per_s(s));
 	s->cwnd_pkts = cca_min_u32(s->cwnd_pkts, gr_cwnd_for(s, p, s->rate_bytes_per_s));
@@ -307,6 +343,20 @@ CCA_FN void gr_end_drain(struct gr_state *s, const struct gr_params *p, u64 now_
 	s->rate_bytes_per_s = cca_min_u64(2 * s->rate_bytes_per_s, CCA_MAX_RATE_BYTES_PER_S);
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
 	gr_start_interval(s, now_us);
+}
+
+/* The first round trip of DRAIN begins with this ACK, which reports the packets in flight. */
+CCA_FN void gr_drain(struct gr_state *s, const struct gr_params *p, const struct cca_ack *ack,
+		     bool round_ended)
+{
+	if (s->mode != GR_DRAIN)
+		return;
+	if (!s->drain_rounds)
+		gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
+	else if (!round_ended)
+		return;
+	if (s->drain_rounds++ == GR_DRAIN_ROUNDS)
+		gr_end_drain(s, p, ack->now_us);
 }
 
 /* --- the rule of section III-A -------------------------------------------- */
@@ -350,7 +400,7 @@ CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct
 	rtt_us = cca_div(s->interval_rtt_us, s->interval_samples);
 	gr_start_interval(s, ack->now_us);
 	if (gr_min_rtt_is_old(s, p, ack->now_us)) {
-		gr_start_drain(s, p, ack->now_us, rtt_us);
+		gr_start_drain(s, p);
 		return;
 	}
 	gr_take_rate(s, p, gr_next_rate(s, p, bandwidth, rtt_us, ack->app_limited));
@@ -409,7 +459,9 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->min_rtt_us = cca_min_u32(start->rtt_us, CCA_MAX_RTT_US);
 	s->min_rtt_at_us = start->now_us;
 	s->drain_min_rtt_us = 0;
-	s->drain_end_us = 0;
+	s->drain_rounds = 0;
+	s->outage = 0;
+	s->outage_end_us = 0;
 	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
 	s->undo_cwnd_pkts = 0;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
@@ -424,15 +476,21 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
 		      const struct cca_ack *ack, struct cca_decision *d)
 {
+	bool round_ended;
+
 	gr_update_model(s, p, ack);
 	if (s->mode == GR_SLOW_START)
 		gr_grow_exponentially(s, p, ack);
 	else if (s->mode == GR_CRUISE)
 		gr_adapt(s, p, ack);
-	else if (ack->now_us >= s->drain_end_us)
-		gr_end_drain(s, p, ack->now_us);
-	gr_keep_marked_rate(s, p, ack, gr_count_round(s, p, ack));
+	round_ended = gr_count_round(s, p, ack);
+	gr_drain(s, p, ack, round_ended);
+	gr_keep_marked_rate(s, p, ack, round_ended);
 	gr_decide(s, d);
+	if (s->outage)
+		d->cwnd_pkts = cca_max_u32(d->cwnd_pkts, GR_DELAYED_ACK_PKTS +
+					   cca_min_u32(ack->inflight_pkts,
+						       CCA_MAX_PKTS - GR_DELAYED_ACK_PKTS));
 }
 
 CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)

@@ -2,7 +2,9 @@
 // The receiver of a flow.
 // The timing of its ACKs follows Linux.
 //
-//   at once   The first 16 segments, and 16 after silence or a duplicate (quick ACKs).
+//   at once   The first 16 segments, and 16 after a duplicate or a silence (quick ACKs).
+//             A silence is longer than the receiver's own retransmission timeout.
+//             The receiver sends no data, so only the handshake has given it an RTT.
 //             Each segment that is out of order, fills a hole, or is a duplicate (RFC 5681 section 4.2).
 //             The ACK reports a duplicate by DSACK (RFC 2883).
 //             The last segment of a transfer, because it is shorter than the others:
@@ -29,6 +31,7 @@
 #include "common/time.hpp"
 #include "receiver/arrivals.hpp"
 #include "receiver/receive_window.hpp"
+#include "sender/rto.hpp"
 
 namespace ccatune {
 
@@ -36,7 +39,6 @@ struct ReceiverConfig {
     std::uint32_t ack_every = 2;
     Duration delay = Duration::from_ms(40);
     std::uint32_t quick_acks = 16;
-    Duration silence = Duration::from_ms(300);  // the receiver's own timeout for an RTT of 100 ms
     std::uint32_t burst_pkts = 1;
     Duration burst_gap = Duration::from_us(50);
     std::uint32_t window_pkts = 1u << 30;
@@ -47,6 +49,13 @@ class Receiver {
 public:
     explicit Receiver(const ReceiverConfig& config)
         : config_(config), window_(config.window_pkts, config.autotune), delay_(config.delay), quick_(config.quick_acks) {}
+
+    // The connection is established.
+    void start(Duration handshake_rtt) {
+        RtoEstimator rto;
+        rto.sample(static_cast<std::uint32_t>(handshake_rtt.us()), false);
+        timeout_ = rto.timeout();
+    }
 
     Instant timer_at() const { return unacked_ ? deadline_ : Instant::never(); }
     std::uint32_t in_order() const { return arrivals_.next(); }
@@ -105,7 +114,7 @@ private:
             if (delay_ != least) delay_ = std::max(Duration{delay_.ns / 2} + Duration{least.ns / 2}, least);
         } else if (gap < delay_) {
             delay_ = std::clamp(Duration{delay_.ns / 2} + gap, least, std::max(least, kMaxDelay));
-        } else if (gap > config_.silence) {
+        } else if (gap > timeout_) {
             quick_ = config_.quick_acks;
         }
     }
@@ -145,6 +154,7 @@ private:
     ReceiveWindow window_;
     std::array<std::uint32_t, kMaxSackBlocks> recent_{kNoNumber, kNoNumber, kNoNumber};
     Duration delay_;  // delay of the next delayed ACK
+    Duration timeout_ = RtoEstimator{}.timeout();
     Instant deadline_{}, last_at_{};
     std::uint32_t acked_ = 0;  // the number that the last ACK carried
     std::uint32_t unacked_ = 0, quick_;

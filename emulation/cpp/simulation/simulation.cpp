@@ -123,7 +123,9 @@ private:
         if (!flow.started) {
             flow.started = true;
             flow.application.starts(now);
-            flow.sender.start(now, wait_of_probe(now), send);
+            const Duration handshake_rtt = wait_of_probe(now);
+            flow.receiver.start(handshake_rtt);
+            flow.sender.start(now, handshake_rtt, send);
         } else if (now >= flow.stop) {
             flow.sender.stop();
         } else {

@@ -39,13 +39,14 @@ else:
 
 FOLDER = Path("/run")
 PLAN = FOLDER / "plan"
+LOG, ACK_LOG = FOLDER / "log", FOLDER / "ack-log"
 DELAYS, DELAYS_BEGIN = FOLDER / "delays", FOLDER / "delays-begin"
 FLOWS = Path(__file__).with_name("flows.py")
 POLICER = Path(__file__).with_name("policer.py")
 PYTHON = (sys.executable, "-I", "-S")
 PORT = 5201
 ATTEMPTS = 3
-# The uplink of the ACKs has two opportunities in every ms, 24 Mbit/s. ACKs wait for the next ms at most.
+# An uplink without a limit has two opportunities in every ms, 24 Mbit/s. ACKs wait for the next ms at most.
 UPLINK = "1\n1\n"
 BUFFERS_BYTES = "4096 131072 67108864"
 _READY_S = 60.0
@@ -57,14 +58,23 @@ class LateError(Exception):
     """The beginning of the scenario had passed before everything was ready."""
 
 
-def write_trace(opportunities_ms: list[int], lead_ms: int, duration_ms: int) -> None:
-    """Write the trace: one opportunity per ms during the lead, then those of the job.
+def write_trace(path: Path, opportunities_ms: list[int], *, lead_ms: int, duration_ms: int) -> None:
+    """Write a trace: one opportunity per ms during the lead, then the given ones.
 
     A last opportunity, a minute after the end, prevents the trace from repeating during the run.
     """
     times = [*range(1, lead_ms), *(lead_ms + at_ms for at_ms in opportunities_ms), lead_ms + duration_ms + 60_000]
-    (FOLDER / "down").write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
-    (FOLDER / "up").write_text(UPLINK, encoding="ascii")
+    path.write_text("".join(f"{at_ms}\n" for at_ms in times), encoding="ascii")
+
+
+def write_traces(job: dict[str, Any], lead_ms: int) -> None:
+    """Write the traces of mm-link: that of the data, and that of the ACKs."""
+    duration_ms = round(job["duration_s"] * 1000)
+    write_trace(FOLDER / "down", job["opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
+    if job["ack_opportunities_ms"] is None:
+        (FOLDER / "up").write_text(UPLINK, encoding="ascii")
+    else:
+        write_trace(FOLDER / "up", job["ack_opportunities_ms"], lead_ms=lead_ms, duration_ms=duration_ms)
 
 
 def delay_words(job: dict[str, Any]) -> list[str]:
@@ -89,11 +99,13 @@ def begin_delays(begin_s: float) -> None:
     os.close(writing)
 
 
-def shell_words(job: dict[str, Any], log: Path) -> list[list[str]]:
+def shell_words(job: dict[str, Any]) -> list[list[str]]:
     """Return the command lines of the shells from the outermost to the innermost, without the command to run inside."""
     queue = job["queue"]
     arguments = ", ".join(f"{name}={queue[name]}" for name in ("packets", "bytes") if queue[name] is not None)
-    link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={log}"]
+    link = ["mm-link", str(FOLDER / "up"), str(FOLDER / "down"), f"--downlink-log={LOG}"]
+    if job["ack_opportunities_ms"] is not None:
+        link.append(f"--uplink-log={ACK_LOG}")
     link.append(f"--downlink-queue={'droptail' if arguments else 'infinite'}")
     words = [
         delay_words(job),
@@ -185,17 +197,17 @@ def watchers(job: dict[str, Any], up: list[shells.Inner]) -> dict[str, list[str]
 
 def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
     """Run the job once. Raises LateError if lead_ms was too short, ShellError if a program fails."""
-    log = FOLDER / "log"
-    log.write_text("")
-    log.chmod(0o666)
-    write_trace(job["opportunities_ms"], lead_ms, round(job["duration_s"] * 1000))
+    for log in (LOG, ACK_LOG):
+        log.write_text("")
+        log.chmod(0o666)
+    write_traces(job, lead_ms)
     PLAN.write_text(json.dumps(plan_of(job)))
     sent, taken = FOLDER / "sent", FOLDER / "taken"
     before = counters()
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(program("sender", *PYTHON, str(FLOWS), "serve", str(PLAN), str(sent)))
         server.expect("listening")
-        up = stack.enter_context(shells.nested(shell_words(job, log), folder=FOLDER, timeout_s=_READY_S))
+        up = stack.enter_context(shells.nested(shell_words(job), folder=FOLDER, timeout_s=_READY_S))
         shells.call(*up[-1].enter, "sysctl", "-qw", f"net.ipv4.tcp_rmem={BUFFERS_BYTES}")
         told = watchers(job, up)
         started = [stack.enter_context(program(f"policers {side}", *told[side])) for side in told]
@@ -203,7 +215,7 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         started += [stack.enter_context(program("receiver", *words)), server]
         for one in started:
             one.expect("ready")
-        begin_s = (begun_at_ms(log) + lead_ms) / 1000
+        begin_s = (begun_at_ms(LOG) + lead_ms) / 1000
         if time.time() >= begin_s:
             raise LateError
         if job["delays"] is not None:
@@ -220,7 +232,8 @@ def attempt(job: dict[str, Any], lead_ms: int) -> dict[str, Any]:
         "sent": json.loads(sent.read_text()),
         "received": json.loads(taken.read_text()),
         "policers": {side: json.loads((FOLDER / side).read_text()) for side in told},
-        "log": log.read_text(encoding="ascii"),
+        "log": LOG.read_text(encoding="ascii"),
+        "ack_log": ACK_LOG.read_text(encoding="ascii"),
     }
 
 

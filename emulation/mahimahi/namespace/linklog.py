@@ -29,10 +29,12 @@ class LogError(Exception):
 class LinkLog:
     """The log in columns. Times are in ms from the beginning of the trace, sizes are IP lengths.
 
-    begun_at_ms: the beginning of the trace, in ms since 1970. Packets without data (handshakes, ACKs) are left out.
+    begun_at_ms: the beginning of the trace, in ms since 1970. of_acks: whether the log is that of the ACKs. It then
+    has only packets without data (handshakes, ACKs). Otherwise these are left out.
     """
 
     begun_at_ms: int
+    of_acks: bool = False
     opportunities_ms: list[int] = field(default_factory=list)
     arrivals_ms: list[int] = field(default_factory=list)
     departures_ms: list[int] = field(default_factory=list)
@@ -49,7 +51,7 @@ class LinkLog:
         elif kind == "d":
             self.drops_ms.append(at_ms)
             self.dropped_pkts.append(amount)
-        elif amount <= _CONTROL_BYTES:
+        elif (amount <= _CONTROL_BYTES) != self.of_acks:
             return
         elif kind == "+":
             self.arrivals_ms.append(at_ms)
@@ -71,8 +73,8 @@ def header(text: str) -> tuple[int, int] | None:
     return (found["init"], found["base"]) if len(found) == 2 else None
 
 
-def read_log(text: str) -> LinkLog:
-    """Read a complete log.
+def read_log(text: str, *, of_acks: bool = False) -> LinkLog:
+    """Read a complete log, that of the data or that of the ACKs.
 
     Raises:
         LogError: there is no header, or a line is invalid. The message names the line.
@@ -80,7 +82,7 @@ def read_log(text: str) -> LinkLog:
     stamps = header(text)
     if stamps is None:
         raise LogError("expected the log of mm-link with its init and base timestamps, got none")
-    log = LinkLog(begun_at_ms=sum(stamps))
+    log = LinkLog(begun_at_ms=sum(stamps), of_acks=of_acks)
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
             continue

@@ -95,6 +95,11 @@ static void packets_carried_are_rounded_up_within_their_bounds(void)
 
 /* --- the window ----------------------------------------------------------- */
 
+static void add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts, u32 window_us)
+{
+	cca_rate_add(w, now_us, delivered_pkts, window_us, window_us);
+}
+
 struct pace_case { u32 window_us, gap_us, pkts; u64 start_us; u32 start_pkts; };
 
 /* ACKs of `pkts` every gap: the bandwidth is pkts / gap, however W falls between them. */
@@ -125,18 +130,22 @@ static void an_even_stream_has_its_own_rate_whatever_the_window(void)
 		u32 i;
 
 		cca_rate_reset(&w, now_us, pkts);
+		pkts += c->pkts;
+		add(&w, now_us, pkts, c->window_us);
 		CHECK_EQ(cca_rate_of(&w, MSS), 0);
 		for (i = 0; i < 2000; i++) {
 			now_us += c->gap_us;
 			pkts += c->pkts;
-			cca_rate_add(&w, now_us, pkts, c->window_us);
+			add(&w, now_us, pkts, c->window_us);
+			if (!cca_rate_span_us(&w))
+				continue;	/* the first burst goes on */
 			/* Whole gaps are counted; rounding down costs less than 1 byte/s. */
 			CHECK(cca_rate_of(&w, MSS) + 1 >= expected);
 			CHECK(cca_rate_of(&w, MSS) <= expected + 1);
 		}
 		if ((u64)c->gap_us * 2000 > c->window_us)
 			CHECK(cca_rate_span_us(&w) >= c->window_us);
-		CHECK(cca_rate_span_us(&w) <= (u64)c->window_us + c->window_us / 32 + c->gap_us);
+		CHECK(cca_rate_span_us(&w) <= (u64)c->window_us + c->window_us / 32 + 2 * c->gap_us);
 	}
 }
 
@@ -157,27 +166,26 @@ struct history {
 
 static struct history seen;
 
-/* The count delivered by the last ACK at that time; CHECKs that there was one. */
-static u32 delivered_at(u64 at_us)
+/* The count delivered before the first ACK at that time; CHECKs that there was one. */
+static u32 delivered_before(u64 at_us)
 {
 	u32 i;
 
-	for (i = seen.n; i-- > 0;)
+	for (i = 0; i < seen.n; i++)
 		if (seen.at_us[i] == at_us)
-			return seen.delivered_pkts[i];
-	CHECK(!"the window begins at an ACK");
+			return seen.delivered_pkts[i ? i - 1 : 0];
+	CHECK(!"the window begins and ends at an ACK");
 	return 0;
 }
 
 static void check_window_against_history(const struct cca_rate_window *w, u32 window_us, u32 gap_us)
 {
-	u32 newest = seen.n - 1, span_us = cca_rate_span_us(w);
-	u64 begins_us = seen.at_us[newest] - span_us;
-	u32 pkts = seen.delivered_pkts[newest] - delivered_at(begins_us);
+	u32 span_us = cca_rate_span_us(w), ends_us = cca_rate_at_us(w, w->next - 1);
+	u32 pkts = delivered_before(ends_us) - delivered_before(ends_us - span_us);
 
 	CHECK_EQ(cca_rate_of(w, MSS), span_us ? cca_rate_bytes_per_s(pkts, MSS, span_us) : 0);
-	CHECK(span_us <= (u64)window_us + window_us / CCA_RATE_MERGE + gap_us);
-	if (seen.at_us[newest] - seen.at_us[0] >= window_us)
+	CHECK(span_us <= (u64)window_us + window_us / CCA_RATE_MERGE + 2 * gap_us);
+	if (ends_us - seen.at_us[0] >= window_us)
 		CHECK(span_us >= window_us);
 }
 
@@ -206,7 +214,7 @@ static void a_window_covers_what_its_history_says(void)
 				now_us += gap_us;
 				delivered_pkts += random_below(&seed, 4);
 				largest_gap_us = cca_max_u32(largest_gap_us, gap_us);
-				cca_rate_add(&w, now_us, delivered_pkts, windows_us[k]);
+				add(&w, now_us, delivered_pkts, windows_us[k]);
 			}
 			seen.at_us[i] = now_us;
 			seen.delivered_pkts[i] = delivered_pkts;
@@ -226,50 +234,143 @@ static void samples_stay_bounded_when_the_window_changes(void)
 	cca_rate_reset(&w, 0, 0);
 	for (i = 1; i < 20000; i++) {
 		now_us += random_below(&seed, 3000);
-		cca_rate_add(&w, now_us, i, windows_us[random_below(&seed, 60000) % 6]);
+		add(&w, now_us, i, windows_us[random_below(&seed, 60000) % 6]);
 		CHECK(w.next - w.oldest >= 1 && w.next - w.oldest <= CCA_RATE_SAMPLES);
 	}
 }
 
-/* Thirty samples in each of three windows, each forty times the one before: the far end goes first. */
+/* 33 samples in each of three windows, each forty times the one before: the far end goes first. */
 static void a_window_that_grows_forgets_the_far_end_first(void)
 {
 	struct cca_rate_window w;
-	u64 now_us = 0, first_us;
-	u32 i, most = 0, window_us = 3200;
+	u64 now_us = 0, first_us = 0;
+	u32 i, most = 0, window_us = 3200, gap_us = 101;
 
 	cca_rate_reset(&w, 0, 0);
-	for (i = 0; i < 90; i++) {
-		if (i && i % 30 == 0)
+	for (i = 0; i < 140; i++) {
+		if (i == 33 || i == 64) {
 			window_us *= 40;
-		now_us += window_us / CCA_RATE_MERGE;
-		cca_rate_add(&w, now_us, (u32)(now_us / 100), window_us);
+			gap_us *= 40;
+		}
+		/* The packets of an ACK are those of the time until the next one. */
+		add(&w, now_us, (u32)(now_us + gap_us) / 101, window_us);
 		most = cca_max_u32(most, w.next - w.oldest);
 		/* An even stream, wherever the window begins; and it begins as late as room allows. */
-		CHECK_EQ(cca_rate_of(&w, MSS), 14480000);
+		if (i)
+			CHECK_EQ(cca_rate_of(&w, MSS), 14336633);
+		if (i == 94) {
+			CHECK(cca_rate_span_us(&w) < window_us);
+			first_us = now_us;
+		}
+		now_us += gap_us;
 	}
 	CHECK_EQ(most, CCA_RATE_SAMPLES);
-	CHECK(cca_rate_span_us(&w) < window_us);
-	first_us = now_us;
-	for (i = 0; i < 40; i++) {
-		now_us += window_us / CCA_RATE_MERGE;
-		cca_rate_add(&w, now_us, (u32)(now_us / 100), window_us);
-	}
 	CHECK(now_us - first_us > window_us);
 	CHECK(cca_rate_span_us(&w) >= window_us);
+}
+
+/* Whether the ACKs of a burst have one time or are spread over W / 32 changes B by a packet at most. */
+static void the_spread_of_a_burst_does_not_change_the_bandwidth(void)
+{
+	static const u32 windows_us[] = { 2000, 15758, 20000, 100000 };
+	static const u32 gaps_us[] = { 700, 5000, 10000, 20000, 40000 };
+	u64 seed = 42;
+	u32 i, j, k, n;
+
+	for (k = 0; k < 4; k++)
+		for (j = 0; j < 5; j++) {
+			struct cca_rate_window at_once, spread;
+			u32 pkts = 0, most_us = windows_us[k] / CCA_RATE_MERGE, next_us[32];
+
+			row = (int)(10 * k + j);
+			cca_rate_reset(&at_once, 0, 0);
+			cca_rate_reset(&spread, 0, 0);
+			for (i = 0; i < 200; i++) {
+				u64 begins_us = (u64)i * (gaps_us[j] + most_us);
+				u32 acks = 1 + random_below(&seed, 32), late_us = 0;
+
+				for (n = 0; n < acks; n++) {
+					next_us[n] = late_us;
+					late_us += random_below(&seed, 2 * most_us / acks + 1);
+					late_us = cca_min_u32(late_us, most_us);
+				}
+				for (n = 0; n < acks; n++, pkts++) {
+					u32 a, b;
+
+					add(&at_once, begins_us, pkts + 1, windows_us[k]);
+					add(&spread, begins_us + next_us[n], pkts + 1,
+					    windows_us[k]);
+					a = cca_rate_pkts(&at_once);
+					b = cca_rate_pkts(&spread);
+					CHECK(a <= b + 1 && b <= a + 1);
+					CHECK_EQ(cca_rate_span_us(&at_once),
+						 cca_rate_span_us(&spread));
+				}
+			}
+		}
+}
+
+struct pair_case { u32 window_us, apart_us, every_us; };
+
+/* A pair of ACKs per round trip, as at GR's lowest rate: B is two packets per round trip after both. */
+static void a_pair_of_acks_counts_as_a_pair(void)
+{
+	static const struct pair_case cases[] = {
+		{ 15758, 0, 176000 },		/* both at one microsecond */
+		{ 15758, 4500, 176000 },	/* 2.64 Mbit/s */
+		{ 2000, 4500, 176000 },
+		{ 4000, 12000, 100000 },	/* 1 Mbit/s */
+		{ 20000, 1000, 60000 },
+	};
+
+	FOR_ROWS(struct pair_case, cases) {
+		struct cca_rate_window w;
+		u64 expected = cca_rate_bytes_per_s(2, MSS, c->every_us);
+		u32 i;
+
+		cca_rate_reset(&w, 0, 0);
+		for (i = 0; i < 50; i++) {
+			u64 now_us = (u64)i * c->every_us;
+
+			cca_rate_add(&w, now_us, 2 * i + 1, c->window_us, c->every_us / 4);
+			if (i > 1)
+				CHECK_EQ(cca_rate_of(&w, MSS), expected);
+			cca_rate_add(&w, now_us + c->apart_us, 2 * i + 2, c->window_us,
+				     c->every_us / 4);
+			if (i > 1)
+				CHECK_EQ(cca_rate_of(&w, MSS), expected);
+		}
+	}
+}
+
+/* 20 s without an ACK, then an ACK per millisecond: the outage leaves B after a burst and W. */
+static void an_outage_leaves_the_window_after_a_burst(void)
+{
+	struct cca_rate_window w;
+	u64 now_us = 0;
+	u32 i, pkts = 0;
+
+	cca_rate_reset(&w, 0, 0);
+	for (i = 0; i < 100; i++)
+		cca_rate_add(&w, now_us += 1000, ++pkts, 20000, 30000);
+	now_us += 20000000;
+	for (i = 0; i <= 31 + 20; i++)
+		cca_rate_add(&w, now_us += 1000, ++pkts, 20000, 30000);
+	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
 }
 
 static void a_clock_that_steps_back_starts_the_window_over(void)
 {
 	struct cca_rate_window w;
 
-	cca_rate_reset(&w, 1000000, 10);
-	cca_rate_add(&w, 1010000, 20, 20000);
+	cca_rate_reset(&w, 1000000, 0);
+	add(&w, 1000000, 10, 20000);
+	add(&w, 1010000, 20, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
-	cca_rate_add(&w, 1009999, 30, 20000);
+	add(&w, 1009999, 30, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 0);
 	CHECK_EQ(cca_rate_span_us(&w), 0);
-	cca_rate_add(&w, 1019999, 40, 20000);
+	add(&w, 1019999, 40, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
 }
 
@@ -285,7 +386,7 @@ static void a_long_silence_starts_the_window_over(void)
 
 		row = (int)i + 1;
 		cca_rate_reset(&w, 5, 0);
-		cca_rate_add(&w, 5 + cases[i].gap_us, 100, 20000);
+		add(&w, 5 + cases[i].gap_us, 100, 20000);
 		CHECK_EQ(cca_rate_span_us(&w), cases[i].span_us);
 	}
 }
@@ -297,18 +398,19 @@ static void a_closed_window_is_opened_by_the_next_ack(void)
 
 	cca_rate_reset(&w, 0, 0);
 	for (i = 1; i <= 50; i++)
-		cca_rate_add(&w, (u64)i * 1000, i, 20000);
+		add(&w, (u64)i * 1000, i, 20000);
 	/* W is a whole number of gaps, none of them merged: the window is W to the microsecond. */
 	CHECK_EQ(cca_rate_span_us(&w), 20000);
 	cca_rate_close(&w);
 	CHECK(cca_rate_is_closed(&w));
 	CHECK_EQ(cca_rate_span_us(&w), 0);
 	CHECK_EQ(cca_rate_of(&w, MSS), 0);
-	cca_rate_add(&w, 60000, 70, 20000);
+	add(&w, 60000, 70, 20000);
 	CHECK(!cca_rate_is_closed(&w));
 	CHECK_EQ(cca_rate_of(&w, MSS), 0);
-	cca_rate_add(&w, 61000, 72, 20000);
-	CHECK_EQ(cca_rate_span_us(&w), 1000);
+	/* The 20 packets of the opening ACK are those of the time until the next one. */
+	add(&w, 70000, 72, 20000);
+	CHECK_EQ(cca_rate_span_us(&w), 10000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 2896000);
 }
 
@@ -319,10 +421,9 @@ static void acks_at_one_instant_are_one_sample(void)
 
 	cca_rate_reset(&w, 0, 0);
 	for (i = 1; i <= 10; i++)
-		cca_rate_add(&w, 0, i, 20000);
+		add(&w, 0, i, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 0);
-	/* The ten of the first instant came before the window opened. */
-	cca_rate_add(&w, 10000, 20, 20000);
+	add(&w, 10000, 20, 20000);
 	CHECK_EQ(cca_rate_of(&w, MSS), 1448000);
 }
 
@@ -337,6 +438,9 @@ int main(void)
 	RUN(a_window_covers_what_its_history_says);
 	RUN(samples_stay_bounded_when_the_window_changes);
 	RUN(a_window_that_grows_forgets_the_far_end_first);
+	RUN(the_spread_of_a_burst_does_not_change_the_bandwidth);
+	RUN(a_pair_of_acks_counts_as_a_pair);
+	RUN(an_outage_leaves_the_window_after_a_burst);
 	RUN(a_clock_that_steps_back_starts_the_window_over);
 	RUN(a_long_silence_starts_the_window_over);
 	RUN(a_closed_window_is_opened_by_the_next_ack);

@@ -86,7 +86,8 @@ static void the_estimate_is_what_was_acknowledged_over_the_window(void)
 		{ 1000, 100, 1000000 },		/* 100 ms in all */
 		{ 100, 9000, 10000000 },
 		{ 300000, 3, 3333 },		/* less than an ACK a window */
-		{ 1000, 1, 1000000 },
+		{ 8000, 1, 125000 },
+		{ 1000, 1, 0 },			/* the first burst goes on: gamma P / 32 is 7.8 ms */
 		{ 1000, 0, 0 },
 	};
 
@@ -94,6 +95,7 @@ static void the_estimate_is_what_was_acknowledged_over_the_window(void)
 		struct flow f;
 
 		open_flow(&f);
+		take_acks(&f, 1, 0, 0);
 		take_acks(&f, c->count, c->gap_us, 0);
 		CHECK_EQ(ens_clock_measure(&f.c), c->bytes_per_s);
 	}
@@ -105,7 +107,7 @@ static void the_estimate_forgets_what_is_older_than_its_window(void)
 
 	open_flow(&f);
 	take_acks(&f, 5000, 100, 0);
-	take_acks(&f, 257, MS, 0);	/* gamma P and its merging: 1/32 more */
+	take_acks(&f, 266, MS, 0);	/* gamma P, and a burst of 1/32 of it at each end */
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
@@ -404,7 +406,7 @@ static void a_silence_is_not_measured(void)
 	ens_clock_on_restart(&f.c);
 	CHECK_EQ(ens_clock_measure(&f.c), 2000000);
 	f.ack.now_us += 90 * MS;			/* a round trip before the first ACK */
-	take_acks(&f, 251, MS, 0);
+	take_acks(&f, 266, MS, 0);
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 	/* A silence right behind another leaves what was whole. */
 	ens_clock_on_restart(&f.c);

@@ -146,6 +146,7 @@ static void an_old_minimum_is_looked_for_again(void)
 	u32 i;
 
 	open_cruise(&f, 100000);
+	f.ack.inflight_pkts = 140;			/* a round trip of 140 ms */
 	f.p.min_rtt_window_ms = 1000;
 	for (i = 0; i < 1040 && f.s.mode == GR_CRUISE; i++)
 		take_ack(&f, MS, 1, 140000);		/* never near 100 ms again */
@@ -166,6 +167,7 @@ static void a_drain_without_samples_keeps_the_minimum(void)
 	struct path f;
 
 	open_cruise(&f, 100000);
+	f.ack.inflight_pkts = 140;			/* a round trip of 140 ms */
 	f.p.min_rtt_window_ms = 1000;
 	take_acks(&f, 1040, MS, 140000);
 	CHECK_EQ(f.s.mode, GR_DRAIN);
@@ -190,6 +192,7 @@ static void a_minimum_that_is_seen_again_stays(void)
 		struct path f;
 
 		open_cruise(&f, 100000);
+		f.ack.inflight_pkts = 140;
 		f.p.min_rtt_window_ms = 1000;
 		take_acks(&f, 1100, MS, c->rtt_us);
 		CHECK_EQ(f.s.mode, c->mode);
@@ -213,17 +216,43 @@ static void a_longer_path_is_found_by_draining(void)
 	CHECK(loop.counted_pkts + 300 >= 3 * SECOND / 1158);
 }
 
+/* After 61 s without an ACK: the RTTs that contain the outage change neither the rate nor RTTmin. */
+static void the_rtts_of_an_outage_are_no_delay(void)
+{
+	struct path f;
+	u32 i;
+
+	open_cruise(&f, 100000);
+	f.ack.inflight_pkts = 500;		/* the tail of the window is lost */
+	for (i = 0; i < 100; i++) {
+		take_ack(&f, i ? MS : 61 * SECOND, 1, 61 * SECOND);
+		CHECK_EQ(f.s.mode, GR_CRUISE);
+		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
+		CHECK_EQ(f.d.cwnd_pkts, 502);	/* two packets may follow */
+	}
+	f.ack.inflight_pkts = 100;
+	for (i = 0; i < 300; i++) {
+		take_ack(&f, MS, 1, 100000);
+		CHECK(f.d.cwnd_pkts < 502);
+	}
+	CHECK_EQ(f.s.mode, GR_CRUISE);
+	CHECK_EQ(f.s.min_rtt_us, 100000);
+}
+
 static void a_timeout_in_a_drain_is_undone_into_it(void)
 {
 	struct path f;
+	u32 i;
 
 	open_cruise(&f, 100000);
+	f.ack.inflight_pkts = 140;			/* a round trip of 140 ms */
 	f.p.min_rtt_window_ms = 1000;
 	take_acks(&f, 1040, MS, 140000);
 	CHECK_EQ(f.s.mode, GR_DRAIN);
 	take_event(&f, CCA_TIMEOUT, 300 * MS);
 	take_event(&f, CCA_UNDO, MS);
-	take_ack(&f, MS, 1, 110000);
+	for (i = 0; i < 300 && f.s.mode == GR_DRAIN; i++)
+		take_ack(&f, MS, 1, 110000);
 	CHECK_EQ(f.s.mode, GR_CRUISE);
 	CHECK_EQ(f.s.min_rtt_us, 110000);
 	CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);	/* not the half of it */
@@ -350,7 +379,7 @@ static void silence_does_not_lower_the_rate(void)
 		take_event(&f, c->kind, 5 * SECOND);
 		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
 		take_ack(&f, 100 * MS, 1, 125000);
-		for (i = 0; i < 50; i++) {
+		for (i = 0; i < 300; i++) {		/* W / 32 is 125 ms */
 			CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
 			take_ack(&f, MS, 1, 100000 + 1000 * (i % 10));
 			if (f.d.pacing_bytes_per_s != CRUISE_BYTES_PER_S)
@@ -514,6 +543,7 @@ int main(void)
 	RUN(a_drain_without_samples_keeps_the_minimum);
 	RUN(a_minimum_that_is_seen_again_stays);
 	RUN(a_longer_path_is_found_by_draining);
+	RUN(the_rtts_of_an_outage_are_no_delay);
 	RUN(a_timeout_in_a_drain_is_undone_into_it);
 	RUN(a_mark_halves_the_rate_once_a_window);
 	RUN(a_marks_round_trip_ends_with_losses_too);

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from emulation.fidelity.path import EXTRA_RTT_MS, HOPS, path_of_mahimahi
-from emulation.path import Policer, Reorder
+from emulation.path import AckPath, LinkRate, Policer, RateStep, Reorder
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from emulation.traces import Trace
@@ -70,6 +70,23 @@ def test_the_hops_are_behind_all_else(runner: str) -> None:
     asked = Scenario(link=LinkSpec(rate_mbps=18, behind=(policer,)))
     behind = path_of_mahimahi(asked, runner=runner).link.behind  # type: ignore[arg-type]
     assert behind == (policer, *HOPS[runner])
+
+
+def test_acks_over_an_uplink_meet_what_mahimahi_gives_it() -> None:
+    acks = AckPath(uplink=LinkRate(steps=(RateStep(at_s=0, rate_mbps=4), RateStep(at_s=0.006, rate_mbps=12))))
+    steps = RateStep(at_s=0, rate_mbps=6), RateStep(at_s=1, rate_mbps=12)
+    asked = Scenario(link=LinkSpec(steps=steps, acks=acks), flows=(FlowSpec(cca="reno"),), duration_s=2)
+    link = path_of_mahimahi(asked, runner="mahimahi").link
+    assert link.behind == HOPS["mahimahi"][:1]
+    assert link.steps == ()
+    assert link.trace is not None
+    assert link.trace.opportunities_ms[:3].tolist() == [2, 4, 6]
+    uplink = link.acks.uplink
+    assert uplink is not None
+    assert uplink.trace is not None
+    assert uplink.trace.opportunities_ms[:4].tolist() == [3, 6, 7, 8]
+    # mm-link carries 1504 / 56 ACKs with an opportunity.
+    assert uplink.opportunity_bytes / 52 == pytest.approx(1504 / 56, rel=1e-3)
 
 
 def test_bbr_keeps_a_queue_that_it_has_not_on_an_even_link() -> None:

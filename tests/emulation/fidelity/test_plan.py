@@ -34,6 +34,13 @@ def test_a_case_is_a_scenario_with_an_algorithm_on_its_runner(choose: Choose) ->
     assert [case.scenario.flows[0].cca for case in cases if case.scenario] == ["cubic", "reno", "gr", "cubic"]
 
 
+def test_a_scenario_may_be_run_elsewhere_than_its_algorithms(tmp_path: Path) -> None:
+    path = tmp_path / "plan.yaml"
+    path.write_text(PLAN.replace("name: slow,", "name: slow, runner: mahimahi,"), encoding="utf-8")
+    cases = cases_of(load_plan(path), source=path, pieces=Pieces(None, folder=tmp_path), runners=["mahimahi"])
+    assert keys(cases) == ["slow/cubic", "slow/reno", "slow/gr", "fast/cubic"]
+
+
 def test_a_buffer_is_told_in_bandwidth_delay_products(choose: Choose) -> None:
     (case,) = choose("slow/cubic")
     assert case.scenario is not None

@@ -13,10 +13,13 @@ from click.testing import CliRunner, Result
 
 import ccatune
 from emulation.errors import EmulationError
-from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, read_log
+from emulation.pantheon.logs import Departures, Events, FlowEvents, TunnelLog, log_path, read_log
 from emulation.pantheon.metadata import read_metadata
 from emulation.pantheon.runner import Verdict, judge
+from emulation.pantheon.scenarios import run_scenarios
 from emulation.pantheon.statistics import run_statistics
+from emulation.path import AckPath
+from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from tests.emulation.pantheon.checkout import RUNS, make_checkout
 from tests.emulation.real_links.test_real_links import below
 
@@ -111,3 +114,21 @@ def test_flows_have_delays_of_their_own_and_a_test_is_resumed(tmp_path: Path, em
     assert (tmp_path / "data" / "cubic_datalink_run1.log").stat().st_mtime_ns == kept
     other = call(*words[:-2], "--interval", "3", "--resume")
     assert "expected a test with interval 2" in str(other.exception or other.output)
+
+
+@pytest.mark.pantheon
+def test_acks_reach_the_sender_in_the_bursts_of_the_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    def log_of_acks(folder: Path, *, scheme: str, run: int, kind: str) -> Path:
+        return log_path(folder, scheme=scheme, run=run, kind=kind.replace("data", "ack"))
+
+    monkeypatch.setattr("emulation.pantheon.scenarios.log_path", log_of_acks)
+    link = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=100, acks=AckPath(interval_ms=40))
+    asked = Scenario(name="it", link=link, flows=(FlowSpec(cca="cubic"),), duration_s=4)
+    found: list[TunnelLog | EmulationError] = []
+    run_scenarios([asked], lambda _, log: found.append(log))
+    (log,) = found
+    assert isinstance(log, TunnelLog)
+    assert len(log.left) > 1000
+    # Captured at the sender, behind the shell that forwards a burst when it wakes up. Evenly spaced ACKs would be late
+    # by 38 ms in the 95th percentile.
+    assert np.percentile((log.left.times_ms + 1) % 40, 95) < 10

@@ -13,7 +13,7 @@ from emulation.mahimahi.arrays import find_drops
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.namespace.linklog import LogError, header, read_log
 from emulation.mahimahi.namespace.traffic import INFO_FIELDS
-from emulation.path import Policer
+from emulation.path import AckPath, Policer
 from emulation.qos import SERIES, QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
 
@@ -55,6 +55,7 @@ def test_a_log_is_read_in_ms_of_its_trace_and_bytes_of_ip() -> None:
     assert log.arrivals_ms == [2]
     assert (log.departures_ms, log.departed_bytes, log.delays_ms) == ([5], [1500], [3])
     assert (log.drops_ms, log.dropped_pkts) == ([3], [2])
+    assert read_log(HEADER + "51 # 1504\n52 + 1504\n56 + 56\n57 - 56 1\n", of_acks=True).departures_ms == [7]
 
 
 def test_a_header_counts_when_it_is_all_there() -> None:
@@ -136,6 +137,18 @@ def test_what_comes_before_the_warm_up_does_not_count() -> None:
     assert qos.capacity_mbps == pytest.approx(15 * 1500 * 8e-6 / 1.5)
     assert qos.mean_queueing_delay_ms == pytest.approx((4 * 20 + 60) / 5)
     assert qos.flows[0].retransmission_rate == pytest.approx(1.5 / 15)
+
+
+def test_acks_are_counted_by_their_own_log() -> None:
+    link = LinkSpec(rate_mbps=1, rtt_ms=40, acks=AckPath(interval_ms=10))
+    scenario = Scenario(link=link, flows=(FlowSpec(cca="reno"),), duration_s=1, warmup_s=0.5)
+    # One in the lead; two leave in the warm-up, two after it, and one never does.
+    lines = ["-9 + 56", "-8 - 56 1", "1 + 56", "2 + 84", "2 # 1504", "10 - 56 9", "10 - 84 8"]
+    lines += ["506 + 56", "507 + 56", "510 - 56 4", "510 - 56 3", "999 + 56"]
+    qos = to_qos(scenario, result(HEADER, sent=[], received=[], ack_log=log_text(*lines)))
+    assert qos.acks is not None
+    assert (qos.acks.entered, qos.acks.passed, qos.acks.inside, qos.acks.delay.total) == (5, 4, 1, 2)
+    assert 3 <= qos.acks.delay.percentile_ms(50) <= 4.2
 
 
 def test_windows_add_up_to_the_whole() -> None:

@@ -16,6 +16,7 @@ import pytest
 import ccatune
 from emulation.errors import EmulationError
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
+from emulation.path import AckPath
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
@@ -96,6 +97,20 @@ def test_several_runs_tell_median_and_spread(
     spread = told["spread"]["throughput_mbps"]
     assert spread["least"] <= spread["median"] <= spread["most"] <= 20.01
     assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.mahimahi
+def test_acks_in_bursts_leave_at_the_multiples_and_none_is_left_over() -> None:
+    link = LINK.model_copy(update={"acks": AckPath(interval_ms=40)})
+    runs = least_disturbed(scenario(FlowSpec(cca="cubic"), link=link, duration_s=6, warmup_s=2))
+    (qos,) = runs.qos
+    assert 12 - runs.slack <= qos.throughput_mbps <= 12.01
+    assert qos.acks is not None
+    # One for a packet or for two. Each waits for at most an interval, half of it in the middle.
+    assert 0.45 * qos.simulated_packets < qos.acks.entered < 1.01 * qos.simulated_packets
+    assert qos.acks.inside <= 40
+    assert qos.acks.delay.percentile_ms(99.9) <= 41
+    assert qos.acks.delay.percentile_ms(50) == pytest.approx(20, abs=3)
 
 
 def below(parent: int) -> set[int]:

@@ -13,9 +13,10 @@ from pydantic import Field
 from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.policer import police, rules
-from emulation.mahimahi.translate import Runner, check_fields, link_opportunities_ms, to_job
-from emulation.path import Policer, RandomLoss
+from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, link_opportunities_ms, to_job
+from emulation.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
 from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.simulator import simulate
 from emulation.traces import Trace
 
 HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})
@@ -58,6 +59,52 @@ def test_a_trace_offers_what_the_simulator_counts() -> None:
     assert counted * 1500 == trace.capacity_bytes(701, 12_701)
 
 
+def test_steps_carry_packets_at_their_rates_and_none_in_an_outage() -> None:
+    # 1.5 packets in the first 30 ms; then none, until the other half needs half a ms.
+    steps = RateStep(at_s=0, rate_mbps=0.6), RateStep(at_s=0.03, rate_mbps=0), RateStep(at_s=20, rate_mbps=12)
+    link = LinkSpec(steps=steps)
+    assert link_opportunities_ms(link, 20_003).tolist() == [20, 20_001, 20_002, 20_003]
+    # As many as the simulator counts.
+    other = [RateStep(at_s=at_s, rate_mbps=mbps) for at_s, mbps in ((0, 7), (0.9, 0), (1.1, 0.3), (2.05, 61))]
+    run = Scenario(link=LinkSpec(steps=tuple(other)), flows=(FlowSpec(cca="reno"),), duration_s=3)
+    assert len(link_opportunities_ms(run.link, 3000)) == int(simulate(run).capacity_mbps * 3e6 / 12_000)
+
+
+def acks_ms(link: LinkSpec, end_ms: int) -> list[int]:
+    times = ack_opportunities_ms(link, end_ms)
+    assert times is not None
+    return times.tolist()
+
+
+def test_acks_leave_at_the_multiples_of_their_interval() -> None:
+    assert ack_opportunities_ms(LinkSpec(rate_mbps=12), 100) is None
+    assert acks_ms(LinkSpec(rate_mbps=1, acks=AckPath(interval_ms=40)), 125) == [40, 80, 120]
+    assert acks_ms(LinkSpec(rate_mbps=1, acks=AckPath(interval_ms=2.5)), 10) == [3, 5, 8, 10]
+
+
+@pytest.mark.parametrize(("rate_mbps", "interval_ms"), [(500, 40), (60, 5), (12, 1000)])
+def test_a_burst_has_room_for_the_acks_of_two_intervals(rate_mbps: float, interval_ms: int) -> None:
+    """An opportunity of 1504 bytes carries 17 of the largest ACKs, of 84 bytes."""
+    times = acks_ms(LinkSpec(rate_mbps=rate_mbps, acks=AckPath(interval_ms=interval_ms)), 5000)
+    bursts_ms, lines = np.unique(times, return_counts=True)
+    assert (bursts_ms % interval_ms == 0).all()
+    assert (lines[1:] * 17 >= 2 * int(rate_mbps / 12 * interval_ms)).all()
+
+
+def test_a_burst_behind_a_fast_piece_still_has_room_for_its_acks() -> None:
+    trace = Trace("t", np.repeat([10, 100], [400, 1]).astype(np.uint32), 100)
+    times = acks_ms(LinkSpec(trace=trace, acks=AckPath(interval_ms=10)), 40)
+    assert np.unique(times, return_counts=True)[1].tolist() == [1 + 400 // 17, 1 + 400 // 17, 1, 1]
+
+
+def test_an_uplink_is_served_as_the_link_is() -> None:
+    uplink = LinkRate(steps=(RateStep(at_s=0, rate_mbps=4), RateStep(at_s=0.006, rate_mbps=12)))
+    assert acks_ms(LinkSpec(rate_mbps=50, acks=AckPath(uplink=uplink)), 9) == [3, 6, 7, 8, 9]
+    trace = Trace("t", np.array([10, 30], dtype=np.uint32), 30)
+    uplink = LinkRate(trace=trace, start_ms=20)
+    assert acks_ms(LinkSpec(rate_mbps=50, acks=AckPath(uplink=uplink)), 50) == [10, 20, 40, 50]
+
+
 def test_a_job_says_what_the_scenario_says() -> None:
     objects = Transfer(size_bytes=500, gap_s=0.5, count=3), Transfer(size_bytes=7)
     flows = (
@@ -69,6 +116,7 @@ def test_a_job_says_what_the_scenario_says() -> None:
     assert job["delay_ms"] == 20
     assert job["queue"] == {"packets": 50, "bytes": None}
     assert job["loss"] == 0.01
+    assert job["ack_opportunities_ms"] is None
     assert job["lead_ms"] == 1000 + 6 * 40
     assert job["flows"] == [
         {"cca": "cubic", "priority": 0, "start_s": 0.5, "stop_s": 1.5, "transfers": []},
@@ -163,6 +211,16 @@ def test_a_machine_without_nftables_is_told_what_to_do(monkeypatch: pytest.Monke
         ({"rtt_ms": 41}, r"link\.rtt_ms: the runner mahimahi expected an even whole number of ms, got 41"),
         ({"rtt_ms": 40.5}, r"link\.rtt_ms: .* got 40\.5"),
         ({"rate_mbps": 501}, r"link: the runner mahimahi emulates at most 500 Mbit/s, got 501"),
+        ({"rate_mbps": None, "steps": [{"at_s": 0, "rate_mbps": 501}]}, r"link: .* at most 500 Mbit/s, got 501"),
+        (
+            {"acks": {"interval_ms": 10, "uplink": {"rate_mbps": 2}}},
+            r"link\.acks: the runner mahimahi takes interval_ms or uplink, got both; use the simulator",
+        ),
+        ({"acks": {"uplink": {"rate_mbps": 501}}}, r"link\.acks\.uplink: .* at most 500 Mbit/s, got 501"),
+        (
+            {"acks": {"uplink": {"rate_mbps": 2, "opportunity_bytes": 3000}}},
+            r"link\.acks\.uplink\.opportunity_bytes: the runner mahimahi cannot do that yet, got 3000",
+        ),
         ({"opportunity_bytes": 3000}, r"link\.opportunity_bytes: the runner mahimahi cannot do that yet, got 3000"),
     ],
 )
