@@ -139,7 +139,8 @@ def _steps_ms(steps: tuple[RateStep, ...], end_ms: int) -> NDArray[np.int64]:
     pkts = np.arange(1, math.floor(carried_pkts[-1] * (1 + 1e-9)) + 1) * (1 - 1e-9)
     # A packet is complete in a step in which more is carried, so the step's rate is above 0.
     step = np.searchsorted(carried_pkts, pkts, side="left") - 1
-    return np.ceil(at_ms[step] + (pkts - carried_pkts[step]) / pkts_per_ms[step]).astype(np.int64)
+    times_ms: NDArray[np.float64] = at_ms[step] + (pkts - carried_pkts[step]) / pkts_per_ms[step]
+    return np.ceil(times_ms).astype(np.int64)
 
 
 def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:
