@@ -59,9 +59,8 @@ MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
 _TAKEN_OF_RATE = frozenset({"trace", "rate_mbps", "steps", "start_ms"})
-_TAKEN_OF_LINK = _TAKEN_OF_RATE | {
-    *("rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks")
-}
+_TAKEN_OF_PATH = frozenset({"rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks"})
+_TAKEN_OF_LINK = _TAKEN_OF_RATE | _TAKEN_OF_PATH
 _TAKEN_OF_FLOW = frozenset(
     {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
 )
