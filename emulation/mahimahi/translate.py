@@ -59,9 +59,8 @@ MOST_RATE_MBPS = 500.0
 MOST_SAMPLES = 6000
 _TAKEN_OF_SCENARIO = frozenset({"name", "link", "flows", "duration_s", "warmup_s", "window_s", "seed"})
 _TAKEN_OF_RATE = frozenset({"trace", "rate_mbps", "steps", "start_ms"})
-_TAKEN_OF_LINK = _TAKEN_OF_RATE | {
-    *("rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks")
-}
+_TAKEN_OF_PATH = frozenset({"rtt_ms", "delays", "buffer_pkts", "buffer_bytes", "loss", "before", "behind", "acks"})
+_TAKEN_OF_LINK = _TAKEN_OF_RATE | _TAKEN_OF_PATH
 _TAKEN_OF_FLOW = frozenset(
     {"cca", "params", "ensemble_text", "delay_class", "start_s", "stop_s", "size_bytes", "transfers", "client"}
 )
@@ -139,7 +138,8 @@ def _steps_ms(steps: tuple[RateStep, ...], end_ms: int) -> NDArray[np.int64]:
     pkts = np.arange(1, math.floor(carried_pkts[-1] * (1 + 1e-9)) + 1) * (1 - 1e-9)
     # A packet is complete in a step in which more is carried, so the step's rate is above 0.
     step = np.searchsorted(carried_pkts, pkts, side="left") - 1
-    return np.ceil(at_ms[step] + (pkts - carried_pkts[step]) / pkts_per_ms[step]).astype(np.int64)
+    times_ms: NDArray[np.float64] = at_ms[step] + (pkts - carried_pkts[step]) / pkts_per_ms[step]
+    return np.ceil(times_ms).astype(np.int64)
 
 
 def _trace_ms(trace: Trace, start_ms: int, end_ms: int) -> NDArray[np.int64]:

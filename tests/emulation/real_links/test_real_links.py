@@ -10,13 +10,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ccatune
 from emulation.errors import EmulationError
+from emulation.mahimahi.arrays import link_arrays
+from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
 from emulation.path import AckPath
+from emulation.qos import QoS
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
@@ -100,10 +104,20 @@ def test_several_runs_tell_median_and_spread(
 
 
 @pytest.mark.mahimahi
-def test_acks_in_bursts_leave_at_the_multiples_and_none_is_left_over() -> None:
+def test_acks_in_bursts_leave_at_the_multiples_and_none_is_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    results: list[dict[str, Any]] = []
+
+    def keep_and_judge(scenario: Scenario, result: dict[str, Any], **how: Any) -> QoS:
+        results.append(result)
+        return to_qos(scenario, result, **how)
+
+    monkeypatch.setattr("emulation.mahimahi.runner.to_qos", keep_and_judge)
     link = LINK.model_copy(update={"acks": AckPath(interval_ms=40)})
-    runs = least_disturbed(scenario(FlowSpec(cca="cubic"), link=link, duration_s=6, warmup_s=2))
+    asked = scenario(FlowSpec(cca="cubic"), link=link, duration_s=6, warmup_s=2)
+    runs = least_disturbed(asked)
     (qos,) = runs.qos
+    for result in results:
+        assert not (link_arrays(asked, result, of_acks=True).departures_ms % 40).any()
     assert 12 - runs.slack <= qos.throughput_mbps <= 12.01
     assert qos.acks is not None
     # One for a packet or for two. Each waits for at most an interval, half of it in the middle.
