@@ -2,13 +2,15 @@
 """Parses the text of a trace file.
 
 A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF ends a
-line; the last one may lack it. Since numbers never decrease, the lines with an equal number of digits form a block.
-Each block is a matrix of characters, which is read column by column (70 million lines per second). A file that does
-not fit this form is read again line by line. This names the bad line, or accepts unusual forms such as leading zeros.
+line; the last one may lack it. A byte order mark of UTF-8 may come first. Since numbers never decrease, the lines with
+an equal number of digits form a block. Each block is a matrix of characters, which is read column by column (70 million
+lines per second). A file that does not fit this form is read again line by line. This names the first bad line, or
+accepts unusual forms such as leading zeros.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 
 import numpy as np
@@ -33,6 +35,7 @@ def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
     text, or holds only zeros and so has no duration. Errors of a line: it is empty, not a whole number, negative, above
     2^32 - 1, or below the previous line.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data:
         raise TraceError(f"{name}: expected a line per delivery opportunity, got an empty file")
     if b"\r" in data:
@@ -87,18 +90,22 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
     if readable is None or readable.end() < len(data):
         at = 0 if readable is None else readable.end()
         line_number = data.count(b"\n", 0, at) + 1
-        raise TraceError(
-            f"{name}, line {line_number}: expected a text of numbers, got a binary file (byte 0x{data[at]:02x})"
-        )
-    previous_ms = 0
+        got = f"a binary file (byte 0x{data[at]:02x})"
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            got = "UTF-16; save it as ASCII or UTF-8"
+        raise TraceError(f"{name}, line {line_number}: expected a text of numbers, got {got}")
     values: list[int] = []
+    first_fault, n_faults = "", 0
     for number, line in enumerate(data[:-1].split(b"\n"), start=1):
-        fault = _fault(line, previous_ms)
+        fault = _fault(line, values[-1] if values else 0)
         if fault:
+            n_faults += 1
             shown = line[:SHOWN_CHARS].decode("ascii")
-            raise TraceError(f"{name}, line {number}: expected {fault}, got {shown!r}")
-        previous_ms = int(line)
-        values.append(previous_ms)
+            first_fault = first_fault or f"{name}, line {number}: expected {fault}, got {shown!r}"
+        else:
+            values.append(int(line))
+    if n_faults:
+        raise TraceError(first_fault + (f" (and {n_faults - 1} more bad lines)" if n_faults > 1 else ""))
     return np.array(values, dtype=np.uint32)
 
 

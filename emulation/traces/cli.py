@@ -16,12 +16,14 @@ from emulation.errors import TraceError
 from emulation.options import check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
-from emulation.traces.reader import read
+from emulation.traces.reader import read, survey
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
 
 __all__ = ["traces"]
+
+MOST_UNREAD_SHOWN = 20
 
 _paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 _skip_bad = click.option("--skip-bad", is_flag=True, help="Leave bad files out, and say how many.")
@@ -29,7 +31,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
 
 
 def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
-    """The recordings. Bad files that were left out are reported on stderr."""
+    """The recordings. Files that were left out are reported on stderr."""
     reading = read(list(paths), skip_bad=skip_bad)
     for line in reading.left_out:
         click.echo(line, err=True)
@@ -49,28 +51,34 @@ def traces() -> None:
 
 @traces.command()
 @_paths
-@_skip_bad
 @_json
-def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
-    """Read files, folders or archives, and report what is in them; exit 1 if files had to be left out.
+def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
+    """Read files, folders or archives, and report the recordings, each bad file, and what was not read.
+
+    The exit status is 1 if there are bad files.
 
     \b
     Example:
-      ccatune traces check recordings/ --skip-bad
+      ccatune traces check recordings/
     """
-    reading = read(list(paths), skip_bad=skip_bad)
+    reading = survey(list(paths))
     rows = [_facts(recording) for recording in reading.recordings]
-    bad = list(reading.skipped)
     if as_json:
-        click.echo(json.dumps({"recordings": rows, "bad_files": bad}, indent=1))
+        found = {"recordings": rows, "bad_files": reading.skipped, "unread_files": reading.unread}
+        click.echo(json.dumps(found, indent=1))
     else:
         _print_table(rows)
-        for text in bad:
-            click.echo(f"left out: {text}")
+        for text in reading.skipped:
+            click.echo(f"bad file: {text}")
+        for name in reading.unread[:MOST_UNREAD_SHOWN]:
+            click.echo(f"not read: {name}")
+        n_bad, n_unread = len(reading.skipped), len(reading.unread)
+        if n_unread > MOST_UNREAD_SHOWN:
+            click.echo(f"not read: {n_unread - MOST_UNREAD_SHOWN} more, which --json lists")
         hours = sum(row["duration_s"] for row in rows) / 3600
-        files = sum(row["files"] for row in rows)
-        click.echo(f"{len(rows)} recordings of {files} files, {hours:.2f} h, {len(bad)} bad files left out")
-    if bad:
+        click.echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
+                   f"{n_bad} bad files, {n_unread} files not read")  # fmt: skip
+    if reading.skipped:
         sys.exit(1)
 
 
