@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune traces`: check, show, fit and make links."""
+"""`ccatune traces`: check, show, fit, make and import links."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
 
 @click.group()
 def traces() -> None:
-    """Links as files of delivery opportunities (Mahimahi's format): check, show, fit, make.
+    """Links as files of delivery opportunities (Mahimahi's format): check, show, fit, make, import.
 
     \b
     Example:
@@ -70,11 +70,8 @@ def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
         _print_table(rows)
         for text in reading.skipped:
             click.echo(f"bad file: {text}")
-        for name in reading.unread[:MOST_UNREAD_SHOWN]:
-            click.echo(f"not read: {name}")
+        _print_unread(reading.unread)
         n_bad, n_unread = len(reading.skipped), len(reading.unread)
-        if n_unread > MOST_UNREAD_SHOWN:
-            click.echo(f"not read: {n_unread - MOST_UNREAD_SHOWN} more, which --json lists")
         hours = sum(row["duration_s"] for row in rows) / 3600
         click.echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
                    f"{n_bad} bad files, {n_unread} files not read")  # fmt: skip
@@ -183,14 +180,85 @@ def make(
     check_output(out)
     trace = _made(model_path, poisson_mbps, duration_s=duration_s, seed=seed, link=link)
     try:
-        write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())
+        write_atomically(out, trace.as_file())
     except OSError as error:
         raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
     if as_json:
         figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
         click.echo(json.dumps({**figures, "digest": trace.digest}))
     else:
-        click.echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+        click.echo(f"{out}: {_figures(trace)}")
+
+
+@traces.command("import")
+@_paths
+@click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True,
+              help="The folder for the traces. It is made if it does not exist.")  # fmt: skip
+@click.option("--column", metavar="NAME[:UNIT]",
+              help="The column of rates, and its unit (bit/s, kbit/s, Mbit/s, Gbit/s).  [recognised]")  # fmt: skip
+@click.option("--time-column", metavar="NAME[:UNIT]",
+              help="The column of times, and its unit (s, ms).  [recognised]")  # fmt: skip
+@click.option("--delay-interval-ms", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
+              help="Time between the lines of LeoReplayer's delays.")  # fmt: skip
+@_json
+def import_(
+    paths: tuple[Path, ...],
+    *,
+    out: Path,
+    column: str | None,
+    time_column: str | None,
+    delay_interval_ms: float,
+    as_json: bool,
+) -> None:
+    """Convert CSV files with a column of rates, Pensieve's cooked files, and LeoReplayer's bw and delay files.
+
+    Columns and units are recognised, and reported. Files whose columns are ambiguous are refused.
+
+    \b
+    Example:
+      ccatune traces import 5Gdataset/Download -o ucc-5g
+      ccatune traces import drive.csv --column rate:kbit/s --time-column t:ms -o mine
+    """
+    from emulation.traces.importing import Choices, import_traces
+
+    unread: list[str] = []
+    rows: list[dict[str, Any]] = []
+    source = None
+    choices = Choices(column=column, time_column=time_column, delay_interval_ms=delay_interval_ms)
+    for found in import_traces(paths, out, choices=choices, unread=unread):
+        trace = found.trace
+        rows.append({
+            "source": str(found.source),
+            "columns": found.columns,
+            "trace": None if trace is None else str(found.file),
+            "delays": None if found.delays_file is None else str(found.delays_file),
+            "duration_s": None if trace is None else trace.duration_s,
+            "mean_rate_mbps": None if trace is None else trace.mean_rate_mbps,
+        })  # fmt: skip
+        if as_json:
+            continue
+        if found.source != source:
+            click.echo(f"{found.source}: {found.columns}")
+            source = found.source
+        figures = "nothing written, it carries no packet" if trace is None else _figures(trace)
+        click.echo(f"  {found.file}: {figures}")
+    if as_json:
+        click.echo(json.dumps({"traces": rows, "unread_files": unread}, indent=1))
+        return
+    _print_unread(unread)
+    n_written = sum(row["trace"] is not None for row in rows)
+    click.echo(f"{n_written} traces written, {len(unread)} files not read")
+
+
+def _figures(trace: Trace) -> str:
+    return f"{trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s"
+
+
+def _print_unread(names: Sequence[str]) -> None:
+    for name in names[:MOST_UNREAD_SHOWN]:
+        click.echo(f"not read: {name}")
+    if len(names) > MOST_UNREAD_SHOWN:
+        click.echo(f"not read: {len(names) - MOST_UNREAD_SHOWN} more, which --json lists")
 
 
 def _made(
