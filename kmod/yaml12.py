@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
@@ -55,8 +55,8 @@ _SCALARS: dict[str, tuple[str, str, Callable[[str], object]]] = {
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the rules at the top of this module."""
 
-    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 (PyYAML's name for a table of the class)
-    yaml_constructors: dict[str | None, Any] = {  # noqa: RUF012
+    yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
         None: yaml.SafeLoader.construct_undefined,
         f"{TAG}str": yaml.SafeLoader.construct_yaml_str,
         f"{TAG}seq": yaml.SafeLoader.construct_yaml_seq,
@@ -71,15 +71,15 @@ class _Loader(yaml.SafeLoader):
         self.sizes: dict[yaml.Node, int] = {}  # of the nodes that are complete
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        mark = self.peek_event().start_mark
-        is_alias = self.check_event(yaml.AliasEvent)
+        event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
+        mark = event.start_mark
         before = self.n_nodes
         self.depth += 1
         if self.depth > MOST_DEPTH:
             raise yaml.MarkedYAMLError(problem=f"found more than {MOST_DEPTH} nested collections", problem_mark=mark)
-        node = super().compose_node(parent, index)
+        node: Any = super().compose_node(parent, index)
         self.depth -= 1
-        if not is_alias:
+        if not isinstance(event, yaml.AliasEvent):
             self.n_nodes += 1
             self.sizes[node] = self.n_nodes - before
             return node

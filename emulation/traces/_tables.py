@@ -224,9 +224,9 @@ def _seconds(text: str, where: str) -> float:
     """The time of a row: a number, a time of G-NetTrack, or one of ISO 8601. Without a time zone it counts as UTC."""
     if values := row_of_numbers(text):
         return values[0]
-    for parse in (lambda: datetime.strptime(text, TIME_FORMAT), lambda: datetime.fromisoformat(text)):
+    for form in (TIME_FORMAT, None):
         try:
-            time = parse()
+            time = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
         except ValueError:
             continue
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from emulation.errors import TraceError
-from emulation.options import check_output
+from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
 from emulation.traces.reader import read, survey
@@ -198,7 +198,7 @@ def make(
               help="The column of rates, and its unit (bit/s, kbit/s, Mbit/s, Gbit/s).  [recognised]")  # fmt: skip
 @click.option("--time-column", metavar="NAME[:UNIT]",
               help="The column of times, and its unit (s, ms).  [recognised]")  # fmt: skip
-@click.option("--delay-interval-ms", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
+@click.option("--delay-interval-ms", type=FiniteRange(min=0, min_open=True), default=10.0, show_default=True,
               help="Time between the lines of LeoReplayer's delays.")  # fmt: skip
 @_json
 def import_(
