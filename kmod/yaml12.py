@@ -55,7 +55,7 @@ _SCALARS: dict[str, tuple[str, str, Callable[[str], object]]] = {
 class _Loader(yaml.SafeLoader):
     """PyYAML's safe loader with the rules at the top of this module."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[Any]]] = {}
+    yaml_implicit_resolvers: dict[str, list[Any]] = {}  # noqa: RUF012 (PyYAML's stubs declare it so)
     yaml_constructors: ClassVar[dict[str | None, Any]] = {
         None: yaml.SafeLoader.construct_undefined,
         f"{TAG}str": yaml.SafeLoader.construct_yaml_str,
@@ -72,7 +72,7 @@ class _Loader(yaml.SafeLoader):
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
-        mark = event.start_mark
+        mark: Any = event.start_mark
         before = self.n_nodes
         self.depth += 1
         if self.depth > MOST_DEPTH:
