@@ -137,11 +137,11 @@ def load_yaml(path: Path, *, what: str) -> object:
         return loader.get_single_data()
     except OSError as error:
         raise DocumentError(f"{path}: cannot be read ({error.strerror})") from error
-    except (UnicodeDecodeError, yaml.reader.ReaderError) as error:
-        raise DocumentError(
-            f"{path}: expected {what} as YAML, got other text ({' '.join(str(error).split())})"
-        ) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
         raise DocumentError(f"{path}{place}: expected {what} as YAML, got other text ({error.problem})") from error
+    # PyYAML also raises ValueError and OverflowError, for example for the escape \UFFFFFFFF.
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        text = " ".join(str(error).split())
+        raise DocumentError(f"{path}: expected {what} as YAML, got other text ({text})") from error

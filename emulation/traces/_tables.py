@@ -39,6 +39,7 @@ Floats = NDArray[np.float64]
 
 MAX_GAP_STEPS = 5
 MOST_STEP_S = 60
+MOST_RATE_MBPS = 1e6
 MOST_COLUMNS_SHOWN = 30
 WITHOUT_RATE = frozenset({"", "-", "na", "nan", "null", "none"})
 TIME_FORMAT = "%Y.%m.%d_%H.%M.%S"
@@ -119,7 +120,7 @@ def _pensieve(path: Path, lines: Sequence[tuple[int, str]]) -> RateTable:
     rows: list[tuple[int, float, float]] = []
     for number, line in lines:
         values = row_of_numbers(line)
-        if line.strip() and (len(values) != 2 or values[1] < 0):
+        if line.strip() and (len(values) != 2 or not 0 <= values[1] <= MOST_RATE_MBPS):
             raise TraceError(f"{path}, line {number}: expected a time in s and a rate in Mbit/s, got {line[:60]!r}")
         if values:
             rows.append((number, values[0], values[1]))
@@ -148,8 +149,9 @@ def _csv(
             continue
         where = f"{path}, line {number}"
         values = row_of_numbers(cells[at_rate])
-        if len(values) != 1 or values[0] < 0:
-            raise TraceError(f"{where}: expected a rate of at least 0 in {rate.name}, got {cells[at_rate][:60]!r}")
+        if len(values) != 1 or not 0 <= values[0] * rate.factor <= MOST_RATE_MBPS:
+            expected = f"a rate in {rate.unit} of 0 to {MOST_RATE_MBPS:g} Mbit/s in {rate.name}"
+            raise TraceError(f"{where}: expected {expected}, got {cells[at_rate][:60]!r}")
         run = "" if at_run is None else "run" + re.sub(r"[^A-Za-z0-9._-]+", "_", cells[at_run])
         runs[run].append((number, _seconds(cells[at_time], where) * time.factor, values[0] * rate.factor))
     pieces = [piece for name, found in runs.items() for piece in _pieces(path, name, found)]

@@ -107,11 +107,11 @@ def opportunities_of(piece: Piece, *, name: str) -> Trace | None:
 
     Raises TraceError for more than 24 h or MOST_OPPORTUNITIES.
     """
-    edges_ms = piece.edges_s * 1000
-    period_ms = round(edges_ms[-1] - edges_ms[0])
-    if not 1 <= period_ms <= MAX_RECORDING_MS:
-        raise TraceError(f"{name}: expected 1 ms to 24 h, got {period_ms / 1000:g} s; cut the file in pieces")
-    edges_ms = edges_ms - edges_ms[0]
+    length_s = float(piece.edges_s[-1] - piece.edges_s[0])
+    if not 1 <= length_s * 1000 <= MAX_RECORDING_MS:
+        raise TraceError(f"{name}: expected 1 ms to 24 h, got {length_s:g} s; cut the file in pieces")
+    edges_ms = 1000 * (piece.edges_s - piece.edges_s[0])
+    period_ms = round(1000 * length_s)
     carried = np.concatenate(([0.0], np.cumsum(piece.rates_mbps * np.diff(edges_ms)))) / KBIT_PER_OPPORTUNITY
     n_whole = int(min(carried[-1] + 1e-6, 2 * MOST_OPPORTUNITIES))
     if n_whole > MOST_OPPORTUNITIES:
@@ -156,8 +156,11 @@ def _is_of_pair(path: Path) -> bool:
 def _is_pensieve(path: Path) -> bool:
     if path.name.endswith(OWN_SUFFIXES):
         return False
-    with path.open("rb") as file:
-        head = file.read(HEAD_BYTES)
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError as error:
+        raise TraceError(f"{path}: expected a readable file, got {error.strerror}; check its permissions") from error
     line = next((line for line in head.decode("utf-8-sig", errors="replace").splitlines() if line.strip()), "")
     return len(row_of_numbers(line)) == 2
 

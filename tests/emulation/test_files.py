@@ -31,6 +31,7 @@ def file(tmp_path: Path) -> Path:
         ("a: {<<: {b: 1}, <<: {c: 1}}", "line 1, column 17: .*found << twice"),
         ("link: {codel: &a {x: *a}}", "line 1, column 22: .*a collection that contains itself"),
         ("a: \x00", ": .*unacceptable character"),
+        (r'a: "\UFFFFFFFF"', ": .*got other text"),
     ],
 )
 def test_what_is_no_yaml_of_ours_is_refused_in_one_line(file: Path, text: str, words: str) -> None:
