@@ -54,7 +54,8 @@ MOST_NAMED_MBPS = 1e9
 
 # Values in messages are cut, because a file can contain very long ones.
 _SHOWN = reprlib.Repr()
-_SHOWN.maxstring = _SHOWN.maxother = 100
+_SHOWN.maxlevel = 2
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 100
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -130,7 +131,7 @@ def _tuples(value: Any) -> Any:
 
 def _mapping(value: object, what: str) -> Document:
     if not isinstance(value, dict):
-        raise EmulationError(f"{what}: expected a mapping, got {value!r}")
+        raise EmulationError(f"{what}: expected a mapping, got {_SHOWN.repr(value)}")
     return dict(value)
 
 
@@ -163,14 +164,14 @@ def _element(element: object, *, what: str, folder: Path) -> Document:
     fields = _mapping(element, what)
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in ELEMENTS:
-        raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {kind!r}")
+        raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {_SHOWN.repr(kind)}")
     return _with_trace(fields, what=what, folder=folder) if kind == "access" else fields
 
 
 def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     recording = link.pop("recording", None)
     if not isinstance(recording, str | None):
-        raise EmulationError(f"{what}.recording: expected a text, got {recording!r}; put it into quotes")
+        raise EmulationError(f"{what}.recording: expected a text, got {_SHOWN.repr(recording)}; put it into quotes")
     if "made" in link:
         if link.get("trace") is not None:
             raise EmulationError(f"{what}: expected one trace, got both trace and made")
@@ -241,7 +242,7 @@ def _located(path: object, folder: Path, what: str) -> Path:
         return folder / path
     if isinstance(path, Path):
         return path
-    raise EmulationError(f"{what}: expected a path, got {path!r}")
+    raise EmulationError(f"{what}: expected a path, got {_SHOWN.repr(path)}")
 
 
 def _one_recording(recordings: list[Recording], name: str | None, path: Path) -> Recording:
