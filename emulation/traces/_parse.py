@@ -4,7 +4,7 @@
 A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF ends a
 line; the last one may lack it. A byte order mark of UTF-8 may come first. Since numbers never decrease, the lines with
 an equal number of digits form a block. Each block is a matrix of characters, which is read column by column (70 million
-lines per second). A file that does not fit this form is read again line by line. This names the first bad line, or
+lines per second). A file that does not fit this form is read again line by line. This names the bad lines, or
 accepts unusual forms such as leading zeros.
 """
 
@@ -26,6 +26,7 @@ LINE_FEED = 10
 DIGIT_ZERO = 48
 TEXT = re.compile(rb"[\t\n\r\x20-\x7e]*")
 SHOWN_CHARS = 40
+MOST_FAULTS_SHOWN = 5
 
 
 def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
@@ -85,7 +86,7 @@ def _block_values(digits: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
 
 
 def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
-    """Numbers line by line. Raises TraceError at the first one that is wrong."""
+    """Numbers line by line. Raises TraceError, which names the first lines that are wrong."""
     readable = TEXT.match(data)
     if readable is None or readable.end() < len(data):
         at = 0 if readable is None else readable.end()
@@ -95,17 +96,17 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
             got = "UTF-16; save it as ASCII or UTF-8"
         raise TraceError(f"{name}, line {line_number}: expected a text of numbers, got {got}")
     values: list[int] = []
-    first_fault, n_faults = "", 0
+    faults: list[str] = []
     for number, line in enumerate(data[:-1].split(b"\n"), start=1):
         fault = _fault(line, values[-1] if values else 0)
         if fault:
-            n_faults += 1
-            shown = line[:SHOWN_CHARS].decode("ascii")
-            first_fault = first_fault or f"{name}, line {number}: expected {fault}, got {shown!r}"
+            faults.append(f"line {number}: expected {fault}, got {line[:SHOWN_CHARS].decode('ascii')!r}")
         else:
             values.append(int(line))
-    if n_faults:
-        raise TraceError(first_fault + (f" (and {n_faults - 1} more bad lines)" if n_faults > 1 else ""))
+    if faults:
+        n_more = len(faults) - MOST_FAULTS_SHOWN
+        more = f"; and {n_more} more bad lines" if n_more > 0 else ""
+        raise TraceError(f"{name}, {'; '.join(faults[:MOST_FAULTS_SHOWN])}{more}")
     return np.array(values, dtype=np.uint32)
 
 
