@@ -97,16 +97,18 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
         raise TraceError(f"{name}, line {line_number}: expected a text of numbers, got {got}")
     values: list[int] = []
     faults: list[str] = []
+    n_more = 0
     for number, line in enumerate(data[:-1].split(b"\n"), start=1):
         fault = _fault(line, values[-1] if values else 0)
-        if fault:
+        if not fault:
+            values.append(int(line))
+        elif len(faults) < MOST_FAULTS_SHOWN:
             faults.append(f"line {number}: expected {fault}, got {line[:SHOWN_CHARS].decode('ascii')!r}")
         else:
-            values.append(int(line))
+            n_more += 1
     if faults:
-        n_more = len(faults) - MOST_FAULTS_SHOWN
-        more = f"; and {n_more} more bad lines" if n_more > 0 else ""
-        raise TraceError(f"{name}, {'; '.join(faults[:MOST_FAULTS_SHOWN])}{more}")
+        more = f"; and {n_more} more bad lines" if n_more else ""
+        raise TraceError(f"{name}, {'; '.join(faults)}{more}")
     return np.array(values, dtype=np.uint32)
 
 
