@@ -90,7 +90,7 @@ def read_delay_trace(path: Path) -> BaseDelay:
         EmulationError: the file cannot be read, or a line is invalid. The message names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise EmulationError(f"{path}: cannot be read ({reason})") from error
@@ -101,9 +101,12 @@ def read_delay_trace(path: Path) -> BaseDelay:
         if not words:
             continue
         values = _numbers(words)
-        if not values or period_s is not None:
+        if not values or period_s is not None or (len(values) == 1 and not steps):
             expected = "no line after the end of the trace" if period_s is not None else "`time_ms delay_ms`"
-            raise EmulationError(f"{path}: line {number}: expected {expected}, got {line.strip()!r}")
+            hint = (
+                "; convert LeoReplayer's files with `ccatune traces import`" if len(values) == 1 and not steps else ""
+            )
+            raise EmulationError(f"{path}: line {number}: expected {expected}, got {line.strip()!r}{hint}")
         if len(values) == 1:
             period_s = values[0] / 1000
             continue

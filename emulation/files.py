@@ -25,12 +25,11 @@ The options of the command line replace fields of such a document. So all scenar
 
 from __future__ import annotations
 
-import re
+import reprlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.delays import BaseDelay, DelayStep, read_delay_trace
@@ -40,6 +39,8 @@ from emulation.scenario import FlowSpec, LinkSpec, ReceiverSpec, Scenario, Trans
 from emulation.traces import Recording, Trace, read_recordings
 from emulation.video import VideoSpec
 from kmod.ensemble import Deployment, Ensemble, table_text
+from kmod.errors import DocumentError
+from kmod.yaml12 import load_yaml
 
 __all__ = ["build_scenario", "first_fault", "load_scenario", "read_document", "read_settings"]
 
@@ -51,24 +52,10 @@ DEPLOYMENT = Deployment("file", "simulate", 1)
 MOST_NAMES_SHOWN = 8
 MOST_NAMED_MBPS = 1e9
 
-
-class _Loader(yaml.SafeLoader):
-    """A YAML loader that refuses repeated keys, and that reads 1e6 as a number, as JSON does."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # This is done before merge keys are resolved, because a mapping's own keys may override merged ones.
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.MarkedYAMLError(problem=f"found {key.value} twice", problem_mark=key.start_mark)
-            seen.add((key.tag, str(key.value)))
-        return node
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$", re.ASCII), list("-+0123456789")
-)
+# Values in messages are cut, because a file can contain very long ones.
+_SHOWN = reprlib.Repr()
+_SHOWN.maxlevel = 2
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 100
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -82,16 +69,12 @@ def read_document(path: Path, *, what: str = "a scenario", holding: str = "link 
     what, holding: used in error messages for the kind of the document and for its expected content.
 
     Raises:
-        EmulationError: the file cannot be read, is no YAML, has a repeated key, or does not contain a mapping.
+        EmulationError: the file cannot be read, is no YAML (kmod/yaml12.py), or does not contain a mapping.
     """
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except OSError as error:
-        raise EmulationError(f"{path}: cannot be read ({error.strerror})") from error
-    # PyYAML also raises errors of its constructors: ValueError for 2020-13-45, KeyError for !!bool x, RecursionError.
-    except Exception as error:
-        text = " ".join(str(error).split())
-        raise EmulationError(f"{path}: expected {what} as YAML, got other text ({text})") from error
+        document = load_yaml(path, what=what)
+    except DocumentError as error:
+        raise EmulationError(str(error)) from error
     if not isinstance(document, dict):
         raise EmulationError(f"{path}: expected a mapping with {holding}, got {type(document).__name__}")
     return document
@@ -137,8 +120,6 @@ def build_scenario(document: Document, *, source: str, folder: Path) -> Scenario
         return Scenario.model_validate(_tuples(fields), strict=True)
     except ValidationError as error:
         raise EmulationError(f"{source}: {first_fault(error, known=_fields_at)}") from error
-    except RecursionError as error:
-        raise EmulationError(f"{source}: expected mappings that end, got one with an alias of itself in it") from error
 
 
 def _tuples(value: Any) -> Any:
@@ -150,7 +131,7 @@ def _tuples(value: Any) -> Any:
 
 def _mapping(value: object, what: str) -> Document:
     if not isinstance(value, dict):
-        raise EmulationError(f"{what}: expected a mapping, got {value!r}")
+        raise EmulationError(f"{what}: expected a mapping, got {_SHOWN.repr(value)}")
     return dict(value)
 
 
@@ -183,12 +164,14 @@ def _element(element: object, *, what: str, folder: Path) -> Document:
     fields = _mapping(element, what)
     kind = fields.get("kind")
     if not isinstance(kind, str) or kind not in ELEMENTS:
-        raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {kind!r}")
+        raise EmulationError(f"{what}.kind: expected one of {', '.join(ELEMENTS)}, got {_SHOWN.repr(kind)}")
     return _with_trace(fields, what=what, folder=folder) if kind == "access" else fields
 
 
 def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
     recording = link.pop("recording", None)
+    if not isinstance(recording, str | None):
+        raise EmulationError(f"{what}.recording: expected a text, got {_SHOWN.repr(recording)}; put it into quotes")
     if "made" in link:
         if link.get("trace") is not None:
             raise EmulationError(f"{what}: expected one trace, got both trace and made")
@@ -259,12 +242,12 @@ def _located(path: object, folder: Path, what: str) -> Path:
         return folder / path
     if isinstance(path, Path):
         return path
-    raise EmulationError(f"{what}: expected a path, got {path!r}")
+    raise EmulationError(f"{what}: expected a path, got {_SHOWN.repr(path)}")
 
 
-def _one_recording(recordings: list[Recording], name: object, path: Path) -> Recording:
+def _one_recording(recordings: list[Recording], name: str | None, path: Path) -> Recording:
     """Return the recording of that name, or else the only one whose name contains it (None: the only one)."""
-    wanted = "" if name is None else str(name)
+    wanted = name or ""
     chosen = [recording for recording in recordings if recording.name == wanted]
     chosen = chosen or [recording for recording in recordings if wanted in recording.name]
     if len(chosen) == 1:
@@ -322,7 +305,7 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
         text = f"expected one of {choice['expected_tags']}, got {choice['tag']!r}"
     if "got" not in text and not isinstance(fault["input"], dict | BaseModel):
         came = fault["input"]
-        text += f", got {list(came) if isinstance(came, tuple) else came!r}"
+        text += f", got {_SHOWN.repr(list(came) if isinstance(came, tuple) else came)}"
     return f"{where}: {text}" if where else text
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-__all__ = ["AbiError", "CcatuneError"]
+__all__ = ["AbiError", "CcatuneError", "DocumentError"]
 
 
 class CcatuneError(Exception):
@@ -12,3 +12,7 @@ class CcatuneError(Exception):
 
 class AbiError(CcatuneError):
     """Data violates the contract between the core and its users."""
+
+
+class DocumentError(CcatuneError):
+    """A YAML file cannot be read. The message names the line and the column."""

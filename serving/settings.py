@@ -10,9 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
+from kmod.errors import DocumentError
+from kmod.yaml12 import load_yaml
 from serving.errors import SettingsError
 from serving.names import HostName, is_name
 
@@ -20,10 +21,6 @@ __all__ = ["DEFAULT_PORT", "DEFAULT_REGISTRY", "ServingSettings", "load_settings
 
 DEFAULT_PORT = 8640
 DEFAULT_REGISTRY = "local"
-
-# The exceptions for an invalid YAML file. The conversion of a scalar (a date, an integer, a tag) raises exceptions
-# other than YAMLError.
-_NOT_YAML = (yaml.YAMLError, ValueError, AttributeError, KeyError, RecursionError)
 
 
 class ServingSettings(BaseModel):
@@ -172,11 +169,9 @@ def load_settings(path: Path | None = None, **overrides: Any) -> ServingSettings
 
 def _read_yaml(path: Path) -> dict[str, Any]:
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: expected a settings file, it cannot be read ({error.strerror})") from error
-    except _NOT_YAML as error:
-        raise SettingsError(f"{path}: expected YAML, got {str(error).partition(chr(10))[0]}") from error
+        data = load_yaml(path, what="settings")
+    except DocumentError as error:
+        raise SettingsError(str(error)) from error
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):

@@ -2,13 +2,15 @@
 """Parses the text of a trace file.
 
 A line is a whole number of milliseconds from the start, in decimal digits; lines never decrease. LF or CR LF ends a
-line; the last one may lack it. Since numbers never decrease, the lines with an equal number of digits form a block.
-Each block is a matrix of characters, which is read column by column (70 million lines per second). A file that does
-not fit this form is read again line by line. This names the bad line, or accepts unusual forms such as leading zeros.
+line; the last one may lack it. A byte order mark of UTF-8 may come first. Since numbers never decrease, the lines with
+an equal number of digits form a block. Each block is a matrix of characters, which is read column by column (70 million
+lines per second). A file that does not fit this form is read again line by line. This names the bad lines, or
+accepts unusual forms such as leading zeros.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 
 import numpy as np
@@ -24,6 +26,7 @@ LINE_FEED = 10
 DIGIT_ZERO = 48
 TEXT = re.compile(rb"[\t\n\r\x20-\x7e]*")
 SHOWN_CHARS = 40
+MOST_FAULTS_SHOWN = 5
 
 
 def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
@@ -33,6 +36,7 @@ def parse_trace(data: bytes, *, name: str) -> NDArray[np.uint32]:
     text, or holds only zeros and so has no duration. Errors of a line: it is empty, not a whole number, negative, above
     2^32 - 1, or below the previous line.
     """
+    data = data.removeprefix(codecs.BOM_UTF8)
     if not data:
         raise TraceError(f"{name}: expected a line per delivery opportunity, got an empty file")
     if b"\r" in data:
@@ -82,23 +86,29 @@ def _block_values(digits: NDArray[np.uint8]) -> NDArray[np.uint32] | None:
 
 
 def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
-    """Numbers line by line. Raises TraceError at the first one that is wrong."""
+    """Numbers line by line. Raises TraceError, which names the first lines that are wrong."""
     readable = TEXT.match(data)
     if readable is None or readable.end() < len(data):
         at = 0 if readable is None else readable.end()
         line_number = data.count(b"\n", 0, at) + 1
-        raise TraceError(
-            f"{name}, line {line_number}: expected a text of numbers, got a binary file (byte 0x{data[at]:02x})"
-        )
-    previous_ms = 0
+        got = f"a binary file (byte 0x{data[at]:02x})"
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            got = "UTF-16; save it as ASCII or UTF-8"
+        raise TraceError(f"{name}, line {line_number}: expected a text of numbers, got {got}")
     values: list[int] = []
+    faults: list[str] = []
+    n_more = 0
     for number, line in enumerate(data[:-1].split(b"\n"), start=1):
-        fault = _fault(line, previous_ms)
-        if fault:
-            shown = line[:SHOWN_CHARS].decode("ascii")
-            raise TraceError(f"{name}, line {number}: expected {fault}, got {shown!r}")
-        previous_ms = int(line)
-        values.append(previous_ms)
+        fault = _fault(line, values[-1] if values else 0)
+        if not fault:
+            values.append(int(line))
+        elif len(faults) < MOST_FAULTS_SHOWN:
+            faults.append(f"line {number}: expected {fault}, got {line[:SHOWN_CHARS].decode('ascii')!r}")
+        else:
+            n_more += 1
+    if faults:
+        more = f"; and {n_more} more bad lines" if n_more else ""
+        raise TraceError(f"{name}, {'; '.join(faults)}{more}")
     return np.array(values, dtype=np.uint32)
 
 

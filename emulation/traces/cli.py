@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune traces`: check, show, fit and make links."""
+"""`ccatune traces`: check, show, fit, make and import links."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ import click
 import numpy as np
 
 from emulation.errors import TraceError
-from emulation.options import check_output
+from emulation.options import FiniteRange, check_output
 from emulation.traces._sources import TRACE_SUFFIXES, is_trace
 from emulation.traces.epochs import epochs
-from emulation.traces.reader import read
+from emulation.traces.reader import read, survey
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
 
 __all__ = ["traces"]
+
+MOST_UNREAD_SHOWN = 20
 
 _paths = click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
 _skip_bad = click.option("--skip-bad", is_flag=True, help="Leave bad files out, and say how many.")
@@ -29,7 +31,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Figures as JSON.")
 
 
 def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
-    """The recordings. Bad files that were left out are reported on stderr."""
+    """The recordings. Files that were left out are reported on stderr."""
     reading = read(list(paths), skip_bad=skip_bad)
     for line in reading.left_out:
         click.echo(line, err=True)
@@ -38,7 +40,7 @@ def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
 
 @click.group()
 def traces() -> None:
-    """Links as files of delivery opportunities (Mahimahi's format): check, show, fit, make.
+    """Links as files of delivery opportunities (Mahimahi's format): check, show, fit, make, import.
 
     \b
     Example:
@@ -49,28 +51,31 @@ def traces() -> None:
 
 @traces.command()
 @_paths
-@_skip_bad
 @_json
-def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
-    """Read files, folders or archives, and report what is in them; exit 1 if files had to be left out.
+def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
+    """Read files, folders or archives, and report the recordings, each bad file, and what was not read.
+
+    The exit status is 1 if there are bad files.
 
     \b
     Example:
-      ccatune traces check recordings/ --skip-bad
+      ccatune traces check recordings/
     """
-    reading = read(list(paths), skip_bad=skip_bad)
+    reading = survey(list(paths))
     rows = [_facts(recording) for recording in reading.recordings]
-    bad = list(reading.skipped)
     if as_json:
-        click.echo(json.dumps({"recordings": rows, "bad_files": bad}, indent=1))
+        found = {"recordings": rows, "bad_files": reading.skipped, "unread_files": reading.unread}
+        click.echo(json.dumps(found, indent=1))
     else:
         _print_table(rows)
-        for text in bad:
-            click.echo(f"left out: {text}")
+        for text in reading.skipped:
+            click.echo(f"bad file: {text}")
+        _print_unread(reading.unread)
+        n_bad, n_unread = len(reading.skipped), len(reading.unread)
         hours = sum(row["duration_s"] for row in rows) / 3600
-        files = sum(row["files"] for row in rows)
-        click.echo(f"{len(rows)} recordings of {files} files, {hours:.2f} h, {len(bad)} bad files left out")
-    if bad:
+        click.echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
+                   f"{n_bad} bad files, {n_unread} files not read")  # fmt: skip
+    if reading.skipped:
         sys.exit(1)
 
 
@@ -175,14 +180,85 @@ def make(
     check_output(out)
     trace = _made(model_path, poisson_mbps, duration_s=duration_s, seed=seed, link=link)
     try:
-        write_atomically(out, "".join(f"{at_ms}\n" for at_ms in trace.opportunities_ms.tolist()).encode())
+        write_atomically(out, trace.as_file())
     except OSError as error:
         raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
     if as_json:
         figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
         click.echo(json.dumps({**figures, "digest": trace.digest}))
     else:
-        click.echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+        click.echo(f"{out}: {_figures(trace)}")
+
+
+@traces.command("import")
+@_paths
+@click.option("-o", "--out", type=click.Path(file_okay=False, path_type=Path), required=True,
+              help="The folder for the traces. It is made if it does not exist.")  # fmt: skip
+@click.option("--column", metavar="NAME[:UNIT]",
+              help="The column of rates, and its unit (bit/s, kbit/s, Mbit/s, Gbit/s).  [recognised]")  # fmt: skip
+@click.option("--time-column", metavar="NAME[:UNIT]",
+              help="The column of times, and its unit (s, ms).  [recognised]")  # fmt: skip
+@click.option("--delay-interval-ms", type=FiniteRange(min=0, min_open=True), default=10.0, show_default=True,
+              help="Time between the lines of LeoReplayer's delays.")  # fmt: skip
+@_json
+def import_(
+    paths: tuple[Path, ...],
+    *,
+    out: Path,
+    column: str | None,
+    time_column: str | None,
+    delay_interval_ms: float,
+    as_json: bool,
+) -> None:
+    """Convert CSV files with a column of rates, Pensieve's cooked files, and LeoReplayer's bw and delay files.
+
+    Columns and units are recognised, and reported. Files whose columns are ambiguous are refused.
+
+    \b
+    Example:
+      ccatune traces import 5Gdataset/Download -o ucc-5g
+      ccatune traces import drive.csv --column rate:kbit/s --time-column t:ms -o mine
+    """
+    from emulation.traces.importing import Choices, import_traces
+
+    unread: list[str] = []
+    rows: list[dict[str, Any]] = []
+    source = None
+    choices = Choices(column=column, time_column=time_column, delay_interval_ms=delay_interval_ms)
+    for found in import_traces(paths, out, choices=choices, unread=unread):
+        trace = found.trace
+        rows.append({
+            "source": str(found.source),
+            "columns": found.columns,
+            "trace": None if trace is None else str(found.file),
+            "delays": None if found.delays_file is None else str(found.delays_file),
+            "duration_s": None if trace is None else trace.duration_s,
+            "mean_rate_mbps": None if trace is None else trace.mean_rate_mbps,
+        })  # fmt: skip
+        if as_json:
+            continue
+        if found.source != source:
+            click.echo(f"{found.source}: {found.columns}")
+            source = found.source
+        figures = "nothing written, it carries no packet" if trace is None else _figures(trace)
+        click.echo(f"  {found.file}: {figures}")
+    if as_json:
+        click.echo(json.dumps({"traces": rows, "unread_files": unread}, indent=1))
+        return
+    _print_unread(unread)
+    n_written = sum(row["trace"] is not None for row in rows)
+    click.echo(f"{n_written} traces written, {len(unread)} files not read")
+
+
+def _figures(trace: Trace) -> str:
+    return f"{trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s"
+
+
+def _print_unread(names: Sequence[str]) -> None:
+    for name in names[:MOST_UNREAD_SHOWN]:
+        click.echo(f"not read: {name}")
+    if len(names) > MOST_UNREAD_SHOWN:
+        click.echo(f"not read: {len(names) - MOST_UNREAD_SHOWN} more, which --json lists")
 
 
 def _made(

@@ -7,29 +7,47 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from emulation.errors import TraceError
 from emulation.traces._parse import parse_trace
-from emulation.traces._sources import TraceFile, find_files
+from emulation.traces._sources import Refuse, TraceFile, find_files, refuse
 from emulation.traces.recording import MAX_RECORDING_MS, ParsedFile, Recording, join_files
+from emulation.traces.trace import OPPORTUNITY_BYTES
 
-__all__ = ["Reading", "read", "read_recordings"]
+__all__ = ["Reading", "read", "read_recordings", "survey"]
 
 Paths = str | Path | Sequence[str | Path]
+
+MOST_NAMES_SHOWN = 3
+DELAY_LEAST_MS = 5
+DELAY_BELOW_MS = 1000
+DELAY_RATE_KBPS = 100_000
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The result of reading. skipped: a message for each bad file that was left out (empty without skip_bad)."""
+    """The result of reading. skipped: a message for each bad file; unread: the name of each file that is no trace."""
 
     recordings: tuple[Recording, ...]
-    n_files: int
     skipped: tuple[str, ...]
+    unread: tuple[str, ...]
+
+    @property
+    def n_files(self) -> int:
+        """Number of the files in the recordings."""
+        return sum(len(recording.files) for recording in self.recordings)
 
     @property
     def left_out(self) -> list[str]:
-        """A line for each bad file that was left out, and one with their number; no line if none was."""
+        """A line for each bad file, one with their number, and one about files that are no traces, if there are any."""
         lines = [f"left out: {text}" for text in self.skipped]
-        return [*lines, f"{len(lines)} bad files left out"] if lines else []
+        lines += [f"{len(lines)} bad files left out"] if lines else []
+        if self.unread:
+            names = ", ".join(self.unread[:MOST_NAMES_SHOWN]) + (" ..." if len(self.unread) > MOST_NAMES_SHOWN else "")
+            lines.append(f"{len(self.unread)} files that are no traces were not read: {names}")
+        return lines
 
 
 def read(
@@ -39,29 +57,45 @@ def read(
     wanted: Callable[[str], bool] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Reading:
-    """Read .down, .up and .txt files, folders of them and .tar.xz archives (in memory), and join consecutive files.
+    """Read trace files, folders of them and .tar.xz archives (in memory), and join consecutive files.
 
     skip_bad: leave bad files out and list them, instead of raising at the first. wanted: decides by the name of its
-    dataset whether a file is read. progress: called with each file's name. recording.py says how files are joined, and
-    how holes, short files and gaps are treated.
+    dataset whether a file is read. progress: called with each file's name. _sources.py says which files are read,
+    recording.py how files are joined, and how holes, short files and gaps are treated.
 
-    Raises TraceError as _parse.parse_trace, _sources.find_files and recording.join_files do, for a file over 24 h, and
-    if every file was left out.
+    Raises TraceError as _parse.parse_trace, _sources.find_files and recording.join_files do, for a file over 24 h or
+    that looks like a file of delays, and if every file was left out.
     """
-    files: list[ParsedFile] = []
+    reading = survey(paths, bad=None if skip_bad else refuse, wanted=wanted, progress=progress)
+    if reading.skipped and not reading.recordings:
+        n_bad = len(reading.skipped)
+        raise TraceError(f"{reading.skipped[0]}; {n_bad} bad files were left out, and nothing is left")
+    return reading
+
+
+def survey(
+    paths: Paths,
+    *,
+    bad: Refuse | None = None,
+    wanted: Callable[[str], bool] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Reading:
+    """Read as `read` does, and list each bad file in the result. bad: called with each of their errors instead.
+
+    Raises TraceError as _sources.find_files does.
+    """
     skipped: list[str] = []
-    for file in find_files(_as_paths(paths), wanted=wanted or _every):
+    unread: list[str] = []
+    files: list[ParsedFile] = []
+    bad = bad or (lambda error: skipped.append(str(error)))
+    for file in find_files(_as_paths(paths), wanted=wanted or _every, bad=bad, unread=unread):
         if progress is not None:
             progress(file.name)
         try:
             files.append(_parsed(file))
         except TraceError as error:
-            if not skip_bad:
-                raise
-            skipped.append(str(error))
-    if skipped and not files:
-        raise TraceError(f"{skipped[0]}; {len(skipped)} bad files were left out, and nothing is left")
-    return Reading(tuple(join_files(files)), n_files=len(files), skipped=tuple(skipped))
+            bad(error)
+    return Reading(tuple(join_files(files, bad=bad)), tuple(skipped), tuple(unread))
 
 
 def read_recordings(paths: Paths, *, skip_bad: bool = False) -> list[Recording]:
@@ -75,7 +109,22 @@ def _parsed(file: TraceFile) -> ParsedFile:
         raise TraceError(
             f"{file.name}: expected at most 24 h, {MAX_RECORDING_MS} ms, got {times_ms[-1]} ms; cut the file in pieces"
         )
+    if _looks_like_delays(times_ms):
+        raise TraceError(
+            f"{file.name}: expected times of deliveries, got {len(times_ms)} lines from {times_ms[0]} to "
+            f"{times_ms[-1]}, which look like delays; convert LeoReplayer's files with `ccatune traces import`"
+        )
     return ParsedFile(file.dataset, file.folder, file.location, file.file_name, times_ms)
+
+
+def _looks_like_delays(times_ms: NDArray[np.uint32]) -> bool:
+    """Whether lines are delays that happen never to decrease: below 1 s, near each other, and far too many for times.
+
+    As a trace, such a file would be silent for a quarter of its period and then faster than 100 Mbit/s.
+    """
+    first_ms, last_ms = int(times_ms[0]), int(times_ms[-1])
+    is_narrow = first_ms >= DELAY_LEAST_MS and last_ms < DELAY_BELOW_MS and 4 * first_ms >= last_ms
+    return is_narrow and len(times_ms) * OPPORTUNITY_BYTES * 8 > DELAY_RATE_KBPS * last_ms
 
 
 def _every(dataset: str) -> bool:

@@ -7,7 +7,9 @@ but the last must be a full slot. The rules, in the order in which they apply:
 
     length     a file lasts until its last line, rounded up to a whole second: a link of 100 kbit/s may end 0.1 s early
     slot       the commonest length among the files of one folder, prefix and suffix (30 s in the pqsa recordings)
-    full       a file of length = slot takes its whole slot: the next file starts exactly one slot after it
+    full       a file of length = slot takes its whole slot: the next file starts exactly one slot after it. Its last
+               line must lie in the last tenth of the slot. Short files with numbers, such as the constant links bw1 to
+               bw4 of a line each, are links of their own
     hole       a missing number, or a bad file that was left out, ends the recording; the file after it starts another
                one. The behaviour of the link in between is unknown, and none is invented.
     short      a file of another length (20 s in a series of 30) ends the recording: the rest of its slot is unknown
@@ -33,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import TraceError
+from emulation.traces._sources import Refuse, refuse
 from emulation.traces.trace import Trace
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
 MAX_RECORDING_MS = 24 * 3600 * 1000  # a multiple of LENGTH_STEP_MS
 GAP_MS = 1000
 LENGTH_STEP_MS = 1000
+LEAST_FILLED_SHARE = 0.9
 # At most nine digits: a longer number is a date or a hash, not a place in a series.
 STEM = re.compile(r"(?P<prefix>.*?)(?<!\d)(?P<number>\d{1,9})")
 
@@ -102,6 +106,10 @@ class ParsedFile:
         """Last line rounded up to a whole second."""
         return math.ceil(int(self.times_ms[-1]) / LENGTH_STEP_MS) * LENGTH_STEP_MS
 
+    def fills(self, slot_ms: int) -> bool:
+        """Whether the file takes its whole slot."""
+        return self.length_ms == slot_ms and int(self.times_ms[-1]) >= LEAST_FILLED_SHARE * slot_ms
+
     @property
     def place(self) -> tuple[str, int] | None:
         """The series of the file (folder, prefix and suffix) and its number there; None if it has no number."""
@@ -125,10 +133,10 @@ def find_gaps(trace: Trace) -> tuple[Gap, ...]:
     return tuple(Gap(int(edges[index]), int(edges[index + 1])) for index in silent)
 
 
-def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
+def join_files(files: Iterable[ParsedFile], *, bad: Refuse = refuse) -> list[Recording]:
     """Join files to recordings by the rules at the top of this module, in the order of their first files.
 
-    files: none over 24 h. Raises TraceError if two files of one series have the same number.
+    files: none over 24 h. bad: called with the error of a file whose number another file of its series has.
     """
     alone: list[tuple[ParsedFile, ...]] = []
     series: defaultdict[str, dict[int, ParsedFile]] = defaultdict(dict)
@@ -139,11 +147,11 @@ def join_files(files: Iterable[ParsedFile]) -> list[Recording]:
             continue
         name, number = place
         if number in series[name]:
-            raise TraceError(
-                f"{file.folder}: expected one file numbered {number}, got {series[name][number].file_name} and "
-                f"{file.file_name}; remove or rename one"
-            )
-        series[name][number] = file
+            others = f"{series[name][number].file_name} and {file.file_name}"
+            text = f"{file.folder}: expected one file numbered {number}, got {others}; remove or rename one"
+            bad(TraceError(text))
+        else:
+            series[name][number] = file
     runs = [(run, slot_ms) for members in series.values() for run, slot_ms in _runs(members)]
     recordings = [_recording(run, slot_ms) for run, slot_ms in runs] + [_recording(run, 0) for run in alone]
     return sorted(recordings, key=lambda recording: recording.files[0])
@@ -156,7 +164,7 @@ def _runs(members: dict[int, ParsedFile]) -> list[tuple[tuple[ParsedFile, ...], 
     runs: list[list[ParsedFile]] = []
     previous: int | None = None
     for number in sorted(members):
-        goes_on = previous is not None and number == previous + 1 and runs[-1][-1].length_ms == slot_ms
+        goes_on = previous is not None and number == previous + 1 and runs[-1][-1].fills(slot_ms)
         if goes_on and members[number].length_ms <= min(slot_ms, MAX_RECORDING_MS - len(runs[-1]) * slot_ms):
             runs[-1].append(members[number])
         else:
@@ -169,7 +177,7 @@ def _recording(run: Sequence[ParsedFile], slot_ms: int) -> Recording:
     first, last = run[0], run[-1]
     names = tuple(f"{file.folder}/{file.file_name}" for file in run)
     name = names[0] if len(run) == 1 else f"{first.folder}/{_stem(first)}-{_stem(last)}"
-    full = len(run) > 1 and last.length_ms == slot_ms
+    full = len(run) > 1 and last.fills(slot_ms)
     period_ms = len(run) * slot_ms if full else (len(run) - 1) * slot_ms + int(last.times_ms[-1])
     times_ms = np.concatenate([file.times_ms + np.uint32(slot_ms * index) for index, file in enumerate(run)])
     trace = Trace(name, times_ms, period_ms)

@@ -99,7 +99,7 @@ class TraceModel(BaseModel):
     def load(cls, path: Path) -> TraceModel:
         """Read a model. Raises TraceError if the file is not a model."""
         try:
-            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+            return cls.model_validate_json(path.read_text(encoding="utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise TraceError(f"{path}: expected a model of traces, got {error}; make one with traces fit") from error
         except ValidationError as error:

@@ -21,6 +21,7 @@ __all__ = ["OPPORTUNITY_BYTES", "Trace"]
 
 OPPORTUNITY_BYTES = 1500
 MAX_PERIOD_MS = 2**32 - 1
+LINES_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,12 @@ class Trace:
         content.update(np.array([self.period_ms], dtype="<u4").tobytes())
         content.update(np.ascontiguousarray(self.opportunities_ms, dtype="<u4").tobytes())
         return content.hexdigest()
+
+    def as_file(self) -> bytes:
+        """The content of a file with this trace. A silence after the last opportunity is lost."""
+        times_ms = self.opportunities_ms
+        starts = range(0, len(times_ms), LINES_AT_ONCE)
+        return b"".join("".join(f"{at}\n" for at in times_ms[i : i + LINES_AT_ONCE].tolist()).encode() for i in starts)
 
     def capacity_bytes(self, start_ms: int, end_ms: int) -> int:
         """Bytes that the link could carry in [start_ms, end_ms), over as many periods as that spans.

@@ -25,7 +25,7 @@ def test_a_file_has_the_delay_of_one_direction_and_its_period_last(tmp_path: Pat
 def test_delays_are_read_back_as_they_are_written(tmp_path: Path, period_s: float | None) -> None:
     file = tmp_path / "a.delays"
     delays = TWO.model_copy(update={"period_s": period_s})
-    file.write_text(delays.as_file())
+    file.write_text("\ufeff" + delays.as_file())
     assert read_delay_trace(file) == delays
 
 
@@ -41,6 +41,7 @@ def test_delays_are_read_back_as_they_are_written(tmp_path: Path, period_s: floa
         ("1 1\n", "expected steps at 0"),
         ("0 1\n5 1\n5 2\n", "expected steps at 0 and then ascending at_s, got 0.005 after 0.005"),
         ("0 1\n5 1\n5\n", "expected period_s after the last step at 0.005 s, got 0.005"),
+        ("24\n25\n", "line 1: expected `time_ms delay_ms`, got '24'; convert LeoReplayer's files with `ccatune traces"),
         ("# nothing\n", "expected lines of `time_ms delay_ms`, got none"),
     ],
 )

@@ -38,12 +38,19 @@ def test_good_recordings_are_counted(folder: Path) -> None:
     assert "link" in json.dumps(found)
 
 
-def test_a_bad_file_is_named_with_its_line(folder: Path) -> None:
-    result = CliRunner().invoke(traces, ["check", str(folder / "bad")])
-    said = f"{result.output} {result.exception}"
-    assert result.exit_code != 0
-    assert "torn.down" in said
-    assert "line 3" in said or ":3" in said
+def test_every_bad_file_is_named_with_its_line_and_every_other_file_is_read(folder: Path, tmp_path: Path) -> None:
+    files = {"a.down": "1\nx\n", "b.trace": "", "c1.down": "5\n", "c01.down": "7\n", "d.down": "9\n", "e.csv": ""}
+    for name, data in {**files, "f.tar.xz": "no archive"}.items():
+        (tmp_path / name).write_text(data)
+    result = CliRunner().invoke(traces, ["check", str(folder / "bad"), str(tmp_path)], catch_exceptions=False)
+    assert result.exit_code == 1
+    bad = [line for line in result.stdout.splitlines() if line.startswith("bad file: ")]
+    expected = ["torn.down, line 3", "a.down, line 2", "b.trace", "f.tar.xz", "numbered 1"]
+    assert [name for line, name in zip(bad, expected, strict=True) if name not in line] == []
+    assert f"not read: {tmp_path}/e.csv" in result.stdout
+    assert "2 recordings of 2 files, 0.00 h; 5 bad files, 1 files not read" in result.stdout
+    found = json.loads(CliRunner().invoke(traces, ["check", str(tmp_path), "--json"]).stdout)
+    assert (len(found["bad_files"]), found["unread_files"]) == (4, [f"{tmp_path}/e.csv"])
 
 
 def test_the_variation_is_shown_at_several_time_scales_and_drawn(folder: Path, tmp_path: Path) -> None:
@@ -98,8 +105,8 @@ def test_bad_files_that_are_left_out_are_told_and_counted(folder: Path, tmp_path
             ["fit", "good", "-o", "/dev/null"],
             "/dev/null: cannot be written .a folder or a device is there",
         ),
-        (["make", "m.json", "-o", "m.xyz"], "m.xyz: expected a name ending in .down, .up, .txt"),
-        (["make", "m.json", "-o", ".m.down"], ".m.down: expected a name ending in .down, .up, .txt"),
+        (["make", "m.json", "-o", "m.xyz"], "m.xyz: expected a name ending in .down, .up, .trace, .txt"),
+        (["make", "m.json", "-o", ".m.down"], ".m.down: expected a name ending in .down, .up, .trace, .txt"),
     ],
 )
 def test_what_could_not_be_written_is_refused_before_anything_is_read(words: list[str], message: str) -> None:

@@ -46,9 +46,16 @@ def test_leading_zeros_are_numbers() -> None:
     assert parse_trace(b"007\n8\n0000000000012\n", name="f").tolist() == [7, 8, 12]
 
 
+def test_a_byte_order_mark_is_no_part_of_the_numbers() -> None:
+    assert parse_trace(b"\xef\xbb\xbf1\r\n8\r\n", name="f").tolist() == [1, 8]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        ("1\n".encode("utf-16"), "f, line 1: expected a text of numbers, got UTF-16; save it as ASCII or UTF-8"),
+        (b"5\nx\n3\n6\n", "f, line 2: .*, got 'x'; line 3: expected a time of at least 5, .*, got '3'$"),
+        (b"x\n" * 9, "f, line 1: .*; line 5: expected a whole .*, got 'x'; and 4 more bad lines$"),
         (b"", "f: expected a line per delivery opportunity, got an empty file"),
         (b"\n", "f, line 1: expected a whole number of milliseconds, got ''"),
         (b"1\n\n2\n", "f, line 2: expected a whole number of milliseconds, got ''"),

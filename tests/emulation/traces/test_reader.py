@@ -31,7 +31,7 @@ def archive(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".down", ".up", ".txt"])
+@pytest.mark.parametrize("suffix", [".down", ".up", ".trace", ".txt"])
 def test_a_file_alone_is_a_recording_with_its_last_line_as_period(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"walk{suffix}"
     path.write_text("0\n3\n7\n")
@@ -102,11 +102,41 @@ def test_nothing_left_after_skipping_is_an_error(tmp_path: Path) -> None:
         read(write(tmp_path / "set", a=""), skip_bad=True)
 
 
-def test_other_and_hidden_files_are_passed_over(tmp_path: Path) -> None:
+def test_other_files_are_named_and_hidden_ones_passed_over(tmp_path: Path) -> None:
     folder = write(tmp_path / "set", a="5\n")
-    (folder / "README.md").write_text("not a trace")
+    (folder / "up.trace").write_text("7\n")
+    (folder / "drive.csv").write_text("t,rate\n")
     (folder / "._a.down").write_bytes(b"\x00")
-    assert read(folder).n_files == 1
+    write(folder / ".cache", b="no\n")
+    archive(folder / "b.tar.xz", {"b/x.down": "5\n", "b/README.md": "no", "b/.x.down": "no"})
+    reading = read(folder)
+    assert [recording.name for recording in reading.recordings] == ["b/x.down", "set/a.down", "set/up.trace"]
+    assert reading.unread == (f"{folder}/b.tar.xz/b/README.md", f"{folder}/drive.csv")
+    assert reading.left_out == [f"2 files that are no traces were not read: {', '.join(reading.unread)}"]
+
+
+def test_a_folder_of_other_files_alone_is_refused_with_their_names(tmp_path: Path) -> None:
+    (tmp_path / "drive.csv").write_text("t,rate\n")
+    with pytest.raises(TraceError, match=r"got only others \(.*drive\.csv\); `ccatune traces import` converts"):
+        read(tmp_path)
+
+
+def test_delays_of_leoreplayer_are_no_links(tmp_path: Path) -> None:
+    delays = "24\n" * 600 + "25\n" * 600
+    for name, text in (("bw_1.txt", "1\n2\n3\n"), ("delay_1.txt", delays), ("renamed.txt", delays)):
+        (tmp_path / name).write_text(text)
+    reading = read(tmp_path, skip_bad=True)
+    assert [recording.files for recording in reading.recordings] == [(f"{tmp_path.name}/bw_1.txt",)]
+    assert reading.unread == (str(tmp_path / "delay_1.txt"),)
+    with pytest.raises(TraceError, match=r"renamed\.txt: .*got 1200 lines from 24 to 25, which look like delays"):
+        read(tmp_path / "renamed.txt")
+    with pytest.raises(TraceError, match=r"delay_1\.txt: expected a link, got the name of a file of delays"):
+        read(tmp_path / "delay_1.txt")
+
+
+def test_a_constant_link_of_ten_gigabits_is_no_file_of_delays(tmp_path: Path) -> None:
+    (recording,) = read(write(tmp_path / "set", fast="1\n" * 833)).recordings
+    assert recording.trace.mean_rate_mbps == pytest.approx(9996)
 
 
 def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
@@ -124,7 +154,7 @@ def test_links_in_an_archive_are_not_followed(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("absent.down", None, "got nothing there"),
-        ("a.csv", b"1\n", "expected a name ending in .down, .up, .txt or .tar.xz"),
+        ("a.csv", b"1\n", "expected a name ending in .down, .up, .trace, .txt or .tar.xz"),
         ("a.tar.xz", b"no archive", "got a broken one"),
         ("a.tar.xz", b"", "got a broken one"),
     ],

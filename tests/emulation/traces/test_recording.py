@@ -47,6 +47,14 @@ def test_a_short_file_ends_the_recording_behind_itself() -> None:
     ]
 
 
+@pytest.mark.parametrize(("last_ms", "sizes"), [(1, [1, 1, 1, 1]), (899, [1, 1, 1, 1]), (900, [4])])
+def test_numbered_files_that_do_not_nearly_fill_their_slot_are_links_of_their_own(
+    last_ms: int, sizes: list[int]
+) -> None:
+    files = [file(f"bw{number}.down", (last_ms,)) for number in range(1, 5)]
+    assert [len(names) for names, _ in joined(*files)] == sizes
+
+
 def test_a_file_longer_than_the_slot_stands_alone() -> None:
     long = file("2.down", (0, 60_000))
     assert [len(files) for files, _ in joined(file("1.down"), long, file("3.down"), file("4.down"))] == [1, 1, 2]

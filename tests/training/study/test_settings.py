@@ -101,7 +101,7 @@ def test_a_study_that_contradicts_itself_is_refused(
     [
         ("a: [", "expected a study as YAML"),
         ("42", "expected a mapping with schema"),
-        ("x: 2020-13-45", "expected a study as YAML"),
+        (f"{yaml.safe_dump(STUDY)}seed: 1:30", "seed: expected a valid integer, .* got '1:30'$"),
         ("x: " + "9" * 5000, "expected a study as YAML"),
         ("[" * 3000, "expected a study as YAML"),
         (
@@ -116,8 +116,12 @@ def test_a_study_that_contradicts_itself_is_refused(
     ],
 )
 def test_a_file_that_is_no_study_is_refused(tmp_path: Path, data: object, message: str) -> None:
-    with pytest.raises(TrainingError, match=f"study.yaml: {message}"):
+    with pytest.raises(TrainingError, match=f"study.yaml[a-z0-9, ]*: {message}"):
         load_study(written(tmp_path, data))
+
+
+def test_a_leading_zero_does_not_make_a_number_octal(tmp_path: Path) -> None:
+    assert load_study(written(tmp_path, f"{yaml.safe_dump(STUDY)}seed: 0100")).seed == 100
 
 
 def test_a_study_of_another_algorithm_is_refused_by_name() -> None:
