@@ -162,7 +162,7 @@ def test_a_refused_ensemble_fails_its_own_run_only(program: Path) -> None:
 def test_what_another_program_registered_is_refused_and_kept(program: Path, tmp_path: Path) -> None:
     bpffs = tmp_path / "bpffs"
     bpffs.mkdir()
-    subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
+    subprocess.run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", str(bpffs)], check=True)
     other = bpf_host.BpfHost(program, pins=bpffs / "ccatune")
     try:
         other.load("gr")
