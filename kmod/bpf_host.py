@@ -99,7 +99,8 @@ class BpfHost:
             )
         except subprocess.TimeoutExpired as error:
             raise TimeoutError(
-                errno.ETIMEDOUT, f"expected `{PROGRAM} {' '.join(arguments)}` to end within {limit_s:g} s; it was killed"
+                errno.ETIMEDOUT,
+                f"expected `{PROGRAM} {' '.join(arguments)}` to end within {limit_s:g} s; it was killed",
             ) from error
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()

@@ -31,7 +31,7 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
-_STOP_WITHIN_S = 10.0
+_STOP_WITHIN_S = 5.0
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 
