@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import secrets
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

@@ -84,7 +84,8 @@ def pg_dump_command(url: str, target: Path) -> str:
     # `set` cannot remove a password, so the parts without it make a new URL.
     parsed = make_url(url)
     plain = parsed._replace(drivername="postgresql", password=None).difference_update_query(["password"])
-    return f"(umask 077; pg_dump --format=custom --file={shlex.quote(str(target))} {shlex.quote(plain.render_as_string())})"
+    words = f"--file={shlex.quote(str(target))} {shlex.quote(plain.render_as_string())}"
+    return f"(umask 077; pg_dump --format=custom {words})"
 
 
 def _copy(source: Path, part: Path) -> None:

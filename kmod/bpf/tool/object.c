@@ -241,7 +241,7 @@ static int begin(struct bpf_object *object, struct loaded *l)
 	}
 	/* The map keeps it registered; the link would end it with this process. */
 	bpf_link__disconnect(link);
-	return 0;
+	return bpf_link__destroy(link);
 }
 
 static int load_object(struct loaded *l, const struct variant *variant)
