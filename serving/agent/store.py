@@ -92,12 +92,12 @@ class Store:
         or redirect its path.
         """
         try:
-            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             # The state folder itself may be a symbolic link, as systemd makes it for some units.
-            folder = self.root.resolve()
-            _refuse_writable_by_others(folder)
-            for place in (self.root.absolute(), *self.root.absolute().parents, *folder.parents):
+            folder, link = self.root.resolve(), [self.root] if self.root.is_symlink() else []
+            for place in (*link, *self.root.absolute().parents, *folder.parents):
                 _refuse_redirectable_by_others(place)
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _refuse_writable_by_others(folder)
             descriptor = open_lock(folder / "lock")
         except OSError as error:
             raise StateDirError(
@@ -294,9 +294,12 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
 def _refuse_redirectable_by_others(place: Path) -> None:
     """Raise StateDirError where another user could replace this part of the state folder's path, or what is below it.
 
-    Root would else write its process number into the file `lock` of any folder. Raises OSError where it is missing.
+    Root would else write its process number into the file `lock` of any folder. Raises OSError.
     """
-    found = place.lstat()
+    try:
+        found = place.lstat()
+    except FileNotFoundError:
+        return  # the agent creates it
     is_shared = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
     if is_shared or found.st_uid not in {0, os.geteuid()}:
         raise StateDirError(
