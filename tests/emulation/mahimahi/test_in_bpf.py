@@ -46,7 +46,7 @@ def gr(delay_threshold_us: int, **fields: object) -> FlowSpec:
 def state_of_the_machine() -> tuple[list[str], list[str], list[str]]:
     """Algorithms in BPF, BPF file systems, and their keepers."""
     everyone = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    keepers = [words for pid in everyone if "keeper.py" in (words := command_of(pid))]
+    keepers = [words for pid in everyone if "mahimahi/keeper.py" in (words := command_of(pid))]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - bpf " in line]
     return sorted({BPF_CCAS[cca] for cca in in_bpf.CCAS} & available_ccas().keys()), mounts, keepers
 
