@@ -10,13 +10,9 @@ its tables. The file `status` says that it is a stand-in.
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
 import json
-import os
 import secrets
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -24,6 +20,7 @@ from emulation import _engine
 from emulation.errors import EmulationError
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import MAX_TEXT_BYTES, write_atomically
+from kmod.locks import locked
 
 __all__ = ["StandInTree"]
 
@@ -53,7 +50,7 @@ class StandInTree:
         self.root = Path(root)
         self.root.mkdir(parents=True, exist_ok=True)
         for cca in ALGORITHMS:
-            with self._locked(cca):
+            with locked(self._lock_file(cca)):
                 state = self._load(cca)
                 if not state.instance:
                     self._save(cca, replace(state, instance=secrets.token_hex(8)))
@@ -73,7 +70,7 @@ class StandInTree:
         self._check(cca, file)
         if file not in ("ensemble", "parameters"):
             raise _refused(errno.EACCES, f"{cca}/{file} is read-only")
-        with self._locked(cca):
+        with locked(self._lock_file(cca)):
             before = state = self._load(cca)
             try:
                 for part in _parts(cca, text) if file == "ensemble" else [text]:
@@ -88,14 +85,8 @@ class StandInTree:
         if cca not in ALGORITHMS or file not in ("parameters", "ensemble", "status", "flows"):
             raise _refused(errno.ENOENT, f"{cca}/{file}: no such file")
 
-    @contextlib.contextmanager
-    def _locked(self, cca: str) -> Iterator[None]:
-        descriptor = os.open(self.root / f".{cca}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
+    def _lock_file(self, cca: str) -> Path:
+        return self.root / f".{cca}.lock"
 
     def _path(self, cca: str) -> Path:
         return self.root / f"{cca}.json"

@@ -7,6 +7,7 @@ Its exit status is an errno, so that failures arrive here as an OSError, as thos
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -28,6 +29,9 @@ BPF_CCAS: Mapping[str, str] = {
 }
 _BUILT = Path(__file__).resolve().parent.parent / "build" / "bpf" / PROGRAM
 _MOST_ERRNO = 133
+# Far above the time that an access takes. A load waits for the kernel's verifier.
+LIMIT_S = 120.0
+LOAD_LIMIT_S = 600.0
 
 
 def find_program() -> Path | None:
@@ -50,11 +54,13 @@ class BpfHost:
     """One folder of pins. Every method raises OSError, with the errno that /proc would give.
 
     pins: the folder below a BPF file system; None: the program's default.
+    limit_s: a call that takes longer is ended, and raises TimeoutError; a load may take LOAD_LIMIT_S.
     """
 
-    def __init__(self, program: Path | None = None, *, pins: Path | None = None) -> None:
+    def __init__(self, program: Path | None = None, *, pins: Path | None = None, limit_s: float = LIMIT_S) -> None:
         self._program = program or find_program()
         self._pins = pins
+        self._limit_s = limit_s
 
     def load(self, cca: str) -> None:
         """Register the algorithm as a congestion control of TCP."""
@@ -85,8 +91,17 @@ class BpfHost:
             raise FileNotFoundError(2, f"{PROGRAM} is not installed; `make bpf` builds it", PROGRAM)
         pins = ["--pins", str(self._pins)] if self._pins else []
         command = [str(self._program), *pins, *arguments]
-        # Not in our group: a Ctrl-C at the terminal must not end it halfway.
-        done = subprocess.run(command, input=content, capture_output=True, check=False, start_new_session=True)
+        limit_s = LOAD_LIMIT_S if arguments[0] == "load" else self._limit_s
+        try:
+            # Not in our group: a Ctrl-C at the terminal must not end it halfway.
+            done = subprocess.run(
+                command, input=content, capture_output=True, check=False, start_new_session=True, timeout=limit_s
+            )
+        except subprocess.TimeoutExpired as error:
+            raise TimeoutError(
+                errno.ETIMEDOUT,
+                f"expected `{PROGRAM} {' '.join(arguments)}` to end within {limit_s:g} s; it was killed",
+            ) from error
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip()
             code = done.returncode if 0 < done.returncode <= _MOST_ERRNO else 5

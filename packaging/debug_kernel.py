@@ -134,7 +134,8 @@ def main() -> None:
     jobs = parser.parse_args().jobs
     root = cache_root() / NAME
     root.mkdir(parents=True, exist_ok=True)
-    with (root / "lock").open("w") as lock:
+    # Other users cannot open the lock, and so cannot hold it.
+    with os.fdopen(os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         done, seen = root / "release", root / "built-from"
         if not (done.exists() and seen.exists() and seen.read_text(encoding="ascii") == digest()):

@@ -361,7 +361,8 @@ def main() -> None:
         say(f"not fetched, so that the virtual machine cannot run: {error}")
         return
     root.mkdir(parents=True, exist_ok=True)
-    with (root / "lock").open("w") as lock:
+    # Other users cannot open the lock, and so cannot hold it.
+    with os.fdopen(os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for problem in fetch_all(root):
             say(f"not fetched, so that the virtual machine cannot run with it: {problem}")

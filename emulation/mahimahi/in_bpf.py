@@ -36,15 +36,16 @@ from emulation.mahimahi import keeper
 from emulation.mahimahi.translate import Files
 from kmod import bpf_host
 from kmod.bpf_host import BPF_CCAS, BpfHost
+from kmod.locks import open_lock
 
 __all__ = ["CCAS", "InBpf", "NameTakenError", "available_ccas", "can_share", "lacking", "version_here"]
 
 # cubic is left out: the scenario's cubic is the kernel's own.
 CCAS = ("gr", "roccet", "rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "vegas")
 WAIT_S = 600.0
-# A file that every kernel has on which the objects can be loaded. It is the same in every mount namespace. A container
-# with a network namespace of its own has another one, and is refused because the name is taken.
-LOCK = Path("/sys/kernel/btf/vmlinux")
+# In a folder that only root can write to. A container with a folder of its own has another file, and is refused because
+# the name is taken.
+LOCK = Path("/run/ccatune-bpf.lock")
 _LOOK_S = 0.2
 _END_S = 60.0
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -180,9 +181,12 @@ def _locked(ccas: Sequence[str], *, wait_s: float) -> Iterator[int]:
     """Yield the descriptor of the lock. Other processes that inherit it hold the lock, too, until all have closed it.
 
     Raises:
-        EmulationError: another emulation holds it for longer than wait_s.
+        EmulationError: another emulation holds it for longer than wait_s, or it is no file of root.
     """
-    lock = os.open(LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        lock = open_lock(LOCK)
+    except OSError as error:
+        raise EmulationError(f"mahimahi: expected a lock file {LOCK} of root alone, got {error.strerror}") from error
     try:
         end_s = time.monotonic() + wait_s
         while not _takes(lock):

@@ -19,13 +19,22 @@ from pathlib import Path
 # The kernel makes this folder for a BPF file system.
 FOLDER = Path("/sys/fs/bpf")
 PINS = FOLDER / "ccatune"
+UNLOAD_LIMIT_S = 30.0
 
 
 def unload_all(program: str) -> bool:
     """Unload every algorithm. Return whether all could be unloaded."""
     names = sorted(path.name for path in PINS.iterdir()) if PINS.is_dir() else []
-    done = [subprocess.run([program, "--pins", str(PINS), "unload", name], check=False) for name in names]
-    return all(each.returncode == 0 for each in done)
+    done = [_unload(program, name) for name in names]
+    return all(done)
+
+
+def _unload(program: str, name: str) -> bool:
+    words = [program, "--pins", str(PINS), "unload", name]
+    try:
+        return subprocess.run(words, check=False, timeout=UNLOAD_LIMIT_S).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def main() -> int:

@@ -34,12 +34,14 @@ from emulation.pantheon.runner import run_tests as run_all
 from emulation.pantheon.schemes import read_schemes, schemes_of
 from emulation.processors import kept_awake
 from kmod.ensemble import Ensemble
+from kmod.locks import open_lock
 
 __all__ = ["begin", "default_jobs", "run_tests", "test"]
 
 # A run with its shells, two captures and the ends of its flows. With three runs on two processors 1.5 % of the timers
 # were late, with two 0.4 to 0.7 %. A run is disturbed from 1 % on.
 _CORES_PER_RUN = 1.0
+_LOCK_NAME = ".lock"
 _FILES = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -252,7 +254,7 @@ def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[
     """
     link = settings.link
     if not (folder / FILE_NAME).exists():
-        if folder.is_dir() and any(folder.iterdir()):
+        if folder.is_dir() and any(path.name != _LOCK_NAME for path in folder.iterdir()):
             raise EmulationError(
                 f"{folder}: expected an empty folder or the data folder of a test, got other files in it"
             )
@@ -285,7 +287,10 @@ def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Hold the lock of a data folder. Raises EmulationError if another test holds it."""
-    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        lock = open_lock(folder / _LOCK_NAME)
+    except OSError as error:
+        raise EmulationError(f"{folder}: expected a folder that can be locked, got {error.strerror}") from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

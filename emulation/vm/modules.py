@@ -12,16 +12,14 @@ in is /work.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from emulation.vm.kernels import GuestError, KernelLine, cache_root, kernel_line
+from kmod.locks import locked
 
 __all__ = ["REPOSITORY", "BuiltModules", "build_modules"]
 
@@ -40,14 +38,6 @@ class BuiltModules:
     def warnings(self) -> list[str]:
         """The warnings and errors in the output of the build."""
         return [line for line in self.log.splitlines() if "warning:" in line.lower() or "error:" in line.lower()]
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _mirror(source: Path, to: Path, kept: frozenset[str]) -> None:
@@ -119,7 +109,8 @@ def build_modules(line: str, *, source: Path | None = None, sparse: bool = False
     kernel = kernel_line(line)
     folder = source or REPOSITORY / "kmod" / "linux"
     root = REPOSITORY / "build" / "modules" / kernel.release / folder.name
-    with _locked(root):
+    root.mkdir(parents=True, exist_ok=True)
+    with locked(root / "lock"):
         place = root / "kmod" / folder.name
         if anew:
             shutil.rmtree(place, ignore_errors=True)

@@ -31,6 +31,7 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
+_STOP_WITHIN_S = 5.0
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 
@@ -232,8 +233,15 @@ def _once(running: Agent, *, as_json: bool) -> int:
 def _install_signals(running: Agent) -> None:
     if threading.current_thread() is not threading.main_thread():
         return
+
+    def stop(*_: object) -> None:
+        # The agent may wait for another program, e.g. ccatune-bpf. It may be ended at any moment without harm.
+        signal.setitimer(signal.ITIMER_REAL, _STOP_WITHIN_S)
+        running.stop()
+
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(0))
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: running.stop())
+        signal.signal(number, stop)
     signal.signal(signal.SIGHUP, lambda *_: running.resume())
 
 

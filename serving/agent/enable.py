@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -276,7 +277,7 @@ class Switch:
         Raises SwitchError where the file is unreadable, invalid, or from another network namespace.
         """
         try:
-            known = Remembered.from_json(json.loads(self._file.read_bytes()))
+            known = Remembered.from_json(json.loads(self._read_own()))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -292,6 +293,17 @@ class Switch:
                 f"({known.namespace}); run there, or set another --state-file"
             )
         return known
+
+    def _read_own(self) -> bytes:
+        """Return what the file holds. Raises SwitchError where other users decide that, and OSError."""
+        with self._file.open("rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid not in {0, os.geteuid()} or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise SwitchError(
+                    f"{self._file}: expected a file that no other user can write, got one of user {found.st_uid} with "
+                    f"the mode {stat.S_IMODE(found.st_mode):04o}; examine it, and remove it"
+                )
+            return file.read()
 
     def _namespace(self) -> str:
         try:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 # After one of these errors the kernel may accept the same text later, so the agent retries.
 # Any other refusal is final until the table in force, the offer or the module changes, or an operator resumes.
-_TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOENT})
+_TRANSIENT_ERRNOS = frozenset({errno.ENOMEM, errno.EIO, errno.EINTR, errno.EAGAIN, errno.ENOENT, errno.ETIMEDOUT})
 
 
 class Keeper:

@@ -38,6 +38,7 @@ _ERRNO_WORDS = {
     errno.ENOMEM: "the kernel has no memory for the table",
     errno.ENOENT: "the file is not there: the module is not loaded, or does not know this CCA",
     errno.EIO: "the write was cut short",
+    errno.ETIMEDOUT: "ccatune-bpf took too long: another program holds its lock, or the machine is overloaded",
 }
 
 

@@ -32,6 +32,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from kmod.ensemble import EnsembleError, write_atomically
+from kmod.locks import open_lock
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.table import Table
 
@@ -87,13 +88,17 @@ class Store:
     def acquire(self) -> Iterator[None]:
         """Create the folder and hold its lock.
 
-        Raises StateDirError where another agent holds the lock, or the folder is not writable, or others may write it.
+        Raises StateDirError where another agent holds the lock, or the folder is not writable, or others may write it
+        or redirect its path.
         """
         try:
-            self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
             # The state folder itself may be a symbolic link, as systemd makes it for some units.
-            _refuse_writable_by_others(self.root.resolve())
-            descriptor = os.open(self.root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            folder, link = self.root.resolve(), [self.root] if self.root.is_symlink() else []
+            for place in (*link, *self.root.absolute().parents, *folder.parents):
+                _refuse_redirectable_by_others(place)
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            _refuse_writable_by_others(folder)
+            descriptor = open_lock(folder / "lock")
         except OSError as error:
             raise StateDirError(
                 f"state folder {self.root}: expected a folder to write to, got {error.strerror}; set --state-dir"
@@ -116,9 +121,13 @@ class Store:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
 
     def is_held(self) -> bool:
-        """Whether an agent runs on this folder."""
+        """Whether an agent runs on this folder. Raises StateDirError where this is hidden from this user."""
         try:
             descriptor = os.open(self.root / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except PermissionError as error:
+            raise StateDirError(
+                f"state folder {self.root}: expected to open its lock, got {error.strerror}; run as the agent's user"
+            ) from error
         except OSError:
             return False
         try:
@@ -280,6 +289,23 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
         else:
             return True
     return False
+
+
+def _refuse_redirectable_by_others(place: Path) -> None:
+    """Raise StateDirError where another user could replace this part of the state folder's path, or what is below it.
+
+    Root would else write its process number into the file `lock` of any folder. Raises OSError.
+    """
+    try:
+        found = place.lstat()
+    except FileNotFoundError:
+        return  # the agent creates it
+    is_shared = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
+    if is_shared or found.st_uid not in {0, os.geteuid()}:
+        raise StateDirError(
+            f"state folder: expected {place} to be of root or user {os.geteuid()}, and not writable by all users, got "
+            f"user {found.st_uid} and {stat.filemode(found.st_mode)}; set another --state-dir"
+        )
 
 
 def _refuse_writable_by_others(folder: Path) -> None:

@@ -77,11 +77,15 @@ def back_up_sqlite(source: Path, target: Path) -> Backup:
 
 
 def pg_dump_command(url: str, target: Path) -> str:
-    """Return the command that backs up a PostgreSQL database. It does not contain the URL's password."""
+    """Return the command that backs up a PostgreSQL database. It does not contain the URL's password.
+
+    The file is readable by its owner alone, as that of `back_up_sqlite`.
+    """
     # `set` cannot remove a password, so the parts without it make a new URL.
     parsed = make_url(url)
     plain = parsed._replace(drivername="postgresql", password=None).difference_update_query(["password"])
-    return f"pg_dump --format=custom --file={shlex.quote(str(target))} {shlex.quote(plain.render_as_string())}"
+    words = f"--file={shlex.quote(str(target))} {shlex.quote(plain.render_as_string())}"
+    return f"(umask 077; pg_dump --format=custom {words})"
 
 
 def _copy(source: Path, part: Path) -> None:

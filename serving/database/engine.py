@@ -3,7 +3,7 @@
 
 - SQLite: write-ahead log with synchronous=FULL, so that a commit is on disk before it returns; foreign keys are
   enforced; a busy timeout is set. A write transaction takes the write lock at its begin. A second one then waits
-  instead of failing midway.
+  instead of failing midway. Other users cannot open its files (private.py).
 - PostgreSQL: synchronous_commit is on. A move of a channel locks the channel's row. The database's encoding must be
   UTF8: with SQL_ASCII the driver returns bytes instead of text, and other encodings cannot store every note.
 - Other databases use SQLAlchemy's defaults.
@@ -23,6 +23,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.orm import Session
 
+from serving.database.private import keep_private
 from serving.errors import DatabaseError
 
 __all__ = ["Database"]
@@ -40,7 +41,7 @@ class Database:
         """
         parsed = _parse(url)
         self.is_sqlite = parsed.get_backend_name() == "sqlite"
-        self.sqlite_file = Path(str(parsed.database)) if self.is_sqlite and "uri" not in parsed.query else None
+        self.sqlite_file = Path(str(parsed.database)) if self.is_sqlite else None
         self.shown_url = parsed.render_as_string(hide_password=True)
         try:
             self._engine = create_engine(
@@ -54,8 +55,8 @@ class Database:
             raise DatabaseError(
                 f"database {self.shown_url}: expected an installed driver, got {error}; install one for SQLAlchemy"
             ) from error
-        if self.is_sqlite:
-            _prepare_sqlite(self._engine, busy_timeout_ms=busy_timeout_ms)
+        if self.sqlite_file is not None:
+            _prepare_sqlite(self._engine, self.sqlite_file, busy_timeout_ms=busy_timeout_ms)
         elif parsed.get_backend_name() == "postgresql":
             _prepare_postgresql(self._engine, shown_url=self.shown_url)
         self._writing_engine = self._engine.execution_options(**{_WRITE: True})
@@ -104,13 +105,19 @@ def _parse(url: str) -> URL:
         return parsed
     if parsed.database in {None, "", ":memory:"} or "mode" in parsed.query:
         raise DatabaseError("database: expected a file that outlives the process, sqlite:///FILE; got one in memory")
+    if "uri" in parsed.query:
+        raise DatabaseError("database: expected the path of a file, sqlite:///FILE; got a URI of SQLite")
     folder = Path(str(parsed.database)).absolute().parent
     if not folder.is_dir():
         raise DatabaseError(f"database {url}: expected the folder {folder} to exist; make it first")
     return parsed
 
 
-def _prepare_sqlite(engine: Engine, *, busy_timeout_ms: int) -> None:
+def _prepare_sqlite(engine: Engine, file: Path, *, busy_timeout_ms: int) -> None:
+    @event.listens_for(engine, "do_connect")
+    def _before_connect(*_: object) -> None:
+        keep_private(file)
+
     @event.listens_for(engine, "connect")
     def _on_connect(connection: sqlite3.Connection, _record: object) -> None:
         # This stops sqlite3 from beginning transactions by itself: `_on_begin` begins them.

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from emulation.mahimahi import in_bpf
 from kmod.bpf_host import BpfHost
+from kmod.locks import locked
 
-# Whichever clone of the repository a test belongs to. Emulations lock a file in this folder, and so does who must not
-# meet one.
+# Whichever clone of the repository a test belongs to.
 LOCK = Path("/sys/kernel/btf")
 
 
@@ -32,8 +32,7 @@ def sole_user() -> Iterator[None]:
 @contextmanager
 def no_emulation() -> Iterator[None]:
     """Wait until no emulation uses BPF's names. Emulations then wait for the body."""
-    with in_bpf.LOCK.open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(in_bpf.LOCK):
         yield
 
 
@@ -48,7 +47,7 @@ def sole_host(program: Path, bpffs: Path) -> Iterator[BpfHost]:
 def mounted_host(program: Path, bpffs: Path) -> Iterator[BpfHost]:
     """The same for who has BPF's names already."""
     bpffs.mkdir()
-    subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
+    subprocess.run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", str(bpffs)], check=True)
     host = BpfHost(program, pins=bpffs / "ccatune")
     try:
         yield host

@@ -121,7 +121,8 @@ def build_once(target: Path, make: Callable[[Path, Path], None]) -> None:
     """
     name = target.name.rsplit("-", 1)[0]
     target.parent.mkdir(parents=True, exist_ok=True)
-    with (target.parent / f".{name}.lock").open("w") as lock:
+    # Other users cannot open the lock, and so cannot hold it.
+    with os.fdopen(os.open(target.parent / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if target.is_dir():
             return

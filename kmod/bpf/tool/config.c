@@ -14,7 +14,7 @@
 
 #include "tool.h"
 
-#define PIN_PREFIX "config-"
+#define PIN_PREFIX "config"
 
 struct ccatune_host host_read(const struct loaded *l)
 {
@@ -50,25 +50,20 @@ static u32 id_in_force(const struct loaded *l)
 /* Visits the pins of configurations. Returns a descriptor of the one in force, or -ENOENT. */
 static int walk_pins(const struct loaded *l, bool remove_others)
 {
-	u32 wanted = id_in_force(l);
-	DIR *dir = opendir(l->folder);
-	struct dirent *entry;
+	u32 wanted = id_in_force(l), id;
 	int found = -ENOENT, fd;
-	char path[600];
-	u32 id;
+	struct dirent *entry;
+	DIR *dir;
 
-	if (!wanted) {
-		if (dir)
-			closedir(dir);
+	if (!wanted)
 		return -ENOENT;
-	}
+	dir = opendir(".");
 	if (!dir)
 		return -errno;
 	while ((entry = readdir(dir))) {
-		if (strncmp(entry->d_name, PIN_PREFIX, strlen(PIN_PREFIX)))
+		if (strncmp(entry->d_name, PIN_PREFIX "-", strlen(PIN_PREFIX "-")))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", l->folder, entry->d_name);
-		fd = bpf_obj_get(path);
+		fd = bpf_obj_get(entry->d_name);
 		if (fd < 0)
 			continue;
 		id = map_id(fd);
@@ -78,7 +73,7 @@ static int walk_pins(const struct loaded *l, bool remove_others)
 		}
 		close(fd);
 		if (remove_others && id)
-			unlink(path);
+			unlink(entry->d_name);
 	}
 	closedir(dir);
 	return found;
@@ -86,39 +81,43 @@ static int walk_pins(const struct loaded *l, bool remove_others)
 
 int config_read(struct loaded *l)
 {
+	int fd = walk_pins(l, false), err = 0;
 	u32 place = 0;
 
-	l->config = malloc(sizeof(*l->config));
-	if (!l->config)
-		return -ENOMEM;
-	l->config_fd = walk_pins(l, false);
-	if (l->config_fd < 0 || bpf_map_lookup_elem(l->config_fd, &place, l->config)) {
+	if (fd >= 0)
+		fd = check_map(l, PIN_PREFIX, fd, BPF_MAP_TYPE_ARRAY, sizeof(u32), sizeof(*l->config));
+	if (fd == -ENOENT)
 		complain("%s: no configuration is in force in %s; unload and load it again", l->name,
 			 l->folder);
-		return -ENOENT;
-	}
-	return 0;
+	if (fd < 0)
+		return fd;
+	l->config = malloc(sizeof(*l->config));
+	err = l->config ? bpf_map_lookup_elem(fd, &place, l->config) : -ENOMEM;
+	if (err)
+		complain("%s: its configuration cannot be read: %s", l->name, strerror(-err));
+	close(fd);
+	return err;
 }
 
 /* Puts l->config in force, under a pin of its own. */
 static int put_in_force(struct loaded *l, u64 number)
 {
+	char name[PIN_BYTES];
 	u32 place = 0;
-	char path[600];
 	int fd, err;
 
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "config", sizeof(u32), sizeof(*l->config), 1, NULL);
 	if (fd < 0)
 		return fd;
-	snprintf(path, sizeof(path), "%s/" PIN_PREFIX "%llu", l->folder, (unsigned long long)number);
+	name_pin(name, PIN_PREFIX, number);
 	err = bpf_map_update_elem(fd, &place, l->config, BPF_ANY);
-	unlink(path);
+	unlink(name);
 	if (!err)
-		err = bpf_obj_pin(fd, path);
+		err = bpf_obj_pin(fd, name);
 	if (!err) {
 		err = bpf_map_update_elem(l->configs, &place, &fd, BPF_ANY);
 		if (err)
-			unlink(path);
+			unlink(name);
 	}
 	close(fd);
 	return err;

@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Loading and unloading, and the pins of a loaded algorithm. */
+/* Loading and unloading, and the maps of a loaded algorithm. */
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/mount.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -93,100 +88,10 @@ static int variant_of_kernel(void)
 	return variant;
 }
 
-/* --- the folder of pins --------------------------------------------------------- */
-
-static bool is_bpffs(const char *path)
-{
-	struct statfs fs;
-
-	return !statfs(path, &fs) && (unsigned long)fs.f_type == BPF_FS_MAGIC;
-}
-
-/* Makes the folder. /sys/fs/bpf becomes a BPF file system where it is none yet. */
-static int make_pins(const char *pins)
-{
-	char parent[256], *slash;
-	int err;
-
-	if (strlen(pins) >= sizeof(parent)) {
-		complain("--pins: expected less than %zu characters", sizeof(parent));
-		return -ENAMETOOLONG;
-	}
-	strcpy(parent, pins);
-	slash = strrchr(parent, '/');
-	if (*pins != '/' || !slash || slash == parent) {
-		complain("--pins: expected an absolute folder below another one, got %s", pins);
-		return -EINVAL;
-	}
-	*slash = '\0';
-	/* Elsewhere a mount would hide files. */
-	if (!is_bpffs(parent) && (strcmp(parent, "/sys/fs/bpf") ||
-				  mount("bpf", parent, "bpf", 0, "mode=0700"))) {
-		complain("%s: expected a BPF file system (`mount -t bpf bpf %s`)", parent, parent);
-		return -ENOTDIR;
-	}
-	if (mkdir(pins, 0700) && errno != EEXIST) {
-		err = -errno;
-		complain("%s: %s", pins, strerror(-err));
-		return err;
-	}
-	return 0;
-}
-
-static int lock_folder(struct loaded *l)
-{
-	struct stat locked, named;
-
-	l->lock = open(l->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (l->lock < 0)
-		return -errno;
-	if (flock(l->lock, LOCK_EX))
-		return -errno;
-	/* While this waited, an unload may have removed the folder. */
-	if (fstat(l->lock, &locked) || stat(l->folder, &named))
-		return -errno;
-	return locked.st_ino == named.st_ino ? 0 : -ENOENT;
-}
-
-static int empty_folder(const char *folder)
-{
-	DIR *dir = opendir(folder);
-	struct dirent *entry;
-	char path[600];
-
-	if (!dir)
-		return -errno;
-	while ((entry = readdir(dir))) {
-		if (*entry->d_name == '.')
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-		unlink(path);
-	}
-	closedir(dir);
-	return 0;
-}
-
-static int remove_folder(const char *folder)
-{
-	int err = empty_folder(folder);
-
-	if (err)
-		return err;
-	return rmdir(folder) ? -errno : 0;
-}
-
-static int open_pin(const struct loaded *l, const char *name)
-{
-	char path[600];
-
-	snprintf(path, sizeof(path), "%s/%s", l->folder, name);
-	return bpf_obj_get(path);
-}
-
 /* Whether the algorithm whose pins are here is offered to sockets. */
 static bool is_registered(const struct loaded *l)
 {
-	int ops = open_pin(l, "ops");
+	int ops = open_pin(l, "ops", BPF_MAP_TYPE_STRUCT_OPS, sizeof(u32), 0);
 	struct bpf_map_info info = {};
 	u32 bytes = sizeof(info), place = 0;
 	struct ops_head {
@@ -211,6 +116,7 @@ static int name_folder(struct loaded *l, const char *pins, const char *name)
 	int at = find(name);
 
 	memset(l, 0, sizeof(*l));
+	l->pins = -1;
 	l->lock = -1;
 	if (at < 0)
 		return at;
@@ -221,68 +127,65 @@ static int name_folder(struct loaded *l, const char *pins, const char *name)
 	return at;
 }
 
-static size_t value_bytes(int fd)
-{
-	struct bpf_map_info info = {};
-	u32 bytes = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(fd, &info, &bytes) ? 0 : info.value_size;
-}
-
 static int open_maps(struct loaded *l)
 {
 	const struct {
 		const char *name;
 		int *fd;
-		size_t bytes;		/* of a value; 0: not compared */
+		u32 type, key_bytes;
+		size_t value_bytes;
 	} maps[] = {
-		{ "configs", &l->configs, 0 }, { "sums", &l->sums, 0 },
-		{ "delays", &l->delays, 0 }, { "records", &l->records, 0 },
-		{ "counters", &l->counters, sizeof(struct ccatune_counters) },
-		{ "flows", &l->flows, flow_bytes(l->id) },
-		{ "host", &l->host, sizeof(struct ccatune_host) },
+		{ "configs", &l->configs, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
+		{ "sums", &l->sums, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
+		{ "delays", &l->delays, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
+		{ "records", &l->records, BPF_MAP_TYPE_ARRAY_OF_MAPS, sizeof(u32), sizeof(u32) },
+		{ "counters", &l->counters, BPF_MAP_TYPE_ARRAY, sizeof(u32),
+		  sizeof(struct ccatune_counters) },
+		{ "flows", &l->flows, BPF_MAP_TYPE_HASH, sizeof(u64), flow_bytes(l->id) },
+		{ "host", &l->host, BPF_MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct ccatune_host) },
 	};
 	size_t i;
 
 	for (i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
-		*maps[i].fd = open_pin(l, maps[i].name);
-		if (*maps[i].fd < 0) {
-			complain("%s/%s: %s", l->folder, maps[i].name, strerror(-*maps[i].fd));
+		*maps[i].fd = open_pin(l, maps[i].name, maps[i].type, maps[i].key_bytes,
+				       maps[i].value_bytes);
+		if (*maps[i].fd == -ENOENT)
+			complain("%s/%s: expected this map, there is none; unload %s and load it again",
+				 l->folder, maps[i].name, l->name);
+		if (*maps[i].fd < 0)
 			return *maps[i].fd;
-		}
-		if (maps[i].bytes && value_bytes(*maps[i].fd) != maps[i].bytes) {
-			complain("%s was loaded by another version; unload it with that one", l->name);
-			return -EPROTO;
-		}
 	}
 	return 0;
 }
 
-int open_loaded(struct loaded *l, const char *pins, const char *name)
+/* Locks the folder of an algorithm that is loaded. */
+static int lock_loaded(struct loaded *l, const char *pins, const char *name)
 {
 	int err = name_folder(l, pins, name);
 
 	if (err < 0)
 		return err;
-	err = lock_folder(l);
-	if (err) {
-		complain("%s is not loaded below %s (%s); `ccatune-bpf load %s` does", name, pins,
-			 strerror(-err), name);
-		return err;
-	}
-	err = open_maps(l);
-	return err ? err : config_read(l);
+	l->pins = open_pins(pins, false);
+	err = l->pins < 0 ? l->pins : lock_folder(l);
+	if (err == -ENOENT)
+		complain("%s is not loaded below %s; `ccatune-bpf load %s` does", name, pins, name);
+	return err;
 }
 
-/* The path of a map that belongs to one table. */
-int pin_of(const struct loaded *l, const char *name, u64 generation, char *path, size_t room)
+int open_loaded(struct loaded *l, const char *pins, const char *name)
 {
-	int len = snprintf(path, room, "%s/%s-%llu", l->folder, name, (unsigned long long)generation);
+	int err = lock_loaded(l, pins, name);
 
-	return len < 0 || (size_t)len >= room ? -ENAMETOOLONG : 0;
+	if (!err)
+		err = open_maps(l);
+	if (!err)
+		err = config_read(l);
+	if (err)
+		close_loaded(l);
+	return err;
 }
 
-/* The descriptors go with the process. */
+/* The other descriptors go with the process. */
 void close_loaded(struct loaded *l)
 {
 	free(l->config);
@@ -295,16 +198,16 @@ void close_loaded(struct loaded *l)
 static int pin_maps(struct bpf_object *object, struct loaded *l)
 {
 	struct bpf_map *map;
-	char path[600];
+	const char *name;
 	int err;
 
 	bpf_object__for_each_map(map, object) {
-		if (bpf_map__is_internal(map) || !strcmp(bpf_map__name(map), "blank"))
+		name = bpf_map__name(map);
+		if (bpf_map__is_internal(map) || !strcmp(name, "blank"))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", l->folder, bpf_map__name(map));
-		err = bpf_map__pin(map, path);
+		err = bpf_obj_pin(bpf_map__fd(map), name);
 		if (err) {
-			complain("%s: %s", path, strerror(-err));
+			complain("%s/%s: %s", l->folder, name, strerror(-err));
 			return err;
 		}
 	}
@@ -338,7 +241,7 @@ static int begin(struct bpf_object *object, struct loaded *l)
 	}
 	/* The map keeps it registered; the link would end it with this process. */
 	bpf_link__disconnect(link);
-	return 0;
+	return bpf_link__destroy(link);
 }
 
 static int load_object(struct loaded *l, const struct variant *variant)
@@ -369,6 +272,23 @@ static int be_quiet(enum libbpf_print_level level, const char *format, va_list a
 	return vfprintf(stderr, format, args);
 }
 
+static int load_locked(struct loaded *l, const struct variant *variant)
+{
+	int err;
+
+	if (is_registered(l)) {
+		complain("%s is loaded already", l->name);
+		return -EEXIST;
+	}
+	/* What a load that was killed has left. */
+	err = empty_folder();
+	if (!err)
+		err = load_object(l, variant);
+	if (err)
+		remove_folder(l);
+	return err;
+}
+
 int load(const char *pins, const char *name)
 {
 	struct loaded l;
@@ -380,30 +300,42 @@ int load(const char *pins, const char *name)
 	variant = variant_of_kernel();
 	if (variant < 0)
 		return variant;
-	err = make_pins(pins);
-	if (err)
-		return err;
-	if (mkdir(l.folder, 0700) && errno != EEXIST) {
+	l.pins = open_pins(pins, true);
+	if (l.pins == -ENOENT)
+		complain("%s: expected the folder above it to exist; make it, or set --pins", pins);
+	if (l.pins < 0)
+		return l.pins;
+	if (mkdirat(l.pins, l.name, 0700) && errno != EEXIST) {
 		err = -errno;
 		complain("%s: %s", l.folder, strerror(-err));
 		return err;
 	}
 	err = lock_folder(&l);
-	if (err) {
-		complain("%s: %s; another program unloads it, try again", l.folder, strerror(-err));
-		return err;
-	}
-	if (is_registered(&l)) {
-		complain("%s is loaded already", name);
-		return -EEXIST;
-	}
-	/* What a load that was killed has left. */
-	err = empty_folder(l.folder);
+	if (err == -ENOENT)
+		complain("%s: another program unloads it, try again", l.folder);
 	if (!err)
-		err = load_object(&l, &algorithms[at].variant[variant]);
-	if (err)
-		remove_folder(l.folder);
+		err = load_locked(&l, &algorithms[at].variant[variant]);
+	close_loaded(&l);
 	return err;
+}
+
+/*
+ * Takes the table from sockets and network namespaces that keep the object. Its maps may be of
+ * another version, so that this cannot be done.
+ */
+static void recall_table(struct loaded *l)
+{
+	int err = open_maps(l);
+
+	if (!err)
+		err = config_read(l);
+	if (!err && l->config->has_table) {
+		l->config->has_table = 0;
+		l->config->recalls++;
+		err = config_publish(l);
+	}
+	if (err)
+		complain("%s: sockets that use it keep its table", l->name);
 }
 
 /*
@@ -414,38 +346,34 @@ int unload(const char *pins, const char *name)
 {
 	struct loaded l;
 	u32 place = 0;
-	int err = name_folder(&l, pins, name), ops;
+	int err = lock_loaded(&l, pins, name), ops;
 
-	if (err < 0)
+	if (err)
 		return err;
-	err = lock_folder(&l);
-	if (err) {
-		complain("%s is not loaded below %s", name, pins);
-		return err;
-	}
-	ops = open_pin(&l, "ops");
-	/* Network namespaces and listening sockets may keep the object: without its table. */
-	if (!open_maps(&l) && !config_read(&l) && l.config->has_table) {
-		l.config->has_table = 0;
-		l.config->recalls++;
-		config_publish(&l);
-	}
-	/* EINPROGRESS: an unload was killed after this. */
-	err = ops < 0 ? 0 : bpf_map_delete_elem(ops, &place);
-	if (err && err != -ENOENT && err != -EINPROGRESS) {
+	ops = open_pin(&l, "ops", BPF_MAP_TYPE_STRUCT_OPS, sizeof(u32), 0);
+	if (is_registered(&l))
+		recall_table(&l);
+	err = ops < 0 ? ops : bpf_map_delete_elem(ops, &place);
+	/* ENOENT: a load was killed before this. EINPROGRESS: an unload was killed after this. */
+	if (err && err != -ENOENT && err != -EINPROGRESS)
 		complain("%s: cannot be unregistered: %s", name, strerror(-err));
-		return err;
-	}
-	return remove_folder(l.folder);
+	else
+		err = remove_folder(&l);
+	close_loaded(&l);
+	return err;
 }
 
 int list(const char *pins)
 {
-	DIR *dir = opendir(pins);
+	int fd = open_pins(pins, false);
 	struct dirent *entry;
+	DIR *dir;
 
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	dir = fdopendir(fd);
 	if (!dir)
-		return errno == ENOENT ? 0 : -errno;
+		return -errno;
 	while ((entry = readdir(dir)))
 		if (*entry->d_name != '.')
 			puts(entry->d_name);

@@ -22,11 +22,6 @@ static size_t bytes_of(u32 size)
 	return (bytes + page - 1) / page * page;
 }
 
-static void pin_path(const struct loaded *l, char *path, size_t room)
-{
-	snprintf(path, room, "%s/" PIN, l->folder);
-}
-
 static bool is_running(const struct loaded *l)
 {
 	u32 place = 0, id = 0;
@@ -37,23 +32,25 @@ static bool is_running(const struct loaded *l)
 /* The recording's memory, NULL if there is none. */
 static struct ccatune_recording *map_pinned(const struct loaded *l)
 {
+	int fd = open_pin(l, PIN, BPF_MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct rec_record));
 	struct bpf_map_info info = {};
+	struct ccatune_recording *r;
 	u32 bytes = sizeof(info);
-	char path[600];
-	void *at;
-	int fd;
 
-	pin_path(l, path, sizeof(path));
-	fd = bpf_obj_get(path);
 	if (fd < 0)
 		return NULL;
 	if (bpf_obj_get_info_by_fd(fd, &info, &bytes)) {
 		close(fd);
 		return NULL;
 	}
-	at = mmap(NULL, bytes_of(info.max_entries - 1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	r = mmap(NULL, bytes_of(info.max_entries - 1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
-	return at == MAP_FAILED ? NULL : at;
+	if (r == MAP_FAILED)
+		return NULL;
+	if (r->size == info.max_entries - 1)
+		return r;
+	munmap(r, bytes_of(info.max_entries - 1));
+	return NULL;
 }
 
 static struct rec_record *records_of(struct ccatune_recording *r)
@@ -130,11 +127,9 @@ static int stop(struct loaded *l)
 
 static int clear(struct loaded *l)
 {
-	char path[600];
 	int err = stop(l);
 
-	pin_path(l, path, sizeof(path));
-	if (!err && unlink(path) && errno != ENOENT)
+	if (!err && unlink(PIN) && errno != ENOENT)
 		err = -errno;
 	return err;
 }
@@ -170,7 +165,6 @@ static int start(struct loaded *l, u32 size)
 	struct ccatune_recording head = { .size = size };
 	struct rec_record first = {};
 	u32 place = 0;
-	char path[600];
 	int fd, err = clear(l);
 
 	if (err)
@@ -180,10 +174,9 @@ static int start(struct loaded *l, u32 size)
 			    size + 1, &options);
 	if (fd < 0)
 		return fd;
-	pin_path(l, path, sizeof(path));
 	err = bpf_map_update_elem(fd, &place, &first, BPF_ANY);
 	if (!err)
-		err = bpf_obj_pin(fd, path);
+		err = bpf_obj_pin(fd, PIN);
 	if (!err)
 		err = change_recording(l, fill);
 	if (!err)

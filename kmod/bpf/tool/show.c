@@ -64,12 +64,12 @@ static void show_totals(const struct loaded *l, FILE *out)
 }
 
 /* The array of a table's sums or delays. */
-static int array_fd(const struct loaded *l, const char *name, u64 generation)
+static int array_fd(const struct loaded *l, const char *name, u64 generation, size_t value_bytes)
 {
-	char path[600];
-	int err = pin_of(l, name, generation, path, sizeof(path));
+	char pin[PIN_BYTES];
 
-	return err ? err : bpf_obj_get(path);
+	name_pin(pin, name, generation);
+	return open_pin(l, pin, BPF_MAP_TYPE_ARRAY, sizeof(u32), value_bytes);
 }
 
 static void show_class(FILE *out, const struct ens_table *t, u32 class)
@@ -121,10 +121,10 @@ static void show_row(FILE *out, const struct ens_table *t, u32 line, const struc
 static void show_table(const struct loaded *l, FILE *out)
 {
 	const struct ens_table *t = &l->config->table.ens;
-	int delays = array_fd(l, "delays", t->generation);
-	int sums = array_fd(l, "sums", t->generation);
 	struct ccatune_delays of_class;
 	struct ccatune_sums of_row;
+	int delays = array_fd(l, "delays", t->generation, sizeof(of_class));
+	int sums = array_fd(l, "sums", t->generation, sizeof(of_row));
 	u32 i;
 
 	for (i = 0; delays >= 0 && i < ens_state_rows(t) * CCATUNE_GROUPS; i++)
@@ -323,7 +323,8 @@ int flows_show(struct loaded *l, FILE *out)
 
 	if (err)
 		return err;
-	flow = malloc(info.value_size);
+	/* Of an algorithm whose flows are not known here the head is shown. */
+	flow = calloc(1, info.value_size + sizeof(struct ccatune_flow));
 	if (!flow)
 		return -ENOMEM;
 	for (n = 0; n < info.max_entries; n++) {

@@ -42,22 +42,21 @@ static int parse(struct ens_parser *p, u32 *values, const char *text, u32 len)
 }
 
 /* Removes the pins `name-N` of all generations but one. */
-static void unlink_others(const struct loaded *l, const char *name, u64 kept)
+static void unlink_others(const char *name, u64 kept)
 {
-	DIR *dir = opendir(l->folder);
+	DIR *dir = opendir(".");
 	struct dirent *entry;
-	char keep[64], path[600];
+	char keep[PIN_BYTES];
 	size_t len = strlen(name);
 
 	if (!dir)
 		return;
-	snprintf(keep, sizeof(keep), "%s-%llu", name, (unsigned long long)kept);
+	name_pin(keep, name, kept);
 	while ((entry = readdir(dir))) {
 		if (strncmp(entry->d_name, name, len) || entry->d_name[len] != '-' ||
 		    !strcmp(entry->d_name, keep))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", l->folder, entry->d_name);
-		unlink(path);
+		unlink(entry->d_name);
 	}
 	closedir(dir);
 }
@@ -66,21 +65,20 @@ static void unlink_others(const struct loaded *l, const char *name, u64 kept)
  * An array of zeros in the place of the table's generation, and pinned under the generation: to
  * open a map by its number takes more rights than ccatune-bpf has.
  */
-static int new_array(struct loaded *l, int outer, const char *name, u64 generation, u64 in_force,
-		     u32 bytes, u32 elements)
+static int new_array(int outer, const char *name, u64 generation, u64 in_force, u32 bytes,
+		     u32 elements)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
 	u32 place = (u32)(generation & 1);
-	char path[600];
+	char pin[PIN_BYTES];
 	int fd, err;
 
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, name, sizeof(u32), bytes, elements, &options);
 	if (fd < 0)
 		return fd;
-	unlink_others(l, name, in_force);
-	err = pin_of(l, name, generation, path, sizeof(path));
-	if (!err)
-		err = bpf_obj_pin(fd, path);
+	unlink_others(name, in_force);
+	name_pin(pin, name, generation);
+	err = bpf_obj_pin(fd, pin);
 	if (!err)
 		err = bpf_map_update_elem(outer, &place, &fd, BPF_ANY);
 	close(fd);
@@ -93,10 +91,10 @@ static int new_array(struct loaded *l, int outer, const char *name, u64 generati
  */
 static int new_sums(struct loaded *l, const struct ens_table *t, u64 in_force)
 {
-	int err = new_array(l, l->sums, "sums", t->generation, in_force,
-			    sizeof(struct ccatune_sums), ens_rows(t) * CCATUNE_GROUPS);
+	int err = new_array(l->sums, "sums", t->generation, in_force, sizeof(struct ccatune_sums),
+			    ens_rows(t) * CCATUNE_GROUPS);
 
-	return err ? err : new_array(l, l->delays, "delays", t->generation, in_force,
+	return err ? err : new_array(l->delays, "delays", t->generation, in_force,
 				     sizeof(struct ccatune_delays),
 				     ens_state_rows(t) * CCATUNE_GROUPS);
 }

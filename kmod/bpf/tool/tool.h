@@ -3,7 +3,8 @@
  * ccatune-bpf: loads the BPF objects, and serves the files of /proc/net/ccatune over their maps.
  *
  *   main.c     the command line
- *   object.c   loading, pinning, unloading; the maps of a loaded algorithm
+ *   pins.c     the folders of pins and their locks; opening a pinned map
+ *   object.c   loading and unloading; the maps of a loaded algorithm
  *   config.c   the configuration in force, and how a new one takes its place
  *   values.c   `parameters` and `settings`
  *   table.c    `ensemble`
@@ -16,6 +17,7 @@
 #ifndef CCATUNE_BPF_TOOL_H
 #define CCATUNE_BPF_TOOL_H
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -29,16 +31,16 @@
 #include "../layout.h"
 
 #define DEFAULT_PINS "/sys/fs/bpf/ccatune"
+#define PIN_BYTES 64			/* of the name of a pin */
 
 /* A loaded algorithm: its folder of pins, locked, and its maps. */
 struct loaded {
 	const char *name;
 	u32 id;
-	char folder[256];
-	int lock;			/* descriptor of the folder */
+	char folder[PATH_MAX];		/* for messages */
+	int pins, lock;			/* descriptors of the folder of pins, and of this folder */
 	int configs, sums, delays, records, counters, flows, host;
-	int config_fd;			/* the configuration in force */
-	struct ccatune_config *config;	/* a copy of it, for the next one */
+	struct ccatune_config *config;	/* a copy of the one in force, for the next one */
 };
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -50,7 +52,16 @@ int unload(const char *pins, const char *name);
 int list(const char *pins);
 int open_loaded(struct loaded *l, const char *pins, const char *name);
 void close_loaded(struct loaded *l);
-int pin_of(const struct loaded *l, const char *name, u64 generation, char *path, size_t room);
+
+/* pins.c */
+int open_pins(const char *pins, bool make);
+int lock_folder(struct loaded *l);
+int empty_folder(void);
+int remove_folder(const struct loaded *l);
+int check_map(const struct loaded *l, const char *name, int fd, u32 type, u32 key_bytes,
+	      size_t value_bytes);
+int open_pin(const struct loaded *l, const char *name, u32 type, u32 key_bytes, size_t value_bytes);
+void name_pin(char *to, const char *name, u64 number);
 
 /* show.c */
 size_t flow_bytes(u32 id);

@@ -46,7 +46,7 @@ def gr(delay_threshold_us: int, **fields: object) -> FlowSpec:
 def state_of_the_machine() -> tuple[list[str], list[str], list[str]]:
     """Algorithms in BPF, BPF file systems, and their keepers."""
     everyone = [int(folder.name) for folder in Path("/proc").iterdir() if folder.name.isdigit()]
-    keepers = [words for pid in everyone if "keeper.py" in (words := command_of(pid))]
+    keepers = [words for pid in everyone if "mahimahi/keeper.py" in (words := command_of(pid))]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " - bpf " in line]
     return sorted({BPF_CCAS[cca] for cca in in_bpf.CCAS} & available_ccas().keys()), mounts, keepers
 
@@ -162,7 +162,7 @@ def test_a_refused_ensemble_fails_its_own_run_only(program: Path) -> None:
 def test_what_another_program_registered_is_refused_and_kept(program: Path, tmp_path: Path) -> None:
     bpffs = tmp_path / "bpffs"
     bpffs.mkdir()
-    subprocess.run(["mount", "-t", "bpf", "bpf", str(bpffs)], check=True)
+    subprocess.run(["mount", "-t", "bpf", "-o", "mode=0700", "bpf", str(bpffs)], check=True)
     other = bpf_host.BpfHost(program, pins=bpffs / "ccatune")
     try:
         other.load("gr")

@@ -70,6 +70,15 @@ def test_text_reads_back_as_it_was_written(folder: Path) -> None:
     assert calls(folder) == ["write gr ensemble", "read gr ensemble"]
 
 
+def test_program_that_does_not_end_is_killed_and_the_access_may_be_repeated(folder: Path) -> None:
+    program = folder / "slow"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    with pytest.raises(TimeoutError, match="expected `ccatune-bpf read gr status` to end within") as caught:
+        BpfTree(lambda: BpfHost(program, limit_s=0.2)).read("gr", "status")
+    assert errno_in_words(caught.value).startswith("ETIMEDOUT (ccatune-bpf took too long")
+
+
 def test_status_of_the_program_is_the_errno(folder: Path) -> None:
     (folder / "fails").write_text(f"{errno.ESTALE}")
     with pytest.raises(OSError, match="refused by the fake") as caught:

@@ -182,6 +182,17 @@ def test_a_setting_that_cannot_be_written_undoes_what_was_begun(machine: Machine
     assert machine.modules() == ["tcp_bbr"]
 
 
+@pytest.mark.parametrize("mode", [0o666, 0o664])
+def test_a_memory_that_another_user_could_have_written_is_not_acted_on(
+    machine: Machine, switch: Switch, tmp_path: Path, mode: int
+) -> None:
+    switch.enable("gr", as_default=True)
+    (tmp_path / "state" / "enabled.json").chmod(mode)
+    with pytest.raises(SwitchError, match=f"a file that no other user can write, .* with the mode {mode:04o}"):
+        switch.disable()
+    assert settings(machine) == ("gr", "reno cubic gr")
+
+
 def test_a_damaged_memory_is_named_and_not_acted_on(machine: Machine, switch: Switch, tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "enabled.json").write_text("{}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -25,13 +26,16 @@ NOBODY = "http://127.0.0.1:9"
 
 
 @contextmanager
-def agent(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `ccatune agent`; ended by its own id."""
+def agent(folder: Path, url: str, *, program: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `ccatune agent`; ended by its own id. program: a ccatune-bpf; None: the stand-in."""
     command = [sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--registry", url, "--cca", "gr"]
-    folders = ["--state-dir", str(folder / "state"), "--stand-in", str(folder / "tree")]
+    tree = ["--via", "bpf"] if program else ["--stand-in", str(folder / "tree")]
     with (folder / "agent.log").open("ab") as log:
         process = subprocess.Popen(
-            [*command, *folders, "--interval", "0.05", "--report-spread", "0"], stdout=log, stderr=log
+            [*command, "--state-dir", str(folder / "state"), *tree, "--interval", "0.05", "--report-spread", "0"],
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "CCATUNE_BPF": str(program or "")},
         )
         try:
             yield process
@@ -70,6 +74,17 @@ def test_agent_ends_on_a_signal_with_status_0_and_reverts_nothing(
         assert process.wait(WAIT_S) == 0
     assert in_force(tmp_path) == ONE.text
     assert "event=stopped" in (tmp_path / "agent.log").read_text()
+
+
+def test_sigterm_ends_an_agent_that_waits_for_ccatune_bpf_and_ends_that_too(tmp_path: Path) -> None:
+    program, started = tmp_path / "ccatune-bpf", tmp_path / "started"
+    program.write_text(f"#!/bin/sh\necho $$ > {started}.part && mv {started}.part {started}\nexec sleep 600\n")
+    program.chmod(0o755)
+    with agent(tmp_path, NOBODY, program=program) as process:
+        wait_until(started.exists, tmp_path)
+        process.terminate()
+        assert process.wait(WAIT_S) == 0
+    assert not Path(f"/proc/{started.read_text().strip()}").exists()
 
 
 def test_sighup_gives_the_table_back_to_the_agent(tmp_path: Path, registry: FakeRegistry) -> None:

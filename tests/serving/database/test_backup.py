@@ -101,5 +101,5 @@ def test_damaged_database_leaves_no_backup(registry, sqlite_url, tmp_path, capsy
 def test_postgresql_is_told_which_program_to_run_without_a_password(tmp_path, capsys):
     assert back_up("postgresql://me:secret@host/registry", tmp_path / "a.dump") == 2
     said = capsys.readouterr().err
-    assert f"run `pg_dump --format=custom --file={tmp_path}/a.dump postgresql://me@host/registry`" in said
+    assert f"run `(umask 077; pg_dump --format=custom --file={tmp_path}/a.dump postgresql://me@host/registry)`" in said
     assert "secret" not in said
