@@ -12,6 +12,7 @@ from matplotlib import table as drawn
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from emulation._figure import new_figure
 from emulation.pantheon._describe import METHOD, head_line, set_up
@@ -39,7 +40,7 @@ def pdf_content(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], no
     content = io.BytesIO()
     with PdfPages(content, metadata={"Title": _title(analyses), "CreationDate": now, "ModDate": now}) as pages:
         for figure in pages_of(analyses, styles=styles, now=now):
-            pages.savefig(figure)  # type: ignore[no-untyped-call]
+            pages.savefig(figure)
     return content.getvalue()
 
 
@@ -103,7 +104,7 @@ def _draw_table(axes: Axes, table: Table) -> None:
     ]
     widths = [max(map(len, column)) + 3 for column in zip(heads, *rows, strict=True)]
     points = min(POINTS, PAGE_IN[0] * 0.92 * 72 / CHARACTER_EM / sum(widths))
-    made = drawn.Table(axes, bbox=(0, 0, 1, 1))
+    made = drawn.Table(axes, bbox=Bbox.unit())
     made.auto_set_font_size(value=False)
     for row, texts in enumerate([heads, *rows]):
         for at, text in enumerate(texts):
