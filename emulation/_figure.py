@@ -23,7 +23,7 @@ from kmod.terminal import visible
 __all__ = ["columns_that_fit", "new_figure"]
 
 # Of an entry of a legend of 9 points: its mark with the gaps, and the mean width of a character.
-MARK_IN, CHARACTER_IN = 0.5, 0.075
+MARK_IN, CHARACTER_IN = 0.5, 0.07
 
 
 class _PlainFigure(Figure):
