@@ -59,9 +59,9 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
         echo(json.dumps(rows, indent=1))
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    columns = ("scheme", "name", "listens", "missing packages")
+    columns = ("scheme", "name", "listens", "missing_packages")
     for heading in columns:
-        table.add_column(heading)
+        table.add_column(heading.replace("_", " "))
     for row in rows:
         table.add_row(*(row[key] for key in columns))
     as_written().print(table)
@@ -72,9 +72,9 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
 def _row(scheme: Scheme) -> dict[str, str]:
     from emulation.pantheon.runner import check_scheme
 
-    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing packages": "", "problem": ""}
+    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing_packages": "", "problem": ""}
     try:
-        row |= {"listens": scheme.run_first(), "missing packages": " ".join(not_installed(scheme.deps()))}
+        row |= {"listens": scheme.run_first(), "missing_packages": " ".join(not_installed(scheme.deps()))}
         check_scheme(scheme)
     except SchemeError as error:
         row["problem"] = str(error).removeprefix(f"{scheme.name}: ")
