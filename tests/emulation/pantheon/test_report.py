@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -199,6 +200,15 @@ def test_the_names_in_the_summary_cover_neither_each_other_nor_a_mark(analyses: 
     boxes = [text.get_window_extent(renderer) for text in labels]
     assert len(boxes) == 3
     assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at])
+
+
+def test_the_figure_of_a_run_shows_all_rates_and_delays(analyses: list[Analysis]) -> None:
+    figure = run_figure(analyses[0].schemes[1].runs[0])
+    assert is_inside(figure)
+    for axes in figure.axes:
+        values = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.lines])
+        assert np.nanmin(values) >= axes.get_ylim()[0]
+        assert np.nanmax(values) <= axes.get_ylim()[1]
 
 
 def test_a_run_without_packets_says_why(analyses: list[Analysis]) -> None:
