@@ -10,11 +10,11 @@
                       reports modes, which a real kernel does not
 
 It draws the QoS of any runner whose series has the columns of emulation.qos.SERIES.
-It does not use pyplot, which may access a window system and has global state.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from emulation._figure import columns_that_fit, new_figure
 from emulation.errors import EmulationError
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, Scenario
@@ -77,6 +77,8 @@ CAPACITY_COLOUR = "#DFE3E8"
 INK = "#333A44"
 FAINT = "#8A939E"
 LINES = (("rtt_ms", "RTT", "ms"), ("cwnd_pkts", "cwnd", "packets"), ("pacing_mbps", "pacing rate", "Mbit/s"))
+WIDTH_IN = 10.0
+TITLE_CHARS = 105
 RATE_BIN_S = 0.1
 MOST_RATE_BINS = 300
 RARE_PEAK = 2.5
@@ -124,8 +126,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
     drops = _drops_of(qos)
     heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
-    figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(WIDTH_IN, sum(heights) + 1.5)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _throughput(panels[0], flows, qos)
     targets_ms = _delay(panels[1], scenario, qos, flows[0])
@@ -142,7 +143,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         _dress(axes, scenario)
     panels[-1].set_xlabel("time (s)", color=INK)
     figure.align_ylabels(list(panels))
-    _head(figure, scenario, qos, _handles(flows, targets_ms, list(drops)))
+    _head(figure, scenario, qos, _handles(flows, strips, targets_ms, list(drops), qos))
     return figure
 
 
@@ -179,7 +180,7 @@ class _FlowSeries:
 
 def _throughput(axes: Axes, flows: list[_FlowSeries], qos: QoS) -> None:
     time_s, capacity = flows[0].binned("capacity_mbps")
-    axes.fill_between(time_s, capacity, step="pre", color=CAPACITY_COLOUR, lw=0)
+    axes.fill_between([0, *time_s], [capacity[0], *capacity], step="pre", color=CAPACITY_COLOUR, lw=0)
     for flow in flows:
         time_s, rate = flow.binned("rate_mbps")
         running = (time_s > flow.spec.start_s) & ((rate > 0) | (time_s <= flow.stop_s))
@@ -328,17 +329,20 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
         axes.axvspan(0, scenario.warmup_s, facecolor="none", edgecolor="#C9CFD6", hatch="///", lw=0)
 
 
-def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
-    """Return the names of all modes that occurred; none if the runner does not report modes."""
+def _modes_seen(strips: list[_FlowSeries]) -> set[str]:
+    """Return the names of all modes that the panel of states shows."""
     return {
         modes_of(flow.spec.cca)[int(mode)]
-        for flow in flows
-        if modes_of(flow.spec.cca) and "mode" in flow.columns
+        for flow in strips
+        if modes_of(flow.spec.cca)
         for mode in np.unique(flow.columns["mode"][flow.runs])
     }
 
 
-def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]) -> list[Artist]:
+def _handles(
+    flows: list[_FlowSeries], strips: list[_FlowSeries], targets_ms: list[float], drops: list[str], qos: QoS
+) -> list[Artist]:
+    """Return the entries of the legend. strips: the flows in the panel of states, if there is one."""
     handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
     handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
     if len(flows) > MOST_LEGEND_FLOWS:
@@ -350,8 +354,8 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]
         Patch(color=DROP_COLOURS[number % len(DROP_COLOURS)], label=f"dropped: {name}")
         for number, name in enumerate(drops)
     ]
-    handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
-    if any(flow.spec.ensemble_text is not None for flow in flows):
+    handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(strips)]
+    if any(turn.state is not None for flow in strips for turn in qos.flows[flow.number].turns):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
     return handles
 
@@ -364,7 +368,7 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         buffer = f"{link.buffer_bytes / 1000:g} kB"
     loss = f", loss {link.loss:.2%}" if link.loss else ""
     figure.suptitle(
-        f"{scenario.name}   RTT {rtt} ms, buffer {buffer}{loss}\n"
+        f"{textwrap.fill(f'{scenario.name}, RTT {rtt} ms, buffer {buffer}{loss}', TITLE_CHARS)}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
         f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, retransmitted {qos.retransmission_rate:.2%}",
@@ -374,7 +378,7 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=min(len(handles), 7),
+        ncols=columns_that_fit(handles, WIDTH_IN),
         frameon=False,
         fontsize=9,
         labelcolor=INK,

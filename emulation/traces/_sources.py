@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from emulation.errors import TraceError
+from kmod.terminal import visible
 
 __all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "Refuse", "TraceFile", "find_files", "is_trace", "refuse"]
 
@@ -42,7 +43,10 @@ def refuse(error: TraceError) -> None:
 
 @dataclass(frozen=True)
 class TraceFile:
-    """One trace file. folder: the name of its folder in messages; location: the real place of that; data: its bytes."""
+    """One trace file. folder: the name of its folder in messages; location: the real place of that; data: its bytes.
+
+    All names but location are visible text, because models of traces and other JSON hold only valid UTF-8.
+    """
 
     dataset: str
     folder: str
@@ -126,7 +130,8 @@ def _is_archive(file_name: str) -> bool:
 def _labels(path: Path, *, root: Path) -> tuple[str, str]:
     """Dataset and folder of a plain file below root. Root's own name counts, and its parent's if root is an hour."""
     anchor = root.resolve()
-    folders = [name for name in (anchor.parent.name, anchor.name, *path.relative_to(root).parts[:-1]) if name]
+    names = (anchor.parent.name, anchor.name, *path.relative_to(root).parts[:-1])
+    folders = [visible(name) for name in names if name]
     if len(folders) > 1 and HOUR.fullmatch(folders[-1]):
         return folders[-2], f"{folders[-2]}/{folders[-1]}"
     return folders[-1], folders[-1]
@@ -135,7 +140,7 @@ def _labels(path: Path, *, root: Path) -> tuple[str, str]:
 def _plain_file(path: Path, *, dataset: str, folder: str, bad: Refuse) -> Iterator[TraceFile]:
     try:
         _check_size(folder, path.name, path.stat().st_size)
-        yield TraceFile(dataset, folder, str(path.resolve().parent), path.name, path.read_bytes())
+        yield TraceFile(dataset, folder, str(path.resolve().parent), visible(path.name), path.read_bytes())
     except TraceError as error:
         bad(error)
     except OSError as error:
@@ -147,7 +152,7 @@ def _archive_files(path: Path, *, bad: Refuse, unread: list[str]) -> Iterator[Tr
     try:
         with tarfile.open(path, mode="r|xz") as archive:
             for member in archive:
-                parts = [part for part in PurePosixPath(member.name).parts if part not in {".", "..", "/"}]
+                parts = [visible(part) for part in PurePosixPath(member.name).parts if part not in {".", "..", "/"}]
                 if not member.isreg() or not parts or any(part.startswith(".") for part in parts):
                     continue
                 if not is_trace(parts[-1]):
@@ -167,7 +172,7 @@ def _archive_files(path: Path, *, bad: Refuse, unread: list[str]) -> Iterator[Tr
 
 
 def _member(path: Path, parts: list[str], n_bytes: int, reader: IO[bytes] | None) -> TraceFile:
-    dataset = path.name.removesuffix(ARCHIVE_SUFFIX)
+    dataset = visible(path.name.removesuffix(ARCHIVE_SUFFIX))
     folder = "/".join([dataset, *(part for part in parts[:-1] if part != dataset)])
     _check_size(folder, parts[-1], n_bytes)
     location = "/".join([str(path.resolve()), *parts[:-1]])

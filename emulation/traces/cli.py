@@ -20,6 +20,7 @@ from emulation.traces.reader import read, survey
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
+from kmod.terminal import echo
 
 __all__ = ["traces"]
 
@@ -34,7 +35,7 @@ def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
     """The recordings. Files that were left out are reported on stderr."""
     reading = read(list(paths), skip_bad=skip_bad)
     for line in reading.left_out:
-        click.echo(line, err=True)
+        echo(line, err=True)
     return reading.recordings
 
 
@@ -65,15 +66,15 @@ def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
     rows = [_facts(recording) for recording in reading.recordings]
     if as_json:
         found = {"recordings": rows, "bad_files": reading.skipped, "unread_files": reading.unread}
-        click.echo(json.dumps(found, indent=1))
+        echo(json.dumps(found, indent=1))
     else:
         _print_table(rows)
         for text in reading.skipped:
-            click.echo(f"bad file: {text}")
+            echo(f"bad file: {text}")
         _print_unread(reading.unread)
         n_bad, n_unread = len(reading.skipped), len(reading.unread)
         hours = sum(row["duration_s"] for row in rows) / 3600
-        click.echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
+        echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
                    f"{n_bad} bad files, {n_unread} files not read")  # fmt: skip
     if reading.skipped:
         sys.exit(1)
@@ -110,12 +111,12 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
 
         draw_recordings(recordings, plot)
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        click.echo(f"\n{row['name']}: relative deviation of the rate between neighbouring windows")
+        echo(f"\n{row['name']}: relative deviation of the rate between neighbouring windows")
         for cell in row["variation"]:
-            click.echo(f"  {_scale(cell['scale_ms']):>8}  {100 * cell['relative_deviation']:>6.1f} %")
+            echo(f"  {_scale(cell['scale_ms']):>8}  {100 * cell['relative_deviation']:>6.1f} %")
     _print_table(rows)
 
 
@@ -135,15 +136,13 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) ->
 
     check_output(out)
     recordings = _read(paths, skip_bad=skip_bad)
-    model = fit_model(recordings, progress=lambda name: click.echo(f"fitting {name}", err=True))
+    model = fit_model(recordings, progress=lambda name: echo(f"fitting {name}", err=True))
     model.save(out)
     recorded_s = sum(r.duration_s for r in recordings)
     if as_json:
-        click.echo(
-            json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s})
-        )
+        echo(json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s}))
     else:
-        click.echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
+        echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
 
 
 @traces.command()
@@ -185,9 +184,9 @@ def make(
         raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
     if as_json:
         figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
-        click.echo(json.dumps({**figures, "digest": trace.digest}))
+        echo(json.dumps({**figures, "digest": trace.digest}))
     else:
-        click.echo(f"{out}: {_figures(trace)}")
+        echo(f"{out}: {_figures(trace)}")
 
 
 @traces.command("import")
@@ -238,16 +237,16 @@ def import_(
         if as_json:
             continue
         if found.source != source:
-            click.echo(f"{found.source}: {found.columns}")
+            echo(f"{found.source}: {found.columns}")
             source = found.source
         figures = "nothing written, it carries no packet" if trace is None else _figures(trace)
-        click.echo(f"  {found.file}: {figures}")
+        echo(f"  {found.file}: {figures}")
     if as_json:
-        click.echo(json.dumps({"traces": rows, "unread_files": unread}, indent=1))
+        echo(json.dumps({"traces": rows, "unread_files": unread}, indent=1))
         return
     _print_unread(unread)
     n_written = sum(row["trace"] is not None for row in rows)
-    click.echo(f"{n_written} traces written, {len(unread)} files not read")
+    echo(f"{n_written} traces written, {len(unread)} files not read")
 
 
 def _figures(trace: Trace) -> str:
@@ -256,9 +255,9 @@ def _figures(trace: Trace) -> str:
 
 def _print_unread(names: Sequence[str]) -> None:
     for name in names[:MOST_UNREAD_SHOWN]:
-        click.echo(f"not read: {name}")
+        echo(f"not read: {name}")
     if len(names) > MOST_UNREAD_SHOWN:
-        click.echo(f"not read: {len(names) - MOST_UNREAD_SHOWN} more, which --json lists")
+        echo(f"not read: {len(names) - MOST_UNREAD_SHOWN} more, which --json lists")
 
 
 def _made(
@@ -293,9 +292,9 @@ def _facts(recording: Recording) -> dict[str, Any]:
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     width = max((len(row["name"]) for row in rows), default=9)
     columns = f"{'files':>6} {'seconds':>9} {'epochs':>7} {'Mbit/s':>7} {'CoV':>5} {'gaps':>5} {'longest':>8}"
-    click.echo(f"{'recording':<{width}} {columns}")
+    echo(f"{'recording':<{width}} {columns}")
     for row in rows:
-        click.echo(
+        echo(
             f"{row['name']:<{width}} {row['files']:>6} {row['duration_s']:>9.1f} {row['epochs']:>7} "
             f"{row['mean_rate_mbps']:>7.2f} {row['cov_1s']:>5.2f} {row['gaps']:>5} {row['longest_gap_s']:>6.1f} s"
         )

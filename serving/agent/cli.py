@@ -16,9 +16,10 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from kmod.errors import CcatuneError
+from kmod.terminal import echo, visible
 from serving.agent.decide import IN_FORCE
 from serving.agent.errors import DamagedFileError, StateDirError
-from serving.agent.log import EventLog, visible
+from serving.agent.log import EventLog
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.secret import CREDENTIAL, credential_file
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
@@ -208,25 +209,25 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
 
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
-        click.echo(json.dumps([one.to_json() for one in plans]))
+        echo(json.dumps([one.to_json() for one in plans]))
     else:
         for one in plans:
             for message in one.damaged:
-                click.echo(visible(f"{one.cca}: {message}"))
+                echo(visible(f"{one.cca}: {message}"))
             answer = f"registry {one.registry}" if one.registry == "answers" else one.registry
-            click.echo(visible(f"{one.cca}: {answer}"))
+            echo(visible(f"{one.cca}: {answer}"))
             blocked = f" [{one.blocked}]" if one.blocked else ""
-            click.echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
+            echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
     return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
 
 
 def _once(running: Agent, *, as_json: bool) -> int:
     reports = running.run_once()
     if as_json:
-        click.echo(json.dumps([report.to_json() for report in reports]))
+        echo(json.dumps([report.to_json() for report in reports]))
     else:
         for report in reports:
-            click.echo(_state_line(report.to_json()))
+            echo(_state_line(report.to_json()))
     return 0 if all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
 
 
@@ -275,13 +276,13 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
     states = [_state_of(store, cca, running=running) for cca in store.ccas()]
     why = _shortfalls(states, running=running)
     if as_json:
-        click.echo(json.dumps({"running": running, "states": states, "why": why}))
+        echo(json.dumps({"running": running, "states": states, "why": why}))
     else:
         for state in states:
-            click.echo(_state_line(state))
-        click.echo(f"agent on {store.root}: {'running' if running else 'not running'}")
+            echo(_state_line(state))
+        echo(f"agent on {store.root}: {'running' if running else 'not running'}")
         if why:
-            click.echo(visible(f"falls short: {', '.join(why)}"))
+            echo(visible(f"falls short: {', '.join(why)}"))
     ctx.exit(EXIT_FALLS_SHORT if why else 0)
 
 
@@ -300,7 +301,7 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
       ccatune agent resume --cca gr
     """
     for name in _request("resume", cca, store=_store_of(ctx, state_dir)):
-        click.echo(f"{name}: asked to resume")
+        echo(f"{name}: asked to resume")
 
 
 @click.command()
@@ -319,7 +320,7 @@ def forget(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
       ccatune agent forget --cca gr
     """
     for name in _request("forget", cca, store=_store_of(ctx, state_dir)):
-        click.echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
+        echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
 
 
 @click.command()
@@ -335,7 +336,7 @@ def unit(*, bpf: bool) -> None:
     from importlib import resources
 
     for name in (_UNIT, _UNIT_OF_BPF) if bpf else (_UNIT,):
-        click.echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8"), nl=False)
+        echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequence[str]:
@@ -410,7 +411,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = f"{error.filename}: cannot be used ({error.strerror or error})"
     else:
         return result if isinstance(result, int) else 0
-    click.echo(f"ccatune-agent: {message}", err=True)
+    echo(f"ccatune-agent: {message}", err=True)
     return EXIT_USAGE
 
 
@@ -419,6 +420,6 @@ def main() -> NoReturn:
     try:
         status = run()
     except Exception:
-        traceback.print_exc()
+        echo(traceback.format_exc().rstrip(), err=True)
         status = EXIT_FAULT
     sys.exit(status)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
 from training.intervals import interval_of
 from training.papers.figures import UNVALIDATED
@@ -40,16 +40,15 @@ def make_figure(results: Results) -> Figure:
     """The figure, with a row of panels for each RTT and a column for each access rate."""
     settings = results.settings
     rtts_ms, rates = settings.all_rtts_ms, settings.access_mbps
-    figure = Figure(figsize=(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms)), dpi=130, layout="constrained",
-                    facecolor="white")  # fmt: skip
-    FigureCanvasAgg(figure)
+    figure = new_figure(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms))
     panels = figure.subplots(len(rtts_ms), len(rates), sharex=True, sharey=True, squeeze=False)
     for row, rtt_ms in zip(panels, rtts_ms, strict=True):
         for axes, rate in zip(row, rates, strict=True):
             _panel(axes, results, access_mbps=rate, rtt_ms=rtt_ms)
-        row[0].set_ylabel(f"RTT {rtt_ms:g} ms\nsent again (%)", color=INK)
+        row[0].set_ylabel(f"RTT {rtt_ms:g} ms\nretransmitted (%)", color=INK)
     for axes, rate in zip(panels[0], rates, strict=True):
         axes.set_title(f"access {rate:g} Mbit/s", color=INK, fontsize=10)
+    panels[0][0].set_ylim(bottom=0)  # the panels share this axis, so that it covers the data of all
     for axes in panels[-1]:
         axes.set_xlabel("file (MB)", color=INK)
     handles, labels = panels[0][0].get_legend_handles_labels()
@@ -72,7 +71,6 @@ def _panel(axes: Axes, results: Results, *, access_mbps: float, rtt_ms: float) -
     axes.xaxis.set_major_locator(FixedLocator(sizes_mb.tolist()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda mb, _at: f"{mb:g}"))
-    axes.set_ylim(bottom=0)
     axes.grid(color=FAINT, alpha=0.25, lw=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

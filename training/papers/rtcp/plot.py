@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, check_path, save
 from training.intervals import interval_of
 from training.papers.figures import UNVALIDATED
@@ -38,13 +38,12 @@ def draw(results: Results, *, path: Path) -> None:
 def make_figure(results: Results) -> Figure:
     """The figure, with a column for each operator."""
     places = list(results.settings.limited)
-    figure = Figure(figsize=(1.5 + 3.1 * len(places), 3.6), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(max(1.5 + 3.1 * len(places), 7.0), 3.6)  # the legend takes 7 in
     panels = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
     for axes, place in zip(panels, places, strict=True):
         _panel(axes, results, place=place)
     panels[0].set_ylim(bottom=0)  # the panels share this axis, so that it covers the data of all
-    panels[0].set_ylabel("sent again (%)", color=INK)
+    panels[0].set_ylabel("retransmitted (%)", color=INK)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(PAIRS), frameon=False)
     return figure
