@@ -112,17 +112,12 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
-    app.add_middleware(
-        Guard,
-        max_body_bytes=settings.max_body_bytes,
-        host_names=_host_names(settings),
-    )
-    # `Guard` reads the body. A client without a token must not make it do so.
+    app.add_middleware(Guard, host_names=_host_names(settings))
     app.add_middleware(AccessCheck, tokens=None if settings.open else context.tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
     for router in (ensembles_router, channels_router, roots_router, agents_router, access_router):
-        app.include_router(router, responses=problems(401, 403, 429))
+        app.include_router(router, responses=problems(401, 403, 422, 429))
     _add_own_pages(app)
     return app
 
