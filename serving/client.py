@@ -19,6 +19,7 @@ import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
+from serving._deadline import limit_connecting
 from serving.agent.address import without_user_info
 from serving.agent.log import visible
 from serving.agent.tls import ClientTls, TlsFiles
@@ -144,6 +145,7 @@ class RegistryClient:
             auth=None if token is None else _Bearer(token),
             verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
         )
+        limit_connecting(self._http)
 
     def __enter__(self) -> RegistryClient:
         """Return the client."""

@@ -10,6 +10,7 @@ the error.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -25,6 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from serving.errors import DatabaseError, ServingError
+from serving.openapi import RETRY_AFTER, WWW_AUTHENTICATE, answered
 
 __all__ = [
     "MEDIA_TYPE",
@@ -39,6 +41,7 @@ __all__ = [
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
 _RETRY_AFTER_S = "1"
+_HEADERS: Mapping[int, dict[str, Any]] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
 # A request must not decide how large its answer is.
 _MAX_PARTS = 20
 _MAX_WHERE_CHARS = 200
@@ -54,8 +57,8 @@ _log = logging.getLogger(__name__)
 class InvalidPart(BaseModel):
     """One place where a request violates the schema."""
 
-    where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.")
-    message: str = Field(description="What was expected.")
+    where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.", examples=["body.digest"])
+    message: str = Field(description="What was expected.", examples=["Field required"])
 
 
 class Problem(BaseModel):
@@ -63,10 +66,13 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    type: str = Field(description="What kind of problem: a stable URN.")
-    title: str = Field(description="The kind in words.")
-    status: int = Field(description="The HTTP status again.")
-    detail: str = Field(description="What was expected, what came, and what to do; of a 422, where and what.")
+    type: str = Field(description="What kind of problem: a stable URN.", examples=[_URN + "invalid-request"])
+    title: str = Field(description="The kind in words.", examples=["Invalid request"])
+    status: int = Field(description="The HTTP status again.", examples=[422])
+    detail: str = Field(
+        description="What was expected, what came, and what to do; of a 422, where and what.",
+        examples=["body.digest: Field required; see /v1/docs"],
+    )
     errors: list[InvalidPart] | None = Field(
         default=None, description=f"The first {_MAX_PARTS} places of an invalid request."
     )
@@ -79,8 +85,11 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """
     if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in codes:
         codes = (HTTPStatus.BAD_REQUEST, *codes)
-    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
-    return {int(code): {"description": HTTPStatus(code).phrase, "content": content} for code in codes}
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
+    return {
+        int(code): answered(HTTPStatus(code).phrase, _HEADERS.get(code, {}), content=copy.deepcopy(content))
+        for code in codes
+    }
 
 
 def problem_response(

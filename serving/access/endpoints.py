@@ -22,7 +22,10 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1", tags=["access"], route_class=ApiRoute)
 
-TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="A token's id: 16 hexadecimal digits.")]
+TokenId = Annotated[
+    str,
+    Path(pattern=r"^[0-9a-f]{16}$", description="A token's id: 16 hexadecimal digits.", examples=["0123456789abcdef"]),
+]
 _Word = Annotated[str | None, Query(pattern=r"^[ -~]{1,256}$")]
 
 

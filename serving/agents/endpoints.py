@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, status
 
 from serving.access.check import Administrator, Reader, needs
 from serving.agents import service
-from serving.agents.schemas import AgentRead, AgentReport
+from serving.agents.schemas import AgentRead, AgentReport, StateWord
 from serving.agents.service import ReceivedReport
 from serving.context import InContext
 from serving.database import AgentRow
@@ -34,15 +34,15 @@ def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedRe
     "/{agent_id}/reports",
     status_code=status.HTTP_204_NO_CONTENT,
     dependencies=[needs("report")],
-    responses=problems(413, 503),
+    responses=problems(413),
 )
-async def report(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
+async def report_state(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
     """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
     await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
-@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 503))
-async def remove(context: InContext, caller: Administrator, agent_id: AgentId) -> None:
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404))
+async def remove_agent(context: InContext, caller: Administrator, agent_id: AgentId) -> None:
     """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
 
     def delete() -> None:
@@ -59,6 +59,7 @@ async def list_agents(
     caller: Reader,
     cca: Annotated[CcaName | None, Query(description="Only reports of this algorithm.")] = None,
     channel: Annotated[ChannelName | None, Query(description="Only agents that follow this channel.")] = None,
+    state: Annotated[StateWord | None, Query(description="Only agents in this state, such as `Offline`.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[AgentRead]:
@@ -67,7 +68,9 @@ async def list_agents(
 
     def page() -> tuple[Sequence[AgentRow], AgentRow | None]:
         with context.database.read() as session:
-            return service.page(session, cca=cca, channel=channel, after_id=after_id, limit=limit, by=caller)
+            return service.page(
+                session, cca=cca, channel=channel, state=state, after_id=after_id, limit=limit, by=caller
+            )
 
     rows, last = await context.reads.run(page)
     now = context.clock()

@@ -17,6 +17,7 @@ from serving.context import Context, InContext
 from serving.database import DeploymentRow
 from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
 from serving.names import CcaName, ChannelName
+from serving.openapi import ETAG, answered
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
 from serving.protocol import connection_of
@@ -69,7 +70,8 @@ async def channel_history(
 @router.put(
     "/{cca}/{name}",
     responses={
-        201: {"model": DeploymentRead, "description": "The channel's first deployment"},
+        200: answered("The new deployment", ETAG),
+        201: answered("The channel's first deployment", ETAG, model=DeploymentRead),
         **problems(404, 409, 412, 413),
     },
 )
@@ -118,7 +120,7 @@ async def move_channel(
 @router.post(
     "/{cca}/{name}/rollback",
     status_code=status.HTTP_201_CREATED,
-    responses=problems(404, 409, 412, 413),
+    responses={201: answered("The new deployment", ETAG), **problems(404, 409, 412, 413)},
 )
 async def roll_back_channel(
     *,
@@ -170,7 +172,11 @@ def _moved(context: Context, response: Response, background: BackgroundTasks, ro
 @router.get(
     "/{cca}/{name}",
     response_model=OfferRead,
-    responses={304: {"description": "The channel stands where the caller knows it to stand"}, **problems(404)},
+    responses={
+        200: answered("The current deployment with its ensemble", ETAG),
+        304: answered("The current deployment is still the one that If-None-Match names", ETAG),
+        **problems(404),
+    },
 )
 async def get_channel(
     request: Request,

@@ -15,7 +15,9 @@ from serving.database import EnsembleRow
 from serving.ensembles import service, signing
 from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
 from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
+from serving.example import EXAMPLE_DOCUMENT
 from serving.names import CcaName, DigestText
+from serving.openapi import ETAG, LOCATION, answered
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
 from serving.roots import repository as roots
@@ -26,7 +28,11 @@ __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/ensembles", tags=["ensembles"], route_class=ApiRoute)
 
-_JSON_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+_DOCUMENT = {
+    "application/json": {
+        "schema": {"type": "object", "additionalProperties": True, "examples": [EXAMPLE_DOCUMENT]},
+    }
+}
 _IMMUTABLE = "private, max-age=31536000, immutable"
 
 
@@ -35,13 +41,20 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
     response_model=PublishedEnsemble,
     status_code=status.HTTP_201_CREATED,
     openapi_extra=LARGE_BODY,
-    responses={200: {"model": PublishedEnsemble, "description": "It was published before"}, **problems(413)},
+    responses={
+        200: answered("It was published before", LOCATION, model=PublishedEnsemble),
+        201: answered("It is published now", LOCATION),
+        **problems(413),
+    },
 )
-async def publish(
+async def publish_ensemble(
     context: InContext,
     caller: Publisher,
     response: Response,
-    document: Annotated[dict[str, Any], Body(description="An ensemble as `ccatune train` writes it, digest included.")],
+    document: Annotated[
+        dict[str, Any],
+        Body(description="An ensemble as `ccatune train` writes it, digest included.", examples=[EXAMPLE_DOCUMENT]),
+    ],
 ) -> PublishedEnsemble:
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
     row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
@@ -80,11 +93,8 @@ async def list_ensembles(
     "/{digest}",
     response_class=Response,
     responses={
-        200: {
-            "description": "The ensemble's document",
-            "content": {"application/json": {"schema": {"type": "object"}}},
-        },
-        304: {"description": "The caller has it already"},
+        200: answered("The ensemble's document", ETAG, content=_DOCUMENT),
+        304: answered("The caller has it already", ETAG),
         **problems(404),
     },
 )

@@ -11,6 +11,7 @@ from serving.access.check import Administrator, needs
 from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import RootRow
+from serving.openapi import LOCATION, answered
 from serving.problems import problems
 from serving.roots import repository, service
 from serving.roots.schemas import RootAdded, SignedEnvelope
@@ -26,7 +27,11 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
 @router.post(
     "",
     status_code=status.HTTP_201_CREATED,
-    responses={200: {"model": RootAdded, "description": "It was uploaded before"}, **problems(409, 413)},
+    responses={
+        200: answered("It was uploaded before", LOCATION, model=RootAdded),
+        201: answered("It is the newest version now", LOCATION),
+        **problems(409, 413),
+    },
 )
 async def add_root(context: InContext, caller: Administrator, response: Response, body: SignedEnvelope) -> RootAdded:
     """Upload the next version of the root document. It is committed before the answer.
