@@ -55,7 +55,7 @@ def docs_html(openapi: Json) -> str:
 def _operation(method: str, path: str, operation: Json) -> str:
     parameters = [
         [
-            escape(parameter["name"]),
+            escape(parameter["name"].title() if parameter["in"] == "header" else parameter["name"]),
             parameter["in"] + (", required" if parameter.get("required") else ""),
             _text(parameter.get("description") or parameter["schema"].get("description", "")),
         ]

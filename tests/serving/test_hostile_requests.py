@@ -223,7 +223,7 @@ def test_a_trailer_does_not_change_the_request(registry):
         CHAMPION.encode(), HOST, token,
     )  # fmt: skip
     chunks = b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n" % (len(body), body)
-    assert registry.answers(head + chunks, b'If-Match: "999"\r\n\r\n').startswith(b"HTTP/1.1 200 ")
+    assert registry.answers(head + chunks + b'If-Match: "999"\r\n\r\n').startswith(b"HTTP/1.1 200 ")
 
 
 def test_malformed_requests_do_not_fill_the_log(start):
