@@ -120,7 +120,7 @@ def _type(schema: Json) -> str:
         return " or ".join(_type(option) for option in schema["anyOf"])
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
-    return escape({"date-time": "time"}.get(schema.get("format", ""), schema.get("type", "any")))
+    return "time" if schema.get("format") == "date-time" else escape(str(schema.get("type", "any")))
 
 
 def _default(part: Json) -> str:
