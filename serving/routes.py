@@ -10,7 +10,6 @@ Any token would otherwise make the registry parse bodies that it has no use for.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -45,23 +44,15 @@ class ApiRoute(APIRoute):
             if self.body_field is not None:
                 limit_bytes = request.app.state.context.settings.max_body_bytes
                 max_bytes = limit_bytes if has_large_body else min(limit_bytes, SMALL_BODY_BYTES)
-                body = await read_body(request.scope, request.receive, max_bytes=max_bytes)
+                try:
+                    body = await read_body(request.scope, request.receive, max_bytes=max_bytes)
+                except ClientDisconnect:
+                    # Nobody receives this answer.
+                    return Response(status_code=400)
                 request = Request(request.scope, replaying(body, request.receive))
             return await handle(request)
 
-        async def checked(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except ClientDisconnect:
-                # Nobody receives this answer.
-                return Response(status_code=400)
-            except Exception as error:
-                # The frames hold the body, and some of them the error, too. Only the garbage collector would end such
-                # a cycle, and it runs rarely (server.py).
-                traceback.clear_frames(error.__traceback__)
-                raise
-
-        return checked
+        return answer
 
 
 def _require_known(request: Request, parameters: list[str]) -> None:
