@@ -30,10 +30,18 @@ LARGE_BODY: Final = {"x-body-limit": "max_body_bytes"}
 class ApiRoute(APIRoute):
     """A route whose endpoint says by its parameter `caller` which scope a request needs."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.description += "".join(f" The token needs the scope `{need.scope}`." for need in self._needs)
+
+    @property
+    def _needs(self) -> list[Needs]:
+        return [part.call for part in self.dependant.dependencies if isinstance(part.call, Needs)]
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
         handle = super().get_route_handler()
-        needs = [part.call for part in self.dependant.dependencies if isinstance(part.call, Needs)]
+        needs = self._needs
         parameters = sorted(field.alias for field in self.dependant.query_params)
         has_large_body = self.openapi_extra == LARGE_BODY
 

@@ -153,13 +153,13 @@ class Needs:
     """
 
     def __init__(self, scope: GrantedScope) -> None:
-        self._scope: GrantedScope = scope
+        self.scope: GrantedScope = scope
 
     def check(self, request: Request) -> Caller:
         """Return the caller. Raises NotAuthenticatedError, NotPermittedError."""
         caller = caller_of(request.scope)
         named = request.path_params
-        caller.require(self._scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
+        caller.require(self.scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
         return caller
 
     async def __call__(self, request: Request, _declared: Annotated[object, Depends(_bearer)]) -> Caller:
