@@ -66,9 +66,6 @@ COMMANDS: dict[str, LazyCommand] = {
     "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
     "token": LazyCommand("serving.access.cli:token", "serving", "Make, list and revoke tokens of the registry."),
     "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
-    "agent": LazyCommand("serving.agent_command:agent", "", "Apply a channel's tables to this server's kernel."),
-    "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm the default of new connections."),
-    "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Restore the settings that enable changed."),
 }
 
 

@@ -26,7 +26,7 @@ def check_url(url: str) -> SplitResult:
         usable = False
     if not usable or parts.username is not None or parts.query or parts.fragment:
         raise SettingsError(
-            f"registry: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --registry"
+            f"url: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --url"
         )
     return parts
 

@@ -9,9 +9,10 @@ from typing import Annotated
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.access.check import InCaller
-from serving.channels import service
+from serving.channels import repository, service
 from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer
+from serving.channels.watch import ChannelKey
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
@@ -70,7 +71,7 @@ async def channel_history(
 @router.put(
     "/{cca}/{name}",
     responses={
-        201: {"model": DeploymentRead, "description": "The channel's first deployment"},
+        201: {"model": DeploymentRead, "description": "The channel's first deployment, which makes the channel"},
         **problems(404, 409, 412, 413, 422),
     },
 )
@@ -93,9 +94,9 @@ async def move_channel(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
 
-    def move() -> DeploymentRow:
+    def move() -> tuple[DeploymentRow, bool]:
         with context.database.write() as session:
-            return service.move(
+            row = service.move(
                 session,
                 registry=context.registry,
                 cca=cca,
@@ -110,9 +111,10 @@ async def move_channel(
                 idempotency=idempotency,
                 by=caller,
             )
+            return row, repository.is_first(session, row)
 
-    row = await context.writes.run(move)
-    if row.serial == 1:
+    row, is_first = await context.writes.run(move)
+    if is_first:
         response.status_code = status.HTTP_201_CREATED
     return _moved(context, response, background, row)
 
@@ -158,16 +160,51 @@ async def roll_back_channel(
     return _moved(context, response, background, row)
 
 
+@router.delete("/{cca}/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 412, 422))
+async def delete_channel(
+    *,
+    context: InContext,
+    caller: InCaller,
+    background: BackgroundTasks,
+    cca: CcaName,
+    name: ChannelName,
+    if_match: IfMatch = None,
+) -> None:
+    """Delete the channel and its history. Its agents keep their tables and report the state NoChannel.
+
+    Serials of a channel that is made again under this name go on from the last one.
+    """
+    caller.require("move", cca=cca, channel=name)
+
+    def delete() -> int:
+        with context.database.write() as session:
+            return service.delete(
+                session,
+                registry=context.registry,
+                cca=cca,
+                name=name,
+                if_match=if_match,
+                now=context.clock(),
+                by=caller,
+            )
+
+    serial = await context.writes.run(delete)
+    _wake_later(context, background, (cca, name), serial=serial)
+
+
 def _moved(context: Context, response: Response, background: BackgroundTasks, row: DeploymentRow) -> DeploymentRead:
     """Return the answer to a committed move. The channel's long polls are woken after the answer is sent."""
     moved = DeploymentRead.of(row, registry=context.registry)
-
-    async def wake() -> None:
-        context.watch.announce((moved.cca, moved.channel), serial=moved.serial)
-
-    background.add_task(wake)
+    _wake_later(context, background, (moved.cca, moved.channel), serial=moved.serial)
     response.headers["ETag"] = service.etag_of(row, registry=context.registry)
     return moved
+
+
+def _wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, *, serial: int) -> None:
+    async def wake() -> None:
+        context.watch.announce(key, serial=serial)
+
+    background.add_task(wake)
 
 
 @router.get(

@@ -51,7 +51,7 @@ class DeploymentRead(BaseModel):
     registry: str = Field(description="Name of the registry that gave the serial out.")
     cca: CcaName
     channel: ChannelName
-    serial: int = Field(description="Grows by one with each move of this channel; never used twice.")
+    serial: int = Field(description="Grows with each move of this channel; never used twice, even after the channel was deleted.")
     digest: DigestText
     hold_back_permille: int = Field(description="Share of flows that do not use the ensemble, in permille.")
     urgent: bool = Field(description=_URGENT)

@@ -26,8 +26,8 @@ NOBODY = "http://127.0.0.1:9"
 
 @contextmanager
 def agent(folder: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `ccatune agent`; ended by its own id."""
-    command = [sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--registry", url, "--cca", "gr"]
+    """Run `ccatune-agent`; ended by its own id."""
+    command = [sys.executable, "-m", "serving.agent", "--url", url, "--cca", "gr"]
     folders = ["--state-dir", str(folder / "state"), "--stand-in", str(folder / "tree")]
     with (folder / "agent.log").open("ab") as log:
         process = subprocess.Popen(

@@ -60,7 +60,7 @@ def registry_by_tls(folder: Path, authority: Authority, **changed: object) -> It
 def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = None, **changed: Any) -> Iterator[None]:
     """An agent in a thread."""
     settings = AgentSettings(
-        registry=url,
+        url=url,
         ccas=("gr",),
         state_dir=folder / "state",
         agent_id="host",
@@ -150,8 +150,8 @@ def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: A
         with agent(tmp_path, url, tree, **files):
             wait_until(lambda: [row["state"] for row in operator.agents()] == ["Unsigned"])
             operator.revoke_token(made["id"])
-            wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
-            assert "got 401" in state_of(tmp_path)["error"]
+            wait_until(lambda: state_of(tmp_path)["state"] == State.TOKEN_REFUSED)
+            assert "which may be expired or revoked" in state_of(tmp_path)["error"]
             assert len(tree.accepted) == 1
         other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
         path = token_file(tmp_path, other["token"])
