@@ -20,6 +20,7 @@ from typing import NoReturn
 import click
 
 from kmod.errors import CcatuneError
+from kmod.terminal import echo
 
 __all__ = ["COMMANDS", "LazyCommand", "LazyGroup", "cli", "main"]
 
@@ -133,7 +134,7 @@ def cli() -> None:
 
 def fail(message: str) -> int:
     """Print one line for the user and return the exit status."""
-    click.echo(f"ccatune: {message}", err=True)
+    echo(f"ccatune: {message}", err=True)
     return EXIT_USAGE
 
 
@@ -144,7 +145,7 @@ def run(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
     except click.UsageError as error:
         if error.ctx is not None:
-            click.echo(error.ctx.get_usage(), err=True)
+            echo(error.ctx.get_usage(), err=True)
         return fail(error.format_message())
     except click.ClickException as error:
         return fail(error.format_message())
@@ -170,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = run(arguments)
     except Exception:  # told whole, under a status that no answer has
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         status = EXIT_FAULT
     sys.exit(status)
 

@@ -10,7 +10,6 @@
                       reports modes, which a real kernel does not
 
 It draws the QoS of any runner whose series has the columns of emulation.qos.SERIES.
-It does not use pyplot, which may access a window system and has global state.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from emulation._figure import new_figure
 from emulation.errors import EmulationError
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, Scenario
@@ -124,8 +123,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
     drops = _drops_of(qos)
     heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
-    figure = Figure(figsize=(10, sum(heights) + 1.5), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, sum(heights) + 1.5)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _throughput(panels[0], flows, qos)
     targets_ms = _delay(panels[1], scenario, qos, flows[0])

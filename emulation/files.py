@@ -255,7 +255,7 @@ def _name_of(link: Document) -> str:
 
 def _located(path: object, folder: Path, what: str) -> Path:
     """Return a path. A string from a file is relative to the file's folder, a Path is returned unchanged."""
-    if isinstance(path, str) and path:
+    if isinstance(path, str) and path and "\0" not in path:
         return folder / path
     if isinstance(path, Path):
         return path

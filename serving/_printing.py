@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import click
-from rich.console import Console
+from rich.console import Console  # noqa: TID251 (without emulation and its dependencies; cells are visible)
 from rich.table import Table
 
-from serving.agent.log import visible
+from kmod.terminal import echo, visible
 
 __all__ = ["age_in_words", "print_facts", "print_move", "print_table"]
 
@@ -21,28 +20,28 @@ Json = dict[str, Any]
 def print_facts(facts: Json, *, as_json: bool) -> None:
     """Print one fact a line, after its name."""
     if as_json:
-        click.echo(json.dumps(facts))
+        echo(json.dumps(facts))
         return
     width = max(9, *map(len, facts))
     for name, value in facts.items():
-        click.echo(f"{name:<{width}} {_cell(value)}")
+        echo(f"{name:<{width}} {_cell(value)}")
 
 
 def print_move(moved: Json, *, as_json: bool = False) -> None:
     """Print a move of a channel in one line."""
     if as_json:
-        click.echo(json.dumps(moved))
+        echo(json.dumps(moved))
         return
     back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
     serial = f"serial {moved['serial']}{' urgent' if moved['urgent'] else ''}"
-    click.echo(visible(f"{moved['registry']}: {moved['cca']}/{moved['channel']} {serial} {moved['digest']}{back}"))
+    echo(visible(f"{moved['registry']}: {moved['cca']}/{moved['channel']} {serial} {moved['digest']}{back}"))
 
 
 def print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool) -> None:
     """Print these columns of the rows. JSON has all columns."""
     found = list(rows)
     if as_json:
-        click.echo(json.dumps(found))
+        echo(json.dumps(found))
         return
     table = Table(box=None, pad_edge=False)
     for name in columns:

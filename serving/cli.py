@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
+from kmod.terminal import echo
 from serving._connecting import connect, registry_options
 from serving._printing import age_in_words, print_facts, print_move, print_table
 from serving._publishing import published_in_words, upload_signatures
@@ -114,10 +115,10 @@ def publish(
             except RegistryClientError as error:
                 raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
     if as_json:
-        click.echo(json.dumps(results))
+        echo(json.dumps(results))
         return
     for result in results:
-        click.echo(published_in_words(result))
+        echo(published_in_words(result))
         if "deployment" in result:
             print_move(result["deployment"])
 
@@ -295,7 +296,7 @@ def show(*, digest: str, url: str, token_file: Path | None) -> None:
       ccatune ensembles show sha256:0123... > gr.json
     """
     with connect(url, token_file) as client:
-        click.echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
+        echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
 @click.group(invoke_without_command=True)
@@ -348,4 +349,4 @@ def remove(*, agent_id: str, url: str, token_file: Path | None) -> None:
     """
     with connect(url, token_file) as client:
         client.remove_agent(agent_id)
-    click.echo(f"{agent_id}: removed")
+    echo(f"{agent_id}: removed")

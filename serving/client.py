@@ -19,8 +19,8 @@ import httpx
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
+from kmod.terminal import visible
 from serving.agent.address import without_user_info
-from serving.agent.log import visible
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note

@@ -29,6 +29,7 @@ import click
 
 from emulation.errors import EmulationError
 from emulation.traces import default_traces
+from kmod.terminal import echo, visible
 from serving.errors import ServingError
 
 __all__ = ["demo"]
@@ -81,7 +82,7 @@ def demo(*, traces: Path | None, out: Path, port: int, keep: bool | None, as_jso
         })  # fmt: skip
     if as_json:
         places = {"ensemble": str(ensemble), "picture": str(picture)}
-        click.echo(json.dumps({**figures, **places, "applied": applied, "flow": flow}))
+        echo(json.dumps({**figures, **places, "applied": applied, "flow": flow}))
 
 
 class Say:
@@ -95,12 +96,12 @@ class Say:
         """Print a numbered heading."""
         self._number += 1
         if not self._quiet:
-            click.secho(f"\n{self._number}. {text}", bold=True)
+            click.secho(f"\n{self._number}. {text}", bold=True)  # noqa: TID251 (the demo's own words)
 
     def line(self, text: str) -> None:
         """Print text."""
         if not self._quiet:
-            click.echo(text)
+            echo(text)
 
     def run(self, *words: object, program: str = "ccatune", environment: Mapping[str, str] | None = None) -> None:
         """Run a command and show its output. Raises ServingError where it fails.
@@ -126,13 +127,14 @@ class Say:
             return
         from training.reports.gain import gain_lines
 
-        click.echo("\n".join(["", *gain_lines(figures), ""]))
+        echo("\n".join(["", *gain_lines(figures), ""]))
         for name, place in places.items():
-            click.echo(f"{name + ':':<10} {place}")
+            echo(f"{name + ':':<10} {place}")
 
     def _announce(self, words: Sequence[object]) -> None:
         if not self._quiet:
-            click.secho("$ " + " ".join(_short(word) for word in words), dim=True)
+            shown = visible(" ".join(_short(word) for word in words))
+            click.secho(f"$ {shown}", dim=True)  # noqa: TID251 (visible)
 
     @staticmethod
     def _require(status: int, words: Sequence[object]) -> None:
@@ -186,7 +188,7 @@ def _apply(say: Say, url: str, out: Path, *, traces: Path) -> tuple[str, dict[st
         try:
             flow = send_flow(target.bpf, traces=traces, picture=out / "flow.png")
         except EmulationError as error:
-            click.echo(f"The flow could not be sent: {error}", err=True)
+            echo(f"The flow could not be sent: {error}", err=True)
             return target.what, None
         say.line("\n".join(flow_lines(flow)))
         return target.what, flow

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kmod.terminal import echo
 from serving._connecting import connect, registry_options
 from serving._key_files import load_key, passphrase_option, public_key
 from serving._printing import print_facts, print_table
@@ -262,10 +263,10 @@ def publish(*, document: Path, url: str, token_file: Path | None, as_json: bool)
     with connect(url, token_file) as client:
         answer = client.publish_root(envelope)
     if as_json:
-        click.echo(json.dumps(answer))
+        echo(json.dumps(answer))
         return
     state = "published" if answer["created"] else "published before"
-    click.echo(f"{document}: {state} as version {answer['version']} of {answer['registry']}")
+    echo(f"{document}: {state} as version {answer['version']} of {answer['registry']}")
 
 
 @root.command()
@@ -312,7 +313,7 @@ def _write_new(out: Path, made: Root, *, previous: Root | None, as_json: bool) -
 def _print_status(content: Root, envelope: Envelope, *, previous: Root | None, as_json: bool) -> None:
     status = status_of(content, envelope, previous=previous, now_s=time.time())
     if as_json:
-        click.echo(json.dumps(status))
+        echo(json.dumps(status))
         return
     facts = {name: status[name] for name in ("registry", "version")}
     facts["expires"] = f"{status['expires']}{' (expired)' if status['is_expired'] else ''}"

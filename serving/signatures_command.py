@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from kmod.ensemble import Ensemble
+from kmod.terminal import echo
 from serving._key_files import load_key, new_passphrase, passphrase_option, public_key, public_path
 from serving._printing import print_facts
 from serving._signed_files import read_signature, signature_path, write_envelope
@@ -128,7 +129,7 @@ def sign(*, files: tuple[Path, ...], key_files: tuple[Path, ...], passphrase_fil
             }
         )
     if as_json:
-        click.echo(json.dumps(results))
+        echo(json.dumps(results))
         return
     for result in results:
-        click.echo(f"{result['file']}: signed {result['digest']} with {', '.join(result['signed_by'])}")
+        echo(f"{result['file']}: signed {result['digest']} with {', '.join(result['signed_by'])}")

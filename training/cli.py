@@ -12,6 +12,7 @@ import click
 
 from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
+from kmod.terminal import echo
 from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
@@ -89,14 +90,14 @@ def train(
     )
     show(figures, as_json=as_json)
     if most_minutes is not None and figures["total_s"] > most_minutes * 60:
-        click.echo(f"--within: expected at most {most_minutes:g} minutes, took {figures['total_s'] / 60:.1f}", err=True)
+        echo(f"--within: expected at most {most_minutes:g} minutes, took {figures['total_s'] / 60:.1f}", err=True)
         sys.exit(1)
 
 
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
     """Figures, last: as JSON, or a line each."""
     if as_json:
-        click.echo(json.dumps(figures, indent=1, sort_keys=True))
+        echo(json.dumps(figures, indent=1, sort_keys=True))
         return
     for name, value in figures.items():
-        click.echo(f"{name.replace('_', ' '):<24} {value}")
+        echo(f"{name.replace('_', ' '):<24} {value}")

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
 from emulation.options import check_output
 from emulation.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
 from kmod.ensemble import Ensemble, EnsembleError
+from kmod.terminal import echo
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName
 from training.progress import Terminal
@@ -37,7 +36,7 @@ def reading_of(paths: Sequence[Path], *, part: Part, skip_bad: bool) -> Reading:
     """One part of these paths, which may be empty; bad files that are left out are named on stderr."""
     reading = read_split(list(paths) or None, part=part, skip_bad=skip_bad)
     for line in reading.left_out:
-        click.echo(f"{part}: {line}", err=True)
+        echo(f"{part}: {line}", err=True)
     return reading
 
 
@@ -142,7 +141,7 @@ def begin_journal(journal: Journal, *, resume: bool | None) -> int:
         journal.discard()
         return 0
     if not kept + begun and (others := journal.others()):
-        click.echo(
+        echo(
             f"{journal.folder.parent}: holds no parts of this study with these traces and this version of core and "
             f"simulator, so that it begins anew; parts of others are left as they are ({', '.join(others)})",
             err=True,

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
+
+from emulation.printing import as_written
 
 if TYPE_CHECKING:
     from training.searches.search import Found
@@ -59,8 +60,8 @@ class Terminal:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True, quiet=quiet),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=as_written(stderr=True, quiet=quiet),
             expand=True,
         )
         self._task: TaskID | None = None

@@ -42,16 +42,17 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
 from emulation import _engine, bpf_bench
 from emulation.options import FiniteRange
+from emulation.printing import as_written
 from emulation.qos import QoS
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Trace
+from kmod.terminal import echo
 
 __all__ = ["bench"]
 
@@ -203,7 +204,7 @@ def measure(parts: Sequence[str], *, repeats: int, duration_s: float, quiet: boo
     """
     asked = [PARTS[name] for name in parts if name != "scaling" or default_threads() > 1]
     runs: defaultdict[str, list[float]] = defaultdict(list)
-    console = Console(stderr=True)
+    console = as_written(stderr=True)
     for _ in track(range(repeats), "measuring", console=console, transient=True, disable=quiet):
         for part in asked:
             for name, value in part(duration_s).items():
@@ -313,7 +314,7 @@ def bench(*, repeats: int, duration_s: float, only: tuple[str, ...], enforce: bo
             "targets": {name: one.least for name, one in figures.items() if one.least is not None},
             "limits": {name: one.most for name, one in figures.items() if one.most is not None},
         }
-        click.echo(json.dumps({**result, "missed": missed, **medians}))
+        echo(json.dumps({**result, "missed": missed, **medians}))
     else:
         print_figures(figures, medians, runs, missed)
     if enforce and missed:
@@ -331,7 +332,7 @@ def print_figures(
     """Print the machine, then each figure with its range and target."""
     machine = describe_machine()
     for key, value in machine.items():
-        click.echo(f"{key.replace('_', ' ')}: {value}")
+        echo(f"{key.replace('_', ' ')}: {value}")
     table = Table()
     for heading in ("figure", "median", "least", "most", "target", ""):
         table.add_column(heading, justify="left" if heading == "figure" else "right")
@@ -342,12 +343,10 @@ def print_figures(
             continue
         values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
         table.add_row(figure.label, *values, figure.target, verdict)
-    Console().print(table)
+    as_written().print(table)
     if is_busy(machine):
-        click.echo("the machine is busy with other work: wall times are too long")
+        echo("the machine is busy with other work: wall times are too long")
     if "pkts_per_s" not in medians:
         return
     times = medians["pkts_per_s"] / AUTHORS_PKTS_PER_S
-    click.echo(
-        f"{medians['pkts_per_s'] / 1e6:.2f} million packets/s, {times:.0f} times the original authors' simulator"
-    )
+    echo(f"{medians['pkts_per_s'] / 1e6:.2f} million packets/s, {times:.0f} times the original authors' simulator")

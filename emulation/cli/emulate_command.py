@@ -13,17 +13,18 @@ from typing import Any
 import click
 from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from emulation.cli.simulate_command import as_written, print_figures, series_every_s
+from emulation.cli.simulate_command import print_figures, series_every_s
 from emulation.files import first_fault, load_scenario
 from emulation.options import FiniteRange, check_output
+from emulation.printing import as_written
 from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import FULL_LINE, LINES
+from kmod.terminal import echo
 
 __all__ = ["emulate", "figures_of", "spread_of"]
 
@@ -91,7 +92,7 @@ def emulate(
     finally:
         # The figures are also printed if the file cannot be written, because the runs took minutes.
         if as_json:
-            click.echo(text)
+            echo(text)
         else:
             _print(scenarios, results)
     if plot is not None:
@@ -99,7 +100,7 @@ def emulate(
 
         draw_run(scenarios[0], results[0][0], path=plot)
         if not as_json:
-            click.echo(f"picture: {plot}")
+            echo(f"picture: {plot}")
 
 
 def _laid_over(scenario: Scenario, **options: float | None) -> Scenario:
@@ -125,7 +126,7 @@ def _run(scenarios: Sequence[Scenario], runner: str, *, line: str | None, every_
         from emulation.mahimahi.runner import emulate_many as on_host
 
         emulate_many = on_host
-    console = Console(stderr=True)
+    console = as_written(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(runner, total=len(scenarios))
         # A guest has its own clock, so sleeping processors do not disturb it.
@@ -182,4 +183,4 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
         table.add_row(scenario.name, *cells)
     as_written().print(table)
     if len(results[0]) > 1:
-        click.echo(f"median of {len(results[0])} runs each (least to most)")
+        echo(f"median of {len(results[0])} runs each (least to most)")

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emulation.errors import EmulationError
@@ -32,7 +31,9 @@ from emulation.fidelity.pieces import Pieces
 from emulation.fidelity.plan import DEFAULT_PLAN
 from emulation.fidelity.report import document_of, print_report
 from emulation.options import check_output
+from emulation.printing import as_written
 from emulation.traces import default_traces
+from kmod.terminal import echo
 
 __all__ = ["fidelity"]
 
@@ -176,7 +177,7 @@ def _make_folder(work: Path) -> None:
 @contextmanager
 def _progress() -> Iterator[Told]:
     """Yield a function that shows progress bars on a terminal, one for each of its names. It shows none elsewhere."""
-    console = Console(stderr=True)
+    console = as_written(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bars = {}
@@ -193,14 +194,14 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
     outcomes = run_missing(campaign, progress=lambda *_: None, only_kept=True)
     rows = [_row(outcome, campaign) for outcome in outcomes]
     if as_json:
-        click.echo(json.dumps(rows))
+        echo(json.dumps(rows))
         return
     width = max(len(str(row["case"])) for row in rows)
     for row in rows:
         kept = f"{row['real']} of {row['runs']} real, {row['simulated']} of {row['seeds']} simulated"
         what = f"cannot run: {row['cannot_run']}" if row["cannot_run"] else f"{row['duration_s']:g} s, {kept}"
-        click.echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
-    click.echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
+        echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
+    echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
 
 
 def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
@@ -239,12 +240,12 @@ def _report(
 
         draw_overlay(outcomes[0], path=overlay)
     if as_json:
-        click.echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
+        echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:
         print_report(outcomes, comparisons, reductions, verdicts, hint=hint)
         for picture in (plot, overlay):
             if picture is not None and comparisons:
-                click.echo(f"picture: {picture}")
+                echo(f"picture: {picture}")
     if not comparisons:
         raise EmulationError(
             "expected runs to judge, got none; `ccatune fidelity --list` shows which are kept, and what cannot run"

@@ -11,18 +11,19 @@ from typing import Any
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, read_document
 from emulation.options import FiniteRange
+from emulation.printing import as_written
 from emulation.qos import FlowQoS, QoS
 from emulation.scenario import FlowSpec, Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
 from emulation.video import VideoFlowQoS, VideoQoS
+from kmod.terminal import echo
 
-__all__ = ["as_written", "print_figures", "series_every_s", "simulate"]
+__all__ = ["print_figures", "series_every_s", "simulate"]
 
 Document = dict[str, Any]
 
@@ -78,11 +79,11 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     scenario = build_scenario(document, source=source, folder=Path() if file is None else file.parent)
     qos = run_scenario(scenario) if plot is None else _run_and_draw(scenario, plot)
     if as_json:
-        click.echo(json.dumps({**qos.summary(), **({"plot": str(plot)} if plot is not None else {})}))
+        echo(json.dumps({**qos.summary(), **({"plot": str(plot)} if plot is not None else {})}))
         return
     print_figures(scenario, qos)
     if plot is not None:
-        click.echo(f"picture: {plot}")
+        echo(f"picture: {plot}")
 
 
 def _run_and_draw(scenario: Scenario, plot: Path) -> QoS:
@@ -173,11 +174,6 @@ def _params(texts: tuple[str, ...]) -> dict[str, int]:
     return values
 
 
-def as_written() -> Console:
-    """Return a console that prints [names] and :names: as they are, instead of as styles and emoji."""
-    return Console(markup=False, emoji=False)
-
-
 def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
     table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -198,21 +194,21 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
         print_elements(qos)
     for number, flow in enumerate(qos.flows, start=1):
         if isinstance(flow, VideoFlowQoS):
-            click.echo(describe_video(number, scenario.flows[number - 1], flow.video))
+            echo(describe_video(number, scenario.flows[number - 1], flow.video))
         elif flow.transfers:
-            click.echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
+            echo(describe_transfers(number, scenario.flows[number - 1].plan, flow))
     delay = qos.queueing_delay.summary_ms()
     lost = f"{qos.dropped} dropped by the queue, {qos.lost_at_random} lost at random"
-    click.echo(f"packets:        {qos.packets} delivered, {lost}")
+    echo(f"packets:        {qos.packets} delivered, {lost}")
     if len(qos.flows) > 1:
         shares = " / ".join(f"{share:.1%}" for share in qos.bandwidth_shares[:MOST_SHARES])
         more = " ..." if len(qos.flows) > MOST_SHARES else ""
-        click.echo(f"fairness:       {qos.fairness:.4f} (Jain), shares {shares}{more}")
-    click.echo(
+        echo(f"fairness:       {qos.fairness:.4f} (Jain), shares {shares}{more}")
+    echo(
         f"queueing delay: p50 {delay['p50']:.1f}, p95 {delay['p95']:.1f}, p99 {delay['p99']:.1f}, "
         f"mean {qos.mean_queueing_delay_ms:.1f} ms"
     )
-    click.echo(
+    echo(
         f"throughput:     {qos.throughput_mbps:.3f} of {qos.capacity_mbps:.3f} Mbit/s, "
         f"utilization {qos.utilization:.2%}"
     )

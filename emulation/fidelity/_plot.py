@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Draws pictures of a campaign.
 
-    errors     a row for each scenario, a column for each metric, a mark for each algorithm. A mark shows the error of
-               the medians over the band that the target allows. A bar shows the range of the kernel's own runs
-    overlay    one case over time: all real and all simulated runs, on the same axes
-
-It does not use pyplot, which may access a window system and has global state.
+errors     a row for each scenario, a column for each metric, a mark for each algorithm. A mark shows the error of
+           the medians over the band that the target allows. A bar shows the range of the kernel's own runs
+overlay    one case over time: all real and all simulated runs, on the same axes
 """
 
 from __future__ import annotations
@@ -16,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import save
 from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Outcome
@@ -66,17 +64,11 @@ def draw_overlay(outcome: Outcome, *, path: Path) -> None:
     save(overlay_figure(outcome), path=path)
 
 
-def _blank(width_in: float, height_in: float) -> Figure:
-    figure = Figure(figsize=(width_in, height_in), dpi=120, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
     """Return the picture of the errors of at least one case."""
     names = list(dict.fromkeys(comparison.key.rpartition("/")[0] for comparison in comparisons))
     algorithms = list(dict.fromkeys(comparison.key.rpartition("/")[2] for comparison in comparisons))
-    figure = _blank(13, 1.6 + ROW_IN * len(names))
+    figure = new_figure(13, 1.6 + ROW_IN * len(names))
     panels = figure.subplots(1, len(METRICS), sharey=True, squeeze=False)[0]
     for at, axes in enumerate(panels):
         for comparison in comparisons:
@@ -148,7 +140,7 @@ def _bare(axes: Axes) -> None:
 
 def overlay_figure(outcome: Outcome) -> Figure:
     """Return the picture of the runs of one case over time."""
-    figure = _blank(11, 2.0 * len(PANELS) + 1)
+    figure = new_figure(11, 2.0 * len(PANELS) + 1)
     panels = figure.subplots(len(PANELS), 1, sharex=True, squeeze=False)[:, 0]
     sides = (
         (outcome.simulated, SIMULATED, 0.35, 0.9, "simulator"),

@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import click
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
 from emulation.fidelity.machine import LATE_MOST
+from emulation.printing import as_written
+from kmod.terminal import echo
 
 __all__ = ["document_of", "print_report"]
 
@@ -101,29 +101,29 @@ def print_report(
     _print_outside(comparisons)
     for comparison in comparisons:
         for name in comparison.needless:
-            click.echo(f"{comparison.key}: {name} is explained, but within; take that out of the plan")
+            echo(f"{comparison.key}: {name} is explained, but within; take that out of the plan")
     for outcome in outcomes:
         if outcome.refused:
-            click.echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
+            echo(f"{outcome.case.key}: cannot run: {outcome.refused}")
         for said in outcome.failed:
-            click.echo(f"{outcome.case.key}: a run failed: {said}")
+            echo(f"{outcome.case.key}: a run failed: {said}")
     for reduction in reductions:
         kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
-        click.echo(
+        echo(
             f"{reduction.name}: {reduction.cca} resends less than {reduction.base} by {kernel} % on the kernel, "
             f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
     _print_machine(outcomes, comparisons)
     for versions, runs in _earlier(outcomes).items():
-        click.echo(f"{runs} real runs were recorded with {versions}: not the present code")
+        echo(f"{runs} real runs were recorded with {versions}: not the present code")
     _print_missing(outcomes, hint=hint)
     for verdict in verdicts:
-        click.echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
+        echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
     unjudged = len(outcomes) - len(comparisons)
     missing = f", {unjudged} without runs" if unjudged else ""
     short = sum(not verdict.holds for verdict in verdicts)
     word = "nothing to judge" if not verdicts else f"{short} of {len(verdicts)} lines short" if short else "all hold"
-    click.echo(f"fidelity: {len(comparisons)} cases compared{missing}: {word}")
+    echo(f"fidelity: {len(comparisons)} cases compared{missing}: {word}")
 
 
 def _earlier(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -137,13 +137,13 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
     if short:
         runs, asked = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
         cases = ", ".join(f"{outcome.case.key} ({outcome.missing})" for outcome in short)
-        click.echo(f"missing: {runs} of {asked} real runs, of {len(short)} cases: {cases}{hint}")
+        echo(f"missing: {runs} of {asked} real runs, of {len(short)} cases: {cases}{hint}")
 
 
 def _print_table(comparisons: Sequence[Comparison]) -> None:
-    console = Console()
+    console = as_written()
     if console.width < LEAST_WIDTH:
-        console = Console(width=LEAST_WIDTH)
+        console = as_written(width=LEAST_WIDTH)
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("case", no_wrap=True)
     headings = ("Mbit/s kernel", "simulator", "error", "p95 ms kernel", "simulator", "error")
@@ -158,7 +158,7 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
         table.add_row(comparison.key + marks, *cells)
     console.print(table)
     numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
-    click.echo(
+    echo(
         f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest; "
         "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
@@ -196,12 +196,12 @@ def _print_outside(comparisons: Sequence[Comparison]) -> None:
             more = ", more than that" if error.is_of_the_spread else ""
             open_question = ", unexplained" if error in comparison.unexplained else ""
             told.append(f"{error.metric.title} {_told(error)} ({spread}{more}{open_question})")
-        click.echo(f"{comparison.key}: {'; '.join(told)}")
+        echo(f"{comparison.key}: {'; '.join(told)}")
         why = comparison.explanation
         if why is not None:
             first = told_at.setdefault(why.mechanism, comparison.key)
             as_told = f": {why.mechanism}" if first == comparison.key else f", as {first}"
-            click.echo(f"    {why.at_fault} at fault{as_told}")
+            echo(f"    {why.at_fault} at fault{as_told}")
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:
@@ -211,7 +211,7 @@ def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison
         return
     disturbed = sum(comparison.disturbed for comparison in comparisons)
     late_share = statistics.median(each.late_share or 0 for each in seen)
-    click.echo(
+    echo(
         f"machine: {late_share:.2%} of its timers more than 1 ms late in the median real run; {disturbed} of "
         f"{len(seen)} runs disturbed (above {LATE_MOST:.1%}; their cases are marked ~)"
     )

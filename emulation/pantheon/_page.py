@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from html import escape
+from html import escape as escape_html
 from itertools import count, groupby
 
 import numpy as np
@@ -24,6 +24,7 @@ from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.plots import BLACK, CAPACITY, FAINT, GRID, INK, Style, run_figure, summary_figure
 from emulation.pantheon.tables import Table, flow_table, left_out_table, overview_table, summary_table
+from kmod.terminal import visible
 
 __all__ = ["page_text"]
 
@@ -83,6 +84,11 @@ footer { margin-top: 3.5rem; font-size: .85rem; color: var(--faint); }
 footer ul { padding-left: 1.1rem; margin: .4rem 0; }
 @media print { body { max-width: none; padding: 0; } figure { break-inside: avoid; } nav { display: none; } }
 """
+
+
+def escape(text: str) -> str:
+    """Return a text for the page, without characters that control a terminal or are not Unicode."""
+    return escape_html(visible(text))
 
 
 def page_text(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], now: datetime) -> str:

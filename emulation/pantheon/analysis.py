@@ -21,7 +21,7 @@ length is left out. Pantheon computes the rate of the last bin over the whole le
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -320,22 +320,28 @@ def _numbers(values: Floats) -> list[float | None]:
     return [round(value, 4) if math.isfinite(value) else None for value in values.tolist()]
 
 
-def performance(analysis: Analysis) -> dict[str, Any]:
+def performance(analysis: Analysis, before: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the content of pantheon_perf.json.
 
     It has throughput, delay and loss of each valid run, for all flows together and for each flow.
+    before: the file's present content. It is kept for schemes that were not analysed and for runs without a log.
     """
-    return {
-        scheme.scheme: {
+    found: dict[str, Any] = dict(before)
+    for scheme in analysis.schemes:
+        kept = before.get(scheme.scheme, {})
+        runs = {
             str(run.run): {
                 "all": _triple(run.statistics.total),
                 **{str(flow): _triple(its) for flow, its in run.statistics.flows.items() if flow},
             }
-            for run in scheme.valid_runs
-            if run.statistics
+            if run.verdict == "ok" and run.statistics
+            else kept[str(run.run)]
+            for run in scheme.runs
+            if run.verdict == "ok" or (run.verdict == "missing" and str(run.run) in kept)
         }
-        for scheme in analysis.schemes
-    }
+        if runs or any(run.verdict != "missing" for run in scheme.runs):
+            found[scheme.scheme] = runs
+    return found
 
 
 def _triple(traffic: Any) -> dict[str, float | None]:

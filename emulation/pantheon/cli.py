@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +14,11 @@ import click
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from emulation.cli.simulate_command import as_written
 from emulation.errors import EmulationError
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
+from emulation.printing import as_written
 from kmod.abi import ALGORITHMS
+from kmod.terminal import echo
 
 __all__ = ["pantheon"]
 
@@ -45,7 +48,7 @@ def pantheon() -> None:
 @_checkout
 @_json
 def schemes(checkout: Path | None, *, as_json: bool) -> None:
-    """List the schemes, the Debian packages that each needs, and whether its wrapper runs here.
+    """List the schemes, the Debian packages that each lacks, and why a scheme cannot run here.
 
     \b
     Example:
@@ -53,22 +56,38 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
     """
     rows = [_row(scheme) for scheme in read_schemes(checkout).values()]
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("scheme", "name", "listens", "packages", "problem"):
+    columns = ("scheme", "name", "listens", "missing packages")
+    for heading in columns:
         table.add_column(heading)
     for row in rows:
-        table.add_row(*(str(row[key]) for key in ("scheme", "name", "listens", "packages", "problem")))
+        table.add_row(*(row[key] for key in columns))
     as_written().print(table)
+    for row in (row for row in rows if row["problem"]):
+        echo(f"{row['scheme']}: {row['problem']}")
 
 
 def _row(scheme: Scheme) -> dict[str, str]:
-    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "packages": "", "problem": ""}
+    from emulation.pantheon.runner import check_scheme
+
+    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing packages": "", "problem": ""}
     try:
-        return {**row, "listens": scheme.run_first(), "packages": " ".join(scheme.deps())}
+        row |= {"listens": scheme.run_first(), "missing packages": " ".join(not_installed(scheme.deps()))}
+        check_scheme(scheme)
     except SchemeError as error:
-        return {**row, "problem": str(error).removeprefix(f"{scheme.name}: ")}
+        row["problem"] = str(error).removeprefix(f"{scheme.name}: ")
+    return row
+
+
+def not_installed(packages: Sequence[str]) -> list[str]:
+    """Return the Debian packages that are not installed here; all of them on another distribution."""
+    if not packages or not (program := shutil.which("dpkg-query")):
+        return list(packages)
+    form = "${Package} ${db:Status-Status}\n"
+    asked = subprocess.run([program, "-W", "-f", form, "--", *packages], capture_output=True, text=True, check=False)
+    return [name for name in packages if f"{name} installed" not in asked.stdout.splitlines()]
 
 
 @pantheon.command()
@@ -89,13 +108,13 @@ def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
         raise click.UsageError("expected either --schemes or --all")
     failed = 0
     for scheme in known.values() if every else schemes_of((names or "").split(), known):
-        click.echo(f"{scheme.name}: setting up", err=True)
+        echo(f"{scheme.name}: setting up", err=True)
         try:
             scheme.set_up()
-            click.echo(f"{scheme.name}: ready")
+            echo(f"{scheme.name}: ready")
         except SchemeError as error:
             failed += 1
-            click.echo(str(error), err=True)
+            echo(str(error), err=True)
     if failed:
         sys.exit(1)
 

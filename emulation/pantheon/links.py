@@ -100,6 +100,7 @@ class TestLink:
 
     source: where its figures come from. uplink, downlink: the opportunities in ms, or a trace file. prepend, append:
     the shells outside and inside of mm-link. extra: options of mm-link's queues. facts: the content of its file.
+    start_s: the place in the traces at which the first flow starts.
     """
 
     __test__ = False  # not a test of pytest
@@ -112,23 +113,26 @@ class TestLink:
     append: str = ""
     extra: str = ""
     facts: dict[str, Any] = field(default_factory=dict)
+    start_s: float = 0.0
 
     def opportunities_ms(self, end_ms: int) -> dict[str, list[int]]:
-        """Return the opportunities of each direction in (0, end_ms]. They repeat with the period of the trace.
+        """Return the opportunities of each direction in (0, end_ms] after start_s. They repeat with the trace's period.
 
         Raises:
             TraceError: a file is not a trace of mm-link.
         """
         found = {}
+        start_ms = round(self.start_s * 1000)
         for side, trace in (("uplink", self.uplink), ("downlink", self.downlink)):
             if isinstance(trace, Path):
                 # As in mm-link, the name of a trace file does not matter.
                 period = parse_trace(trace.read_bytes(), name=str(trace)).astype(np.int64)
             else:
                 period = trace
-            starts = np.arange(0, end_ms, int(period[-1]), dtype=np.int64)
-            times = (starts[:, None] + period[None, :]).ravel()
-            found[side] = times[times <= end_ms].tolist()
+            period_ms = int(period[-1])
+            starts = np.arange(start_ms // period_ms * period_ms, start_ms + end_ms, period_ms, dtype=np.int64)
+            times = (starts[:, None] + period[None, :]).ravel() - start_ms
+            found[side] = times[(times > 0) & (times <= end_ms)].tolist()
         return found
 
     def _contents(self, folder: Path) -> dict[Path, bytes]:

@@ -66,6 +66,7 @@ class Ours(_Tolerant):
         {}, description="digest of the ensemble that an algorithm's flows follow, by algorithm"
     )
     parameters: dict[str, dict[str, int]] = Field({}, description="parameters of an algorithm's flows, in its units")
+    start_s: float = Field(0.0, ge=0, description="the place in the traces at which the first flow starts, in s")
     runs: dict[str, dict[int, RunNote]] = {}
 
 

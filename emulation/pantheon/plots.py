@@ -9,7 +9,6 @@
 
 An ellipse around the mean of a scheme shows one standard deviation of its runs and their correlation. It is computed in
 the coordinates of the figure: if the delay axis is logarithmic, from the logarithm of the delay.
-The module does not use pyplot, which has global state and may access a window system.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any, Literal
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import is_color_like, to_hex
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
@@ -29,11 +27,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
+from emulation._figure import new_figure
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.logs import Floats
+from kmod.terminal import visible
 
 __all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
-__all__ += ["draw_run", "figure_of", "run_figure", "styles_of", "summary_figure"]
+__all__ += ["draw_run", "draw_summary", "run_figure", "styles_of", "summary_figure"]
 
 # The page replaces these five colours by variables, so that figures follow its dark theme. Only the elements of these
 # names may have these colours.
@@ -48,6 +48,7 @@ LOG_FROM_RATIO = 4.0
 ZOOM_FROM_SHARE = 0.6
 LABEL_POINTS = 9.0
 MARK_POINTS = 8.5
+LEGEND_ENTRY_IN = 2.0
 
 
 @dataclass(frozen=True)
@@ -74,29 +75,31 @@ def styles_of(schemes: Sequence[str], known: Mapping[str, Style]) -> dict[str, S
     return styles
 
 
-def plain(text: str) -> str:
-    """Return a text for Matplotlib, which otherwise takes the characters between two dollar signs for a formula."""
-    return text.replace("$", r"\$")
-
-
-def figure_of(width_in: float, height_in: float) -> Figure:
-    """Return an empty figure with a transparent background."""
-    figure = Figure(figsize=(width_in, height_in), dpi=130, layout="constrained", facecolor="none")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def summary_figure(
     analysis: Analysis,
     styles: Mapping[str, Style],
     *,
     show: Literal["runs", "mean", "both"] = "both",
     title: str = "",
-    size_in: tuple[float, float] = (9.0, 5.2),
 ) -> Figure:
     """Return the summary figure. show: single runs with a legend, means with their names beside them, or both."""
-    figure = figure_of(*size_in)
+    figure = new_figure(9.0, 5.2, facecolor="none")
     axes = figure.subplots()
+    if title:
+        axes.set_title(title, color=INK, fontsize=11, loc="left", pad=12)
+    draw_summary(figure, axes, analysis, styles, show=show)
+    return figure
+
+
+def draw_summary(
+    figure: Figure,
+    axes: Axes,
+    analysis: Analysis,
+    styles: Mapping[str, Style],
+    *,
+    show: Literal["runs", "mean", "both"] = "both",
+) -> None:
+    """Draw the summary as in summary_figure into empty axes of a figure, whose other content is drawn already."""
     shown = [(scheme, *_points(scheme)) for scheme in analysis.schemes]
     shown = [(scheme, delay_ms, rate_mbps) for scheme, delay_ms, rate_mbps in shown if len(delay_ms)]
     all_ms = np.concatenate([delay_ms for _, delay_ms, _ in shown]) if shown else np.zeros(0)
@@ -109,16 +112,13 @@ def summary_figure(
     _dress(axes)
     axes.set_xlabel("95th percentile of the one-way delay (ms)", color=INK)
     axes.set_ylabel("throughput (Mbit/s)", color=INK)
-    if title:
-        axes.set_title(plain(title), color=INK, fontsize=11, loc="left", pad=12)
     if not shown:
         axes.text(0.5, 0.5, "no valid run", transform=axes.transAxes, ha="center", va="center", color=FAINT)
     elif show == "runs":
-        handles = [_mark(styles[scheme.scheme], label=plain(styles[scheme.scheme].name)) for scheme, _, _ in shown]
+        handles = [_mark(styles[scheme.scheme], label=styles[scheme.scheme].name) for scheme, _, _ in shown]
         figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, labelcolor=INK)
     else:
         _label(figure, axes, [(styles[s.scheme], float(x.mean()), float(y.mean())) for s, x, y in shown])
-    return figure
 
 
 def _points(scheme: SchemeAnalysis) -> tuple[Floats, Floats]:
@@ -222,8 +222,9 @@ def _label(figure: Figure, axes: Axes, means: list[tuple[Style, float, float]]) 
     taken = [Bbox.from_extents(x - radius, y - radius, x + radius, y + radius) for x, y in at]
     bounds = axes.get_window_extent()
     for style, x, y in sorted(means, key=lambda mean: -mean[2]):
-        look: dict[str, Any] = {"fontsize": LABEL_POINTS, "color": INK, "zorder": 6}
-        text = axes.annotate(plain(style.name), (x, y), xytext=(0, 0), textcoords="offset points", **look)
+        # The text is measured before it is drawn.
+        look: dict[str, Any] = {"fontsize": LABEL_POINTS, "color": INK, "zorder": 6, "parse_math": False}
+        text = axes.annotate(visible(style.name), (x, y), xytext=(0, 0), textcoords="offset points", **look)
         best: tuple[float, Bbox, Any] | None = None
         for place in _places():
             text.set(position=place[:2], ha=place[2], va=place[3])
@@ -260,7 +261,7 @@ def run_figure(run: RunAnalysis, *, title: str = "", runtime_s: float | None = N
 
     runtime_s: the time axis reaches at least this time.
     """
-    figure = figure_of(9.0, 4.4)
+    figure = new_figure(9.0, 4.4, facecolor="none")
     draw_run(figure, run, title=title, runtime_s=runtime_s)
     return figure
 
@@ -272,7 +273,7 @@ def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s
     if series is None or not series.flows:
         for axes in (above, below):
             axes.set_axis_off()
-        above.text(0.5, 0.5, plain(run.reason) or "no packets", ha="center", va="center", color=FAINT, wrap=True)
+        above.text(0.5, 0.5, run.reason or "no packets", ha="center", va="center", color=FAINT, wrap=True)
         return
     start_s, width_s = series.start_s, series.bin_s
     top = 0.0
@@ -287,9 +288,9 @@ def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s
         below.plot(its.point_s, its.point_delay_ms, ".", ms=2.2, color=color, mew=0, alpha=0.6, rasterized=True)
         top = max([top, *its.throughput_mbps[np.isfinite(its.throughput_mbps)].tolist()])
     above.set_ylim(0, top * 1.12 or 1)
-    above.set_ylabel("throughput\n(Mbit/s)", color=INK)
-    below.set_ylabel("one-way delay\n(ms)", color=INK)
-    below.set_xlabel("time (s)", color=INK)
+    above.set_ylabel("throughput\n(Mbit/s)", color=INK, fontsize=8)
+    below.set_ylabel("one-way delay\n(ms)", color=INK, fontsize=8)
+    below.set_xlabel("time (s)", color=INK, fontsize=8)
     delays = np.concatenate([its.point_delay_ms for its in series.flows.values()])
     if len(delays):
         below.set_ylim(min(0.0, float(delays.min())) * 1.05, float(delays.max()) * 1.06 or 1)
@@ -299,7 +300,7 @@ def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s
     figure.align_ylabels([above, below])
     _run_legend(figure, run)
     if title:
-        figure.suptitle(plain(title), fontsize=11, color=INK, x=0.01, ha="left")
+        figure.suptitle(title, fontsize=11, color=INK, x=0.01, ha="left")
 
 
 def _steps(start_s: Floats, values: Floats, width_s: float) -> tuple[Floats, Floats]:
@@ -321,7 +322,7 @@ def _run_legend(figure: FigureBase, run: RunAnalysis) -> None:
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=min(len(handles), 4),
+        ncols=max(1, min(len(handles), int(figure.bbox.width / figure.dpi / LEGEND_ENTRY_IN))),
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,

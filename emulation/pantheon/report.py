@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from emulation.errors import EmulationError
 from emulation.pantheon._page import page_text
@@ -37,13 +38,19 @@ SUMMARIES = (("pantheon_summary", "runs", ""), ("pantheon_summary_mean", "mean",
 def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datetime) -> None:
     """Write the files that Pantheon's own analysis writes: the first four kinds in the list above.
 
+    Where logs are missing, earlier results are kept: their statistics, and the figures if no run is valid.
     styles: by scheme, as far as they are known. now: the time in UTC that the logs state.
 
     Raises:
         EmulationError: a file cannot be written.
     """
     folder = analysis.data_dir
-    _write(folder / PERFORMANCE_NAME, json.dumps(performance(analysis)).encode() + b"\n")
+    path = folder / PERFORMANCE_NAME
+    before = _known(path)
+    if (now_known := performance(analysis, before)) != before:
+        _write(path, json.dumps(now_known).encode() + b"\n")
+    if not any(scheme.valid_runs for scheme in analysis.schemes):
+        return
     for scheme in analysis.schemes:
         for run in scheme.valid_runs:
             if run.statistics:
@@ -59,13 +66,25 @@ def write_results(analysis: Analysis, *, styles: Mapping[str, Style], now: datet
             _write(folder / f"{name}.{suffix}", content.getvalue())
 
 
+def _known(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the statistics that the file has. Content of another form is not kept."""
+    try:
+        known = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return {key: runs for key, runs in known.items() if isinstance(runs, dict)} if isinstance(known, dict) else {}
+
+
 def write_html(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:
     """Write the page of one or several folders. styles: as far as they are known. now: the time in UTC that it states.
 
     Raises:
         EmulationError: there is no folder, or the file cannot be written.
     """
-    _write(path, page_text(_some(analyses, path), styles=_styles(analyses, styles), now=now).encode())
+    _write(
+        path,
+        page_text(_some(analyses, path), styles=_styles(analyses, styles), now=now).encode(),
+    )
 
 
 def write_pdf(analyses: Sequence[Analysis], path: Path, *, styles: Mapping[str, Style], now: datetime) -> None:

@@ -16,7 +16,6 @@ from matplotlib.colors import to_hex, to_rgb
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from emulation.cli.simulate_command import as_written
 from emulation.errors import EmulationError
 from emulation.options import check_output
 from emulation.pantheon.analysis import Analysis, analyse, to_json
@@ -25,6 +24,8 @@ from emulation.pantheon.metadata import FILE_NAME
 from emulation.pantheon.plots import Style
 from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
 from emulation.pantheon.statistics import Spread
+from emulation.printing import as_written
+from kmod.terminal import echo
 
 __all__ = ["analyze", "folders_of", "report"]
 
@@ -98,7 +99,8 @@ def _shaded(styles: Mapping[str, Style], known: Mapping[str, Scheme]) -> dict[st
 def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_json: bool) -> None:
     """Print throughput, one-way delay and loss of each scheme. The exit status is 1 if a run is not valid.
 
-    The statistics are also written into the data folder, in the files of Pantheon's own analysis.
+    The statistics are also written into the data folder, in the files of Pantheon's own analysis. Earlier results of
+    other schemes, and of runs whose logs are no longer there, are kept in pantheon_perf.json.
 
     \b
     Example:
@@ -109,13 +111,14 @@ def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_js
     analyses = _analyses(data_dirs, names, acks=acks)
     if as_json:
         documents = [to_json(analysis) for analysis in analyses]
-        click.echo(json.dumps(documents[0] if len(documents) == 1 else documents))
+        echo(json.dumps(documents[0] if len(documents) == 1 else documents))
+    for analysis in analyses if not as_json else ():
+        as_written().print(table_of(analysis))
+        for run in (run for scheme in analysis.schemes for run in scheme.runs if run.verdict != "ok"):
+            echo(f"{run.scheme} run {run.run}: {run.verdict}: {run.reason}", err=True)
+    # The results are also printed if the folder cannot be written.
     for analysis in analyses:
         write_results(analysis, styles=styles_for(analyses, None), now=datetime.now(UTC))
-        if not as_json:
-            as_written().print(table_of(analysis))
-            for run in (run for scheme in analysis.schemes for run in scheme.runs if run.verdict != "ok"):
-                click.echo(f"{run.scheme} run {run.run}: {run.verdict}: {run.reason}", err=True)
     if any(run.verdict != "ok" for each in analyses for scheme in each.schemes for run in scheme.runs):
         sys.exit(1)
 
@@ -169,4 +172,4 @@ def report(*, data_dirs: tuple[Path, ...], names: str | None, checkout: Path | N
         out: Any = given[kind] or data_dirs[0] / f"pantheon_report.{kind}"
         check_output(out)
         write(analyses, out, styles=styles, now=now)
-        click.echo(out)
+        echo(out)

@@ -38,7 +38,7 @@ from emulation.pantheon.statistics import write_stats_log
 from emulation.vm.kernels import mahimahi_root
 from kmod.ensemble import Deployment, Ensemble, table_text
 
-__all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "lacking", "run_tests"]
+__all__ = ["PlannedTest", "RunKey", "TestSettings", "Verdict", "check_scheme", "lacking", "run_tests"]
 
 INSIDE = Path(__file__).with_name("inside.py")
 # The time for which Pantheon waits until the first end listens.
@@ -158,6 +158,17 @@ def _flow(scheme: Scheme, ensembles: Mapping[str, Ensemble]) -> dict[str, Any]:
         for role in get_args(Role)
     }
     return {"first": first, **words}
+
+
+def check_scheme(scheme: Scheme) -> None:
+    """Check that a scheme can run here, as far as that is known without running it.
+
+    Raises:
+        SchemeError: a build or an algorithm of the kernel is missing. Of Pantheon's wrappers this is not known.
+    """
+    if scheme.is_ours and scheme.wrapper.name != "tcp.py" and (missing := scheme.ask("check").strip()):
+        raise SchemeError(f"{scheme.name}: {missing}")
+    _refuse_without_kernel(scheme, () if in_bpf.lacking() else in_bpf.CCAS)
 
 
 def _refuse_without_kernel(scheme: Scheme, loaded: Collection[str]) -> None:

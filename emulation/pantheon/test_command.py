@@ -21,19 +21,21 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emulation.errors import EmulationError
 from emulation.fidelity.machine import LATE_MOST, Watch
+from emulation.options import FiniteRange
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
 from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options, shells_of
 from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
 from emulation.pantheon.runner import run_tests as run_all
 from emulation.pantheon.schemes import read_schemes, schemes_of
+from emulation.printing import as_written
 from emulation.processors import kept_awake
 from kmod.ensemble import Ensemble
+from kmod.terminal import echo
 
 __all__ = ["begin", "default_jobs", "run_tests", "test"]
 
@@ -58,6 +60,13 @@ _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 @click.option("--prepend-mm-cmds", "prepend", default="", metavar='"CMD..."', help="Shells outside of mm-link.")
 @click.option("--append-mm-cmds", "append", default="", metavar='"CMD..."', help="Shells inside of mm-link.")
 @click.option("--extra-mm-link-args", "extra", default="", metavar='"ARG..."', help="Options of mm-link's queues.")
+@click.option(
+    "--start-s",
+    type=FiniteRange(0, 86400),
+    default=0.0,
+    show_default=True,
+    help="Place in the traces at which the first flow starts. In Pantheon, about 3 s.",
+)
 @click.option(
     "-f", "--flows", type=click.IntRange(1, 200), default=1, show_default=True, help="Number of flows in a run."
 )
@@ -93,6 +102,7 @@ def test(
     prepend: str,
     append: str,
     extra: str,
+    start_s: float,
     ensembles: tuple[str, ...],
     params: tuple[str, ...],
     data_dir: Path,
@@ -126,7 +136,7 @@ def test(
         "append": append,
         "extra": extra,
     }
-    links = links_of(emulators, link_of, by_options)
+    links = [replace(link, start_s=start_s) for link in links_of(emulators, link_of, by_options)]
     known = read_schemes(checkout)
     chosen = tuple(known.values()) if every else tuple(schemes_of((names or "").split(), known))
     if not chosen:
@@ -156,11 +166,9 @@ def test(
     verdicts = run_tests(tests, jobs=jobs or default_jobs(), quiet=as_json)
     _say_late(verdicts)
     if as_json:
-        click.echo(json.dumps(verdicts, indent=1))
+        echo(json.dumps(verdicts, indent=1))
     elif all(row["verdict"] == "ok" for row in verdicts):
-        click.echo(
-            f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` reports them"
-        )
+        echo(f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` reports them")
     if any(row["verdict"] != "ok" for row in verdicts):
         sys.exit(1)
 
@@ -212,6 +220,7 @@ def _identity(metadata: Metadata) -> dict[str, object]:
         **{name: getattr(metadata, name) or None for name in names},
         "ensembles": ours.ensembles,
         "parameters": ours.parameters,
+        "start_s": ours.start_s,
     }
 
 
@@ -236,6 +245,7 @@ def _described(settings: TestSettings, notes: dict[str, dict[int, RunNote]]) -> 
             versions={"ccatune": version("ccatune"), "kernel": platform.release()},
             ensembles={cca: ensemble.digest for cca, ensemble in settings.ensembles.items()},
             parameters={cca: dict(values) for cca, values in settings.parameters.items()},
+            start_s=link.start_s,
             runs=notes,
         ),
     )
@@ -335,7 +345,7 @@ def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str
 
 
 def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
-    console = Console(stderr=True)
+    console = as_written(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     planned = []
     for settings, folder, notes in tests:
@@ -359,7 +369,7 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
             write_metadata(_described(settings, notes), folder)
             bar.advance(task)
             if verdict.kind != "ok" and not quiet:
-                click.echo(f"{settings.link.name}: {key}: {verdict.kind}: {verdict.reason}", err=True)
+                echo(f"{settings.link.name}: {key}: {verdict.kind}: {verdict.reason}", err=True)
 
         run_all(planned, each, jobs=jobs)
     return [
@@ -374,7 +384,7 @@ def _say_late(verdicts: Sequence[dict[str, Any]]) -> None:
     late = [row for row in verdicts if (row["late_share"] or 0) > LATE_MOST]
     if late:
         first = late[0]
-        click.echo(
+        echo(
             f"{len(late)} of {len(verdicts)} runs were disturbed, such as {first['link']}, {first['scheme']} run "
             f"{first['run']}: {first['late_share']:.1%} of the machine's timers were late. The delays of disturbed "
             "runs may be too long; repeat these runs on a quiet machine, or with --jobs 1",

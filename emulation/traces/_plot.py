@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
+from emulation._figure import new_figure
 from emulation._plot import save
 from emulation.traces.recording import Recording
 from emulation.traces.variation import variation_of
@@ -19,21 +21,9 @@ MOST_ROWS = 8
 
 def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
     """Draw one row for each of the first eight recordings; PNG, SVG or PDF by the name. Raises EmulationError."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     shown = recordings[:MOST_ROWS]
-    figure, grid = plt.subplots(
-        len(shown),
-        2,
-        figsize=(13, 2.6 * len(shown)),
-        width_ratios=(2.4, 1),
-        squeeze=False,
-        layout="constrained",
-        dpi=110,
-    )
+    figure = new_figure(13, 2.6 * len(shown))
+    grid = figure.subplots(len(shown), 2, width_ratios=(2.4, 1), squeeze=False)
     for (left, right), recording in zip(grid, shown, strict=True):
         mbps = recording.trace.bin_counts(1000) * 0.012
         left.fill_between(np.arange(len(mbps)), mbps, step="post", color="#1f6fb4", alpha=0.55, linewidth=0)
@@ -43,6 +33,7 @@ def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
         variation = variation_of(recording.trace)
         right.semilogx(variation.scale_ms / 1000, 100 * variation.deviation, color="#d98c21", marker="o", markersize=3)
         right.set(xlabel="time scale (s)", ylabel="variation (%)", ylim=(0, None))
+        right.xaxis.set_major_formatter(FuncFormatter(lambda scale_s, _: f"{scale_s:g}"))
+        right.xaxis.set_minor_formatter(NullFormatter())
         right.grid(alpha=0.25)
     save(figure, path=path)
-    plt.close(figure)

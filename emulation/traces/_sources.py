@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from emulation.errors import TraceError
+from kmod.terminal import visible
 
 __all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "TraceFile", "find_files", "is_trace"]
 
@@ -31,7 +32,10 @@ HOUR = re.compile(r"hour[-_]?\d+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TraceFile:
-    """One trace file. folder: the name of its folder in messages; location: the real place of that; data: its bytes."""
+    """One trace file. folder: the name of its folder in messages; location: the real place of that; data: its bytes.
+
+    All names but location are visible text, because models of traces and other JSON hold only valid UTF-8.
+    """
 
     dataset: str
     folder: str
@@ -99,7 +103,8 @@ def _is_archive(file_name: str) -> bool:
 def _labels(path: Path, *, root: Path) -> tuple[str, str]:
     """Dataset and folder of a plain file below root. Root's own name counts, and its parent's if root is an hour."""
     anchor = root.resolve()
-    folders = [name for name in (anchor.parent.name, anchor.name, *path.relative_to(root).parts[:-1]) if name]
+    names = (anchor.parent.name, anchor.name, *path.relative_to(root).parts[:-1])
+    folders = [visible(name) for name in names if name]
     if len(folders) > 1 and HOUR.fullmatch(folders[-1]):
         return folders[-2], f"{folders[-2]}/{folders[-1]}"
     return folders[-1], folders[-1]
@@ -111,16 +116,16 @@ def _plain_file(path: Path, *, dataset: str, folder: str) -> TraceFile:
         data = path.read_bytes()
     except OSError as error:
         raise TraceError(f"{path}: expected a readable file, got {error.strerror}; check its permissions") from error
-    return TraceFile(dataset, folder, str(path.resolve().parent), path.name, data)
+    return TraceFile(dataset, folder, str(path.resolve().parent), visible(path.name), data)
 
 
 def _archive_files(path: Path) -> Iterator[TraceFile]:
-    dataset = path.name.removesuffix(ARCHIVE_SUFFIX)
+    dataset = visible(path.name.removesuffix(ARCHIVE_SUFFIX))
     n_files = 0
     try:
         with tarfile.open(path, mode="r|xz") as archive:
             for member in archive:
-                parts = [part for part in PurePosixPath(member.name).parts if part not in {".", "..", "/"}]
+                parts = [visible(part) for part in PurePosixPath(member.name).parts if part not in {".", "..", "/"}]
                 if not member.isreg() or not parts or not is_trace(parts[-1]):
                     continue
                 folder = "/".join([dataset, *(part for part in parts[:-1] if part != dataset)])

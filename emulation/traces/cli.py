@@ -20,6 +20,7 @@ from emulation.traces.reader import read
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
+from kmod.terminal import echo
 
 __all__ = ["traces"]
 
@@ -32,7 +33,7 @@ def _read(paths: Sequence[Path], *, skip_bad: bool) -> tuple[Recording, ...]:
     """The recordings. Bad files that were left out are reported on stderr."""
     reading = read(list(paths), skip_bad=skip_bad)
     for line in reading.left_out:
-        click.echo(line, err=True)
+        echo(line, err=True)
     return reading.recordings
 
 
@@ -62,14 +63,14 @@ def check(paths: tuple[Path, ...], *, skip_bad: bool, as_json: bool) -> None:
     rows = [_facts(recording) for recording in reading.recordings]
     bad = list(reading.skipped)
     if as_json:
-        click.echo(json.dumps({"recordings": rows, "bad_files": bad}, indent=1))
+        echo(json.dumps({"recordings": rows, "bad_files": bad}, indent=1))
     else:
         _print_table(rows)
         for text in bad:
-            click.echo(f"left out: {text}")
+            echo(f"left out: {text}")
         hours = sum(row["duration_s"] for row in rows) / 3600
         files = sum(row["files"] for row in rows)
-        click.echo(f"{len(rows)} recordings of {files} files, {hours:.2f} h, {len(bad)} bad files left out")
+        echo(f"{len(rows)} recordings of {files} files, {hours:.2f} h, {len(bad)} bad files left out")
     if bad:
         sys.exit(1)
 
@@ -105,12 +106,12 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
 
         draw_recordings(recordings, plot)
     if as_json:
-        click.echo(json.dumps(rows, indent=1))
+        echo(json.dumps(rows, indent=1))
         return
     for row in rows:
-        click.echo(f"\n{row['name']}: relative deviation of the rate between neighbouring windows")
+        echo(f"\n{row['name']}: relative deviation of the rate between neighbouring windows")
         for cell in row["variation"]:
-            click.echo(f"  {_scale(cell['scale_ms']):>8}  {100 * cell['relative_deviation']:>6.1f} %")
+            echo(f"  {_scale(cell['scale_ms']):>8}  {100 * cell['relative_deviation']:>6.1f} %")
     _print_table(rows)
 
 
@@ -130,15 +131,13 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) ->
 
     check_output(out)
     recordings = _read(paths, skip_bad=skip_bad)
-    model = fit_model(recordings, progress=lambda name: click.echo(f"fitting {name}", err=True))
+    model = fit_model(recordings, progress=lambda name: echo(f"fitting {name}", err=True))
     model.save(out)
     recorded_s = sum(r.duration_s for r in recordings)
     if as_json:
-        click.echo(
-            json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s})
-        )
+        echo(json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s}))
     else:
-        click.echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
+        echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
 
 
 @traces.command()
@@ -180,9 +179,9 @@ def make(
         raise TraceError(f"{out}: expected a file that can be written, got {error.strerror}") from error
     if as_json:
         figures = {"trace": str(out), "duration_s": trace.duration_s, "mean_rate_mbps": trace.mean_rate_mbps}
-        click.echo(json.dumps({**figures, "digest": trace.digest}))
+        echo(json.dumps({**figures, "digest": trace.digest}))
     else:
-        click.echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
+        echo(f"{out}: {trace.duration_s:.1f} s, mean {trace.mean_rate_mbps:.2f} Mbit/s")
 
 
 def _made(
@@ -217,9 +216,9 @@ def _facts(recording: Recording) -> dict[str, Any]:
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
     width = max((len(row["name"]) for row in rows), default=9)
     columns = f"{'files':>6} {'seconds':>9} {'epochs':>7} {'Mbit/s':>7} {'CoV':>5} {'gaps':>5} {'longest':>8}"
-    click.echo(f"{'recording':<{width}} {columns}")
+    echo(f"{'recording':<{width}} {columns}")
     for row in rows:
-        click.echo(
+        echo(
             f"{row['name']:<{width}} {row['files']:>6} {row['duration_s']:>9.1f} {row['epochs']:>7} "
             f"{row['mean_rate_mbps']:>7.2f} {row['cov_1s']:>5.2f} {row['gaps']:>5} {row['longest_gap_s']:>6.1f} s"
         )

@@ -18,6 +18,7 @@ from emulation.errors import EmulationError
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, LINES
 from emulation.vm.modules import build_modules
+from kmod.terminal import echo
 
 
 @click.group()
@@ -36,9 +37,9 @@ def build(*, lines: tuple[str, ...], sparse: bool, anew: bool) -> None:
         built = build_modules(line, sparse=sparse, anew=anew)
         warnings += len(built.warnings)
         for text in built.warnings:
-            click.echo(text, err=True)
+            echo(text, err=True)
         for path in built.paths.values():
-            click.echo(path)
+            echo(path)
     sys.exit(1 if warnings else 0)
 
 
@@ -66,10 +67,10 @@ def run(
         words = ["sh", "-c", load + ' && exec "$@"', "sh", *words]
     here = ["sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", str(Path.cwd())]
     result = run_in_guest(line, [*here, *words], timeout_s=timeout_s, files=files)
-    click.echo(result.stdout, nl=False)
-    click.echo(result.stderr, err=True, nl=False)
+    sys.stdout.write(result.stdout)
+    sys.stderr.write(result.stderr)
     if kernel_log:
-        click.echo(result.kernel_log, err=True, nl=False)
+        sys.stderr.write(result.kernel_log)
     sys.exit(result.status)
 
 
@@ -85,5 +86,5 @@ if __name__ == "__main__":
         error.show()
         sys.exit(2)
     except EmulationError as error:
-        click.echo(f"emulation.vm: {error}", err=True)
+        echo(f"emulation.vm: {error}", err=True)
         sys.exit(2)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from kmod.terminal import echo
 from serving._connecting import connect, registry_options
 from serving._printing import print_facts, print_table
 from serving.access.grants import SCOPES
@@ -152,10 +153,10 @@ def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file:
             return
         revoked = [client.revoke_token(one) for one in ids]
     if as_json:
-        click.echo(json.dumps(revoked))
+        echo(json.dumps(revoked))
         return
     for one in revoked:
-        click.echo(f"revoked {one['id']} of {one['principal']}")
+        echo(f"revoked {one['id']} of {one['principal']}")
 
 
 @click.command()

@@ -17,9 +17,10 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from kmod.errors import CcatuneError
+from kmod.terminal import echo, visible
 from serving.agent.decide import IN_FORCE
 from serving.agent.errors import DamagedFileError, SettingsError, StateDirError
-from serving.agent.log import EventLog, is_journal, visible
+from serving.agent.log import EventLog, is_journal
 from serving.agent.report import agent_version
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.secret import CREDENTIAL, credential_file
@@ -69,7 +70,7 @@ def _tree_of(ctx: click.Context, settings: AgentSettings, stand_in: Path | None,
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:
     if is_asked:
-        click.echo(f"ccatune-agent, version {agent_version() or 'unknown'}")
+        echo(f"ccatune-agent, version {agent_version() or 'unknown'}")
         ctx.exit()
 
 
@@ -245,27 +246,27 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
 
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
-        click.echo(json.dumps([one.to_json() for one in plans]))
+        echo(json.dumps([one.to_json() for one in plans]))
     else:
         for one in plans:
             for message in one.damaged:
-                click.echo(visible(f"{one.cca}: {message}"))
+                echo(visible(f"{one.cca}: {message}"))
             answer = f"registry {one.registry}" if one.registry == "answers" else one.registry
-            click.echo(visible(f"{one.cca}: {answer}"))
+            echo(visible(f"{one.cca}: {answer}"))
             blocked = f" [{one.blocked}]" if one.blocked else ""
-            click.echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
+            echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
     return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
 
 
 def _once(running: Agent, *, as_json: bool) -> int:
     reports, unsent = running.run_once()
     if as_json:
-        click.echo(json.dumps([{**report.to_json(), "not_reported": unsent.get(report.cca)} for report in reports]))
+        echo(json.dumps([{**report.to_json(), "not_reported": unsent.get(report.cca)} for report in reports]))
     else:
         for report in reports:
-            click.echo(_state_line(report.to_json()))
+            echo(_state_line(report.to_json()))
         for cca, error in unsent.items():
-            click.echo(visible(f"{cca}: not reported: {error}"))
+            echo(f"{cca}: not reported: {error}")
     return 0 if not unsent and all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
 
 
@@ -307,13 +308,13 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
     states = [_state_of(store, cca, running=running) for cca in store.ccas()]
     why = _shortfalls(states, running=running)
     if as_json:
-        click.echo(json.dumps({"running": running, "states": states, "why": why}))
+        echo(json.dumps({"running": running, "states": states, "why": why}))
     else:
         for state in states:
-            click.echo(_state_line(state))
-        click.echo(f"agent on {store.root}: {'running' if running else 'not running'}")
+            echo(_state_line(state))
+        echo(f"agent on {store.root}: {'running' if running else 'not running'}")
         if why:
-            click.echo(visible(f"falls short: {', '.join(why)}"))
+            echo(visible(f"falls short: {', '.join(why)}"))
     ctx.exit(EXIT_FALLS_SHORT if why else 0)
 
 
@@ -332,7 +333,7 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
       ccatune-agent resume --cca gr
     """
     for name in _request("resume", cca, store=_store_of(ctx, state_dir)):
-        click.echo(f"{name}: asked to resume")
+        echo(f"{name}: asked to resume")
 
 
 @click.command()
@@ -351,7 +352,7 @@ def forget(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
       ccatune-agent forget --cca gr
     """
     for name in _request("forget", cca, store=_store_of(ctx, state_dir)):
-        click.echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
+        echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
 
 
 @click.command()
@@ -367,7 +368,7 @@ def unit(*, bpf: bool) -> None:
     from importlib import resources
 
     for name in (_UNIT, _UNIT_OF_BPF) if bpf else (_UNIT,):
-        click.echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8"), nl=False)
+        echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8").rstrip("\n"))
 
 
 def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequence[str]:
@@ -443,7 +444,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         message = f"{error.filename}: cannot be used ({error.strerror or error})"
     else:
         return result if isinstance(result, int) else 0
-    click.echo(f"ccatune-agent: {message}", err=True)
+    echo(f"ccatune-agent: {message}", err=True)
     return EXIT_USAGE
 
 
@@ -452,6 +453,6 @@ def main() -> NoReturn:
     try:
         status = run()
     except Exception:
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         status = EXIT_FAULT
     sys.exit(status)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from kmod.terminal import echo
 from serving.agent.enable import DEFAULT_ENABLED_FILE, Switch
 from serving.agent.loading import LOAD_VIAS, LoadVia
 
@@ -26,10 +27,10 @@ _json_option = click.option("--json", "as_json", is_flag=True, help="Print what 
 
 def _tell(done: list[str], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"done": done}))
+        echo(json.dumps({"done": done}))
         return
     for line in done:
-        click.echo(line)
+        echo(line)
 
 
 @click.command()

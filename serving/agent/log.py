@@ -58,11 +58,6 @@ def _utc(now_s: float) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(now_s))}.{int(now_s % 1 * 1000):03d}Z"
 
 
-def visible(text: str) -> str:
-    """Return the text with escapes in place of all characters that a terminal would not print, such as ESC."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 def _plain(value: object) -> str:
     """Quote a value that would break the `key=value` format. Texts of a registry or kernel may contain any character.
 

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from kmod.terminal import visible
 from serving.agent._http import Answer, Clock, Connection, Request
 from serving.agent.address import check_url, without_user_info
 from serving.agent.errors import ChannelAbsentError, NotPermittedError, RegistryUnavailableError, SettingsError
 from serving.agent.identity import require_agent_id
-from serving.agent.log import visible
 from serving.agent.offer import parse_offer
 from serving.agent.report import CcaReport
 from serving.agent.secret import read_token

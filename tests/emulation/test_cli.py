@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
@@ -110,11 +111,16 @@ def test_trace_on_the_command_line_counts_from_where_one_stands(
     assert len(got["flows"]) == 2  # type: ignore[arg-type]
 
 
+# A style of rich, a formula of matplotlib, a colour of the terminal, and a byte that is not UTF-8.
+ODD_NAME = os.fsdecode(b"[bold]a:smile:$b_$\x1b[31m\xff.down")
+SHOWN_NAME = r"[bold]a:smile:$b_$\x1b[31m\udcff.down"
+
+
 @pytest.fixture
 def even_trace(tmp_path: Path) -> Path:
-    """A trace of 12 Mbit/s, in a file whose name rich would read as a style."""
-    path = tmp_path / "[bold]a:smile:.down"
-    path.write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
+    """A trace of 12 Mbit/s, in a file with an odd name."""
+    path = tmp_path / ODD_NAME
+    path.write_text("".join(f"{ms}\n" for ms in range(1, 61_001)))
     return path
 
 
@@ -156,9 +162,24 @@ def test_parameters_that_are_no_mapping_are_refused_with_their_place(capsys: Cap
     assert refused(capsys, str(file)).endswith("s.yaml: flows.0.params: expected a valid dictionary, got [1]")
 
 
-def test_names_are_printed_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
-    assert ccatune.run(["simulate", "--trace", str(even_trace), "--duration", "1"]) == 0
-    assert "[bold]a:smile:.down" in capsys.readouterr().out
+def test_names_are_printed_and_drawn_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
+    picture, model = tmp_path / "$_$.svg", tmp_path / "model.json"
+    for words in (
+        ["simulate", "--trace", str(even_trace), "--duration", "2", "--plot", str(picture)],
+        ["traces", "show", str(even_trace), "--plot", str(picture)],
+        ["traces", "check", str(even_trace)],
+        ["traces", "fit", str(even_trace), "-o", str(model)],
+    ):
+        assert ccatune.run(words) == 0
+        printed = "".join(capsys.readouterr())
+        assert SHOWN_NAME in printed.replace("\n", "")  # a title is wrapped at 80 columns
+        assert "\x1b" not in printed
+        if picture.exists():
+            assert SHOWN_NAME in picture.read_text()
+            picture.unlink()
+    assert ccatune.run(["traces", "make", str(model), "--duration", "1", "-o", f"{even_trace}.down"]) == 0
+    assert ccatune.run(["simulate", f"{even_trace}.yaml"]) == 2
+    assert f"{SHOWN_NAME}.yaml: cannot be read" in capsys.readouterr().err
     file = tmp_path / "s.yaml"
     file.write_text('name: "drive [wifi] 3 [/nosuch]"\nlink: {rate_mbps: 4}\n')
     assert ccatune.run(["simulate", str(file), "--duration", "1"]) == 0

@@ -12,6 +12,7 @@ import click
 
 from emulation.options import FiniteRange
 from emulation.traces import Part, Recording
+from kmod.terminal import echo
 from training.options import (
     as_json_option,
     plot_option,
@@ -100,7 +101,7 @@ def evaluate(
 
         folder = data_dir or file.with_suffix(".against")
         found = _against(file, against.split(), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
-        click.echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
+        echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
         return
 
     if plot is not None:
@@ -110,10 +111,10 @@ def evaluate(
     figures = _judge(file, require=require, **options)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if options["as_json"]:
-        click.echo(json.dumps({**figures, "short_of": short}, indent=1))
+        echo(json.dumps({**figures, "short_of": short}, indent=1))
     else:
         lines = [*(level_lines(figures) if levels else []), *gain_lines(figures), *short]
-        click.echo("\n".join(lines))
+        echo("\n".join(lines))
     if plot is not None:
         draw_gain(figures, plot)
     if short:

@@ -78,19 +78,15 @@ def draw_gain(figures: dict[str, Any], path: Path) -> None:
     Raises:
         EmulationError: the file cannot be written.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
+    from emulation._figure import new_figure
     from emulation._plot import save
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.2), dpi=130, width_ratios=(1, 1.5), layout="constrained")
+    figure = new_figure(12, 5.2)
+    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
     _draw_pooled(left, figures)
     _draw_levels(right, figures)
     figure.suptitle(f"{figures['cca'].upper()} over {figures['hours']:.1f} h of links that nobody trained on")
     save(figure, path=path)
-    plt.close(figure)
 
 
 def _draw_pooled(axes: Any, figures: dict[str, Any]) -> None:

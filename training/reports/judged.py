@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kmod.terminal import echo
 from training.options import as_json_option, threads_option, traces_option
 
 if TYPE_CHECKING:
@@ -82,10 +83,10 @@ def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, a
     """Print the table and whether its criterion `line` holds; exit 1 if a row falls short."""
     short = sum(not row["holds"] for row in rows)
     if as_json:
-        click.echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
+        echo(json.dumps({"rows": list(rows), "line": line, "rows_short": short, "holds": not short}, indent=1))
     else:
         outcome = "holds" if not short else f"falls short in {short} of {len(rows)}"
-        click.echo("\n".join([*lines, f"{line}: {outcome}"]))
+        echo("\n".join([*lines, f"{line}: {outcome}"]))
     if short:
         sys.exit(1)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from kmod.terminal import echo
 from training.options import as_json_option, enforce_option, plot_option, threads_option
 
 __all__ = ["policing"]
@@ -65,13 +66,13 @@ def policing(
     differing = sum(not row["agrees"] for row in rows)
     incomplete = sum(files.incomplete for files in results.files.values())
     if as_json:
-        click.echo(json.dumps({"settings": settings.model_dump(mode="json"), "rows": rows, "rows_differing": differing,
+        echo(json.dumps({"settings": settings.model_dump(mode="json"), "rows": rows, "rows_differing": differing,
                                "incomplete": incomplete}, indent=1))  # fmt: skip
     elif markdown:
-        click.echo("\n".join(rates_table(results)))
+        echo("\n".join(rates_table(results)))
     else:
         lines = statement_lines(access_named(rows), at="access")
-        click.echo("\n".join([*lines, *NOTES, f"agree in {len(rows) - differing} of {len(rows)}; {settings.seeds} "
+        echo("\n".join([*lines, *NOTES, f"agree in {len(rows) - differing} of {len(rows)}; {settings.seeds} "
                               f"seeds; files that did not complete: {incomplete}"]))  # fmt: skip
     if enforce and differing:
         sys.exit(1)

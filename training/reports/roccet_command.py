@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kmod.terminal import echo
 from training.options import as_json_option, enforce_option, plot_option, threads_option, traces_option
 
 if TYPE_CHECKING:
@@ -76,12 +77,12 @@ def roccet(
     if as_json:
         figures = {"settings": settings.model_dump(mode="json"), "rows": rows, "tables": tables,
                    "rows_differing": differing}  # fmt: skip
-        click.echo(json.dumps(figures, indent=1))
+        echo(json.dumps(figures, indent=1))
     elif markdown:
-        click.echo("\n".join(markdown_of(tables)))
+        echo("\n".join(markdown_of(tables)))
     else:
         agree = f"agree in {len(rows) - differing} of {len(rows)}; {settings.seeds} seeds on made links"
-        click.echo("\n".join([*lines_of(rows), NOTE, agree]))
+        echo("\n".join([*lines_of(rows), NOTE, agree]))
     if enforce and differing:
         sys.exit(1)
 

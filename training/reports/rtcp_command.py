@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kmod.terminal import echo
 from training.options import as_json_option, enforce_option, plot_option, threads_option
 
 if TYPE_CHECKING:
@@ -87,9 +88,9 @@ def rtcp(
     if as_json:
         figures = {"settings": settings.model_dump(mode="json"), "recorded_traces": results.recorded,
                    "parts": summary_of(results), "rows": rows, "rows_differing": differing}  # fmt: skip
-        click.echo(json.dumps(figures, indent=1))
+        echo(json.dumps(figures, indent=1))
     else:
-        click.echo("\n".join(_tables(results) if markdown else [*lines_of(rows), *NOTES, *_end(results, rows)]))
+        echo("\n".join(_tables(results) if markdown else [*lines_of(rows), *NOTES, *_end(results, rows)]))
     if enforce and differing:
         sys.exit(1)
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, save
 
 __all__ = ["draw"]
@@ -23,8 +21,7 @@ def draw(rows: Sequence[Mapping[str, Any]], *, path: Path) -> None:
     Raises:
         EmulationError: the file cannot be written.
     """
-    figure = Figure(figsize=(10, 4.6), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, 4.6)
     runs = [run for row in rows for one in row["finalists"] for run in one["runs"]]
     for axes, (name, title) in zip(figure.subplots(1, 2), PANELS, strict=True):
         simulator, kernel = ([run[side][name] for run in runs] for side in ("simulator", "kernel"))

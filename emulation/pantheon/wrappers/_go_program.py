@@ -29,18 +29,15 @@ def scheme(name: str, *, folder: str, purpose: str) -> _scheme.Scheme:
         settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTMPDIR": str(work)}
         _scheme.run(command, folder=source, purpose=purpose, environment=settings)
 
-    def setup() -> None:
-        if not target().is_dir():
-            _scheme.require(GO, purpose=purpose)
-            _scheme.build_once(target(), make)
-
     def program() -> Path:
         return _scheme.built(target(), scheme=name) / folder
 
     return _scheme.Scheme(
         name=name,
         packages=lambda: _scheme.missing_packages([GO]),
-        setup=setup,
+        require=lambda: _scheme.require(GO, purpose=purpose),
+        target=target,
+        make=make,
         receive=lambda port: _scheme.become(program(), "receiver", str(port)),
         send=lambda address, port: _scheme.become(program(), "sender", address, str(port)),
     )

@@ -6,6 +6,7 @@ A wrapper is run as `python WRAPPER [WORD ...] VERB ...`, so it imports this fil
     deps                      prints the Debian packages of the tools that are not on the PATH
     run_first                 prints `receiver`: the receiver listens, and the sender connects to it
     setup                     builds the scheme, once
+    check                     prints what is missing to run the scheme. Wrappers of Pantheon do not have this verb
     setup_after_reboot        does nothing, because nothing of these schemes ends with a reboot
     receiver PORT             receives and discards data until it is killed
     sender IP PORT            sends data until it is killed
@@ -18,6 +19,7 @@ It uses the standard library alone. Its exit status is 2 if the scheme could not
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -33,7 +35,7 @@ from pathlib import Path
 from typing import NoReturn
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
-USAGE = "deps, run_first, setup, setup_after_reboot, receiver PORT, or sender IP PORT"
+USAGE = "deps, run_first, setup, check, setup_after_reboot, receiver PORT, or sender IP PORT"
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,17 @@ class Tool:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A scheme as the verbs need it. `receive` and `send` do not return while they transfer data."""
+    """A scheme as the verbs need it. `receive` and `send` do not return while they transfer data.
+
+    packages: the Debian packages that its build needs. require: ends the wrapper unless the tools of the build suffice.
+    target: the folder of the build. make: makes the build, for build_once.
+    """
 
     name: str
     packages: Callable[[], Sequence[str]]
-    setup: Callable[[], None]
+    require: Callable[[], None]
+    target: Callable[[], Path]
+    make: Callable[[Path, Path], None]
     receive: Callable[[int], None]
     send: Callable[[str, int], None]
 
@@ -155,7 +163,14 @@ def main(scheme: Scheme, arguments: Sequence[str]) -> None:
         case ["run_first"]:
             sys.stdout.write("receiver\n")
         case ["setup"]:
-            scheme.setup()
+            if not scheme.target().is_dir():
+                scheme.require()
+                build_once(scheme.target(), scheme.make)
+        case ["check"]:
+            with contextlib.suppress(SystemExit):
+                if not scheme.target().is_dir():
+                    scheme.require()
+                built(scheme.target(), scheme=scheme.name)
         case ["setup_after_reboot"]:
             pass
         case ["receiver", port] if port.isdecimal():

@@ -90,12 +90,10 @@ def make(work: Path, result: Path) -> None:
     (result / DATA / FILE_NAME).symlink_to("/dev/zero")
 
 
-def setup() -> None:
-    """Install the library, once."""
-    if not target().is_dir():
-        if packages():
-            _scheme.fail(f"expected pip in {sys.executable} to install {PURPOSE}, found none; install python3-pip")
-        _scheme.build_once(target(), make)
+def require() -> None:
+    """End with a message unless this interpreter has pip."""
+    if packages():
+        _scheme.fail(f"expected pip in {sys.executable} to install {PURPOSE}, found none; install python3-pip")
 
 
 def bencoded(value: object) -> bytes:
@@ -158,7 +156,9 @@ def main(arguments: Sequence[str]) -> None:
     scheme = _scheme.Scheme(
         name=NAME,
         packages=packages,
-        setup=setup,
+        require=require,
+        target=target,
+        make=make,
         receive=lambda port: transfer(port, None),
         send=lambda address, port: transfer(0, (address, port)),
     )

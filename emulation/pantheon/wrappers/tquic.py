@@ -46,12 +46,10 @@ def make(work: Path, result: Path) -> None:
     shutil.move(work / "build/release/ccatune-tquic", result / "ccatune-tquic")
 
 
-def setup() -> None:
-    """Build the program for all algorithms, once."""
-    if not target().is_dir():
-        for tool in TOOLS:
-            _scheme.require(tool, purpose=PURPOSE)
-        _scheme.build_once(target(), make)
+def require() -> None:
+    """End with a message unless the tools suffice."""
+    for tool in TOOLS:
+        _scheme.require(tool, purpose=PURPOSE)
 
 
 def main(arguments: list[str]) -> None:
@@ -67,7 +65,9 @@ def main(arguments: list[str]) -> None:
     scheme = _scheme.Scheme(
         name=name,
         packages=lambda: _scheme.missing_packages(TOOLS),
-        setup=setup,
+        require=require,
+        target=target,
+        make=make,
         receive=lambda port: _scheme.become(program(), "receiver", str(port)),
         send=lambda address, port: _scheme.become(program(), "sender", algorithm, address, str(port)),
     )

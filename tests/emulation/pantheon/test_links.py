@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,13 @@ def test_a_file_becomes_the_options_of_a_calibrated_emulator(tmp_path: Path) -> 
     assert link.uplink[:3].tolist() == [1, 2, 3]
     assert [words[0] for words in shells_of(link)] == ["mm-delay", "mm-link", "mm-loss"]
     assert shells_of(link)[1][:3] == ["mm-link", "{run}/uplink", "{run}/downlink"]
+
+
+def test_a_run_begins_where_it_is_told_to_in_traces_that_repeat(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("300\n900\n1000\n")
+    link = link_of_options(uplink=tmp_path / "a", downlink=tmp_path / "a", name="it", prepend="", append="", extra="")
+    found = replace(link, start_s=2.5).opportunities_ms(1000)
+    assert found["uplink"] == found["downlink"] == [400, 500, 800]
 
 
 def test_a_poisson_link_has_its_rate_and_the_variance_of_a_poisson_process(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from datetime import UTC, datetime
 from html.parser import HTMLParser
@@ -12,15 +13,19 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
+import ccatune
 from emulation.errors import EmulationError
+from emulation.pantheon._pdf import pages_of
 from emulation.pantheon.analysis import Analysis, analyse
 from emulation.pantheon.plots import BLACK, Style, run_figure, styles_of, summary_figure
 from emulation.pantheon.report import write_html, write_pdf, write_results
 from emulation.pantheon.tables import flow_table, left_out_table, overview_table, summary_table
+from tests.emulation.figures import is_inside
 from tests.emulation.pantheon.folders import MODELS, make_folder
 
 NOW = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 KNOWN = {"cubic": Style("TCP Cubic <a>", "black", "*"), "bbr": Style("TCP BBR", "gold", "^")}
+Capture = pytest.CaptureFixture[str]
 VOID = {"meta", "path", "use", "rect", "image", "br"}
 
 
@@ -103,12 +108,21 @@ def test_the_same_folders_give_the_same_page(analyses: list[Analysis], tmp_path:
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_the_pdf_has_pages_for_tables_summaries_and_runs(analyses: list[Analysis], tmp_path: Path) -> None:
-    write_pdf(analyses, tmp_path / "report.pdf", styles=KNOWN, now=NOW)
+def test_the_pdf_has_a_page_for_each_link_and_pages_of_six_runs_on_which_nothing_is_cut_off(
+    analyses: list[Analysis], tmp_path: Path
+) -> None:
+    write_pdf(analyses[1:], tmp_path / "report.pdf", styles=KNOWN, now=NOW)
     content = (tmp_path / "report.pdf").read_bytes()
     assert content.startswith(b"%PDF")
-    # Overview; tables, summary and 4 pages of runs; tables, summary and 1 page of runs; the explanations.
-    assert len(re.findall(rb"/Type /Page\b", content)) == 1 + 6 + 3 + 1
+    assert len(re.findall(rb"/Type /Page\b", content)) == 2
+    figures = pages_of(analyses, styles=styles_of(["cubic", "bbr", "gr"], KNOWN), now=NOW)
+    assert len(figures) == 1 + (1 + 2) + (1 + 1)
+    for figure in figures:
+        assert is_inside(figure)
+        # The legends of two runs that are side by side do not touch.
+        legends = [legend for part in figure.subfigs for legend in part.legends]
+        boxes = [legend.get_window_extent() for legend in legends]
+        assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at])
 
 
 def test_the_results_have_pantheons_names(tmp_path: Path) -> None:
@@ -118,6 +132,55 @@ def test_the_results_have_pantheons_names(tmp_path: Path) -> None:
     assert {f"pantheon_summary{kind}.{end}" for kind in ("", "_mean") for end in ("svg", "pdf")} <= names
     assert set(json.loads((folder / "pantheon_perf.json").read_text())) == {"bbr", "cubic", "gr"}
     assert "# Datalink statistics" in (folder / "cubic_stats_run1.log").read_text()
+
+
+def run_with_failures(words: list[str]) -> None:
+    with pytest.raises(SystemExit, match=r"^1$"):
+        ccatune.run(words)
+
+
+def test_results_are_kept_where_logs_are_missing_or_schemes_left_out(tmp_path: Path, capsys: Capture) -> None:
+    folder = make_folder(tmp_path / "data", runs=2, flows=1, interval_s=0)
+    words = ["pantheon", "analyze", "--data-dir", str(folder)]
+    run_with_failures(words)  # the last run of bbr failed
+    files = {path.name: path.read_bytes() for path in folder.glob("pantheon_*")}
+    results = json.loads(files["pantheon_perf.json"])
+    assert {scheme: list(runs) for scheme, runs in results.items()} == {"bbr": ["1"], "cubic": ["1", "2"], "gr": ["1"]}
+    for path in folder.glob("cubic_datalink_*"):
+        path.unlink()
+    run_with_failures(words)
+    run_with_failures([*words, "--schemes", "gr"])
+    assert json.loads((folder / "pantheon_perf.json").read_bytes()) == results
+    # Of many published folders only the results are left.
+    for path in folder.glob("*.log"):
+        path.unlink()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    run_with_failures(words)
+    assert "cubic run 1: missing" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
+
+
+def test_a_folder_that_cannot_be_written_is_analysed_nevertheless(tmp_path: Path, capsys: Capture) -> None:
+    folder = make_folder(tmp_path / "$_$", runs=1, flows=1, interval_s=0, models={"cubic": MODELS["cubic"]})
+    (folder / "pantheon_perf.json").mkdir()
+    assert ccatune.run(["pantheon", "analyze", "--data-dir", str(folder)]) == 2
+    out, err = capsys.readouterr()
+    assert "cubic" in out
+    assert "pantheon_perf.json: cannot be written" in err
+
+
+def test_names_are_drawn_as_they_are_written(tmp_path: Path) -> None:
+    odd = os.fsdecode(b"$b_$\x1b[31m\xff")
+    only = {"gr": MODELS["gr"]}
+    folder = make_folder(tmp_path / odd, seconds=2, runs=1, flows=1, interval_s=0, link="a $_$ link", models=only)
+    analyses = [analyse(folder)] * 2
+    styles = {"gr": Style("$_$ \x1b[1m", "black", "o")}
+    write_results(analyses[0], styles=styles, now=NOW)
+    assert "a $_$ link, means" in (folder / "pantheon_summary_mean.svg").read_text()
+    write_html(analyses, folder / "a.html", styles=styles, now=NOW)
+    assert r"$b_$\x1b[31m\udcff" in (folder / "a.html").read_text()
+    write_pdf(analyses, folder / "a.pdf", styles=styles, now=NOW)
 
 
 def test_the_delay_axis_decreases_to_the_right_and_is_logarithmic_over_a_wide_range(analyses: list[Analysis]) -> None:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import pwd
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from emulation.errors import EmulationError
 from emulation.pantheon import schemes
+from emulation.pantheon.cli import _row, not_installed
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
 from kmod.ensemble import Axis, DelayClass, Ensemble
 from tests.emulation.pantheon.checkout import make_checkout
@@ -33,6 +35,14 @@ def test_the_schemes_of_ccatune_all_answer_which_end_listens() -> None:
     assert {"cubic", "bbr", "gr", "roccet", "rtcp_cubic"} <= found.keys()
     assert {each.run_first() for each in found.values()} <= {"receiver", "sender"}
     assert all(each.is_ours and each.label for each in found.values())
+
+
+def test_the_list_of_schemes_names_what_each_lacks() -> None:
+    known = read_schemes()
+    problem = _row(known["tquic-copa"])["problem"]
+    assert problem.startswith("expected cargo") or "setup --schemes tquic-copa`" in problem
+    assert "expected this kernel to have nosuch" in _row(replace(known["cubic"], leading=("nosuch",)))["problem"]
+    assert not_installed(["bash", "nosuch"]) == ["nosuch"]
 
 
 def test_a_checkout_has_its_own_schemes_and_none_of_ours(tmp_path: Path) -> None:

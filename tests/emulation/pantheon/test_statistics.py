@@ -140,7 +140,7 @@ def test_json_and_performance_hold_the_valid_runs(tmp_path: Path) -> None:
     assert document["schemes"]["gr"]["valid_runs"] == 2
     assert document["schemes"]["gr"]["runs"]["2"]["verdict"] == "too short"
     assert len(document["schemes"]["cubic"]["runs"]["1"]["series"]["flows"]["2"]["throughput_mbps"]) == 8
-    found = performance(analysis)
+    found = performance(analysis, {})
     assert set(found["bbr"]) == {"1", "2"}
     assert set(found["bbr"]["1"]) == {"all", "1", "2"}
     run = analysis.schemes[0].runs[0]

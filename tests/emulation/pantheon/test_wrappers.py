@@ -105,6 +105,17 @@ def test_the_packages_of_missing_tools_are_dependencies(machine: Machine, scheme
     assert machine.run(scheme, "deps").stdout.split() == packages.split()
 
 
+def test_the_check_names_what_is_missing_until_the_scheme_is_built(machine: Machine) -> None:
+    assert "expected cargo 1.88 or newer to build tquic 1.6.0, found none" in machine.run("tquic-copa", "check").stderr
+    machine.has_tools(CARGO)
+    done = machine.run("tquic-copa", "check")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "run `ccatune pantheon setup --schemes tquic-copa`" in done.stderr
+    assert machine.run("tquic-copa", "setup").returncode == 0
+    done = machine.run("tquic-copa", "check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_tools_on_the_path_are_no_dependencies(machine: Machine) -> None:
     machine.has_tools(CARGO)
     done = machine.run("tquic-copa", "deps")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
 from training.intervals import interval_of
 from training.papers.figures import UNVALIDATED
@@ -40,9 +40,7 @@ def make_figure(results: Results) -> Figure:
     """The figure, with a row of panels for each RTT and a column for each access rate."""
     settings = results.settings
     rtts_ms, rates = settings.all_rtts_ms, settings.access_mbps
-    figure = Figure(figsize=(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms)), dpi=130, layout="constrained",
-                    facecolor="white")  # fmt: skip
-    FigureCanvasAgg(figure)
+    figure = new_figure(1.5 + 3.1 * len(rates), 1.2 + 2.0 * len(rtts_ms))
     panels = figure.subplots(len(rtts_ms), len(rates), sharex=True, sharey=True, squeeze=False)
     for row, rtt_ms in zip(panels, rtts_ms, strict=True):
         for axes, rate in zip(row, rates, strict=True):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
 from emulation.errors import EmulationError
 from emulation.simulator import simulate
@@ -56,8 +56,7 @@ def make_figure(settings: RoccetSettings, results: Results) -> Figure:
     if not panels:
         raise EmulationError("report: expected halved, recorded or share to draw, got frozen alone")
     rows = -(-len(panels) // 2)
-    figure = Figure(figsize=(10, 0.6 + 3.4 * rows), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(10, 0.6 + 3.4 * rows)
     grid = figure.subplots(rows, 2, squeeze=False).ravel()
     for axes, panel in zip(grid, panels, strict=False):
         panel(axes)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, check_path, save
 from training.intervals import interval_of
 from training.papers.figures import UNVALIDATED
@@ -38,8 +38,7 @@ def draw(results: Results, *, path: Path) -> None:
 def make_figure(results: Results) -> Figure:
     """The figure, with a column for each operator."""
     places = list(results.settings.limited)
-    figure = Figure(figsize=(1.5 + 3.1 * len(places), 3.6), dpi=130, layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(1.5 + 3.1 * len(places), 3.6)
     panels = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
     for axes, place in zip(panels, places, strict=True):
         _panel(axes, results, place=place)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Prints texts for people. Names of files, schemes and registries may contain any character, so none controls the
+terminal: control and formatting characters, such as ESC, and bytes that are not UTF-8 are printed as escapes.
+
+Commands print with `echo` and with emulation.printing.as_written, which use `visible`. A linter refuses other ways.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["echo", "visible"]
+
+
+def visible(text: str) -> str:
+    """Return the text with escapes in place of all characters that a terminal would not print, such as ESC."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print lines of text to stdout, or to stderr."""
+    stream = sys.stderr if err else sys.stdout
+    stream.write("\n".join(map(visible, str(text).split("\n"))) + "\n")
+    stream.flush()
