@@ -21,19 +21,24 @@
     DELETE /v1/principals/{name}              revoke all tokens of a principal
     GET  /v1/audit                            list the changes, each with who made it
     GET  /healthz  /v1/docs  /v1/openapi.json
+    GET  /                                    redirects to /v1/docs
 
 HEAD is answered on each path that has a GET.
-Every path but those of the last line needs a token (access/check.py), unless the settings say `open`.
+Every path but those of the last two lines needs a token (access/check.py), unless the settings say `open`.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import logging
 from datetime import UTC, datetime
 from importlib import metadata
+from typing import Annotated
 
-from fastapi import FastAPI
-from fastapi.responses import HTMLResponse
+from fastapi import FastAPI, Header, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, Field
 
 from serving.access.check import AccessCheck
@@ -52,6 +57,7 @@ from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
 from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
+from serving.etags import matches_weakly, quoted
 from serving.front import FrontedApplication
 from serving.guard import LOOPBACK_NAMES, Guard
 from serving.heads import Heads
@@ -82,8 +88,8 @@ _DESCRIPTION = (
 class HealthRead(BaseModel):
     """The answer of /healthz when reads and writes succeed."""
 
-    status: str = Field(description="`ok`.")
-    registry: str = Field(description="The registry's name.")
+    status: str = Field(description="`ok`.", examples=["ok"])
+    registry: str = Field(description="The registry's name.", examples=["local"])
 
 
 def utc_now() -> datetime:
@@ -106,23 +112,21 @@ def create_app(database: Database, settings: ServingSettings, *, clock: Clock = 
         description=_DESCRIPTION,
         docs_url=None,
         redoc_url=None,
-        openapi_url="/v1/openapi.json",
+        openapi_url=None,
+        redirect_slashes=False,
+        # Generated clients name their functions by this.
+        generate_unique_id_function=lambda route: route.name,
     )
     context = app.state.context = _context(database, settings, clock=clock)
     add_problem_handlers(app)
     # The last one that is added receives a request first.
     app.add_middleware(Shortcut, context=context)
-    app.add_middleware(
-        Guard,
-        max_body_bytes=settings.max_body_bytes,
-        host_names=_host_names(settings),
-    )
-    # `Guard` reads the body. A client without a token must not make it do so.
+    app.add_middleware(Guard, host_names=_host_names(settings))
     app.add_middleware(AccessCheck, tokens=None if settings.open else context.tokens)
     app.add_middleware(Heads)
     app.add_middleware(RequestIds)
     for router in (ensembles_router, channels_router, roots_router, agents_router, access_router):
-        app.include_router(router, responses=problems(401, 403, 429))
+        app.include_router(router, responses=problems(401, 403, 422, 429, 503))
     _add_own_pages(app)
     return app
 
@@ -189,10 +193,37 @@ def _add_own_pages(app: FastAPI) -> None:
         await context.health.check()
         return HealthRead(status="ok", registry=context.registry)
 
+    @app.get("/", include_in_schema=False)
+    async def root() -> RedirectResponse:
+        """Lead to the documentation, also below the prefix of a proxy."""
+        return RedirectResponse("v1/docs")
+
     @app.get("/v1/docs", include_in_schema=False)
-    async def docs() -> HTMLResponse:
+    async def docs(if_none_match: Annotated[str | None, Header()] = None) -> Response:
         """Show the documentation of this API."""
-        return HTMLResponse(docs_html(app.openapi()))
+        return _page_of(docs_html_once(), "text/html; charset=utf-8", if_none_match)
+
+    @app.get("/v1/openapi.json", include_in_schema=False)
+    async def openapi(if_none_match: Annotated[str | None, Header()] = None) -> Response:
+        """Return the OpenAPI document of this API."""
+        return _page_of(openapi_once(), "application/json", if_none_match)
+
+    # Anyone may request these pages, and each takes milliseconds to make.
+    @functools.cache
+    def docs_html_once() -> bytes:
+        return docs_html(app.openapi()).encode()
+
+    @functools.cache
+    def openapi_once() -> bytes:
+        return json.dumps(app.openapi()).encode()
+
+
+def _page_of(content: bytes, media_type: str, if_none_match: str | None) -> Response:
+    etag = quoted(hashlib.sha256(content).hexdigest()[:32])
+    headers = {"ETag": etag, "Cache-Control": "no-cache"}
+    if matches_weakly(if_none_match, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _heads(database: Database) -> dict[ChannelKey, int]:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
 from kmod.terminal import visible
+from serving._deadline import limit_connecting
 from serving.agent.address import without_user_info
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
@@ -144,6 +145,7 @@ class RegistryClient:
             auth=None if token is None else _Bearer(token),
             verify=ClientTls(tls or TlsFiles()).context() if parts.scheme == "https" else True,
         )
+        limit_connecting(self._http)
 
     def __enter__(self) -> RegistryClient:
         """Return the client."""

@@ -17,6 +17,7 @@ __all__ = [
     "AgentNotFoundError",
     "BusyError",
     "ChannelNotFoundError",
+    "ContentTooLargeError",
     "DatabaseError",
     "EnsembleInvalidError",
     "EnsembleNotFoundError",
@@ -79,6 +80,16 @@ class WritesStalledError(ServingError):
     status = 503
     slug = "writes-stalled"
     title = "Writes stalled"
+
+
+class ContentTooLargeError(ServingError):
+    """The body of a request is larger than the operation permits."""
+
+    status = 413
+    slug = "content-too-large"
+    title = "Content too large"
+    # The rest of the body is not worth its transfer.
+    headers = MappingProxyType({"Connection": "close"})
 
 
 class EnsembleInvalidError(ServingError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The application's base class: its middleware stands in front of the framework's.
+"""The application's base class: its OpenAPI document is complete, and its middleware stands in front of FastAPI's own.
 
     ours -> FastAPI: server errors, telemetry, body limit -> exception handlers -> routes
 
@@ -17,6 +17,9 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from serving.openapi import complete
+from serving.problems import Problem
+
 __all__ = ["FrontedApplication"]
 
 
@@ -29,6 +32,13 @@ class FrontedApplication(FastAPI):
         if self.middleware_stack is None:
             self.middleware_stack = self.build_middleware_stack()
         return self.middleware_stack(scope, receive, send)  # type: ignore[return-value]
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document of the API."""
+        if self.openapi_schema is None:
+            complete(super().openapi(), problem=Problem)
+        assert self.openapi_schema is not None  # noqa: S101 - set by FastAPI
+        return self.openapi_schema
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the layers, the outermost first."""

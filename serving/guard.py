@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Checks each request before the application receives it.
+"""Refuses the requests of web pages in a browser on this machine, because an open registry needs no token.
 
-- A body over the limit is refused with 413, with or without a Content-Length header.
-- Web pages in a browser on this machine must not be able to use the API, because an open registry needs no token:
-  - The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its
-    own name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
-  - A write with an Origin header must come from the host and port that its Host header names.
+- The Host header must contain a loopback name or a configured one. This stops DNS rebinding, where a page lets its own
+  name resolve to 127.0.0.1. The check is off if the registry listens to others and no name is configured.
+- A write with an Origin header must come from the host and port that its Host header names.
 """
 
 from __future__ import annotations
@@ -14,8 +12,7 @@ from collections.abc import Awaitable
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.problems import problem_response
 
@@ -28,9 +25,8 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 class Guard:
     """ASGI middleware. `host_names` are the names that a Host header may contain; None allows any."""
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int, host_names: frozenset[str] | None) -> None:
+    def __init__(self, app: ASGIApp, *, host_names: frozenset[str] | None) -> None:
         self._app = app
-        self._max_body_bytes = max_body_bytes
         self._host_names = host_names
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
@@ -42,26 +38,7 @@ class Guard:
         if refusal is not None:
             response = problem_response(403, slug="foreign-request", title="Foreign request", detail=refusal)
             return response(scope, receive, send)
-        if scope["method"] in _READS and "content-length" not in headers and "transfer-encoding" not in headers:
-            return self._app(scope, receive, send)
-        return self._pass_with_body(scope, receive, send, headers=headers)
-
-    async def _pass_with_body(self, scope: Scope, receive: Receive, send: Send, *, headers: Headers) -> None:
-        try:
-            body = await self._body(headers, receive)
-        except ClientDisconnect:
-            return
-        if body is None:
-            response = problem_response(
-                413,
-                slug="content-too-large",
-                title="Content too large",
-                detail=f"expected a body of at most {self._max_body_bytes} bytes, got a larger one",
-                headers={"Connection": "close"},
-            )
-            await response(scope, receive, send)
-            return
-        await self._app(scope, _replaying(body, receive), send)
+        return self._app(scope, receive, send)
 
     def _foreign(self, method: str, headers: Headers) -> str | None:
         host = headers.get("host", "")
@@ -72,27 +49,6 @@ class Guard:
         if method not in _READS and origin is not None and _place_of(origin) != host:
             return f"expected a write from no other site, got one from {origin!r}"
         return None
-
-    async def _body(self, headers: Headers, receive: Receive) -> bytes | None:
-        """Return the whole body, or None if it is too large or its Content-Length is invalid.
-
-        Raises ClientDisconnect before the end of the body: half of a body must not reach the application.
-        """
-        said = headers.get("content-length", "0")
-        if not said.isdecimal() or int(said) > self._max_body_bytes:
-            return None
-        parts: list[bytes] = []
-        size_bytes = 0
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            parts.append(message.get("body", b""))
-            size_bytes += len(parts[-1])
-            if size_bytes > self._max_body_bytes:
-                return None
-            if not message.get("more_body", False):
-                return b"".join(parts)
 
 
 def _name_of(host: str) -> str:
@@ -112,17 +68,3 @@ def _place_of(origin: str) -> str | None:
         return urlsplit(origin).netloc or None
     except ValueError:
         return None
-
-
-def _replaying(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that first gives the body, already read, and then further messages (a disconnect)."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay

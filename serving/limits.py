@@ -17,9 +17,9 @@ import logging
 import os
 import resource
 import socket
-import time
 from typing import Any
 
+from serving.counted_log import CountedLog
 from serving.errors import SettingsError
 
 __all__ = ["BoundedListener", "connection_bound", "raise_descriptor_limit"]
@@ -96,12 +96,11 @@ class BoundedListener(socket.socket):
     def __init__(self, family: int, kind: int, proto: int, *, max_connections: int, is_plain_http: bool = True) -> None:
         super().__init__(family, kind, proto)
         self.n_connections = 0
-        self.n_refused = 0
         self._family, self._kind, self._proto = family, kind, proto
         self._max_connections = max_connections
         self._refusal = _REFUSAL if is_plain_http else b""
         self._n_accepted_in_turn = 0
-        self._next_log_s = 0.0
+        self._refusals = CountedLog(_log, interval_s=_LOG_INTERVAL_S)
         self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     @property
@@ -155,16 +154,11 @@ class BoundedListener(socket.socket):
             self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def _refuse(self, connection: socket.socket) -> None:
-        self.n_refused += 1
         with connection, contextlib.suppress(OSError):
             connection.settimeout(0)
             connection.send(self._refusal)
-        now_s = time.monotonic()
-        if now_s >= self._next_log_s:
-            self._next_log_s = now_s + _LOG_INTERVAL_S
-            _log.warning(
-                "refused %d connections so far: %d are open, of at most %d; raise max_connections and ulimit -n",
-                self.n_refused,
-                self.n_connections,
-                self._max_connections,
-            )
+        self._refusals.warning(
+            "refused %d connections so far: %d are open, of at most %d; raise max_connections and ulimit -n",
+            self.n_connections,
+            self._max_connections,
+        )

@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from kmod.abi import ALGORITHMS
+from serving.example import EXAMPLE_DIGEST
 
 __all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "is_name"]
 
@@ -61,21 +62,34 @@ CcaName = Annotated[
     Field(
         description="Name of a congestion-control algorithm of the core, such as `gr`.",
         json_schema_extra={"enum": sorted(ALGORITHMS)},
+        examples=["gr"],
     ),
     AfterValidator(_known_cca),
 ]
 ChannelName = Annotated[
     str,
-    Field(pattern=_NAME_PATTERN, description="Name of a channel, such as `champion`: 1 to 63 of A-Z a-z 0-9 . _ -"),
+    Field(
+        pattern=_NAME_PATTERN,
+        description="Name of a channel, such as `champion`: 1 to 63 of A-Z a-z 0-9 . _ -",
+        examples=["champion"],
+    ),
     AfterValidator(_not_dots),
 ]
 DigestText = Annotated[
     str,
-    Field(pattern=_DIGEST_PATTERN, description="`sha256:` and 64 hexadecimal digits, over the ensemble's content."),
+    Field(
+        pattern=_DIGEST_PATTERN,
+        description="`sha256:` and 64 hexadecimal digits, over the ensemble's content.",
+        examples=[EXAMPLE_DIGEST],
+    ),
 ]
 AgentId = Annotated[
     str,
-    Field(pattern=_AGENT_PATTERN, description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -"),
+    Field(
+        pattern=_AGENT_PATTERN,
+        description="Name of an agent: 1 to 128 of A-Z a-z 0-9 . _ : -",
+        examples=["web-1"],
+    ),
     AfterValidator(_not_dots),
 ]
 HostName = Annotated[str, AfterValidator(_host_name)]

@@ -4,11 +4,13 @@
     {"type": "urn:ccatune:problem:channel-not-found", "title": ..., "status": 404, "detail": ...}
 
 A 422 for a request that violates the schema also has `errors`, a list of places and messages. It does not repeat
-values of the request. The document of an internal error contains no details of the error.
+values of the request, and has at most `_MAX_PARTS` places. The document of an internal error contains no details of
+the error.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -24,6 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from serving.errors import DatabaseError, ServingError
+from serving.openapi import RETRY_AFTER, WWW_AUTHENTICATE, answered
 
 __all__ = [
     "MEDIA_TYPE",
@@ -38,6 +41,12 @@ __all__ = [
 MEDIA_TYPE = "application/problem+json"
 _URN = "urn:ccatune:problem:"
 _RETRY_AFTER_S = "1"
+_HEADERS: Mapping[int, dict[str, Any]] = {401: WWW_AUTHENTICATE, 429: RETRY_AFTER, 503: RETRY_AFTER}
+# A request must not decide how large its answer is.
+_MAX_PARTS = 20
+_MAX_WHERE_CHARS = 200
+_MAX_MESSAGE_CHARS = 400
+_MAX_DETAIL_CHARS = 2000
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _DATABASE_ERRORS = (OperationalError, InterfaceError, PoolTimeoutError)
@@ -48,8 +57,8 @@ _log = logging.getLogger(__name__)
 class InvalidPart(BaseModel):
     """One place where a request violates the schema."""
 
-    where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.")
-    message: str = Field(description="What was expected.")
+    where: str = Field(description="Where it stands, such as `body.digest` or `query.limit`.", examples=["body.digest"])
+    message: str = Field(description="What was expected.", examples=["Field required"])
 
 
 class Problem(BaseModel):
@@ -57,11 +66,16 @@ class Problem(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    type: str = Field(description="What kind of problem: a stable URN.")
-    title: str = Field(description="The kind in words.")
-    status: int = Field(description="The HTTP status again.")
-    detail: str = Field(description="What was expected, what came, and what to do; of a 422, where and what.")
-    errors: list[InvalidPart] | None = Field(default=None, description="Each place of an invalid request.")
+    type: str = Field(description="What kind of problem: a stable URN.", examples=[_URN + "invalid-request"])
+    title: str = Field(description="The kind in words.", examples=["Invalid request"])
+    status: int = Field(description="The HTTP status again.", examples=[422])
+    detail: str = Field(
+        description="What was expected, what came, and what to do; of a 422, where and what.",
+        examples=["body.digest: Field required; see /v1/docs"],
+    )
+    errors: list[InvalidPart] | None = Field(
+        default=None, description=f"The first {_MAX_PARTS} places of an invalid request."
+    )
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -71,8 +85,11 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """
     if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in codes:
         codes = (HTTPStatus.BAD_REQUEST, *codes)
-    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
-    return {int(code): {"description": HTTPStatus(code).phrase, "content": content} for code in codes}
+    content = {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{Problem.__name__}"}}}
+    return {
+        int(code): answered(HTTPStatus(code).phrase, _HEADERS.get(code, {}), content=copy.deepcopy(content))
+        for code in codes
+    }
 
 
 def problem_response(
@@ -85,10 +102,15 @@ def problem_response(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """Make a response with a problem document."""
-    body: dict[str, Any] = {"type": _URN + slug, "title": title, "status": status, "detail": detail}
+    body: dict[str, Any] = {"type": _URN + slug, "title": title, "status": status}
+    body["detail"] = _cut(detail, _MAX_DETAIL_CHARS)
     if errors is not None:
         body["errors"] = list(errors)
     return JSONResponse(body, status_code=status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
+
+
+def _cut(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]} ..."
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -127,8 +149,14 @@ def _of_serving_error(error: ServingError) -> JSONResponse:
 
 def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
-    parts = [{"where": ".".join(str(step) for step in e["loc"]), "message": str(e["msg"])} for e in error.errors()]
+    errors = error.errors()
+    parts = [
+        {"where": _cut(".".join(map(str, e["loc"])), _MAX_WHERE_CHARS), "message": _cut(e["msg"], _MAX_MESSAGE_CHARS)}
+        for e in errors[:_MAX_PARTS]
+    ]
     detail = "; ".join(f"{part['where']}: {part['message']}" for part in parts[:3])
+    if len(errors) > len(parts):
+        detail += f"; and more, {len(errors)} in all"
     if parts[0]["where"] == "body" and "json" not in request.headers.get("content-type", ""):
         detail += "; send the body with Content-Type: application/json"
     return problem_response(

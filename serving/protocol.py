@@ -12,28 +12,46 @@ would otherwise hold its connection for ever. A limit ends the connection withou
 Neither uvicorn nor the parser limits what a client can make the registry keep. A connection is therefore answered 400
 and closed if it
 
-    sends `_MAX_HEAD_BYTES` (plus one read of the transport) without ending its headers, or a part of its body
+    sends more than `_MAX_HEAD_BYTES` of headers or trailers, or as much without ending a header
     sends more than `_MAX_PIPELINED` requests before the answer to the first one
+
+So is a request that is malformed, or has not exactly one Host header (RFC 9112, section 3.2).
+
+The registry speaks HTTP/1.1 only, and ignores a request for another protocol (RFC 9110, section 7.8). The parser takes
+all that follows the head of such a request for the other protocol, and skips even its body. It is therefore replaced by
+a new one, which reads the same head without its Upgrade header.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal
 
+import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from serving.counted_log import CountedLog
 from serving.idle import IdleConnections
+from serving.problems import problem_response
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]
 
 _STATE_KEY = "ccatune_connection"
 _MAX_HEAD_BYTES = 16 * 1024
 _MAX_PIPELINED = 64
+# The parser receives at most this much at once, because it reports a header only at its end.
+_SLICE_BYTES = 4096
+# The bytes of a header's line besides its name and value.
+_HEADER_SEPARATORS_BYTES = len(": \r\n")
+
+_TOO_LARGE = f"expected at most {_MAX_HEAD_BYTES} bytes of headers or trailers, got more"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,7 @@ def timed_protocol(limits: TimeLimits, idle: IdleConnections) -> type[HttpToolsP
     class TimedProtocol(_Timed):
         _limits_s = limits_s
         _idle = idle
+        _refusals = CountedLog(_log)
 
     return TimedProtocol
 
@@ -116,6 +135,7 @@ class _SmallQueue(list[Any]):
 class _Timed(HttpToolsProtocol):
     _limits_s: ClassVar[dict[_Part, float]]
     _idle: ClassVar[IdleConnections]
+    _refusals: ClassVar[CountedLog]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -139,10 +159,10 @@ class _Timed(HttpToolsProtocol):
         self._await(_Part.HEAD)
 
     def data_received(self, data: bytes) -> None:
-        self._unparsed_bytes += len(data)
-        super().data_received(data)
-        if self._begun is not None and self._unparsed_bytes > _MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("The headers of the HTTP request are too large.")
+        for begin in range(0, len(data), _SLICE_BYTES):
+            if self.transport.is_closing():
+                break
+            self._parse(data[begin : begin + _SLICE_BYTES])
         self._await_rest()
 
     def pause_writing(self) -> None:
@@ -168,10 +188,15 @@ class _Timed(HttpToolsProtocol):
         super().on_message_begin()
         self._begun = _Part.HEAD
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # A trailer must not change the headers of a request that is being answered.
+        if self._begun is _Part.HEAD:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= _MAX_PIPELINED:
-            # uvicorn answers 400 to an error in a callback of the parser.
-            raise ValueError("too many pipelined requests")
+        self._require_acceptable_head()
+        if self.parser.should_upgrade():
+            return
         self._begun = _Part.BODY
         self._unparsed_bytes = 0
         super().on_headers_complete()
@@ -183,6 +208,8 @@ class _Timed(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._begun = None
         self._unparsed_bytes = 0
         super().on_message_complete()
@@ -213,6 +240,61 @@ class _Timed(HttpToolsProtocol):
         else:
             # `close` would wait for an idle client of TLS to answer.
             self.transport.abort()
+
+    def _parse(self, data: bytes) -> None:
+        self._unparsed_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            head = self._head_without_upgrade()
+            self.parser = httptools.HttpRequestParser(self)
+            self._unparsed_bytes = 0
+            self._parse(head)
+            if not self.transport.is_closing():
+                self._parse(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            # The parser's own error hides the one that a callback raised.
+            self._refuse(str(error.__context__ or error))
+        else:
+            if self._begun is not None and self._unparsed_bytes > _MAX_HEAD_BYTES:
+                self._refuse(_TOO_LARGE)
+
+    def _require_acceptable_head(self) -> None:
+        size_bytes = len(self.url) + sum(
+            len(name) + len(value) + _HEADER_SEPARATORS_BYTES for name, value in self.headers
+        )
+        n_hosts = sum(name == b"host" for name, _ in self.headers)
+        if size_bytes > _MAX_HEAD_BYTES:
+            raise ValueError(_TOO_LARGE)
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("expected a request to the registry, got CONNECT; the registry is no proxy")
+        if n_hosts != 1 and (n_hosts > 1 or self.parser.get_http_version() != "1.0"):
+            raise ValueError(f"expected one Host header, got {n_hosts}")
+        if len(self.pipeline) >= _MAX_PIPELINED:
+            raise ValueError(f"expected at most {_MAX_PIPELINED} pipelined requests, got more")
+
+    def _head_without_upgrade(self) -> bytes:
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        lines += [b"%b: %b" % (name, value) for name, value in self.headers if name != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def _refuse(self, why: str) -> None:
+        """Close the connection. Answer 400 first, unless the client would take that for the answer to another request.
+
+        No further byte of the client can be trusted to begin a request.
+        """
+        self._refusals.warning("refused %d malformed requests so far; the last one: %s", why)
+        answered = self._answered
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        is_of_answered = self._begun is _Part.BODY and self.cycle is answered and not self.cycle.response_started
+        if not is_answering or is_of_answered:
+            response = problem_response(
+                400, slug="bad-request", title="Bad Request", detail=why, headers={"Connection": "close"}
+            )
+            lines = [b"HTTP/1.1 400 Bad Request", *(b"%b: %b" % header for header in response.raw_headers)]
+            self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self._answer_no_more()
+        self.transport.close()
 
     def _await_rest(self) -> None:
         """Start the timer of the part that the client must now complete, unless it runs already."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 import re
 
 from pydantic import TypeAdapter, ValidationError
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.access.check import caller_of
 from serving.agents.endpoints import received
 from serving.agents.schemas import AgentReport
+from serving.bodies import SMALL_BODY_BYTES, read_body, replaying
 from serving.channels.endpoints import offer_headers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
@@ -38,7 +40,7 @@ _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class Shortcut:
-    """ASGI middleware in front of the application. It expects that `Guard` has read the body already."""
+    """ASGI middleware in front of the application."""
 
     def __init__(self, app: ASGIApp, *, context: Context) -> None:
         self._app = app
@@ -52,11 +54,8 @@ class Shortcut:
                     await self._follow(scope, receive, send, key=key, wait_s=wait_s)
                     return
             elif scope["method"] == "POST" and (agent_id := _agent_of(scope)) is not None:
-                message = await receive()
-                if (report := _report_of(scope, message)) is not None:
-                    await self._report(scope, receive, send, agent_id=agent_id, report=report)
-                    return
-                receive = _replaying(message, receive)
+                await self._receive_report(scope, receive, send, agent_id=agent_id)
+                return
         await self._app(scope, receive, send)
 
     async def _follow(self, scope: Scope, receive: Receive, send: Send, *, key: ChannelKey, wait_s: float) -> None:
@@ -70,8 +69,8 @@ class Shortcut:
                 wait_s=min(wait_s, self._context.settings.max_wait_s),
                 connection=connection_of(scope),
             )
-            # The token may have been revoked while the poll was held.
-            caller.require("read", cca=key[0], channel=key[1])
+            if wait_s > 0 and not is_held:
+                await self._context.tokens.require_live(caller.grant)
         except Exception as error:
             await _send_problem(error, scope, receive, send)
             return
@@ -82,14 +81,23 @@ class Shortcut:
         headers += [(b"content-type", _JSON), (b"content-length", b"%d" % len(offer.body))]
         await _send(send, 200, headers, offer.body)
 
-    async def _report(self, scope: Scope, receive: Receive, send: Send, *, agent_id: str, report: AgentReport) -> None:
+    async def _receive_report(self, scope: Scope, receive: Receive, send: Send, *, agent_id: str) -> None:
         try:
             caller_of(scope).require("report", agent_id=agent_id)
-            await self._context.reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
+            limit_bytes = self._context.settings.max_body_bytes
+            body = await read_body(scope, receive, max_bytes=min(limit_bytes, SMALL_BODY_BYTES))
+            report = _report_of(scope, body)
+            if report is not None:
+                await self._context.reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
+        except ClientDisconnect:
+            return
         except Exception as error:
             await _send_problem(error, scope, receive, send)
             return
-        await _send(send, 204, [], b"")
+        if report is None:
+            await self._app(scope, replaying(body, receive), send)
+        else:
+            await _send(send, 204, [], b"")
 
 
 async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
@@ -134,13 +142,13 @@ def _wait_of(scope: Scope) -> float | None:
     return wait_s if wait_s <= _MAX_WAIT_S else None
 
 
-def _report_of(scope: Scope, message: Message) -> AgentReport | None:
+def _report_of(scope: Scope, body: bytes) -> AgentReport | None:
     """Return the report, or None for an invalid one. The endpoint's answer then names what is wrong."""
     content_type = _header(scope, b"content-type") or b""
-    if message["type"] != "http.request" or content_type.partition(b";")[0].strip().lower() != _JSON:
+    if scope["query_string"] or content_type.partition(b";")[0].strip().lower() != _JSON:
         return None
     try:
-        return AgentReport.model_validate_json(message.get("body", b""))
+        return AgentReport.model_validate_json(body)
     except ValidationError:
         return None
 
@@ -151,17 +159,3 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 def _count(scope: Scope, name: bytes) -> int:
     return sum(known == name for known, _ in scope["headers"])
-
-
-def _replaying(message: Message, receive: Receive) -> Receive:
-    """Return a `receive` that gives the message again, and then further ones."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return message
-
-    return replay

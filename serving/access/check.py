@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
-import time
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
@@ -23,22 +21,35 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.access.attempts import Attempts
 from serving.access.grants import Caller, Grant, local_caller
+from serving.access.grants import Scope as GrantedScope
 from serving.access.known import KnownTokens
 from serving.access.request_ids import request_id_of
 from serving.access.token_text import public_id_of
+from serving.counted_log import CountedLog
 from serving.errors import NotAuthenticatedError, ServingError, TooManyAttemptsError
 from serving.problems import problem_of
 
-__all__ = ["OPEN", "PUBLIC_PATHS", "AccessCheck", "InCaller", "caller_of"]
+__all__ = [
+    "OPEN",
+    "PUBLIC_PATHS",
+    "AccessCheck",
+    "Administrator",
+    "Holder",
+    "Mover",
+    "Needs",
+    "Publisher",
+    "Reader",
+    "caller_of",
+    "needs",
+]
 
 OPEN = "open"
-PUBLIC_PATHS = frozenset({"/healthz", "/v1/docs", "/v1/openapi.json"})
+PUBLIC_PATHS = frozenset({"/", "/healthz", "/v1/docs", "/v1/openapi.json"})
 
 _OPEN_GRANT = local_caller(OPEN).grant
 _STATE_KEY = "ccatune_caller"
 _AUTHORIZATION = b"authorization"
 _SCHEME = b"bearer"
-_LOG_INTERVAL_S = 10.0
 _ANONYMOUS = (
     "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune token create`, "
     "and give it by CCATUNE_TOKEN or --token-file"
@@ -49,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 class AccessCheck:
-    """ASGI middleware in front of `Guard`, which reads the body. tokens: None for a registry without accounts."""
+    """ASGI middleware. tokens: None for a registry without accounts."""
 
     def __init__(
         self,
@@ -57,14 +68,11 @@ class AccessCheck:
         *,
         tokens: KnownTokens | None,
         attempts: Attempts | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
         self._tokens = tokens
         self._attempts = attempts or Attempts()
-        self._monotonic = monotonic
-        self._n_refused = 0
-        self._log_at_s = -math.inf
+        self._refusals = CountedLog(_log)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on with its caller."""
@@ -111,18 +119,13 @@ class AccessCheck:
         raise self._refusal(error, address, public_id_of(text))
 
     def _refusal(self, error: ServingError, address: str | None, token_id: str | None) -> ServingError:
-        """Return the error. Log it, unless another one was logged a short time ago."""
-        self._n_refused += 1
-        now_s = self._monotonic()
-        if now_s >= self._log_at_s:
-            self._log_at_s = now_s + _LOG_INTERVAL_S
-            _log.warning(
-                "refused %d requests for their tokens so far; the last one: %s from %s, token %s",
-                self._n_refused,
-                error.slug,
-                address,
-                token_id or "unnamed",
-            )
+        """Return the error, and perhaps log it."""
+        self._refusals.warning(
+            "refused %d requests for their tokens so far; the last one: %s from %s, token %s",
+            error.slug,
+            address,
+            token_id or "unnamed",
+        )
         return error
 
 
@@ -144,11 +147,39 @@ _bearer = HTTPBearer(
 )
 
 
-async def _caller(request: Request, _declared: Annotated[object, Depends(_bearer)]) -> Caller:
-    return caller_of(request.scope)
+class Needs:
+    """A dependency of an endpoint: the caller, whose token must have the scope for what the path names, or any scope.
+
+    `ApiRoute` makes the same check before it reads the body.
+    """
+
+    def __init__(self, scope: GrantedScope | None) -> None:
+        self._scope: GrantedScope | None = scope
+
+    def check(self, request: Request) -> Caller:
+        """Return the caller. Raises NotAuthenticatedError, NotPermittedError."""
+        caller = caller_of(request.scope)
+        if self._scope is None:
+            return caller
+        named = request.path_params
+        caller.require(self._scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
+        return caller
+
+    async def __call__(self, request: Request, _declared: Annotated[object, Depends(_bearer)]) -> Caller:
+        """Return the caller to an endpoint."""
+        return self.check(request)
 
 
-InCaller = Annotated[Caller, Depends(_caller)]
+def needs(scope: GrantedScope | None) -> Any:
+    """Return the dependency of an endpoint for callers with this scope, or with any token."""
+    return Depends(Needs(scope))
+
+
+Publisher = Annotated[Caller, needs("publish")]
+Mover = Annotated[Caller, needs("move")]
+Reader = Annotated[Caller, needs("read")]
+Administrator = Annotated[Caller, needs("admin")]
+Holder = Annotated[Caller, needs(None)]
 
 
 def _token_of(scope: Scope) -> bytes | None:

@@ -9,26 +9,39 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response, status
 
 from serving.access import service
-from serving.access.check import InCaller
-from serving.access.schemas import AuditRead, OwnToken, PrincipalName, PrincipalRead, TokenCreate, TokenCreated, TokenRead
+from serving.access.check import Administrator, Holder, needs
+from serving.access.schemas import (
+    AuditRead,
+    OwnToken,
+    PrincipalName,
+    PrincipalRead,
+    TokenCreate,
+    TokenCreated,
+    TokenRead,
+)
 from serving.access.token_text import new_token
 from serving.context import InContext
 from serving.database import AuditRow, PrincipalRow, TokenRow
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
+from serving.routes import ApiRoute
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1", tags=["access"])
+router = APIRouter(prefix="/v1", tags=["access"], route_class=ApiRoute)
 
-TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="A token's id: 16 hexadecimal digits.")]
+TokenId = Annotated[
+    str,
+    Path(pattern=r"^[0-9a-f]{16}$", description="A token's id: 16 hexadecimal digits.", examples=["0123456789abcdef"]),
+]
 _Word = Annotated[str | None, Query(pattern=r"^[ -~]{1,256}$")]
 
 
-@router.post("/tokens", status_code=status.HTTP_201_CREATED, responses=problems(409, 413, 422))
-async def create_token(context: InContext, caller: InCaller, response: Response, body: TokenCreate) -> TokenCreated:
+@router.post("/tokens", status_code=status.HTTP_201_CREATED, responses=problems(409, 413))
+async def create_token(
+    context: InContext, caller: Administrator, response: Response, body: TokenCreate
+) -> TokenCreated:
     """Make a token, and its principal if there is none. No later answer contains the token's text."""
-    caller.require("admin")
     new, now = new_token(), context.clock()
 
     def create() -> TokenRow:
@@ -42,21 +55,19 @@ async def create_token(context: InContext, caller: InCaller, response: Response,
 
 
 @router.get("/token")
-async def own_token(caller: InCaller) -> OwnToken:
+async def own_token(caller: Holder) -> OwnToken:
     """Return what the token of this request permits, and for which agent it is. Any token permits this request."""
     return OwnToken.of(caller.grant)
 
 
-@router.get("/tokens", responses=problems(422))
+@router.get("/tokens", dependencies=[needs("admin")])
 async def list_tokens(
     context: InContext,
-    caller: InCaller,
     principal: Annotated[PrincipalName | None, Query(description="Only those of this principal.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[TokenRead]:
     """List the tokens without their texts, newest first."""
-    caller.require("admin")
     before_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[TokenRow], TokenRow | None]:
@@ -68,10 +79,9 @@ async def list_tokens(
     return Page(items=items, next_cursor=None if last is None else str(last.id))
 
 
-@router.delete("/tokens/{token_id}", responses=problems(404, 422))
-async def revoke_token(context: InContext, caller: InCaller, token_id: TokenId) -> TokenRead:
+@router.delete("/tokens/{token_id}", responses=problems(404))
+async def revoke_token(context: InContext, caller: Administrator, token_id: TokenId) -> TokenRead:
     """Revoke a token, for ever. Other processes on the same database accept it for some more seconds."""
-    caller.require("admin")
     now = context.clock()
 
     def revoke() -> TokenRow:
@@ -83,10 +93,9 @@ async def revoke_token(context: InContext, caller: InCaller, token_id: TokenId) 
     return TokenRead.of(row, now=now)
 
 
-@router.delete("/principals/{name}", responses=problems(404, 422))
-async def disable_principal(context: InContext, caller: InCaller, name: PrincipalName) -> PrincipalRead:
+@router.delete("/principals/{name}", responses=problems(404))
+async def disable_principal(context: InContext, caller: Administrator, name: PrincipalName) -> PrincipalRead:
     """Disable a principal: all its tokens are revoked, and it gets no new one."""
-    caller.require("admin")
 
     def disable() -> PrincipalRow:
         with context.database.write() as session:
@@ -97,11 +106,10 @@ async def disable_principal(context: InContext, caller: InCaller, name: Principa
     return PrincipalRead.of(row)
 
 
-@router.get("/audit", responses=problems(422))
+@router.get("/audit", dependencies=[needs("admin")])
 async def list_audit(
     *,
     context: InContext,
-    caller: InCaller,
     actor: Annotated[_Word, Query(description="Only changes by this principal.")] = None,
     action: Annotated[_Word, Query(description="Only this kind of change, such as `move`.")] = None,
     target: Annotated[_Word, Query(description="Only changes of this, such as `channel gr/champion`.")] = None,
@@ -109,7 +117,6 @@ async def list_audit(
     cursor: Cursor = None,
 ) -> Page[AuditRead]:
     """List the changes, newest first."""
-    caller.require("admin")
     before_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[AuditRow], AuditRow | None]:

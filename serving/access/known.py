@@ -10,7 +10,9 @@ changes since the last one. Until the first query no token is known.
     a token that is not in memory   its request waits for a query: another process may have made the token just now
 
 A change by this process is followed by `refresh`, so it takes effect at once. A revocation by another process takes
-effect within `refresh_s`. The expiry of a token is compared with the clock at each use.
+effect within `refresh_s`, and before a held request receives an answer. The expiry of a token is compared with the
+clock at each use. Tokens that have expired are not kept in memory. If the clock was set back since a query, the next
+query therefore reads all tokens, because some that had expired by the wrong time may be valid.
 
 Limits: the memory grows with the tokens that are neither revoked nor expired, by about 0.5 KiB each.
 """
@@ -30,6 +32,7 @@ from serving.access.grants import Grant
 from serving.access.repository import ChangedToken
 from serving.access.token_text import digest_of
 from serving.database import Database
+from serving.errors import NotAuthenticatedError
 from serving.work import WorkPool
 
 __all__ = ["KnownTokens"]
@@ -62,6 +65,8 @@ class KnownTokens:
         self._monotonic = monotonic
         self._grants: dict[bytes, Grant] = {}
         self._version = 0
+        # The time of the last query, by the clock with which tokens expire.
+        self._queried_at: datetime | None = None
         # From these times on a query begins in the background, and requests wait for a query.
         self._renew_at_s = self._stale_at_s = float("-inf")
         self._write_uses_at_s = monotonic() + _USES_INTERVAL_S
@@ -104,6 +109,21 @@ class KnownTokens:
         """
         await self._next_query()
 
+    async def require_live(self, grant: Grant) -> None:
+        """Check, as of a query that begins after this call, that the token of a held request is still accepted.
+
+        Raises:
+            NotAuthenticatedError: the token was revoked, by any process, or it has expired.
+            SQLAlchemyError, BusyError: the database does not answer.
+        """
+        if grant.token_id is None:
+            return
+        await self.refresh()
+        if grant.is_revoked or self._has_expired(grant):
+            raise NotAuthenticatedError(
+                "expected a token that is accepted until the answer, got one revoked or expired meanwhile"
+            )
+
     async def write_uses(self) -> None:
         """Write the time of the last use of each token that was used since the last call."""
         used = [grant for grant in self._grants.values() if grant.is_used]
@@ -116,10 +136,13 @@ class KnownTokens:
 
     def _accepted(self, text: bytes) -> Grant | None:
         grant = self._grants.get(digest_of(text))
-        if grant is None or (grant.expires_at is not None and self._clock() >= grant.expires_at):
+        if grant is None or self._has_expired(grant):
             return None
         grant.is_used = True
         return grant
+
+    def _has_expired(self, grant: Grant) -> bool:
+        return grant.expires_at is not None and self._clock() >= grant.expires_at
 
     def _next_query(self) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
@@ -144,6 +167,7 @@ class KnownTokens:
             while self._waiting:
                 waiting, self._waiting = self._waiting, []
                 begin_s = self._monotonic()
+                self._note_time()
                 try:
                     self._apply(await self._reads.run(self._read_changes))
                 except Exception as error:
@@ -162,12 +186,17 @@ class KnownTokens:
                     one.cancel()
             self._waiting = []
 
+    def _note_time(self) -> None:
+        now = self._clock()
+        if self._queried_at is not None and now < self._queried_at:
+            self._version = 0
+        self._queried_at = now
+
     def _read_changes(self) -> list[ChangedToken]:
         with self._database.read() as session:
             return repository.tokens_changed_since(session, self._version)
 
     def _apply(self, rows: list[ChangedToken]) -> None:
-        now = self._clock()
         for row in rows:
             digest = bytes.fromhex(row.digest)
             self._version = max(self._version, row.version)
@@ -175,8 +204,11 @@ class KnownTokens:
             if row.is_revoked:
                 if known is not None:
                     known.is_revoked = True
-            elif row.expires_at is None or row.expires_at > now:
-                self._grants[digest] = known or _grant_of(row)
+                continue
+            grant = known or _grant_of(row)
+            # One that is in memory stays, because held requests may have it and must notice its revocation.
+            if known is not None or not self._has_expired(grant):
+                self._grants[digest] = grant
 
     def _write_used(self, ids: list[int]) -> None:
         with self._database.write() as session:

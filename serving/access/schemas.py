@@ -20,6 +20,8 @@ MAX_LIMITS = 64
 # The audit log uses these names for callers without a token.
 _RESERVED_NAMES = frozenset({"open", "init"})
 
+_PUBLIC_ID = "0123456789abcdef"
+_SCOPES = ["read", "report"]
 _CCAS = "The algorithms that it is limited to; null for all."
 _CHANNELS = "The channels that it is limited to; null for all."
 _AGENT_ID = "The agent that reports with it are limited to; null for any."
@@ -45,9 +47,11 @@ class TokenCreate(BaseModel):
 
     principal: PrincipalName
     kind: PrincipalKind | None = Field(
-        default=None, description="What the principal is. Needed for a new one, and checked for an existing one."
+        default=None,
+        description="What the principal is. Needed for a new one, and checked for an existing one.",
+        examples=["agent"],
     )
-    scopes: list[Scope] = Field(min_length=1, max_length=MAX_LIMITS, description="What it permits.")
+    scopes: list[Scope] = Field(min_length=1, max_length=MAX_LIMITS, description="What it permits.", examples=[_SCOPES])
     ccas: list[CcaName] | None = Field(default=None, min_length=1, max_length=MAX_LIMITS, description=_CCAS)
     channels: list[ChannelName] | None = Field(default=None, min_length=1, max_length=MAX_LIMITS, description=_CHANNELS)
     agent_id: AgentId | None = Field(default=None, description=_AGENT_ID)
@@ -100,17 +104,17 @@ class TokenRead(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    id: str = Field(description="Names the token; it is a part of the token's text.")
-    principal: str = Field(description="Whose token it is.")
-    kind: str = Field(description="What the principal is: `human`, `agent` or `ci`.")
+    id: str = Field(description="Names the token; it is a part of the token's text.", examples=[_PUBLIC_ID])
+    principal: str = Field(description="Whose token it is.", examples=["web-1"])
+    kind: str = Field(description="What the principal is: `human`, `agent` or `ci`.", examples=["agent"])
     state: Literal["active", "expired", "revoked"] = Field(description="Only an active token is accepted.")
-    scopes: list[str] = Field(description="What it permits.")
-    ccas: list[str] | None = Field(description=_CCAS)
-    channels: list[str] | None = Field(description=_CHANNELS)
-    agent_id: str | None = Field(description=_AGENT_ID)
+    scopes: list[str] = Field(description="What it permits.", examples=[_SCOPES])
+    ccas: list[str] | None = Field(description=_CCAS, examples=[["gr"]])
+    channels: list[str] | None = Field(description=_CHANNELS, examples=[["champion"]])
+    agent_id: str | None = Field(description=_AGENT_ID, examples=["web-1"])
     created_at: datetime = Field(description="When it was made (UTC).")
     expires_at: datetime | None = Field(description="From when on it is not accepted (UTC); null for never.")
-    revoked_at: datetime | None = Field(description="When it was revoked (UTC); null if it was not.")
+    revoked_at: datetime | None = Field(description="When it was revoked (UTC); null if it was not.", examples=[None])
     last_used_at: datetime | None = Field(description="When it was last used (UTC), to within some minutes.")
 
     @classmethod
@@ -135,7 +139,10 @@ class TokenRead(BaseModel):
 class TokenCreated(TokenRead):
     """A new token. This is the only answer that contains its text."""
 
-    token: str = Field(description="Its text, for `Authorization: Bearer TEXT`. The registry cannot show it again.")
+    token: str = Field(
+        description="Its text, for `Authorization: Bearer TEXT`. The registry cannot show it again.",
+        examples=[f"ccat_{_PUBLIC_ID}_{'x' * 43}"],
+    )
 
 
 class PrincipalRead(BaseModel):
@@ -143,10 +150,10 @@ class PrincipalRead(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    name: str = Field(description="Its name.")
-    kind: str = Field(description="What it is: `human`, `agent` or `ci`.")
+    name: str = Field(description="Its name.", examples=["web-1"])
+    kind: str = Field(description="What it is: `human`, `agent` or `ci`.", examples=["agent"])
     created_at: datetime = Field(description="When its first token was made (UTC).")
-    disabled_at: datetime | None = Field(description="When it was disabled (UTC); null if it is not.")
+    disabled_at: datetime | None = Field(description="When it was disabled (UTC); null if it is not.", examples=[None])
 
     @classmethod
     def of(cls, row: PrincipalRow) -> PrincipalRead:
@@ -161,12 +168,16 @@ class AuditRead(BaseModel):
 
     id: int = Field(description="Number of the entry.")
     at: datetime = Field(description="When the change was made (UTC).")
-    actor: str = Field(description="Who made it: a principal, `open` without accounts, `init` for `serve --init`.")
-    token_id: str | None = Field(description="The token that was used.")
-    request_id: str | None = Field(description="`X-Request-Id` of the request.")
-    address: str | None = Field(description="The network address from which the request came.")
-    action: str = Field(description="What was done, such as `move`.")
-    target: str = Field(description="What was changed, such as `channel gr/champion`.")
+    actor: str = Field(
+        description="Who made it: a principal, `open` without accounts, `init` for `serve --init`.", examples=["alice"]
+    )
+    token_id: str | None = Field(description="The token that was used.", examples=[_PUBLIC_ID])
+    request_id: str | None = Field(description="`X-Request-Id` of the request.", examples=["5f0c3a2b1d4e6f78"])
+    address: str | None = Field(description="The network address from which the request came.", examples=["192.0.2.7"])
+    action: str = Field(description="What was done, such as `move`.", examples=["move"])
+    target: str = Field(
+        description="What was changed, such as `channel gr/champion`.", examples=["channel gr/champion"]
+    )
     details: dict[str, Any] = Field(description="More about it; depends on the action.")
 
     @classmethod

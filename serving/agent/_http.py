@@ -3,7 +3,7 @@
 
 The standard library limits the time of each receive, not of the whole answer. A server that sends one byte per
 second could hold such a client for ever. Here one deadline covers connecting, the TLS handshake, sending, headers and
-body: the timeout of each socket operation is the time that is left.
+body: the timeout of each socket operation is the time that is left, and all addresses of the host share it.
 
 A long poll every 30 s over TLS would otherwise cost a handshake each. The connection is kept for the next exchange
 only if the answer arrived completely and nothing followed it. It is not used again
@@ -135,6 +135,28 @@ def remaining_s(deadline_s: float, clock: Clock) -> float:
     return left_s
 
 
+def connect(host: str, port: int, *, deadline_s: float, clock: Clock) -> socket.socket:
+    """Connect to the first address of the host that accepts the connection.
+
+    Each address has an equal share of the time that is left, so that one that does not answer leaves time for others.
+    Limits: the look-up of the host's name has the limits of the system's resolver.
+    Raises OSError, and TimeoutError after the deadline.
+    """
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    failure: OSError = ConnectionRefusedError(f"{host} has no address")
+    for number, (family, kind, protocol, _, address) in enumerate(found):
+        raw = socket.socket(family, kind, protocol)
+        try:
+            raw.settimeout(remaining_s(deadline_s, clock) / (len(found) - number))
+            raw.connect(address)
+        except OSError as error:
+            raw.close()
+            failure = error
+        else:
+            return raw
+    raise failure
+
+
 def _read_body(response: http.client.HTTPResponse, *, max_body_bytes: int) -> bytes:
     """Read the body, up to one byte over the bound. Raises IncompleteRead where the body is truncated."""
     body = response.read(max_body_bytes + 1)
@@ -244,7 +266,7 @@ class Connection:
     def _connect(self, deadline_s: float) -> None:
         host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
         context = self._tls() if self._tls is not None else None
-        self._raw = socket.create_connection((host, port), timeout=remaining_s(deadline_s, self._clock))
+        self._raw = connect(host, port, deadline_s=deadline_s, clock=self._clock)
         self._made_s = self._clock()
         if context is not None:
             secured = context.wrap_socket(self._raw, server_hostname=host, do_handshake_on_connect=False)

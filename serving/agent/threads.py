@@ -30,8 +30,8 @@ from serving.agent.report import CcaReport
 from serving.agent.table import Table
 
 # If a long poll that reports no change returns before this fraction of its wait, the registry did not hold the
-# request. The Poller then pauses before the next one. It also pauses after an offer that it has already. Otherwise it
-# would send requests without end to a proxy that drops ETags.
+# request. The Poller then pauses before the next one. It also pauses after each offer. Otherwise it would send requests
+# without end to a proxy that drops ETags, and the agent would apply as many tables as a registry offers.
 _HELD_FRACTION = 0.5
 # A channel without a deployment is requested at most this often, so that its first deployment arrives soon. This is
 # longer than the shortest back-off: ten thousand agents make about 1,300 requests a second.
@@ -138,7 +138,6 @@ class Poller:
     def _run(self) -> None:
         etag: str | None = None
         answers, is_absent = True, False
-        offered: Table | None = None
         while not self._stopping.is_set():
             # After a failure the request has no wait, so that the answer shows immediately that the registry is back.
             wait_s = self._wait_s * self._rng.uniform(0.8, 1.0) if answers else 0.0
@@ -150,11 +149,7 @@ class Poller:
             answers, is_absent = heard.kind not in {"unavailable", "not_permitted"}, heard.is_absent
             self._tell(heard)
             took_s = self._clock() - began_s
-            pause_s = self._pause_s(heard, took_s=took_s, wait_s=wait_s, was_absent=was_absent)
-            if heard.table is not None:
-                pause_s = self._short_pause_s() if heard.table == offered else pause_s
-                offered = heard.table
-            self._stopping.wait(pause_s)
+            self._stopping.wait(self._pause_s(heard, took_s=took_s, wait_s=wait_s, was_absent=was_absent))
 
     def _pause_s(self, heard: Heard, *, took_s: float, wait_s: float, was_absent: bool) -> float:
         if heard.is_absent:
@@ -168,12 +163,8 @@ class Poller:
         if heard.kind in STATE_OF:
             return self._backoff.next_s()
         self._backoff.reset()
-        if heard.kind == "unchanged" and took_s < _HELD_FRACTION * wait_s:
-            return self._short_pause_s()
-        return 0.0
-
-    def _short_pause_s(self) -> float:
-        return FIRST_S * self._rng.uniform(0.5, 1.0)
+        was_held = heard.kind == "unchanged" and took_s >= _HELD_FRACTION * wait_s
+        return 0.0 if was_held else FIRST_S * self._rng.uniform(0.5, 1.0)
 
 
 class Reporter:

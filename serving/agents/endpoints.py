@@ -9,19 +9,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, status
 
-from serving.access.check import InCaller
+from serving.access.check import Administrator, Reader, needs
 from serving.agents import service
-from serving.agents.schemas import AgentRead, AgentReport
+from serving.agents.schemas import AgentRead, AgentReport, StateWord
 from serving.agents.service import ReceivedReport
 from serving.context import InContext
 from serving.database import AgentRow
 from serving.names import AgentId, CcaName, ChannelName
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
+from serving.routes import ApiRoute
 
 __all__ = ["received", "router"]
 
-router = APIRouter(prefix="/v1/agents", tags=["agents"])
+router = APIRouter(prefix="/v1/agents", tags=["agents"], route_class=ApiRoute)
 
 
 def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedReport:
@@ -29,17 +30,20 @@ def received(report: AgentReport, *, agent_id: str, now: datetime) -> ReceivedRe
     return ReceivedReport(agent_id, report.cca, report.model_dump(exclude={"cca"}), now)
 
 
-@router.post("/{agent_id}/reports", status_code=status.HTTP_204_NO_CONTENT, responses=problems(413, 422, 503))
-async def report(context: InContext, caller: InCaller, agent_id: AgentId, body: AgentReport) -> None:
+@router.post(
+    "/{agent_id}/reports",
+    status_code=status.HTTP_204_NO_CONTENT,
+    dependencies=[needs("report")],
+    responses=problems(413),
+)
+async def report_state(context: InContext, agent_id: AgentId, body: AgentReport) -> None:
     """Store an agent's report on the table that is in force in its kernel. It replaces the agent's earlier report."""
-    caller.require("report", agent_id=agent_id)
     await context.reports.submit(received(body, agent_id=agent_id, now=context.clock()))
 
 
-@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 422, 503))
-async def remove(context: InContext, caller: InCaller, agent_id: AgentId) -> None:
+@router.delete("/{agent_id}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404))
+async def remove_agent(context: InContext, caller: Administrator, agent_id: AgentId) -> None:
     """Delete an agent's reports on all algorithms. If the agent still runs, its next report lists it again."""
-    caller.require("admin")
 
     def delete() -> None:
         with context.database.write() as session:
@@ -48,23 +52,25 @@ async def remove(context: InContext, caller: InCaller, agent_id: AgentId) -> Non
     await context.writes.run(delete)
 
 
-@router.get("", responses=problems(422))
+@router.get("")
 async def list_agents(
     *,
     context: InContext,
-    caller: InCaller,
+    caller: Reader,
     cca: Annotated[CcaName | None, Query(description="Only reports of this algorithm.")] = None,
     channel: Annotated[ChannelName | None, Query(description="Only agents that follow this channel.")] = None,
+    state: Annotated[StateWord | None, Query(description="Only agents in this state, such as `Offline`.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[AgentRead]:
     """List the latest report of each agent and algorithm, with its age. A limited token sees a part of them."""
-    caller.require("read")
     after_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[AgentRow], AgentRow | None]:
         with context.database.read() as session:
-            return service.page(session, cca=cca, channel=channel, after_id=after_id, limit=limit, by=caller)
+            return service.page(
+                session, cca=cca, channel=channel, state=state, after_id=after_id, limit=limit, by=caller
+            )
 
     rows, last = await context.reads.run(page)
     now = context.clock()

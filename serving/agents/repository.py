@@ -93,7 +93,14 @@ def _find(session: Session, row: dict[str, Any]) -> AgentRow | None:
 
 
 def page_in_order(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, within: Grant
+    session: Session,
+    *,
+    cca: str | None,
+    channel: str | None,
+    state: str | None,
+    after_id: int | None,
+    limit: int,
+    within: Grant,
 ) -> Sequence[AgentRow]:
     """Return rows within the grant with an id above `after_id`, in the order in which the agents first reported."""
     query = select(AgentRow).order_by(AgentRow.id).limit(limit)
@@ -101,6 +108,8 @@ def page_in_order(
         query = query.where(AgentRow.cca == cca)
     if channel is not None:
         query = query.where(AgentRow.channel == channel)
+    if state is not None:
+        query = query.where(AgentRow.state == state)
     if after_id is not None:
         query = query.where(AgentRow.id > after_id)
     if within.ccas is not None:

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from serving.database import RUN_ID_CHARS, AgentRow
 from serving.names import AgentId, CcaName, ChannelName, DigestText, PlainText
 
-__all__ = ["SHARED_WINDOW", "AgentRead", "AgentReport"]
+__all__ = ["SHARED_WINDOW", "AgentRead", "AgentReport", "StateWord"]
 
 # Reports of two runs that alternate within this time come from two agents. A restarted agent never has its old run id.
 SHARED_WINDOW = timedelta(minutes=10)
@@ -20,6 +20,15 @@ MAX_ERROR_CHARS = 4000
 MAX_SERIAL = 2**63 - 1
 
 Version = Annotated[PlainText, Field(max_length=256)]
+StateWord = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$",
+        description="One word: Starting, InSync, Unsigned, Stale, Offline, NoChannel, TokenRefused, Rejected, Degraded "
+        "or Incompatible.",
+        examples=["InSync"],
+    ),
+]
 Serial = Annotated[int, Field(ge=0, le=MAX_SERIAL)]
 
 
@@ -38,14 +47,7 @@ class AgentReport(BaseModel):
 
     cca: CcaName
     channel: ChannelName
-    state: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$",
-            description="One word: Starting, InSync, Unsigned, Stale, Offline, NoChannel, TokenRefused, Rejected, Degraded "
-            "or Incompatible.",
-        ),
-    ]
+    state: StateWord
     error: Annotated[PlainText, AfterValidator(_cut)] | None = Field(
         default=None,
         description=f"What is wrong, in words; null when nothing is. Kept up to {MAX_ERROR_CHARS} characters.",

@@ -56,11 +56,18 @@ def store(session: Session, reports: Sequence[ReceivedReport]) -> None:
 
 
 def page(
-    session: Session, *, cca: str | None, channel: str | None, after_id: int | None, limit: int, by: Caller
+    session: Session,
+    *,
+    cca: str | None,
+    channel: str | None,
+    state: str | None,
+    after_id: int | None,
+    limit: int,
+    by: Caller,
 ) -> tuple[Sequence[AgentRow], AgentRow | None]:
     """Return a page of the agents that the caller may see, and its last row if more follow, else None."""
     rows = repository.page_in_order(
-        session, cca=cca, channel=channel, after_id=after_id, limit=limit + 1, within=by.grant
+        session, cca=cca, channel=channel, state=state, after_id=after_id, limit=limit + 1, within=by.grant
     )
     return page_of(rows, limit=limit)
 

@@ -8,38 +8,39 @@ from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
-from serving.access.check import InCaller
+from serving.access.check import Mover, Reader, needs
 from serving.channels import repository, service
 from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer
-from serving.channels.watch import ChannelKey
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
+from serving.channels.watch import ChannelKey
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
 from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
 from serving.names import CcaName, ChannelName
+from serving.openapi import ETAG, answered
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
 from serving.protocol import connection_of
+from serving.routes import ApiRoute
 
 __all__ = ["offer_headers", "router"]
 
-router = APIRouter(prefix="/v1/channels", tags=["channels"])
+router = APIRouter(prefix="/v1/channels", tags=["channels"], route_class=ApiRoute)
 
 _DeploymentPage = tuple[Sequence[DeploymentRow], DeploymentRow | None]
 IfMatch = Annotated[str | None, Header(description=IF_MATCH)]
 
 
-@router.get("", responses=problems(422))
+@router.get("")
 async def list_channels(
     context: InContext,
-    caller: InCaller,
+    caller: Reader,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[DeploymentRead]:
     """List the channels, each with its current deployment. A limited token sees those that it may read."""
-    caller.require("read")
     after_id = cursor_position(cursor)
 
     def page() -> _DeploymentPage:
@@ -51,12 +52,11 @@ async def list_channels(
     return Page(items=items, next_cursor=None if last is None else str(last.channel_id))
 
 
-@router.get("/{cca}/{name}/history", responses=problems(404, 422))
+@router.get("/{cca}/{name}/history", dependencies=[needs("read")], responses=problems(404))
 async def channel_history(
-    *, context: InContext, caller: InCaller, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
+    *, context: InContext, cca: CcaName, name: ChannelName, limit: Limit = 50, cursor: Cursor = None
 ) -> Page[DeploymentRead]:
     """List the channel's deployments, newest first."""
-    caller.require("read", cca=cca, channel=name)
     before_serial = cursor_position(cursor)
 
     def page() -> _DeploymentPage:
@@ -71,14 +71,15 @@ async def channel_history(
 @router.put(
     "/{cca}/{name}",
     responses={
-        201: {"model": DeploymentRead, "description": "The channel's first deployment, which makes the channel"},
-        **problems(404, 409, 412, 413, 422),
+        200: answered("The new deployment", ETAG),
+        201: answered("The channel's first deployment, which makes the channel", ETAG, model=DeploymentRead),
+        **problems(404, 409, 412, 413),
     },
 )
 async def move_channel(
     *,
     context: InContext,
-    caller: InCaller,
+    caller: Mover,
     response: Response,
     background: BackgroundTasks,
     cca: CcaName,
@@ -89,7 +90,6 @@ async def move_channel(
     idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel to an ensemble. This is a new deployment with the next serial, committed before the answer."""
-    caller.require("move", cca=cca, channel=name)
     idempotency = idempotency_of(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
@@ -122,12 +122,12 @@ async def move_channel(
 @router.post(
     "/{cca}/{name}/rollback",
     status_code=status.HTTP_201_CREATED,
-    responses=problems(404, 409, 412, 413, 422),
+    responses={201: answered("The new deployment", ETAG), **problems(404, 409, 412, 413)},
 )
 async def roll_back_channel(
     *,
     context: InContext,
-    caller: InCaller,
+    caller: Mover,
     response: Response,
     background: BackgroundTasks,
     cca: CcaName,
@@ -137,7 +137,6 @@ async def roll_back_channel(
     idempotency_key: IdempotencyKey = None,
 ) -> DeploymentRead:
     """Point the channel back to its previous ensemble. This is a new deployment with the next serial."""
-    caller.require("move", cca=cca, channel=name)
     wanted = body if body is not None else RollBack()
     idempotency = idempotency_of(idempotency_key, kind="roll-back", body=wanted.model_dump(), if_match=if_match)
 
@@ -160,11 +159,11 @@ async def roll_back_channel(
     return _moved(context, response, background, row)
 
 
-@router.delete("/{cca}/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 412, 422))
+@router.delete("/{cca}/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 412))
 async def delete_channel(
     *,
     context: InContext,
-    caller: InCaller,
+    caller: Mover,
     background: BackgroundTasks,
     cca: CcaName,
     name: ChannelName,
@@ -174,7 +173,6 @@ async def delete_channel(
 
     Serials of a channel that is made again under this name go on from the last one.
     """
-    caller.require("move", cca=cca, channel=name)
 
     def delete() -> int:
         with context.database.write() as session:
@@ -210,13 +208,17 @@ def _wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, 
 @router.get(
     "/{cca}/{name}",
     response_model=OfferRead,
-    responses={304: {"description": "The channel stands where the caller knows it to stand"}, **problems(404, 422)},
+    responses={
+        200: answered("The current deployment with its ensemble", ETAG),
+        304: answered("The current deployment is still the one that If-None-Match names", ETAG),
+        **problems(404),
+    },
 )
 async def get_channel(
     request: Request,
     *,
     context: InContext,
-    caller: InCaller,
+    caller: Reader,
     cca: CcaName,
     name: ChannelName,
     wait: Annotated[
@@ -235,17 +237,16 @@ async def get_channel(
     With If-None-Match and `wait`, the answer is held until the channel is moved or the wait is over. With `wait`, a 404
     for a channel without a deployment is held, too, until the first deployment.
     """
-    caller.require("read", cca=cca, channel=name)
     offer, is_held = await context.offers.follow(
         (cca, name),
         if_none_match=if_none_match,
         wait_s=min(wait, context.settings.max_wait_s),
         connection=connection_of(request.scope),
     )
-    # The token may have been revoked while the poll was held.
-    caller.require("read", cca=cca, channel=name)
     if is_held:
         return Response(status_code=status.HTTP_304_NOT_MODIFIED, headers=offer_headers(offer))
+    if wait > 0:
+        await context.tokens.require_live(caller.grant)
     return Response(offer.body, media_type="application/json", headers=offer_headers(offer))
 
 

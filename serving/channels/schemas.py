@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.database import DeploymentRow
+from serving.example import EXAMPLE_DOCUMENT
 from serving.names import CcaName, ChannelName, DigestText, Note
 from serving.roots.schemas import SignedEnvelope
 
@@ -48,15 +49,21 @@ class DeploymentRead(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    registry: str = Field(description="Name of the registry that gave the serial out.")
+    registry: str = Field(description="Name of the registry that gave the serial out.", examples=["local"])
     cca: CcaName
     channel: ChannelName
-    serial: int = Field(description="Grows with each move of this channel; never used twice, even after the channel was deleted.")
+    serial: int = Field(
+        description="Grows with each move of this channel; never used twice, even after the channel was deleted."
+    )
     digest: DigestText
-    hold_back_permille: int = Field(description="Share of flows that do not use the ensemble, in permille.")
-    urgent: bool = Field(description=_URGENT)
-    note: str = Field(description="What the mover said.")
-    restores_serial: int | None = Field(description="For a roll-back, the deployment that it went back to.")
+    hold_back_permille: int = Field(
+        description="Share of flows that do not use the ensemble, in permille.", examples=[0]
+    )
+    urgent: bool = Field(description=_URGENT, examples=[False])
+    note: str = Field(description="What the mover said.", examples=["trained on the traces of May"])
+    restores_serial: int | None = Field(
+        description="For a roll-back, the deployment that it went back to.", examples=[None]
+    )
     deployed_at: datetime = Field(description="When the channel was moved (UTC).")
 
     @classmethod
@@ -94,4 +101,4 @@ class OfferRead(DeploymentRead):
     """A channel's current deployment with its ensemble. Agents request this."""
 
     signatures: OfferSignatures = Field(description="Signatures of the deployment and of its ensemble.")
-    ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.")
+    ensemble: dict[str, Any] = Field(description="The ensemble's document, as published.", examples=[EXAMPLE_DOCUMENT])

@@ -8,24 +8,31 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Query, Response, status
 
-from serving.access.check import InCaller
+from serving.access.check import Publisher, Reader
 from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import EnsembleRow
 from serving.ensembles import service, signing
 from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
 from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
+from serving.example import EXAMPLE_DOCUMENT
 from serving.names import CcaName, DigestText
+from serving.openapi import ETAG, LOCATION, answered
 from serving.paging import Cursor, Limit, Page, cursor_position
 from serving.problems import problems
 from serving.roots import repository as roots
 from serving.roots.schemas import SignedEnvelope
+from serving.routes import LARGE_BODY, ApiRoute
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/ensembles", tags=["ensembles"])
+router = APIRouter(prefix="/v1/ensembles", tags=["ensembles"], route_class=ApiRoute)
 
-_JSON_OBJECT = {"application/json": {"schema": {"type": "object"}}}
+_DOCUMENT = {
+    "application/json": {
+        "schema": {"type": "object", "additionalProperties": True, "examples": [EXAMPLE_DOCUMENT]},
+    }
+}
 _IMMUTABLE = "private, max-age=31536000, immutable"
 
 
@@ -33,16 +40,23 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
     "",
     response_model=PublishedEnsemble,
     status_code=status.HTTP_201_CREATED,
-    responses={200: {"model": PublishedEnsemble, "description": "It was published before"}, **problems(413, 422)},
+    openapi_extra=LARGE_BODY,
+    responses={
+        200: answered("It was published before", LOCATION, model=PublishedEnsemble),
+        201: answered("It is published now", LOCATION),
+        **problems(413),
+    },
 )
-async def publish(
+async def publish_ensemble(
     context: InContext,
-    caller: InCaller,
+    caller: Publisher,
     response: Response,
-    document: Annotated[dict[str, Any], Body(description="An ensemble as `ccatune train` writes it, digest included.")],
+    document: Annotated[
+        dict[str, Any],
+        Body(description="An ensemble as `ccatune train` writes it, digest included.", examples=[EXAMPLE_DOCUMENT]),
+    ],
 ) -> PublishedEnsemble:
     """Publish an ensemble. It is committed before the answer. Publishing it again changes nothing."""
-    caller.require("publish")
     row = await context.reads.run(lambda: service.prepare(document, now=context.clock()))
     caller.require("publish", cca=row.cca)
 
@@ -52,20 +66,19 @@ async def publish(
 
     kept, created = await context.writes.run(store)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
-    response.headers["Location"] = f"/v1/ensembles/{kept.digest}"
+    response.headers["Location"] = f"ensembles/{kept.digest}"
     return PublishedEnsemble(**EnsembleSummary.of(kept).model_dump(), created=created)
 
 
-@router.get("", responses=problems(422))
+@router.get("")
 async def list_ensembles(
     context: InContext,
-    caller: InCaller,
+    caller: Reader,
     cca: Annotated[CcaName | None, Query(description="Only those of this algorithm.")] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Page[EnsembleSummary]:
     """List the published ensembles, newest first. A limited token sees those of its algorithms."""
-    caller.require("read")
     before_id = cursor_position(cursor)
 
     def page() -> tuple[Sequence[EnsembleRow], EnsembleRow | None]:
@@ -80,22 +93,18 @@ async def list_ensembles(
     "/{digest}",
     response_class=Response,
     responses={
-        200: {
-            "description": "The ensemble's document",
-            "content": {"application/json": {"schema": {"type": "object"}}},
-        },
-        304: {"description": "The caller has it already"},
-        **problems(404, 422),
+        200: answered("The ensemble's document", ETAG, content=_DOCUMENT),
+        304: answered("The caller has it already", ETAG),
+        **problems(404),
     },
 )
 async def get_ensemble(
     context: InContext,
-    caller: InCaller,
+    caller: Reader,
     digest: DigestText,
     if_none_match: Annotated[str | None, Header(description=IF_NONE_MATCH)] = None,
 ) -> Response:
     """Return the ensemble's document. Its bytes never change."""
-    caller.require("read")
     etag = quoted(digest)
 
     def read() -> str:
@@ -114,18 +123,17 @@ async def get_ensemble(
     status_code=status.HTTP_201_CREATED,
     responses={
         200: {"model": EnsembleSignatures, "description": "They were uploaded before"},
-        **problems(404, 409, 413, 422),
+        **problems(404, 409, 413),
     },
 )
 async def sign_ensemble(
-    context: InContext, caller: InCaller, response: Response, digest: DigestText, body: SignedEnvelope
+    context: InContext, caller: Publisher, response: Response, digest: DigestText, body: SignedEnvelope
 ) -> EnsembleSignatures:
     """Upload publishers' signatures of a published ensemble. They are committed before the answer.
 
     Each valid signature of a key that the newest root document names in the role publisher is stored. Others in the
     same envelope are ignored. The answer lists all signatures of the ensemble.
     """
-    caller.require("publish")
     envelope = body.to_envelope()
 
     def store() -> tuple[int, signing.SignaturesOf, int]:
@@ -139,10 +147,9 @@ async def sign_ensemble(
     return EnsembleSignatures.of(digest, found)
 
 
-@router.get("/{digest}/signatures", responses=problems(404, 422))
-async def list_signatures(context: InContext, caller: InCaller, digest: DigestText) -> EnsembleSignatures:
+@router.get("/{digest}/signatures", responses=problems(404))
+async def list_signatures(context: InContext, caller: Reader, digest: DigestText) -> EnsembleSignatures:
     """List the publishers' signatures of an ensemble, and whether they are enough for a move."""
-    caller.require("read")
 
     def read() -> signing.SignaturesOf:
         with context.database.read() as session:

@@ -7,17 +7,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Response, status
 
-from serving.access.check import InCaller
+from serving.access.check import Administrator, needs
 from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import RootRow
+from serving.openapi import LOCATION, answered
 from serving.problems import problems
 from serving.roots import repository, service
 from serving.roots.schemas import RootAdded, SignedEnvelope
+from serving.routes import ApiRoute
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/v1/roots", tags=["roots"])
+router = APIRouter(prefix="/v1/roots", tags=["roots"], route_class=ApiRoute)
 
 _IMMUTABLE = "private, max-age=31536000, immutable"
 
@@ -25,15 +27,18 @@ _IMMUTABLE = "private, max-age=31536000, immutable"
 @router.post(
     "",
     status_code=status.HTTP_201_CREATED,
-    responses={200: {"model": RootAdded, "description": "It was uploaded before"}, **problems(409, 413, 422)},
+    responses={
+        200: answered("It was uploaded before", LOCATION, model=RootAdded),
+        201: answered("It is the newest version now", LOCATION),
+        **problems(409, 413),
+    },
 )
-async def add_root(context: InContext, caller: InCaller, response: Response, body: SignedEnvelope) -> RootAdded:
+async def add_root(context: InContext, caller: Administrator, response: Response, body: SignedEnvelope) -> RootAdded:
     """Upload the next version of the root document. It is committed before the answer.
 
     The first document is trusted as it is. Each further one must be signed by enough root keys of the newest one and
     by enough of its own.
     """
-    caller.require("admin")
     envelope = body.to_envelope()
     signing_key_id = context.offers.signer.key_id
 
@@ -52,14 +57,13 @@ async def add_root(context: InContext, caller: InCaller, response: Response, bod
     row, created, n_signed_rows = await context.writes.run(store)
     context.watch.announce(SIGNED_ROWS, serial=n_signed_rows)
     response.status_code = status.HTTP_201_CREATED if created else status.HTTP_200_OK
-    response.headers["Location"] = f"/v1/roots/{row.version}"
+    response.headers["Location"] = f"roots/{row.version}"
     return RootAdded.of(row, created=created)
 
 
-@router.get("", response_model=SignedEnvelope, responses=problems(404))
-async def newest_root(context: InContext, caller: InCaller) -> Response:
+@router.get("", response_model=SignedEnvelope, dependencies=[needs("read")], responses=problems(404))
+async def newest_root(context: InContext) -> Response:
     """Return the newest root document, as it was uploaded."""
-    caller.require("read")
 
     def read() -> RootRow:
         with context.database.read() as session:
@@ -69,14 +73,12 @@ async def newest_root(context: InContext, caller: InCaller) -> Response:
     return Response(row.envelope, media_type="application/json", headers={"Cache-Control": "private, no-cache"})
 
 
-@router.get("/{version}", response_model=SignedEnvelope, responses=problems(404, 422))
+@router.get("/{version}", response_model=SignedEnvelope, dependencies=[needs("read")], responses=problems(404))
 async def get_root(
     context: InContext,
-    caller: InCaller,
     version: Annotated[int, Path(ge=1, le=2**63 - 1, description="Version of the document.")],
 ) -> Response:
     """Return a version of the root document, as it was uploaded. It never changes."""
-    caller.require("read")
 
     def read() -> RootRow:
         with context.database.read() as session:

@@ -19,7 +19,12 @@ _MAX_PAYLOAD_CHARS = 128 * 1024
 _MAX_SIGNATURES = 64
 
 KeyId = Annotated[
-    str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the public key's 32 bytes, in hexadecimal.")
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{64}$",
+        description="SHA-256 of the public key's 32 bytes, in hexadecimal.",
+        examples=["0123456789abcdef" * 4],
+    ),
 ]
 
 
@@ -29,7 +34,12 @@ class EnvelopeSignature(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     keyid: KeyId
-    sig: str = Field(min_length=88, max_length=88, description="The Ed25519 signature: 64 bytes in base64.")
+    sig: str = Field(
+        min_length=88,
+        max_length=88,
+        description="The Ed25519 signature: 64 bytes in base64.",
+        examples=["A" * 86 + "=="],
+    )
 
 
 class SignedEnvelope(BaseModel):
@@ -37,8 +47,14 @@ class SignedEnvelope(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    payload: str = Field(max_length=_MAX_PAYLOAD_CHARS, description="The signed document, in base64.")
-    payloadType: str = Field(max_length=128, description="The kind of document that is signed.")  # noqa: N815 - DSSE's own name
+    payload: str = Field(
+        max_length=_MAX_PAYLOAD_CHARS, description="The signed document, in base64.", examples=["e30="]
+    )
+    payloadType: str = Field(  # noqa: N815 - DSSE's own name
+        max_length=128,
+        description="The kind of document that is signed.",
+        examples=["application/vnd.ccatune.ensemble+json"],
+    )
     signatures: list[EnvelopeSignature] = Field(max_length=_MAX_SIGNATURES, description="One of each key.")
 
     def to_envelope(self) -> Envelope:
@@ -54,7 +70,7 @@ class RootAdded(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    registry: str = Field(description="Name of the registry that the document is for.")
+    registry: str = Field(description="Name of the registry that the document is for.", examples=["local"])
     version: int = Field(description="Version of the document.")
     expires: datetime = Field(description="When the document expires (UTC). Moves are refused from then on.")
     added_at: datetime = Field(description="When this version was uploaded first (UTC).")

@@ -17,7 +17,9 @@ from tests.serving.attacked import Scene, scene_in
 
 pytestmark = pytest.mark.service
 
-WITHOUT = "import sys; sys.modules['cryptography'] = None; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
+WITHOUT = (
+    "import sys; sys.modules['cryptography'] = None; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
+)
 WITH = "import sys; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
 
 

@@ -16,7 +16,6 @@ import pytest
 from emulation.standin import StandInTree
 from serving.agent import Store
 from serving.agent.store import LAST_KNOWN_GOOD
-from tests.conftest import REPOSITORY
 from tests.serving.agent.fakes import FakeRegistry, fake_registry, table
 
 ONE, TWO = table(1), table(2)

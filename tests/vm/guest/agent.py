@@ -152,9 +152,7 @@ def read_beforehand(job: dict[str, Any]) -> None:
     """
     words = (job["agent"], "--url", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--once")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(
-        words, env=environment, capture_output=True, check=False, timeout=120 * job["patience"]
-    )
+    subprocess.run(words, env=environment, capture_output=True, check=False, timeout=120 * job["patience"])
 
 
 def started_anew(job: dict[str, Any], *, serial: int) -> float:
