@@ -8,12 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from kmod.ensemble import Ensemble
+from kmod.tables import Column
 from kmod.terminal import echo
 from serving._connecting import connect, registry_options
-from serving._printing import age_in_words, print_facts, print_move, print_table
+from serving._printing import (
+    Cells,
+    age_in_words,
+    channel_of,
+    print_facts,
+    print_move,
+    print_table,
+    share_in_words,
+    short_digest,
+    time_in_words,
+    yes_or_no,
+)
 from serving._publishing import published_in_words, upload_signatures
 from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
@@ -23,14 +34,32 @@ __all__ = ["agents", "channel", "ensembles", "publish"]
 
 Json = dict[str, Any]
 
-_DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "deployed_at", "restores_serial", "note")
-_SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
-_CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
-_AGENT_COLUMNS = (
-    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "shared_id",
-    "error",
-)  # fmt: skip
-_ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
+_CHANNEL = Column("channel", least=14)
+_SERIAL = Column("serial", "right")
+_TABLE = Column("table")
+_OF_A_MOVE: Cells = {
+    _SERIAL: lambda row: str(row["serial"]),
+    _TABLE: lambda row: short_digest(row["digest"]),
+    Column("held back", "right"): lambda row: share_in_words(row["hold_back_permille"]),
+    Column("urgent"): lambda row: yes_or_no(row["urgent"]),
+    Column("moved (UTC)"): lambda row: time_in_words(row["deployed_at"]),
+}
+_DEPLOYMENTS: Cells = {
+    **_OF_A_MOVE,
+    Column("as of", "right"): lambda row: str(row["restores_serial"] or ""),
+    Column("note", least=8, cut="end"): lambda row: str(row["note"]),
+}
+_CHANNELS: Cells = {_CHANNEL: channel_of, **_OF_A_MOVE}
+_ENSEMBLES: Cells = {
+    _TABLE: lambda row: short_digest(row["digest"]),
+    Column("algorithm"): lambda row: str(row["cca"]),
+    Column("states", "right"): lambda row: str(row["n_states"]),
+    Column("classes", "right"): lambda row: str(row["n_classes"]),
+    Column("bytes", "right"): lambda row: str(row["size_bytes"]),
+    Column("published (UTC)"): lambda row: time_in_words(row["published_at"]),
+}
+# Three times the time after which an agent reports at the latest by default.
+_SILENT_S = 180.0
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
@@ -211,6 +240,25 @@ def rollback(
     print_move(moved, as_json=as_json)
 
 
+@channel.command("remove")
+@click.argument("cca")
+@click.argument("name")
+@_if_serial_option
+@registry_options
+def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, token_file: Path | None) -> None:
+    """Delete the channel and its history. Its agents keep their tables and report the state NoChannel.
+
+    A channel that is made again under this name has higher serials. The audit log keeps the moves.
+
+    \b
+    Example:
+      ccatune channel remove gr canary
+    """
+    with connect(url, token_file) as client:
+        client.remove_channel(cca, name, if_serial=if_serial)
+    echo(f"{cca}/{name}: removed; its agents keep their tables")
+
+
 @channel.command()
 @click.argument("cca")
 @click.argument("name")
@@ -224,7 +272,7 @@ def history(*, cca: str, name: str, url: str, token_file: Path | None, as_json: 
       ccatune channel history gr champion
     """
     with connect(url, token_file) as client:
-        print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
+        print_table(client.history(cca, name), _DEPLOYMENTS, as_json=as_json)
 
 
 @channel.command("show")
@@ -241,7 +289,10 @@ def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_j
     """
     with connect(url, token_file) as client:
         found = client.channel(cca, name)
-    print_facts(found if as_json else {key: found[key] for key in _SHOWN if key in found}, as_json=as_json)
+    shown = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
+    print_facts(
+        found if as_json else {"registry": found["registry"], "channel": channel_of(found), **shown}, as_json=as_json
+    )
 
 
 @channel.command("list")
@@ -256,7 +307,7 @@ def list_channels(*, cca: str | None, url: str, token_file: Path | None, as_json
       ccatune channel list
     """
     with connect(url, token_file) as client:
-        print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
+        print_table(client.channels(cca=cca), _CHANNELS, as_json=as_json)
 
 
 @click.group()
@@ -282,7 +333,7 @@ def list_ensembles(*, cca: str | None, url: str, token_file: Path | None, as_jso
       ccatune ensembles list --cca gr
     """
     with connect(url, token_file) as client:
-        print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
+        print_table(client.ensembles(cca=cca), _ENSEMBLES, as_json=as_json)
 
 
 @ensembles.command()
@@ -299,40 +350,61 @@ def show(*, digest: str, url: str, token_file: Path | None) -> None:
         echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
 
 
-@click.group(invoke_without_command=True)
+@click.group()
+def agents() -> None:
+    """List the agents that report to the registry, or remove one.
+
+    \b
+    Example:
+      ccatune agents list --cca gr --channel champion
+      ccatune agents remove web-1
+    """
+
+
+@agents.command("list")
 @click.option("--cca", help="Only reports on this algorithm.")
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
 @registry_options
 @_json_option
-@click.pass_context
-def agents(
-    ctx: click.Context,
-    *,
-    cca: str | None,
-    channel_name: str | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
-) -> None:
-    """List the agents, each with its last report on each algorithm and the age of this report.
+def list_agents(*, cca: str | None, channel_name: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+    """List the agents, each with its last report on each algorithm.
 
-    The column shared_id shows `yes` where two agents report under one id. Their run_id (--json) tells them apart.
+    The serial is that of the table in force, and the one that the registry offers if it is another. An agent whose
+    last report is more than three minutes old is marked as silent.
 
     \b
     Example:
-      ccatune agents --cca gr --channel champion
-      ccatune agents remove web-1
+      ccatune agents list --cca gr --channel champion
     """
-    if ctx.invoked_subcommand is not None:
-        given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        if given:
-            raise click.UsageError(f"expected no option before `{ctx.invoked_subcommand}`; write options after it")
-        return
     with connect(url, token_file) as client:
         rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
-    if not as_json:
-        rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
-    print_table(rows, _AGENT_COLUMNS, as_json=as_json)
+    print_table(rows, _AGENTS, as_json=as_json)
+
+
+def _serials(row: Json) -> str:
+    in_force, offered = row["effective_serial"], row["offered_serial"]
+    return str(in_force) if offered in {0, in_force} else f"{in_force} of {offered}"
+
+
+def _last_report(row: Json) -> str:
+    age = age_in_words(row["age_s"])
+    return f"silent {age}" if isinstance(row["age_s"], int | float) and row["age_s"] > _SILENT_S else age
+
+
+def _problem(row: Json) -> str:
+    shared = "another agent reports under this id" if row["shared_id"] else ""
+    return "; ".join(filter(None, (shared, row["error"])))
+
+
+_AGENTS: Cells = {
+    Column("agent", least=10): lambda row: str(row["agent_id"]),
+    _CHANNEL: channel_of,
+    Column("state", least=12): lambda row: str(row["state"]),
+    Column("serial", "right", least=8): _serials,
+    _TABLE: lambda row: short_digest(row["effective_digest"])[:8],
+    Column("report"): _last_report,
+    Column("problem", least=8, cut="end"): _problem,
+}
 
 
 @agents.command()

@@ -223,7 +223,7 @@ class RegistryClient:
         note: str = "",
         if_serial: int | None = None,
     ) -> Json:
-        """Point a channel to an ensemble.
+        """Point a channel to an ensemble. In the answer `created` says whether this made the channel.
 
         The request is repeated once if the connection is lost. It makes one move all the same.
         urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
@@ -236,7 +236,12 @@ class RegistryClient:
             "note": require_note(note),
             **_unless_none(urgent=urgent),
         }
-        return _read(_Deployment, self._ask_twice("PUT", path, json=body, headers=_condition(if_serial)))
+        answer = self._ask_twice("PUT", path, json=body, headers=_condition(if_serial))
+        return {**_read(_Deployment, answer), "created": answer.status_code == httpx.codes.CREATED}
+
+    def remove_channel(self, cca: str, channel: str, *, if_serial: int | None = None) -> None:
+        """Delete a channel and its history. if_serial: delete only if this is the channel's current serial."""
+        self._ask("DELETE", require_channel(cca, channel), headers=_condition(if_serial))
 
     def roll_back(
         self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None

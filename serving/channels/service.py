@@ -236,8 +236,8 @@ def _made_before(session: Session, channel: ChannelRow, idempotency: Idempotency
 
 def _no_channel(cca: str, name: str) -> ChannelNotFoundError:
     return ChannelNotFoundError(
-        f"expected the name of a channel, got {cca}/{name}, which does not exist; correct the name, or make the channel "
-        "by pointing it to an ensemble"
+        f"expected the name of a channel, got {cca}/{name}, which does not exist; correct the name, or make the "
+        "channel by pointing it to an ensemble"
     )
 
 

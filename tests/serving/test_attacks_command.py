@@ -17,10 +17,8 @@ from tests.serving.attacked import Scene, scene_in
 
 pytestmark = pytest.mark.service
 
-WITHOUT = (
-    "import sys; sys.modules['cryptography'] = None; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
-)
 WITH = "import sys; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
+WITHOUT = f"import sys; sys.modules['cryptography'] = None; {WITH}"
 
 
 @pytest.fixture

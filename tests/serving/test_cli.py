@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import update
 
 import ccatune
 from kmod.ensemble import Ensemble
 from serving._printing import age_in_words
+from serving._printing import short_digest as short
 from serving.client import RegistryClient
+from serving.database import AgentRow
 from serving.errors import RegistryClientError
 from tests.serving.running import Running
 
@@ -112,8 +116,8 @@ def test_a_channel_is_set_rolled_back_and_listed(command, ensemble_file):
     status, out, _ = command("channel", "rollback", "gr", "champion", "--json")
     assert (status, json.loads(out)["digest"]) == (0, digests[0])
     listed = command("channel", "list")[1]
-    assert digests[0] in listed
-    assert digests[1] not in listed
+    assert short(digests[0]) in listed
+    assert short(digests[1]) not in listed
     assert [row["serial"] for row in json.loads(command("channel", "history", "gr", "champion", "--json")[1])] == [
         3,
         2,
@@ -140,8 +144,8 @@ def test_a_roll_back_is_urgent_and_other_moves_are_not_unless_the_command_says_s
         newest = json.loads(command("channel", "history", "gr", "champion", "--json")[1])[0]
         assert newest["urgent"] is urgent
     shown = [line.split() for line in command("channel", "history", "gr", "champion")[1].splitlines()]
-    assert shown[0][:4] == ["serial", "digest", "hold_back_permille", "urgent"]
-    assert [row[3] for row in shown[1:]] == ["yes", "no", "no", "yes", "no", "no", "yes", "no"]
+    assert shown[0][:5] == ["serial", "table", "held", "back", "urgent"]
+    assert [row[2] for row in shown[1:]] == ["yes", "no", "no", "yes", "no", "no", "yes", "no"]
     command("channel", "set", "gr", "champion", digest)
     moved = command("channel", "set", "gr", "champion", Ensemble.load(ensemble_file(2)).digest, "--json")
     assert json.loads(moved[1])["urgent"] is False
@@ -192,7 +196,7 @@ def test_a_channel_is_shown_with_what_a_terminal_can_print(command, ensemble_fil
     status, out, _ = command("channel", "show", "gr", "champion")
     assert status == 0
     shown = dict(line.split(maxsplit=1) for line in out.splitlines() if " " in line.strip())
-    assert (shown["serial"], shown["digest"]) == ("1", Ensemble.load(ensemble_file()).digest)
+    assert (shown["serial"], shown["table"]) == ("1", short(Ensemble.load(ensemble_file()).digest))
     assert shown["note"] == "\\x1b[2Jred"
     assert "\x1b" not in command("channel", "history", "gr", "champion")[1]
     assert json.loads(command("channel", "show", "gr", "champion", "--json")[1])["ensemble"]["cca"] == "gr"
@@ -216,11 +220,35 @@ def test_agents_are_listed_with_the_age_of_their_reports(command, api):
     for name, channel in (("a", "champion"), ("b", "canary")):
         answer = api.request("POST", f"/v1/agents/{name}/reports", json={**report, "channel": channel})
         assert answer.status_code == 204
-    status, out, _ = command("agents", "--channel", "champion")
+    status, out, _ = command("agents", "list", "--channel", "champion")
     assert status == 0
-    assert [line.split()[:4] for line in out.splitlines()[1:]] == [["a", "gr", "champion", "InSync"]]
+    assert [line.split()[:3] for line in out.splitlines()[1:]] == [["a", "gr/champion", "InSync"]]
     assert "\x1b" not in out
-    assert [row["agent_id"] for row in json.loads(command("agents", "--json")[1])] == ["a", "b"]
+    assert "silent" not in out
+    assert [row["agent_id"] for row in json.loads(command("agents", "list", "--json")[1])] == ["a", "b"]
+
+
+def test_an_agent_that_does_not_report_any_more_is_marked_as_silent(command, api):
+    report = {"cca": "gr", "channel": "champion", "state": "InSync"}
+    api.request("POST", "/v1/agents/a/reports", json=report)
+    with api.database.write() as session:
+        session.execute(update(AgentRow).values(received_at=datetime.now(UTC) - timedelta(hours=5)))
+    assert "InSync" in command("agents", "list")[1]
+    assert "silent 5 h" in command("agents", "list")[1]
+
+
+def test_a_channel_is_said_to_be_new_and_can_be_removed(command, ensemble_file):
+    digest = Ensemble.load(ensemble_file()).digest
+    command("publish", ensemble_file(), "--channel", "champion")
+    assert command("channel", "set", "gr", "champoin", digest)[1].startswith("gr/champoin: a new channel\n")
+    assert "new channel" not in command("channel", "set", "gr", "champion", digest)[1]
+    assert command("channel", "remove", "gr", "champoin", "--if-serial", 2)[0] == 2
+    assert command("channel", "remove", "gr", "champoin")[:2] == (
+        0,
+        "gr/champoin: removed; its agents keep their tables\n",
+    )
+    assert [row["channel"] for row in json.loads(command("channel", "list", "--json")[1])] == ["champion"]
+    assert "got gr/champoin, which does not exist" in command("channel", "show", "gr", "champoin")[2]
 
 
 def test_an_agent_is_removed_by_its_id(command, api):
@@ -228,15 +256,16 @@ def test_an_agent_is_removed_by_its_id(command, api):
     for name in ("a", "b"):
         api.request("POST", f"/v1/agents/{name}/reports", json=report)
     assert command("agents", "remove", "a")[:2] == (0, "a: removed\n")
-    assert [row["agent_id"] for row in json.loads(command("agents", "--json")[1])] == ["b"]
+    assert [row["agent_id"] for row in json.loads(command("agents", "list", "--json")[1])] == ["b"]
     assert "expected the id of an agent that has reported, got a" in command("agents", "remove", "a")[2]
-    assert "write options after it" in command("agents", "--cca", "gr", "remove", "b")[2]
     status, _, error = command("agents", "remove", "../channels")
     assert (status, error.count("\n")) == (2, 1)
     assert error.startswith("ccatune: agent id: ")
 
 
-@pytest.mark.parametrize(("age_s", "words"), [(12.4, "12 s"), (0.0, "unknown"), (-3.0, "unknown"), (None, "unknown")])
+@pytest.mark.parametrize(
+    ("age_s", "words"), [(12.4, "12 s"), (7300, "2 h"), (0.0, "unknown"), (-3.0, "unknown"), (None, "unknown")]
+)
 def test_an_age_by_a_clock_that_was_set_back_is_unknown(new_database_url, age_s, words):
     del new_database_url
     assert age_in_words(age_s) == words

@@ -212,14 +212,14 @@ def test_show_says_what_a_person_must_know(command):
     document(make_root(), "r1")
     lines = command("root", "show", "2.json")[1].splitlines()
     assert [line for line in lines if line.startswith("signed by")] == [
-        "signed by v2   1 of 2 needed root keys: not enough",
-        "signed by v1   unknown; name this version with --previous",
+        "signed by v2    1 of 2 needed root keys: not enough",
+        "signed by v1    unknown; name this version with --previous",
     ]
     for name, is_signed in (("r1", "no"), ("r2", "yes")):
         assert f"root       {key_id(name)}  {public(name)}  {is_signed}" in [line.rstrip() for line in lines]
     assert f"publisher  {key_id('p1')}  {public('p1')}" in [line.rstrip() for line in lines]
     shown = command("root", "show", "2.json", "--previous", "root.json")[1]
-    assert "signed by v1   0 of 1 needed root keys: not enough" in shown
+    assert "signed by v1    0 of 1 needed root keys: not enough" in shown
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[" * 1000, b"\x00" * 200_000, "statement"])

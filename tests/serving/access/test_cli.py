@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import stat
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -43,7 +44,8 @@ def test_a_token_is_made_listed_used_and_revoked(command, monkeypatch):
     assert (made["scopes"], made["ccas"], made["agent_id"]) == (["read", "report"], ["gr"], "web-1")
     status, out, _ = command("token", "list")
     assert status == 0
-    assert out.splitlines()[1].split()[:6] == [made["id"], "web-1", "agent", "active", "read", "report"]
+    assert out.splitlines()[1].split()[:4] == [made["id"], "web-1", "agent", "to"]
+    assert out.splitlines()[1].endswith("read report  gr champion web-1")
     assert made["token"] not in out
     with monkeypatch.context() as patch:
         patch.setenv("CCATUNE_TOKEN", made["token"])
@@ -64,6 +66,18 @@ def test_without_a_token_a_command_says_how_to_give_one(command, monkeypatch):
     status, _, error = command("channel", "list")
     assert status == 2
     assert "CCATUNE_TOKEN or --token-file" in error
+
+
+def test_a_token_of_an_agent_has_defaults_and_any_other_says_what_it_needs(command):
+    made = create(command, "web-2", "--kind", "agent")
+    assert (made["scopes"], made["agent_id"]) == (["read", "report"], "web-2")
+    lifetime = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
+    assert lifetime == timedelta(days=90)
+    made = create(command, "web-3", "--kind", "agent", "--agent-id", "web", "--scope", "read", "--expires", "1h")
+    assert (made["scopes"], made["agent_id"]) == (["read"], "web")
+    for options in (["--expires", "1h"], ["--scope", "read"]):
+        status, _, error = command("token", "create", "builds", "--kind", "ci", *options)
+        assert (status, "expected it for all but agents" in error) == (2, True)
 
 
 def test_a_token_can_be_written_to_a_new_file_instead(command, tmp_path):
@@ -107,7 +121,7 @@ def test_the_audit_log_is_listed(command, api):
     status, out, _ = command("audit", "--action", "move")
     assert status == 0
     assert "\x1b" not in out
-    assert out.splitlines()[1].split()[1:2] == ["admin"]
+    assert out.splitlines()[1].split()[2:5] == ["admin", "move", "channel"]
     rows = json.loads(command("audit", "--target", "channel gr/champion", "--json")[1])
     assert [(row["actor"], row["details"]["serial"]) for row in rows] == [("admin", 1)]
     assert len(json.loads(command("audit", "--limit", 2, "--json")[1])) == 2

@@ -293,9 +293,10 @@ def chosen(arguments: list[str]) -> AgentSettings:
         found.append(settings)
         raise click.Abort
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(click.Abort):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agent_cli, "_tree_of", note)
-        agent_cli.agent.main(arguments, standalone_mode=False)
+        with pytest.raises(click.Abort):
+            agent_cli.agent.main(arguments, standalone_mode=False)
     return found[0]
 
 
