@@ -37,7 +37,7 @@ _KEYS: Cells = {
     Column("role"): lambda row: str(row["role"]),
     Column("key"): lambda row: short_digest(row["key_id"]),
     Column("public key", least=12): lambda row: str(row["public"]),
-    Column("signed"): lambda row: yes_or_no(row["signed"]),
+    Column("signed"): lambda row: "" if row["signed"] is None else yes_or_no(row["signed"]),
 }
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -100,7 +100,7 @@ def test_key_new_takes_a_passphrase_from_a_file_or_from_the_terminal(command, tm
     assert PrivateKey.load(one, passphrase=b"correct horse")
     terminal += ["Gruß", "Gruß"]
     status, out, _ = command("key", "new", two, "--ask-passphrase")
-    assert (status, "encrypted   yes" in out) == (0, True)
+    assert (status, "encrypted    yes" in out) == (0, True)
     assert PrivateKey.load(two, passphrase="Gruß".encode())
     assert terminal == []
 

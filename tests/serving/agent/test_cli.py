@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ import pytest
 from serving.agent import AgentSettings, Store, Tree
 from serving.agent import cli as agent_cli
 from serving.agent.cli import run
+from serving.agent.log import EventLog, is_journal
 from serving.agent.store import LAST_KNOWN_GOOD, STATE
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, table
 
@@ -326,6 +328,42 @@ def test_several_algorithms_come_from_options_environment_or_file(
     assert chosen(["--url", "http://r", "--cca", "gr", "--cca", "rtcp_bbr"]).ccas == ("gr", "rtcp_bbr")
     monkeypatch.setenv("CCATUNE_AGENT_CCA", "roccet gr")
     assert chosen(["--url", "http://r"]).ccas == ("roccet", "gr")
+
+
+def test_help_version_and_a_stand_in_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["-h"]) == 0
+    shown = capsys.readouterr().out
+    assert "--stand-in" in shown
+    assert "ccatune " not in shown
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("ccatune-agent, version 0.")
+    monkeypatch.setitem(sys.modules, "emulation.standin", None)
+    assert run(["--url", "http://r", "--cca", "gr", "--stand-in", "x"]) == 2
+    assert "stand_in: expected the module emulation.standin, which this installation" in capsys.readouterr().err
+
+
+def test_messages_of_the_agent_name_no_command_that_its_package_lacks() -> None:
+    folder = Path(agent_cli.__file__).parent
+    named = {
+        found
+        for path in folder.iterdir()
+        if path.suffix in {".py", ".service"}
+        for found in re.findall(r"`ccatune [a-z][^`]*`", path.read_text(encoding="utf-8"))
+    }
+    assert named == set()
+
+
+def test_lines_of_the_log_have_times_except_in_the_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = io.StringIO()
+    EventLog(stream=line, has_times=True, now_s=lambda: 1_772_366_400.5).event("started")
+    assert line.getvalue() == "time=2026-03-01T12:00:00.500Z event=started\n"
+    with (tmp_path / "log").open("w") as stream:
+        found = os.fstat(stream.fileno())
+        assert not is_journal(stream)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        assert is_journal(stream)
 
 
 def test_agent_imports_the_standard_library_click_and_kmod_alone() -> None:
