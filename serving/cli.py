@@ -30,7 +30,7 @@ from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
 
-__all__ = ["agents", "channel", "ensembles", "publish"]
+__all__ = ["agents", "channels", "ensembles", "publish"]
 
 Json = dict[str, Any]
 
@@ -153,17 +153,17 @@ def publish(
 
 
 @click.group()
-def channel() -> None:
+def channels() -> None:
     """Point a channel to an ensemble, or back to its previous one.
 
     \b
     Example:
-      ccatune channel set gr champion sha256:0123... --note "after the canary"
-      ccatune channel rollback gr champion
+      ccatune channels set gr champion sha256:0123... --note "after the canary"
+      ccatune channels rollback gr champion
     """
 
 
-@channel.command("set")
+@channels.command("set")
 @click.argument("cca")
 @click.argument("name")
 @click.argument("digest")
@@ -192,7 +192,7 @@ def set_(
 
     \b
     Example:
-      ccatune channel set gr canary sha256:0123... --hold-back-permille 100
+      ccatune channels set gr canary sha256:0123... --hold-back-permille 100
     """
     with connect(url, token_file) as client:
         moved = client.move(
@@ -207,7 +207,7 @@ def set_(
     print_move(moved, as_json=as_json)
 
 
-@channel.command()
+@channels.command()
 @click.argument("cca")
 @click.argument("name")
 @_rollback_urgent_option
@@ -233,14 +233,14 @@ def rollback(
 
     \b
     Example:
-      ccatune channel rollback gr champion --note "p95 rose on 3g"
+      ccatune channels rollback gr champion --note "p95 rose on 3g"
     """
     with connect(url, token_file) as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
     print_move(moved, as_json=as_json)
 
 
-@channel.command("remove")
+@channels.command("remove")
 @click.argument("cca")
 @click.argument("name")
 @_if_serial_option
@@ -252,14 +252,14 @@ def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, toke
 
     \b
     Example:
-      ccatune channel remove gr canary
+      ccatune channels remove gr canary
     """
     with connect(url, token_file) as client:
         client.remove_channel(cca, name, if_serial=if_serial)
     echo(f"{cca}/{name}: removed; its agents keep their tables")
 
 
-@channel.command()
+@channels.command()
 @click.argument("cca")
 @click.argument("name")
 @registry_options
@@ -269,13 +269,13 @@ def history(*, cca: str, name: str, url: str, token_file: Path | None, as_json: 
 
     \b
     Example:
-      ccatune channel history gr champion
+      ccatune channels history gr champion
     """
     with connect(url, token_file) as client:
         print_table(client.history(cca, name), _DEPLOYMENTS, as_json=as_json)
 
 
-@channel.command("show")
+@channels.command("show")
 @click.argument("cca")
 @click.argument("name")
 @registry_options
@@ -285,7 +285,7 @@ def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_j
 
     \b
     Example:
-      ccatune channel show gr champion
+      ccatune channels show gr champion
     """
     with connect(url, token_file) as client:
         found = client.channel(cca, name)
@@ -295,7 +295,7 @@ def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_j
     )
 
 
-@channel.command("list")
+@channels.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
 @registry_options
 @_json_option
@@ -304,7 +304,7 @@ def list_channels(*, cca: str | None, url: str, token_file: Path | None, as_json
 
     \b
     Example:
-      ccatune channel list
+      ccatune channels list
     """
     with connect(url, token_file) as client:
         print_table(client.channels(cca=cca), _CHANNELS, as_json=as_json)

@@ -24,7 +24,7 @@ from serving._deadline import limit_connecting
 from serving.agent.address import without_user_info
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
-from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError
 
@@ -392,7 +392,7 @@ def _require(kind: TypeAdapter[str], what: str, value: str) -> str:
     try:
         return kind.validate_python(value)
     except ValidationError as error:
-        raise RegistryClientError(f"{what}: {error.errors()[0]['msg']}, got {value!r:.200}") from error
+        raise RegistryClientError(f"{what}: {in_words(error.errors()[0])}, got {value!r:.200}") from error
 
 
 def _parse(url: str) -> httpx.URL:

@@ -103,14 +103,14 @@ def root() -> None:
 
     \b
     Example:
-      ccatune root make --registry lab --root alice.pem.pub --publisher bob.pem.pub -o root.json
+      ccatune root make --registry-name lab --root alice.pem.pub --publisher bob.pem.pub -o root.json
       ccatune root sign root.json --key alice.pem
       ccatune root publish root.json
     """
 
 
 @root.command()
-@click.option("--registry", "--registry-name", "registry", required=True, help="Name of the registry.")
+@click.option("--registry-name", "registry", required=True, help="Name of the registry.")
 @_keys_option("--root", "roots", "Key that signs root documents; may be repeated.")
 @_keys_option("--publisher", "publishers", "Key that signs ensembles; may be repeated.")
 @_keys_option("--registry-key", "registry_keys", "Key with which the registry signs deployments; may be repeated.")
@@ -131,12 +131,12 @@ def make(
 ) -> None:
     """Make version 1 of a registry's root document, without signatures.
 
-    A KEY is a public key in base64, a file FILE.pub of `ccatune key new`, or a private key's file, of which only the
+    A KEY is a public key in base64, a file FILE.pub of `ccatune keys new`, or a private key's file, of which only the
     public part is used. A threshold is 1 where --threshold does not name the role.
 
     \b
     Example:
-      ccatune root make --registry lab --root a.pem.pub --root b.pem.pub --root c.pem.pub --threshold root=2 \\
+      ccatune root make --registry-name lab --root a.pem.pub --root b.pem.pub --root c.pem.pub --threshold root=2 \\
         --publisher bob.pem.pub --registry-key registry.pem.pub --expires 365d -o root.json
     """
     keys: dict[RoleName, list[PublicKey]] = {

@@ -141,6 +141,24 @@ def test_exit_through_click_is_the_exit_status(probe: type) -> None:
     assert ccatune.run(["probe"]) == 1
 
 
+def test_a_group_without_a_command_prints_its_help_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["channels"], ["traces"]):
+        assert ccatune.run(words) == 2
+        error = capsys.readouterr().err
+        assert (error.count("Usage:"), error.startswith("Usage: ccatune")) == (1, True)
+
+
+def test_an_interrupted_command_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("training.commands.run_train", interrupted)
+    assert ccatune.run(["train", "gr"]) == 130
+    assert "run the same command with --resume to continue" in capsys.readouterr().err
+
+
 def test_interrupt_exits_as_the_shell_expects(probe: type) -> None:
     probe.act = lambda: raise_(KeyboardInterrupt())
     assert ccatune.run(["probe"]) == 130

@@ -51,10 +51,10 @@ _STATE_KEY = "ccatune_caller"
 _AUTHORIZATION = b"authorization"
 _SCHEME = b"bearer"
 _ANONYMOUS = (
-    "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune token create`, "
+    "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune tokens create`, "
     "and give it by CCATUNE_TOKEN or --token-file"
 )
-_NOT_ACCEPTED = "expected a token that this registry accepts, got another; make a new one with `ccatune token create`"
+_NOT_ACCEPTED = "expected a token that this registry accepts, got another; make a new one with `ccatune tokens create`"
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ def caller_of(scope: Scope) -> Caller:
 
 # The check itself has accepted the token already. This declares the scheme in the OpenAPI document.
 _bearer = HTTPBearer(
-    auto_error=False, scheme_name="token", description="A token that `ccatune token create` made: `ccat_...`"
+    auto_error=False, scheme_name="token", description="A token that `ccatune tokens create` made: `ccat_...`"
 )
 
 

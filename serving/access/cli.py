@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune token` and `ccatune audit`."""
+"""The commands `ccatune tokens` and `ccatune audit`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from serving._printing import Cells, print_facts, print_table, short_digest, tim
 from serving.access.grants import SCOPES
 from serving.access.secret_file import written_to
 
-__all__ = ["audit", "token"]
+__all__ = ["audit", "tokens"]
 
 Json = dict[str, Any]
 
@@ -81,19 +81,19 @@ class Lifetime(click.ParamType[int]):
 
 
 @click.group()
-def token() -> None:
+def tokens() -> None:
     """Make, list and revoke tokens. This needs a token with the scope admin.
 
     \b
     Example:
       export CCATUNE_TOKEN_FILE=admin.token
-      ccatune token create web-1 --kind agent --out web-1.token
-      ccatune token list
-      ccatune token revoke 0123456789abcdef
+      ccatune tokens create web-1 --kind agent --out web-1.token
+      ccatune tokens list
+      ccatune tokens revoke 0123456789abcdef
     """
 
 
-@token.command()
+@tokens.command()
 @click.argument("name")
 @click.option("--kind", type=click.Choice(_KINDS), help="What NAME is; needed for a new one.")
 @click.option(
@@ -139,8 +139,8 @@ def create(
 
     \b
     Example:
-      ccatune token create web-1 --kind agent --out web-1.token
-      ccatune token create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
+      ccatune tokens create web-1 --kind agent --out web-1.token
+      ccatune tokens create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
     """
     if kind == "agent":
         scopes = scopes or _AGENT_SCOPES
@@ -174,7 +174,7 @@ def create(
     print_facts(made if as_json else shown, as_json=as_json, whole="token")
 
 
-@token.command("list")
+@tokens.command("list")
 @click.option("--principal", help="Only tokens of this principal.")
 @registry_options
 @_json_option
@@ -183,25 +183,25 @@ def list_tokens(*, principal: str | None, url: str, token_file: Path | None, as_
 
     \b
     Example:
-      ccatune token list --principal web-1
+      ccatune tokens list --principal web-1
     """
     with connect(url, token_file) as client:
         rows = list(client.tokens(principal=principal))
     print_table(rows, _TOKENS, as_json=as_json)
 
 
-@token.command()
+@tokens.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--principal", help="All tokens of this principal, which is then disabled.")
 @registry_options
 @_json_option
 def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
-    """Revoke tokens, for ever. `ccatune token list` shows their ids.
+    """Revoke tokens, for ever. `ccatune tokens list` shows their ids.
 
     \b
     Example:
-      ccatune token revoke 0123456789abcdef
-      ccatune token revoke --principal alice
+      ccatune tokens revoke 0123456789abcdef
+      ccatune tokens revoke --principal alice
     """
     if bool(ids) == (principal is not None):
         raise click.UsageError("expected either ids of tokens or --principal")

@@ -189,9 +189,9 @@ def test_moves_past_the_agents_serials_lead_out(server, capsys):
         assert ccatune.run([*words, "--url", registry.url, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    highest = max(row["effective_serial"] for row in command("agents", "--cca", "gr", "--channel", "champion"))
+    highest = max(row["effective_serial"] for row in command("agents", "list", "--cca", "gr", "--channel", "champion"))
     assert highest == 6
-    while command("channel", "set", "gr", "champion", digest, "--note", "restored")["serial"] <= highest:
+    while command("channels", "set", "gr", "champion", digest, "--note", "restored")["serial"] <= highest:
         pass
     assert agent.follow(registry).state == State.UNSIGNED
     assert (agent.serial, header(agent.tree.text)["digest"]) == (7, digest)

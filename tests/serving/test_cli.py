@@ -49,7 +49,7 @@ def test_publish_can_point_a_channel_in_the_same_breath(command, ensemble_file):
     status, out, _ = command("publish", path, "--channel", "champion", "--hold-back-permille", 100, "--note", "n")
     assert status == 0
     assert out.splitlines()[-1] == f"lab: gr/champion serial 1 {Ensemble.load(path).digest}"
-    history = json.loads(command("channel", "history", "gr", "champion", "--json")[1])
+    history = json.loads(command("channels", "history", "gr", "champion", "--json")[1])
     assert [(row["serial"], row["hold_back_permille"], row["note"]) for row in history] == [(1, 100, "n")]
 
 
@@ -92,9 +92,9 @@ def test_a_name_that_leads_to_another_channel_moves_none(command, ensemble_file)
         ("set", "gr", "champion", f"{digest}#x"),
         ("rollback", "gr", "champion/rollback#"),
     ):
-        status, _, error = command("channel", *words)
+        status, _, error = command("channels", *words)
         assert (status, error.count("\n")) == (2, 1)
-    assert len(json.loads(command("channel", "history", "gr", "champion", "--json")[1])) == 1
+    assert len(json.loads(command("channels", "history", "gr", "champion", "--json")[1])) == 1
     assert command("ensembles", "show", f"{digest}#x")[0] == 2
 
 
@@ -112,13 +112,13 @@ def test_a_channel_is_set_rolled_back_and_listed(command, ensemble_file):
     for number in (1, 2):
         command("publish", ensemble_file(number))
         digests.append(Ensemble.load(ensemble_file(number)).digest)
-        assert command("channel", "set", "gr", "champion", digests[-1])[0] == 0
-    status, out, _ = command("channel", "rollback", "gr", "champion", "--json")
+        assert command("channels", "set", "gr", "champion", digests[-1])[0] == 0
+    status, out, _ = command("channels", "rollback", "gr", "champion", "--json")
     assert (status, json.loads(out)["digest"]) == (0, digests[0])
-    listed = command("channel", "list")[1]
+    listed = command("channels", "list")[1]
     assert short(digests[0]) in listed
     assert short(digests[1]) not in listed
-    assert [row["serial"] for row in json.loads(command("channel", "history", "gr", "champion", "--json")[1])] == [
+    assert [row["serial"] for row in json.loads(command("channels", "history", "gr", "champion", "--json")[1])] == [
         3,
         2,
         1,
@@ -131,34 +131,34 @@ def test_a_roll_back_is_urgent_and_other_moves_are_not_unless_the_command_says_s
     for words, urgent in (
         (("publish", ensemble_file(2), "--channel", "champion"), False),
         (("publish", ensemble_file(2), "--channel", "champion", "--urgent"), True),
-        (("channel", "set", "gr", "champion", digest), False),
-        (("channel", "set", "gr", "champion", digest, "--no-urgent"), False),
-        (("channel", "set", "gr", "champion", digest, "--urgent"), True),
-        (("channel", "rollback", "gr", "champion", "--no-urgent"), False),
-        (("channel", "set", "gr", "champion", digest), False),
-        (("channel", "rollback", "gr", "champion"), True),
+        (("channels", "set", "gr", "champion", digest), False),
+        (("channels", "set", "gr", "champion", digest, "--no-urgent"), False),
+        (("channels", "set", "gr", "champion", digest, "--urgent"), True),
+        (("channels", "rollback", "gr", "champion", "--no-urgent"), False),
+        (("channels", "set", "gr", "champion", digest), False),
+        (("channels", "rollback", "gr", "champion"), True),
     ):
         status, out, _ = command(*words)
         assert status == 0
         assert (" urgent sha256:" in out.splitlines()[-1]) is urgent
-        newest = json.loads(command("channel", "history", "gr", "champion", "--json")[1])[0]
+        newest = json.loads(command("channels", "history", "gr", "champion", "--json")[1])[0]
         assert newest["urgent"] is urgent
-    shown = [line.split() for line in command("channel", "history", "gr", "champion")[1].splitlines()]
+    shown = [line.split() for line in command("channels", "history", "gr", "champion")[1].splitlines()]
     assert shown[0][:5] == ["serial", "table", "held", "back", "urgent"]
     assert [row[2] for row in shown[1:]] == ["yes", "no", "no", "yes", "no", "no", "yes", "no"]
-    command("channel", "set", "gr", "champion", digest)
-    moved = command("channel", "set", "gr", "champion", Ensemble.load(ensemble_file(2)).digest, "--json")
+    command("channels", "set", "gr", "champion", digest)
+    moved = command("channels", "set", "gr", "champion", Ensemble.load(ensemble_file(2)).digest, "--json")
     assert json.loads(moved[1])["urgent"] is False
-    assert json.loads(command("channel", "rollback", "gr", "champion", "--json")[1])["urgent"] is True
+    assert json.loads(command("channels", "rollback", "gr", "champion", "--json")[1])["urgent"] is True
 
 
 def test_a_move_from_a_serial_that_is_gone_is_refused(command, ensemble_file):
     command("publish", ensemble_file(), "--channel", "champion")
     digest = Ensemble.load(ensemble_file()).digest
-    status, _, error = command("channel", "set", "gr", "champion", digest, "--if-serial", 0)
+    status, _, error = command("channels", "set", "gr", "champion", digest, "--if-serial", 0)
     assert status == 2
     assert "it stands at serial 1" in error
-    assert command("channel", "set", "gr", "champion", digest, "--if-serial", 1)[0] == 0
+    assert command("channels", "set", "gr", "champion", digest, "--if-serial", 1)[0] == 0
 
 
 def test_an_ensemble_comes_out_as_it_went_in(command, ensemble_file):
@@ -170,7 +170,7 @@ def test_an_ensemble_comes_out_as_it_went_in(command, ensemble_file):
 
 
 def test_what_the_registry_refuses_is_told_in_one_line(command):
-    status, out, error = command("channel", "set", "gr", "champion", "sha256:" + "0" * 64)
+    status, out, error = command("channels", "set", "gr", "champion", "sha256:" + "0" * 64)
     assert (status, out) == (2, "")
     assert error.count("\n") == 1
     assert "404 expected the digest of a published ensemble" in error
@@ -178,41 +178,41 @@ def test_what_the_registry_refuses_is_told_in_one_line(command):
 
 def test_a_registry_that_is_not_there_is_told_in_one_line(capsys, new_database_url):
     del new_database_url
-    assert ccatune.run(["channel", "list", "--url", "http://127.0.0.1:1"]) == 2
+    assert ccatune.run(["channels", "list", "--url", "http://127.0.0.1:1"]) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert "is `ccatune serve` running there?" in error
-    assert ccatune.run(["channel", "list", "--url", "nonsense"]) == 2
+    assert ccatune.run(["channels", "list", "--url", "nonsense"]) == 2
 
 
 def test_lists_longer_than_a_page_are_whole(command, api):
     for number in range(60):
         api.move(number % 2)
-    assert len(json.loads(command("channel", "history", "gr", "champion", "--json")[1])) == 60
+    assert len(json.loads(command("channels", "history", "gr", "champion", "--json")[1])) == 60
 
 
 def test_a_channel_is_shown_with_what_a_terminal_can_print(command, ensemble_file):
     command("publish", ensemble_file(), "--channel", "champion", "--note", "\x1b[2Jred")
-    status, out, _ = command("channel", "show", "gr", "champion")
+    status, out, _ = command("channels", "show", "gr", "champion")
     assert status == 0
     shown = dict(line.split(maxsplit=1) for line in out.splitlines() if " " in line.strip())
     assert (shown["serial"], shown["table"]) == ("1", short(Ensemble.load(ensemble_file()).digest))
     assert shown["note"] == "\\x1b[2Jred"
-    assert "\x1b" not in command("channel", "history", "gr", "champion")[1]
-    assert json.loads(command("channel", "show", "gr", "champion", "--json")[1])["ensemble"]["cca"] == "gr"
+    assert "\x1b" not in command("channels", "history", "gr", "champion")[1]
+    assert json.loads(command("channels", "show", "gr", "champion", "--json")[1])["ensemble"]["cca"] == "gr"
 
 
 def test_the_first_digits_of_a_digest_are_enough_where_they_name_one_ensemble(command, ensemble_file):
     command("publish", ensemble_file(1), ensemble_file(2))
     digest = Ensemble.load(ensemble_file(1)).digest
     for prefix in (digest[:19], digest.removeprefix("sha256:")[:8]):
-        status, out, _ = command("channel", "set", "gr", "champion", prefix, "--json")
+        status, out, _ = command("channels", "set", "gr", "champion", prefix, "--json")
         assert (status, json.loads(out)["digest"]) == (0, digest)
     assert command("ensembles", "show", digest[:19])[1] == ensemble_file(1).read_text(encoding="utf-8")
-    status, _, error = command("channel", "set", "gr", "champion", "sha256:" + "0" * 12)
+    status, _, error = command("channels", "set", "gr", "champion", "sha256:" + "0" * 12)
     assert status == 2
     assert "expected sha256:000000000000 to begin the digest of one published ensemble, got none" in error
-    assert command("channel", "set", "gr", "champion", digest[:11])[0] == 2
+    assert command("channels", "set", "gr", "champion", digest[:11])[0] == 2
 
 
 def test_agents_are_listed_with_the_age_of_their_reports(command, api):
@@ -239,15 +239,15 @@ def test_an_agent_that_does_not_report_any_more_is_marked_as_silent(command, api
 def test_a_channel_is_said_to_be_new_and_can_be_removed(command, ensemble_file):
     digest = Ensemble.load(ensemble_file()).digest
     command("publish", ensemble_file(), "--channel", "champion")
-    assert command("channel", "set", "gr", "champoin", digest)[1].startswith("gr/champoin: a new channel\n")
-    assert "new channel" not in command("channel", "set", "gr", "champion", digest)[1]
-    assert command("channel", "remove", "gr", "champoin", "--if-serial", 2)[0] == 2
-    assert command("channel", "remove", "gr", "champoin")[:2] == (
+    assert command("channels", "set", "gr", "champoin", digest)[1].startswith("gr/champoin: a new channel\n")
+    assert "new channel" not in command("channels", "set", "gr", "champion", digest)[1]
+    assert command("channels", "remove", "gr", "champoin", "--if-serial", 2)[0] == 2
+    assert command("channels", "remove", "gr", "champoin")[:2] == (
         0,
         "gr/champoin: removed; its agents keep their tables\n",
     )
-    assert [row["channel"] for row in json.loads(command("channel", "list", "--json")[1])] == ["champion"]
-    assert "got gr/champoin, which does not exist" in command("channel", "show", "gr", "champoin")[2]
+    assert [row["channel"] for row in json.loads(command("channels", "list", "--json")[1])] == ["champion"]
+    assert "got gr/champoin, which does not exist" in command("channels", "show", "gr", "champoin")[2]
 
 
 def test_an_agent_is_removed_by_its_id(command, api):

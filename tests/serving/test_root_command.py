@@ -63,7 +63,7 @@ def content_of(path: str) -> Root:
     return read_root(Path(path))[0]
 
 
-MAKE = ("root", "make", "--registry", "lab", "--root", public("r1"), "--publisher", public("p1"))
+MAKE = ("root", "make", "--registry-name", "lab", "--root", public("r1"), "--publisher", public("p1"))
 
 
 def test_make_writes_version_1_without_signatures(command):
@@ -104,7 +104,7 @@ def test_make_takes_keys_from_files_and_thresholds_by_role(command):
         (["--expires", "2027-02-30T00:00:00Z"], "expected such as 365d"),
         (["--expires", "2001-01-01T00:00:00Z"], "expected a time within the next 20 years"),
         (["--expires", "999999d"], "expected a time within the next 20 years"),
-        (["--registry", "a b"], "expected registry of 1 to 63"),
+        (["--registry-name", "a b"], "expected registry of 1 to 63"),
     ],
 )
 def test_a_mistake_makes_no_document(command, options, message):

@@ -273,7 +273,7 @@ def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path:
         wait_until(lambda: state_of(tmp_path).get("state") == State.OFFLINE)
         error = state_of(tmp_path)["error"]
         assert f"got 401 (the token was not accepted); it does not accept the token in {path}" in error
-        assert "`ccatune token create`" in error
+        assert "`ccatune tokens create`" in error
         token_file(tmp_path, TOKEN)
         fake.wait_for_report(lambda report: report["state"] == "Unsigned")
     assert fake.shown[-1] == f"Bearer {TOKEN}"
