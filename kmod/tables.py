@@ -15,7 +15,7 @@ from typing import Literal
 
 from kmod.terminal import echo, visible
 
-__all__ = ["Column", "print_table", "shortened"]
+__all__ = ["Column", "print_table", "shortened", "table_lines"]
 
 _UNLIMITED = 1_000_000
 _GAP = "  "
@@ -38,6 +38,12 @@ class Column:
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
     """Print a heading and a line for each row."""
+    for line in [*([title] if title else []), *table_lines(columns, rows)]:
+        echo(line)
+
+
+def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table: its heading, and one for each row."""
     cells = [[visible(cell) for cell in row] for row in rows]
     headings = [column.heading.split("\n") for column in columns]
     widths = _fitted(
@@ -48,14 +54,13 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, tit
     height = max(map(len, headings))
     heads = [[""] * (height - len(lines)) + lines for lines in headings]
     lines = [[head[number] for head in heads] for number in range(height)] if any(map(any, heads)) else []
-    if title:
-        echo(title)
-    for row in [*lines, *cells]:
-        fitted = [
+    return [
+        _GAP.join(
             _padded(shortened(cell, width, cut=column.cut), width, align=column.align)
             for column, cell, width in zip(columns, row, widths, strict=True)
-        ]
-        echo(_GAP.join(fitted).rstrip())
+        ).rstrip()
+        for row in [*lines, *cells]
+    ]
 
 
 def shortened(text: str, width: int, *, cut: Literal["middle", "end"] = "end") -> str:

@@ -38,13 +38,9 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option(
-    "--tls-cert-file", type=_file, help="PEM file of the server's certificate and the intermediate ones: https."
-)
+@click.option("--tls-cert-file", type=_file, help="PEM file of the server's certificates, for https.")
 @click.option("--tls-key-file", type=_file, help="PEM file of its key, which others cannot read.")
-@click.option(
-    "--client-ca-file", type=_file, help="PEM file of authorities that must have signed a client's certificate."
-)
+@click.option("--client-ca-file", type=_file, help="PEM file of authorities for clients' certificates.")
 @click.option(
     "--insecure-bind-anyway",
     is_flag=True,

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from emulation.errors import EmulationError
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
-from emulation.printing import as_written
 from kmod.abi import ALGORITHMS
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["pantheon"]
@@ -58,13 +56,13 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(rows, indent=1))
         return
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    columns = ("scheme", "name", "listens", "missing packages")
-    for heading in columns:
-        table.add_column(heading)
-    for row in rows:
-        table.add_row(*(row[key] for key in columns))
-    as_written().print(table)
+    columns = (
+        Column("scheme", least=16),
+        Column("name", least=16, cut="end"),
+        Column("listens"),
+        Column("missing packages", least=16, cut="end"),
+    )
+    print_table(columns, ([row[column.heading] for column in columns] for row in rows))
     for row in (row for row in rows if row["problem"]):
         echo(f"{row['scheme']}: {row['problem']}")
 
