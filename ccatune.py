@@ -195,7 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = run(arguments)
     except Exception:  # told whole, under a status that no answer has
-        echo(traceback.format_exc(), err=True)
+        echo(traceback.format_exc().rstrip(), err=True)
         status = EXIT_FAULT
     sys.exit(status)
 

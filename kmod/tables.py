@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Prints tables of text that fit the terminal: a row is one line, and no column is left out.
 
-A table that is wider than the terminal shortens the cells of the columns that allow it, the widest first. Without a
+A table that is wider than the terminal shortens the cells of the columns that allow it, the widest first, and then
+halves the gaps. Without a
 terminal, as in a pipe or a file, nothing is shortened, unless COLUMNS sets a width.
 """
 
@@ -18,7 +19,6 @@ from kmod.terminal import echo, visible
 __all__ = ["Column", "print_table", "shortened", "table_lines"]
 
 _UNLIMITED = 1_000_000
-_GAP = "  "
 _MARK = "…"
 
 
@@ -46,16 +46,13 @@ def table_lines(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> lis
     """Return the lines of a table: its heading, and one for each row."""
     cells = [[visible(cell) for cell in row] for row in rows]
     headings = [column.heading.split("\n") for column in columns]
-    widths = _fitted(
-        columns,
-        [max(map(_width, [*lines, *(row[at] for row in cells)])) for at, lines in enumerate(headings)],
-        limit=shutil.get_terminal_size((_UNLIMITED, 0)).columns,
-    )
+    wide = [max(map(_width, [*lines, *(row[at] for row in cells)])) for at, lines in enumerate(headings)]
+    gap, widths = _fitted(columns, wide, limit=shutil.get_terminal_size((_UNLIMITED, 0)).columns)
     height = max(map(len, headings))
     heads = [[""] * (height - len(lines)) + lines for lines in headings]
     lines = [[head[number] for head in heads] for number in range(height)] if any(map(any, heads)) else []
     return [
-        _GAP.join(
+        gap.join(
             _padded(shortened(cell, width, cut=column.cut), width, align=column.align)
             for column, cell, width in zip(columns, row, widths, strict=True)
         ).rstrip()
@@ -74,14 +71,18 @@ def shortened(text: str, width: int, *, cut: Literal["middle", "end"] = "end") -
     return f"{head}{_MARK}{end}"
 
 
-def _fitted(columns: Sequence[Column], widths: list[int], *, limit: int) -> list[int]:
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - limit
-    for _ in range(over):
-        able = [at for at, column in enumerate(columns) if column.least is not None and widths[at] > column.least]
-        if not able:
+def _fitted(columns: Sequence[Column], wide: Sequence[int], *, limit: int) -> tuple[str, list[int]]:
+    """Return the gap between two columns, and their widths. The gap is narrow only where the widths do not suffice."""
+    for gap in ("  ", " "):
+        widths = list(wide)
+        for _ in range(sum(widths) + len(gap) * (len(widths) - 1) - limit):
+            able = [at for at, column in enumerate(columns) if column.least is not None and widths[at] > column.least]
+            if not able:
+                break
+            widths[max(able, key=lambda at: widths[at])] -= 1
+        else:
             break
-        widths[max(able, key=lambda at: widths[at])] -= 1
-    return widths
+    return gap, widths
 
 
 def _padded(text: str, width: int, *, align: Literal["left", "right"]) -> str:

@@ -34,7 +34,7 @@ __all__ = ["agents", "channels", "ensembles", "publish"]
 
 Json = dict[str, Any]
 
-_CHANNEL = Column("channel", least=14)
+_CHANNEL = Column("channel", least=12)
 _SERIAL = Column("serial", "right")
 _TABLE = Column("table")
 _OF_A_MOVE: Cells = {
@@ -400,7 +400,7 @@ _AGENTS: Cells = {
     Column("agent", least=10): lambda row: str(row["agent_id"]),
     _CHANNEL: channel_of,
     Column("state", least=12): lambda row: str(row["state"]),
-    Column("serial", "right", least=8): _serials,
+    Column("serial", "right", least=12): _serials,
     _TABLE: lambda row: short_digest(row["effective_digest"])[:8],
     Column("report"): _last_report,
     Column("problem", least=8, cut="end"): _problem,

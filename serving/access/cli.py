@@ -40,7 +40,9 @@ def _limits(row: Json) -> str:
 
 
 def _details(details: Json) -> str:
-    said = {name: value for name, value in details.items() if value not in (None, "", False, 0)}
+    # The serial stands first, because the end may be cut.
+    ordered = sorted(details.items(), key=lambda item: item[0] != "serial")
+    said = {name: value for name, value in ordered if value not in (None, "", False, 0)}
     words = (" ".join(map(str, value)) if isinstance(value, list) else value for value in said.values())
     text = ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(said, words, strict=True))
     return _DIGEST.sub(lambda found: short_digest(found[0]), text)

@@ -466,7 +466,7 @@ def test_token_comes_from_the_file_or_from_systemd(
     config = tmp_path / "agent.toml"
     config.write_text(f'token_file = "{tmp_path}/token"\ninsecure_http = true\n', encoding="utf-8")
     assert run([*options(tmp_path, registry), "--config", str(config), "--once"]) == 0
-    assert registry.shown == ["Bearer of-systemd"] * 4 + ["Bearer of-the-file"] * 3
+    assert registry.shown == ["Bearer of-systemd"] * 3 + ["Bearer of-the-file"] * 3
     out = capsys.readouterr()
     assert "of-" not in out.out + out.err
 
