@@ -55,7 +55,7 @@ def docs_html(openapi: Json) -> str:
 def _operation(method: str, path: str, operation: Json) -> str:
     parameters = [
         [
-            escape(parameter["name"]),
+            escape(parameter["name"].title() if parameter["in"] == "header" else parameter["name"]),
             parameter["in"] + (", required" if parameter.get("required") else ""),
             _text(parameter.get("description") or parameter["schema"].get("description", "")),
         ]
@@ -120,7 +120,7 @@ def _type(schema: Json) -> str:
         return " or ".join(_type(option) for option in schema["anyOf"])
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
-    return escape({"date-time": "time"}.get(schema.get("format", ""), schema.get("type", "any")))
+    return "time" if schema.get("format") == "date-time" else escape(str(schema.get("type", "any")))
 
 
 def _default(part: Json) -> str:

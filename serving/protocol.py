@@ -248,6 +248,7 @@ class _Timed(HttpToolsProtocol):
         except httptools.HttpParserUpgrade as upgrade:
             head = self._head_without_upgrade()
             self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             self._unparsed_bytes = 0
             self._parse(head)
             if not self.transport.is_closing():

@@ -43,6 +43,11 @@ class Process:
             pause.wait(0.05)
         raise AssertionError("no ready file")
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal that does not end it."""
         self._process.send_signal(number)

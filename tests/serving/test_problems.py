@@ -53,6 +53,20 @@ def test_a_body_of_another_content_type_is_told_which_one_is_read(api, problem, 
     assert told == is_told
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "known"),
+    [("GET", "/v1/agents?stat=Offline", "one of the parameters cca, channel, cursor, limit, state"),
+     ("GET", "/v1/channels/gr/champion?wiat=1", "one of the parameters wait"),
+     ("GET", "/v1/roots?limit=1", "no parameter"),
+     ("POST", "/v1/agents/a/reports?x=1", "no parameter")],
+)  # fmt: skip
+def test_an_unknown_query_parameter_is_refused_with_the_known_ones(api, problem, method, path, known):
+    body = {"json": {"cca": "gr", "channel": "champion", "state": "InSync"}} if method == "POST" else {}
+    document = problem(api.request(method, path, **body), status=422)
+    name = path.partition("?")[2].partition("=")[0]
+    assert document["errors"] == [{"where": f"query.{name}", "message": f"expected {known}, got an unknown one"}]
+
+
 def test_the_values_of_an_invalid_request_are_not_repeated(api, problem):
     answer = api.request("PUT", "/v1/channels/gr/champion", json={"digest": "secret-value", "note": 7})
     assert "secret-value" not in str(problem(answer, status=422))

@@ -117,6 +117,24 @@ def test_a_token_of_another_process_is_accepted_at_once_and_its_revocation_withi
 
 
 @sqlite_alone
+def test_a_clock_that_was_ahead_refuses_no_token_for_longer_than_it_was(seconds, api):
+    caller = api.limited("read", lifetime_s=3600)
+    other = api.other_process()
+    # This process reads the tokens for the first time while its clock is a day ahead.
+    api.clock.advance(seconds=86_400)
+    assert other.get("/v1/channels").status_code == 200
+    assert other.with_token(caller.token).get("/v1/channels").status_code == 401
+    api.clock.advance(seconds=-86_400)
+    seconds.now_s += 5
+    assert other.with_token(caller.token).get("/v1/channels").status_code == 200
+    # The correction costs one query of all tokens, and the next query asks for changes only.
+    version = other.app.state.context.tokens._version
+    seconds.now_s += 5
+    other.get("/v1/channels")
+    assert other.app.state.context.tokens._version == version > 0
+
+
+@sqlite_alone
 def test_known_tokens_cost_no_query(seconds, api):
     queries: list[str] = []
     caller = api.limited("report", agent_id="a")

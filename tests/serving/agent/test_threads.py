@@ -69,6 +69,20 @@ def test_poller_tells_offer_after_offer(registry: FakeRegistry, heard: queue.Sim
     assert heard.get(timeout=20) == Heard("gr", "offered", table=TWO)
 
 
+def test_a_registry_that_moves_a_channel_without_end_does_not_set_the_pace_of_the_agent(
+    registry: FakeRegistry, heard: queue.SimpleQueue[Heard]
+) -> None:
+    began_s = time.monotonic()
+    n_offered = 0
+    for serial in range(1, 5):
+        registry.offer(table(serial))
+        while heard.get(timeout=20).table != table(serial):
+            pass
+        n_offered += 1
+    # A pause of at least half a second follows each offer but the last.
+    assert time.monotonic() - began_s >= (n_offered - 1) * 0.5
+
+
 def test_poller_asks_again_without_etag_after_a_damaged_offer(
     registry: FakeRegistry, heard: queue.SimpleQueue[Heard]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ from serving.agent.tls import ClientTls, TlsFiles
 from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
+from serving.errors import RegistryClientError
 from serving.settings import ServingSettings
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, fake_registry, log_to, table
 from tests.serving.agent.test_registry import REPORT
@@ -242,6 +244,59 @@ def test_certificate_of_the_agent_is_loaded_again_when_it_is_renewed(authority: 
     pair.key.write_bytes(pair.key.read_bytes() + b"\n")
     with pytest.raises(SettingsError, match=r"client_key_file .*: expected a file that others cannot read"):
         tls.context()
+
+
+@contextmanager
+def unanswering(n_silent: int) -> Iterator[tuple[int, list[str]]]:
+    """A port, and addresses that do not connect there. The last one connects, and then says nothing."""
+    hosts = [f"127.0.0.{number}" for number in range(2, n_silent + 3)]
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server((hosts[0], 0), backlog=0))]
+        port = int(listeners[0].getsockname()[1])
+        listeners += [stack.enter_context(socket.create_server((host, port), backlog=0)) for host in hosts[1:-1]]
+        stack.enter_context(socket.create_server((hosts[-1], port)))
+        for listener in listeners:
+            # The kernel answers no connection once the queue of those that nobody accepts is full.
+            for _ in range(3):
+                waiting = stack.enter_context(socket.socket())
+                waiting.setblocking(False)
+                waiting.connect_ex(listener.getsockname())
+        yield port, hosts
+
+
+@pytest.mark.parametrize("kind", [RegistryClient, OperatorClient])
+def test_all_addresses_and_the_handshake_share_one_deadline(
+    monkeypatch: pytest.MonkeyPatch, kind: type[RegistryClient | OperatorClient]
+) -> None:
+    timeout_s = 1.0
+    with unanswering(3) as (port, hosts):
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in hosts]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with kind(f"https://registry.example:{port}", timeout_s=timeout_s) as client:
+            began_s = time.monotonic()
+            with pytest.raises((RegistryUnavailableError, RegistryClientError)):
+                client.get_offer("gr", "champion") if isinstance(client, RegistryClient) else client.health()
+            # One deadline for each address would take four times as long.
+            assert timeout_s * 0.9 < time.monotonic() - began_s < timeout_s * 3
+
+
+@pytest.mark.parametrize("kind", [RegistryClient, OperatorClient])
+def test_an_address_that_does_not_connect_leaves_time_for_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, kind: type[RegistryClient | OperatorClient], fake: FakeRegistry
+) -> None:
+    fake.token = None
+    port = int(fake.url.rpartition(":")[2])
+    with unanswering(1) as (silent_port, hosts):
+        places = [(hosts[0], silent_port), ("127.0.0.1", port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with kind("http://registry.example", timeout_s=2.0) as client:
+            offer: object = (
+                client.get_offer("gr", "champion")
+                if isinstance(client, RegistryClient)
+                else client.channel("gr", "champion")
+            )
+    assert offer is not None
 
 
 @pytest.fixture

@@ -127,3 +127,12 @@ def test_an_operator_removes_an_agent_with_all_its_reports(api, problem):
     assert problem(api.request("DELETE", "/v1/agents/server-1"), status=404)["type"].endswith(":agent-not-found")
     report(api)
     assert len(api.get("/v1/agents").json()["items"]) == 2
+
+
+def test_agents_are_listed_by_their_state(api, problem):
+    report(api)
+    report(api, "server-2", state="Offline")
+    listed = api.get("/v1/agents", params={"state": "Offline"}).json()["items"]
+    assert [row["agent_id"] for row in listed] == ["server-2"]
+    assert api.get("/v1/agents", params={"state": "Degraded", "cca": "gr"}).json()["items"] == []
+    problem(api.get("/v1/agents", params={"state": "two words"}), status=422)
