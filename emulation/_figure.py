@@ -8,9 +8,12 @@ The module does not use pyplot, which may access a window system and has global 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.backend_bases import RendererBase
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,7 +21,10 @@ from matplotlib.text import Text
 
 from kmod.terminal import visible
 
-__all__ = ["new_figure"]
+__all__ = ["columns_that_fit", "new_figure"]
+
+# Of an entry of a legend of 9 points: its mark with the gaps, and the mean width of a character.
+MARK_IN, CHARACTER_IN = 0.5, 0.075
 
 
 class _PlainFigure(Figure):
@@ -40,3 +46,16 @@ def new_figure(width_in: float, height_in: float, **options: Any) -> Figure:
     figure = _PlainFigure((width_in, height_in), **look)
     FigureCanvasAgg(figure)
     return figure
+
+
+def columns_that_fit(handles: Sequence[Artist], width_in: float) -> int:
+    """Return the largest number of columns, at least one, in which a legend with these entries has this width."""
+    widths_in = [MARK_IN + CHARACTER_IN * len(str(handle.get_label())) for handle in handles]
+    return next(
+        (
+            count
+            for count in range(len(handles), 1, -1)
+            if sum(max(column) for column in np.array_split(widths_in, count)) <= width_in
+        ),
+        1,
+    )

@@ -28,7 +28,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from emulation._figure import new_figure
+from emulation._figure import columns_that_fit, new_figure
 from emulation.errors import EmulationError
 from emulation.qos import QoS
 from emulation.scenario import FlowSpec, Scenario
@@ -76,6 +76,7 @@ CAPACITY_COLOUR = "#DFE3E8"
 INK = "#333A44"
 FAINT = "#8A939E"
 LINES = (("rtt_ms", "RTT", "ms"), ("cwnd_pkts", "cwnd", "packets"), ("pacing_mbps", "pacing rate", "Mbit/s"))
+WIDTH_IN = 10.0
 RATE_BIN_S = 0.1
 MOST_RATE_BINS = 300
 RARE_PEAK = 2.5
@@ -123,7 +124,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
     strips = flows[:MOST_STRIPS] if "mode" in qos.series else []
     drops = _drops_of(qos)
     heights = [2.6, 2.0, 1.4, 1.4, 1.4, 1.2, *([1.4] if drops else []), *([0.2 + 0.26 * len(strips)] if strips else [])]
-    figure = new_figure(10, sum(heights) + 1.5)
+    figure = new_figure(WIDTH_IN, sum(heights) + 1.5)
     panels: Sequence[Axes] = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
     _throughput(panels[0], flows, qos)
     targets_ms = _delay(panels[1], scenario, qos, flows[0])
@@ -140,7 +141,7 @@ def make_figure(scenario: Scenario, qos: QoS) -> Figure:
         _dress(axes, scenario)
     panels[-1].set_xlabel("time (s)", color=INK)
     figure.align_ylabels(list(panels))
-    _head(figure, scenario, qos, _handles(flows, targets_ms, list(drops)))
+    _head(figure, scenario, qos, _handles(flows, strips, targets_ms, list(drops), qos))
     return figure
 
 
@@ -177,7 +178,7 @@ class _FlowSeries:
 
 def _throughput(axes: Axes, flows: list[_FlowSeries], qos: QoS) -> None:
     time_s, capacity = flows[0].binned("capacity_mbps")
-    axes.fill_between(time_s, capacity, step="pre", color=CAPACITY_COLOUR, lw=0)
+    axes.fill_between([0, *time_s], [capacity[0], *capacity], step="pre", color=CAPACITY_COLOUR, lw=0)
     for flow in flows:
         time_s, rate = flow.binned("rate_mbps")
         running = (time_s > flow.spec.start_s) & ((rate > 0) | (time_s <= flow.stop_s))
@@ -326,17 +327,20 @@ def _dress(axes: Axes, scenario: Scenario) -> None:
         axes.axvspan(0, scenario.warmup_s, facecolor="none", edgecolor="#C9CFD6", hatch="///", lw=0)
 
 
-def _modes_seen(flows: list[_FlowSeries]) -> set[str]:
-    """Return the names of all modes that occurred; none if the runner does not report modes."""
+def _modes_seen(strips: list[_FlowSeries]) -> set[str]:
+    """Return the names of all modes that the panel of states shows."""
     return {
         modes_of(flow.spec.cca)[int(mode)]
-        for flow in flows
-        if modes_of(flow.spec.cca) and "mode" in flow.columns
+        for flow in strips
+        if modes_of(flow.spec.cca)
         for mode in np.unique(flow.columns["mode"][flow.runs])
     }
 
 
-def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]) -> list[Artist]:
+def _handles(
+    flows: list[_FlowSeries], strips: list[_FlowSeries], targets_ms: list[float], drops: list[str], qos: QoS
+) -> list[Artist]:
+    """Return the entries of the legend. strips: the flows in the panel of states, if there is one."""
     handles: list[Artist] = [Patch(color=CAPACITY_COLOUR, label="link capacity")]
     handles += [Line2D([], [], color=flow.colour, lw=2, label=flow.label) for flow in flows[:MOST_LEGEND_FLOWS]]
     if len(flows) > MOST_LEGEND_FLOWS:
@@ -348,8 +352,8 @@ def _handles(flows: list[_FlowSeries], targets_ms: list[float], drops: list[str]
         Patch(color=DROP_COLOURS[number % len(DROP_COLOURS)], label=f"dropped: {name}")
         for number, name in enumerate(drops)
     ]
-    handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(flows)]
-    if any(flow.spec.ensemble_text is not None for flow in flows):
+    handles += [Patch(color=MODE_COLOURS[name], label=name) for name in MODE_COLOURS if name in _modes_seen(strips)]
+    if any(turn.state is not None for flow in strips for turn in qos.flows[flow.number].turns):
         handles.append(Line2D([], [], color=INK, lw=0, marker="$12$", ms=9, label="state of the epoch"))
     return handles
 
@@ -368,11 +372,12 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, retransmitted {qos.retransmission_rate:.2%}",
         fontsize=11.5,
         color=INK,
+        wrap=True,
     )
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=min(len(handles), 7),
+        ncols=columns_that_fit(handles, WIDTH_IN),
         frameon=False,
         fontsize=9,
         labelcolor=INK,

@@ -27,13 +27,13 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from emulation._figure import new_figure
+from emulation._figure import columns_that_fit, new_figure
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.logs import Floats
 from kmod.terminal import visible
 
 __all__ = ["BLACK", "CAPACITY", "FAINT", "GRID", "INK", "Style"]
-__all__ += ["draw_run", "draw_summary", "run_figure", "styles_of", "summary_figure"]
+__all__ += ["draw_points", "draw_run", "draw_summary", "run_figure", "styles_of", "summary_figure"]
 
 # The page replaces these five colours by variables, so that figures follow its dark theme. Only the elements of these
 # names may have these colours.
@@ -48,7 +48,6 @@ LOG_FROM_RATIO = 4.0
 ZOOM_FROM_SHARE = 0.6
 LABEL_POINTS = 9.0
 MARK_POINTS = 8.5
-LEGEND_ENTRY_IN = 2.0
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def summary_figure(
     figure = new_figure(9.0, 5.2, facecolor="none")
     axes = figure.subplots()
     if title:
-        axes.set_title(title, color=INK, fontsize=11, loc="left", pad=12)
+        axes.set_title(title, color=INK, fontsize=11, loc="left", pad=12, wrap=True)
     draw_summary(figure, axes, analysis, styles, show=show)
     return figure
 
@@ -100,25 +99,41 @@ def draw_summary(
     show: Literal["runs", "mean", "both"] = "both",
 ) -> None:
     """Draw the summary as in summary_figure into empty axes of a figure, whose other content is drawn already."""
-    shown = [(scheme, *_points(scheme)) for scheme in analysis.schemes]
-    shown = [(scheme, delay_ms, rate_mbps) for scheme, delay_ms, rate_mbps in shown if len(delay_ms)]
+    points = [(styles[scheme.scheme], *_points(scheme)) for scheme in analysis.schemes]
+    draw_points(figure, axes, points, capacity_mbps=analysis.capacity_mbps, show=show)
+
+
+def draw_points(
+    figure: Figure,
+    axes: Axes,
+    points: Sequence[tuple[Style, Floats, Floats]],
+    *,
+    capacity_mbps: float | None,
+    show: Literal["runs", "mean", "both"] = "both",
+    delay: str = "one-way delay",
+) -> None:
+    """Draw schemes into empty axes of a figure, whose other content is drawn already.
+
+    points: of each scheme its style, and the delays in ms and throughputs in Mbit/s of its runs. delay: its name.
+    """
+    shown = [point for point in points if len(point[1])]
     all_ms = np.concatenate([delay_ms for _, delay_ms, _ in shown]) if shown else np.zeros(0)
     is_log = len(all_ms) > 0 and all_ms.min() > 0 and all_ms.max() > LOG_FROM_RATIO * all_ms.min()
     if is_log:
         axes.set_xscale("log")
-    for scheme, delay_ms, rate_mbps in shown:
-        _draw_scheme(axes, styles[scheme.scheme], delay_ms, rate_mbps, show=show, is_log=is_log)
-    _limit(axes, analysis, all_ms, [rate for _, _, rates in shown for rate in rates.tolist()], is_log=is_log)
+    for style, delay_ms, rate_mbps in shown:
+        _draw_scheme(axes, style, delay_ms, rate_mbps, show=show, is_log=is_log)
+    _limit(axes, capacity_mbps, all_ms, [rate for _, _, rates in shown for rate in rates.tolist()], is_log=is_log)
     _dress(axes)
-    axes.set_xlabel("95th percentile of the one-way delay (ms)", color=INK)
+    axes.set_xlabel(f"95th percentile of the {delay} (ms)", color=INK)
     axes.set_ylabel("throughput (Mbit/s)", color=INK)
     if not shown:
         axes.text(0.5, 0.5, "no valid run", transform=axes.transAxes, ha="center", va="center", color=FAINT)
     elif show == "runs":
-        handles = [_mark(styles[scheme.scheme], label=styles[scheme.scheme].name) for scheme, _, _ in shown]
+        handles = [_mark(style, label=style.name) for style, _, _ in shown]
         figure.legend(handles=handles, loc="outside right center", frameon=False, fontsize=9, labelcolor=INK)
     else:
-        _label(figure, axes, [(styles[s.scheme], float(x.mean()), float(y.mean())) for s, x, y in shown])
+        _label(figure, axes, [(style, float(x.mean()), float(y.mean())) for style, x, y in shown])
 
 
 def _points(scheme: SchemeAnalysis) -> tuple[Floats, Floats]:
@@ -172,9 +187,8 @@ def _ellipse(delay_ms: Floats, rate_mbps: Floats, *, is_log: bool) -> tuple[Floa
     return delay_ms.mean() + offsets[0], rate_mbps.mean() + offsets[1]
 
 
-def _limit(axes: Axes, analysis: Analysis, all_ms: Floats, rates_mbps: list[float], *, is_log: bool) -> None:
+def _limit(axes: Axes, capacity: float | None, all_ms: Floats, rates_mbps: list[float], *, is_log: bool) -> None:
     """Set the limits of both axes. Throughput reaches at least the capacity, and delay decreases to the right."""
-    capacity = analysis.capacity_mbps
     top = max([*rates_mbps, capacity or 0.0]) * 1.05 or 1
     lowest = min(rates_mbps, default=0.0)
     # If throughputs are close to each other, the axis begins above 0, so that their marks do not overlap.
@@ -318,11 +332,12 @@ def _run_legend(figure: FigureBase, run: RunAnalysis) -> None:
         delay = f", p95 {traffic.delay_p95_ms:.1f} ms" if traffic.delay_p95_ms is not None else ""
         text = f"{name}: {traffic.throughput_mbps:.2f} Mbit/s{delay}"
         handles.append(Line2D([], [], color=PALETTE[number % len(PALETTE)], lw=2, label=text))
-    handles.append(Line2D([], [], color=FAINT, lw=1.2, ls=(0, (3, 2)), label="ingress"))
+    if run.series and any(np.isfinite(its.ingress_mbps).any() for its in run.series.flows.values()):
+        handles.append(Line2D([], [], color=FAINT, lw=1.2, ls=(0, (3, 2)), label="ingress"))
     figure.legend(
         handles=handles,
         loc="outside lower center",
-        ncols=max(1, min(len(handles), int(figure.bbox.width / figure.dpi / LEGEND_ENTRY_IN))),
+        ncols=columns_that_fit(handles, figure.bbox.width / figure.dpi),
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +25,7 @@ from emulation.pantheon.statistics import Spread
 from kmod.tables import Column, print_table, shortened
 from kmod.terminal import echo
 
-__all__ = ["analyze", "folders_of", "report"]
+__all__ = ["analyze", "folders_of", "report", "styles_for"]
 
 _data_dirs = click.option(
     "--data-dir",
@@ -63,11 +63,16 @@ def _analyses(data_dirs: Sequence[Path], names: str | None, *, acks: bool = Fals
     return [analyse(folder, schemes=wanted, acks=acks) for folder in folders_of(data_dirs)]
 
 
-def styles_for(analyses: Sequence[Analysis], checkout: Path | None) -> dict[str, Style]:
-    """Return the known names, colours and markers of the schemes: those of the checkout, and those of ccatune."""
+def schemes_in(analyses: Sequence[Analysis]) -> set[str]:
+    """Return the names of all schemes of the folders."""
+    return {scheme.scheme for analysis in analyses for scheme in analysis.schemes}
+
+
+def styles_for(names: Collection[str], checkout: Path | None = None) -> dict[str, Style]:
+    """Return the known names, colours and markers of schemes: those of the checkout, and those of ccatune."""
     known = read_schemes() | (read_schemes(checkout) if checkout is not None else {})
     found = {}
-    for name in {scheme.scheme for analysis in analyses for scheme in analysis.schemes}:
+    for name in names:
         try:
             (scheme,) = schemes_of([name], known)
         except EmulationError:
@@ -116,7 +121,7 @@ def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_js
             echo(f"{run.scheme} run {run.run}: {run.verdict}: {run.reason}", err=True)
     # The results are also printed if the folder cannot be written.
     for analysis in analyses:
-        write_results(analysis, styles=styles_for(analyses, None), now=datetime.now(UTC))
+        write_results(analysis, styles=styles_for(schemes_in(analyses)), now=datetime.now(UTC))
     if any(run.verdict != "ok" for each in analyses for scheme in each.schemes for run in scheme.runs):
         sys.exit(1)
 
@@ -163,7 +168,7 @@ def report(*, data_dirs: tuple[Path, ...], names: str | None, checkout: Path | N
     from emulation.pantheon.report import write_html, write_pdf
 
     analyses = _analyses(data_dirs, names)
-    styles = styles_for(analyses, checkout)
+    styles = styles_for(schemes_in(analyses), checkout)
     now = datetime.now(UTC)
     for kind, write in (("html", write_html), ("pdf", write_pdf)):
         out: Any = given[kind] or data_dirs[0] / f"pantheon_report.{kind}"

@@ -20,6 +20,7 @@ from emulation.qos import SERIES
 from emulation.scenario import FlowSpec, LinkSpec, Scenario
 from emulation.simulator import simulate
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
+from tests.figures import is_inside
 
 LINK = LinkSpec(rate_mbps=20)
 
@@ -97,13 +98,13 @@ def test_retransmissions_add_up_to_what_was_resent() -> None:
 
 
 def test_a_run_of_a_kernel_which_tells_no_modes_has_no_panel_of_states() -> None:
-    scenario = Scenario(link=LINK, flows=(FlowSpec(),), duration_s=10)
+    scenario = Scenario(link=LINK, flows=(FlowSpec(ensemble_text=table()),), duration_s=10)
     qos = simulate(scenario, series_every_s=0.05)
     told = {name: values for name, values in qos.series.items() if name in SERIES}
     figure = make_figure(scenario, dataclasses.replace(qos, series=told))
     assert len(figure.axes) == 6
     assert figure.axes[-1].get_xlabel() == "time (s)"
-    assert "cruise" not in legend_words(figure)
+    assert not {"cruise", "state of the epoch"} & set(legend_words(figure))
 
 
 def test_one_legend_names_each_flow_once() -> None:
@@ -112,6 +113,23 @@ def test_one_legend_names_each_flow_once() -> None:
     assert {"95th percentile", "slow start", "cruise"} <= set(words)
     assert "target delay" not in words
     assert len(words) == len(set(words))
+
+
+def test_nothing_is_cut_off_by_many_entries_or_a_long_name() -> None:
+    ccas = ("rtcp_cubic", "rtcp_bbr", "rtcp_bbr3", "gr", "bbr3", "cubic", "bbr")
+    scenario = Scenario(
+        name="a long name " * 20,
+        link=LinkSpec(rate_mbps=20, behind=(Policer(rate_mbps=2, bucket_bytes=300_000),)),
+        flows=tuple(FlowSpec(cca=cca) for cca in ccas),
+        duration_s=3,
+    )
+    assert is_inside(make_figure(scenario, simulate(scenario, series_every_s=0.05)))
+
+
+def test_the_legend_names_no_mode_of_flows_that_are_not_in_the_panel_of_states() -> None:
+    words = legend_words(figure_of(*[FlowSpec()] * 6, FlowSpec(cca="reno"), duration_s=2))
+    assert "cruise" in words
+    assert not {"congestion avoidance", "recovery"} & set(words)
 
 
 def test_many_flows_stay_legible() -> None:

@@ -141,6 +141,7 @@ def test_options_that_ask_for_nothing_are_refused(command: click.Command, words:
     [
         (["evaluate", "--require", "0.9,0.9,0.9"], "expected 2 shares, got 3"),
         (["evaluate", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
+        (["evaluate", "--against", "cubic", "--plot", "x.txt"], "x.txt: expected a picture ending in .png"),
         (["evaluate", "--plot", "nowhere/x.png"], "expected a folder nowhere to write to"),
         (["evaluate", "--rtt-ms", "nan"], "rtt_ms: expected"),
     ],

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,10 @@ from kmod.ensemble import Ensemble
 from training.errors import TrainingError
 from training.judging.recordings import Path as LinkPath
 
-__all__ = ["against", "against_lines"]
+__all__ = ["against", "against_figure", "against_lines"]
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PERCENTILE = 95
 # Two opportunities in every ms, 24 Mbit/s: ACKs wait for the next ms at most.
@@ -138,13 +141,33 @@ def _row(scheme: Scheme, folders: Sequence[Path], *, runs: int, piece_s: int, de
 def against_lines(figures: dict[str, Any]) -> list[str]:
     """Return the table as lines of text."""
     head = f"{'scheme':<22} {'Mbit/s':>7} {'used':>7} {'p95 queueing delay':>19} {'median':>8} {'loss':>7}"
-    lines = [
-        f"on real kernels, {figures['pieces']} pieces of {figures['piece_s']} s, {figures['runs']} runs each",
-        head,
-    ]
     rows = [
         f"{row['scheme']:<22} {row['throughput_mbps']:>7.2f} {row['utilization']:>7.1%} "
         f"{row['p95_queueing_delay_ms']:>16.0f} ms {row['median_queueing_delay_ms']:>5.0f} ms {row['loss']:>7.2%}"
         for row in figures["schemes"]
     ]
-    return [*lines, *rows]
+    return [_set_up(figures), head, *rows]
+
+
+def _set_up(figures: dict[str, Any]) -> str:
+    runs = f"{figures['runs']} run{'' if figures['runs'] == 1 else 's'} each"
+    return f"on real kernels, {figures['pieces']} pieces of {figures['piece_s']} s, {runs}"
+
+
+def against_figure(figures: dict[str, Any]) -> Figure:
+    """Return the picture of throughput against delay. As in Pantheon's, the best place is at the top right."""
+    from emulation._figure import new_figure
+    from emulation.pantheon.plots import draw_points, styles_of
+    from emulation.pantheon.report_command import styles_for
+
+    rows = figures["schemes"]
+    names = [row["scheme"] for row in rows]
+    styles = styles_of(names, styles_for(names))
+    columns = ("p95_queueing_delay_ms", "throughput_mbps")
+    points = [(styles[row["scheme"]], *(np.array([row[column]]) for column in columns)) for row in rows]
+    figure = new_figure(9, 5.2)
+    axes = figure.subplots()
+    axes.set_title(_set_up(figures), fontsize=11, loc="left")
+    capacity_mbps = rows[0]["throughput_mbps"] / rows[0]["utilization"]
+    draw_points(figure, axes, points, capacity_mbps=capacity_mbps, delay="queueing delay")
+    return figure

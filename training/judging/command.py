@@ -92,22 +92,24 @@ def evaluate(
       ccatune evaluate gr.json --dataset pqsa-4g-validation --require 0.85,0.95,0.98 --json
       ccatune evaluate gr.json --against "cubic bbr tquic-copa" --pieces 8
     """
-    from training.reports.gain import draw_gain, gain_lines, level_lines
+    from training.reports.gain import gain_figure, gain_lines, level_lines
 
+    if plot is not None:
+        from emulation._plot import check_path, save
+
+        check_path(plot)
     if against is not None:
-        if require is not None or require_gain or plot is not None or levels:
-            raise click.UsageError("--against: expected it without --require, --require-gain, --plot and --levels")
-        from training.judging.against import against_lines
+        if require is not None or require_gain or levels:
+            raise click.UsageError("--against: expected it without --require, --require-gain and --levels")
+        from training.judging.against import against_figure, against_lines
 
         folder = data_dir or file.with_suffix(".against")
         found = _against(file, against.split(), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
         echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
+        if plot is not None:
+            save(against_figure(found), path=plot)
         return
 
-    if plot is not None:
-        from emulation._plot import check_path
-
-        check_path(plot)
     figures = _judge(file, require=require, **options)
     short = [*_short_of(figures, require), *(_short_of_gain(figures) if require_gain else [])]
     if options["as_json"]:
@@ -116,7 +118,7 @@ def evaluate(
         lines = [*(level_lines(figures) if levels else []), *gain_lines(figures), *short]
         echo("\n".join(lines))
     if plot is not None:
-        draw_gain(figures, plot)
+        save(gain_figure(figures), path=plot)
     if short:
         sys.exit(1)
 

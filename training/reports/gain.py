@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kmod.tables import Column, table_lines
 
-__all__ = ["draw_gain", "gain_lines", "level_lines"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["gain_figure", "gain_lines", "level_lines"]
 
 _LEVEL_HEADINGS = (
     "target", "level", "windows", "ensemble\np95", "interval", "used", "single\np95", "used", "default\np95", "used",
@@ -16,6 +19,8 @@ _LEVEL_HEADINGS = (
 _NAMES = {"default": "default", "single": "best single set", "ensemble": "ensemble"}
 _COLOURS = {"default": "#8a8f98", "single": "#d98c21", "ensemble": "#1f6fb4"}
 _MARKS = {"default": "s", "single": "D", "ensemble": "o"}
+_TARGET = "#b03030"
+_RATIOS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20, 50)
 
 
 def _rows(figures: dict[str, Any], scheme: str) -> list[dict[str, Any]]:
@@ -73,26 +78,34 @@ def _cells(row: dict[str, Any]) -> tuple[str, str]:
     return f"{row['p95_queueing_delay_ms']:.1f}{mark}", f"{100 * row['utilization']:.1f}"
 
 
-def draw_gain(figures: dict[str, Any], path: Path) -> None:
-    """Draw the gain into a PNG, SVG or PDF file, by the extension of its name.
+def gain_figure(figures: dict[str, Any]) -> Figure:
+    """Return the picture of the gain.
 
-    The left panel shows pooled figures, the right one the delay of each level over its target.
-
-    Raises:
-        EmulationError: the file cannot be written.
+    The left panel shows pooled figures, the right one the delay of each level over its target. The right one is left
+    out if no level has enough windows to be judged.
     """
-    from emulation._figure import new_figure
-    from emulation._plot import save
+    from emulation._figure import columns_that_fit, new_figure
 
-    figure = new_figure(12, 5.2)
-    left, right = figure.subplots(1, 2, width_ratios=(1, 1.5))
-    _draw_pooled(left, figures)
-    _draw_levels(right, figures)
-    figure.suptitle(f"{figures['cca'].upper()} over {figures['hours']:.1f} h of links that nobody trained on")
-    save(figure, path=path)
+    panels = [(_draw_pooled, 5.5, "left"), *([(_draw_levels, 7.5, "right")] if figures["levels"] else [])]
+    widths_in = [width_in for _, width_in, _ in panels]
+    figure = new_figure(sum(widths_in), 5.6)
+    grid = figure.subplots(1, len(panels), width_ratios=widths_in, squeeze=False)[0]
+    for axes, (panel, width_in, side) in zip(grid, panels, strict=True):
+        panel(axes, figures)
+        axes.minorticks_off()
+        axes.grid(alpha=0.25)
+        # Below the panels a legend covers no mark.
+        handles, labels = axes.get_legend_handles_labels()
+        columns = columns_that_fit(handles, width_in)
+        figure.legend(handles, labels, loc=f"outside lower {side}", ncols=columns, frameon=False, fontsize=8)
+    hours = figures["hours"]
+    length = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
+    figure.suptitle(f"{figures['cca'].upper()} over {length} of recordings", fontsize=11)
+    return figure
 
 
-def _draw_pooled(axes: Any, figures: dict[str, Any]) -> None:
+def _draw_pooled(axes: Axes, figures: dict[str, Any]) -> None:
+    targets_ms = [row["target_ms"] for row in figures["targets"]]
     for scheme, name in _NAMES.items():
         rows = _rows(figures, scheme)[:1] if scheme == "default" else _rows(figures, scheme)
         axes.plot(
@@ -100,28 +113,27 @@ def _draw_pooled(axes: Any, figures: dict[str, Any]) -> None:
             [100 * row["utilization"] for row in rows],
             marker=_MARKS[scheme], color=_COLOURS[scheme], label=name, linewidth=1, markersize=8, alpha=0.9,
         )  # fmt: skip
-    for row in figures["targets"]:
-        axes.axvline(row["target_ms"], color="#b03030", linestyle=":", linewidth=1)
-        axes.text(row["target_ms"] * 0.98, 0.02, f"{row['target_ms']:.0f} ms", ha="right", color="#b03030", fontsize=8,
-                  transform=axes.get_xaxis_transform())  # fmt: skip
-    axes.set(xscale="log", xlabel="95th-percentile queueing delay (ms)", ylabel="share of the link used (%)")
-    axes.set_title("all packets together; dotted: the targets", fontsize=10)
-    ticks = sorted({10.0, 20.0, *(row["target_ms"] for row in figures["targets"])})
-    axes.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks])
-    axes.minorticks_off()
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False, loc="upper left", fontsize=9)
+    for at, target_ms in enumerate(targets_ms):
+        axes.axvline(target_ms, color=_TARGET, linestyle=":", linewidth=1, label="" if at else "target")
+    axes.set(xscale="log", xlabel="95th percentile of the queueing delay (ms)", ylabel="share of the link used (%)")
+    axes.set_title("all packets together", fontsize=10)
+    low, high = axes.get_xlim()
+    decades = (digit * 10**power for power in range(-1, 5) for digit in (1, 2, 5))
+    others = [tick for tick in decades if low <= tick <= high and all(abs(tick / t - 1) > 0.2 for t in targets_ms)]
+    ticks = sorted({*others, *targets_ms})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
 
 
-def _draw_levels(axes: Any, figures: dict[str, Any]) -> None:
-    targets = [row["target_ms"] for row in figures["targets"]]
+def _draw_levels(axes: Axes, figures: dict[str, Any]) -> None:
+    targets_ms = [row["target_ms"] for row in figures["targets"]]
     for scheme in ("single", "ensemble"):
-        for i, target in enumerate(targets):
-            rows = [row for row in figures["levels"] if row["target_ms"] == target]
-            shift = (i - 1) * 0.22 + (0.08 if scheme == "ensemble" else -0.08)
-            ratio = [row[scheme]["p95_queueing_delay_ms"] / target for row in rows]
+        for i, target_ms in enumerate(targets_ms):
+            rows = [row for row in figures["levels"] if row["target_ms"] == target_ms]
+            # The marks of a level stand side by side within it.
+            shift = (i + (0.68 if scheme == "ensemble" else 0.32) - len(targets_ms) / 2) * 0.7 / len(targets_ms)
+            ratio = [row[scheme]["p95_queueing_delay_ms"] / target_ms for row in rows]
             ends = [row[scheme]["p95_queueing_delay_ms_interval"] for row in rows]
-            spread = [[abs(e[side] / target - r) for e, r in zip(ends, ratio, strict=True)] for side in (0, 1)]
+            spread = [[abs(e[side] / target_ms - r) for e, r in zip(ends, ratio, strict=True)] for side in (0, 1)]
             axes.errorbar(
                 [row["level"] + 0.5 + shift for row in rows],
                 ratio,
@@ -129,14 +141,16 @@ def _draw_levels(axes: Any, figures: dict[str, Any]) -> None:
                 fmt=_MARKS[scheme],
                 markersize=4,
                 color=_COLOURS[scheme],
-                alpha=0.45 + 0.25 * i,
+                alpha=0.4 + 0.6 * (i + 1) / len(targets_ms),
                 linewidth=0.8,
-                label=f"{_NAMES[scheme]}, {target:.0f} ms",
+                label=f"{_NAMES[scheme]}, {target_ms:g} ms" if rows else "",
             )
-    axes.axhline(1.0, color="#b03030", linestyle=":", linewidth=1)
+    axes.axhline(1.0, color=_TARGET, linestyle=":", linewidth=1)
     axes.set(xlabel="throughput level (Mbit/s)", ylabel="95th percentile / target", yscale="log")
-    axes.set_yticks([0.5, 0.7, 1.0, 1.5, 2.0, 4.0], ["0.5", "0.7", "1", "1.5", "2", "4"])
-    axes.minorticks_off()
-    axes.set_title("level by level, with 95 % intervals; on or below the line: target met", fontsize=10)
-    axes.grid(alpha=0.25)
-    axes.legend(frameon=False, fontsize=8, ncols=2)
+    low, high = axes.get_ylim()
+    ticks = [tick for tick in _RATIOS if low <= tick <= high]
+    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    levels = [row["level"] for row in figures["levels"]]
+    axes.set_xlim(min(levels), max(levels) + 1)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_title("each level, with 95 % intervals; on or below the line: target met", fontsize=10)

@@ -20,8 +20,8 @@ from emulation.pantheon.analysis import Analysis, analyse
 from emulation.pantheon.plots import BLACK, Style, run_figure, styles_of, summary_figure
 from emulation.pantheon.report import write_html, write_pdf, write_results
 from emulation.pantheon.tables import flow_table, left_out_table, overview_table, summary_table
-from tests.emulation.figures import is_inside
 from tests.emulation.pantheon.folders import MODELS, make_folder
+from tests.figures import is_inside
 
 NOW = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 KNOWN = {"cubic": Style("TCP Cubic <a>", "black", "*"), "bbr": Style("TCP BBR", "gold", "^")}

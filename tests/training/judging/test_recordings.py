@@ -2,16 +2,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from links import constant, recording, study
 
 from kmod.ensemble import Ensemble
+from tests.figures import is_inside
 from training.errors import TrainingError
+from training.judging.against import against_figure, against_lines
 from training.judging.recordings import Path as LinkPath
 from training.judging.recordings import judge
-from training.reports.gain import draw_gain, gain_lines, level_lines
+from training.reports.gain import gain_figure, gain_lines, level_lines
 from training.study import Study
 
 UNSEEN = [recording("c", seed=3, seconds=90, dataset="one"), recording("d", seed=4, seconds=60, dataset="other")]
@@ -106,9 +107,31 @@ def test_a_path_that_no_link_has_is_refused(value: dict, message: str) -> None:
         LinkPath(**value)
 
 
-def test_the_picture_and_the_tables_hold_every_scheme(tmp_path: Path, figures: dict) -> None:
-    draw_gain(figures, tmp_path / "gain.png")
-    assert (tmp_path / "gain.png").read_bytes()[:4] == b"\x89PNG"
+def test_the_picture_and_the_tables_hold_every_scheme(figures: dict) -> None:
+    for shown, panels in ((figures, 2), (figures | {"levels": []}, 1)):
+        figure = gain_figure(shown)
+        assert is_inside(figure)
+        assert len(figure.axes) == panels
+        assert all(axes.lines for axes in figure.axes)
+        # Neither a text nor a legend covers a mark.
+        assert not any(axes.texts for axes in figure.axes)
+        boxes = [axes.get_window_extent() for axes in figure.axes]
+        assert not any(legend.get_window_extent().overlaps(box) for legend in figure.legends for box in boxes)
     text = "\n".join([*gain_lines(figures), *level_lines(figures)])
     for name in ("default", "best single set", "ensemble"):
         assert name in text
+
+
+def test_schemes_on_real_kernels_are_drawn_with_their_names() -> None:
+    measured = {"gr-50ms": (4.8, 45), "gr-100ms": (5.4, 92), "cubic": (5.7, 640)}
+    rows = [
+        {"scheme": scheme, "throughput_mbps": mbps, "utilization": mbps / 6, "p95_queueing_delay_ms": delay_ms,
+         "median_queueing_delay_ms": delay_ms / 2, "loss": 0.01}
+        for scheme, (mbps, delay_ms) in measured.items()
+    ]  # fmt: skip
+    figures = {"pieces": 4, "piece_s": 30, "runs": 1, "schemes": rows}
+    figure = against_figure(figures)
+    assert is_inside(figure)
+    (axes,) = figure.axes
+    assert axes.get_title("left") == against_lines(figures)[0] == "on real kernels, 4 pieces of 30 s, 1 run each"
+    assert {"GR 50 ms", "GR 100 ms", "CUBIC", "link capacity 6"} <= {text.get_text() for text in axes.texts}

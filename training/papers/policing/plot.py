@@ -45,9 +45,10 @@ def make_figure(results: Results) -> Figure:
     for row, rtt_ms in zip(panels, rtts_ms, strict=True):
         for axes, rate in zip(row, rates, strict=True):
             _panel(axes, results, access_mbps=rate, rtt_ms=rtt_ms)
-        row[0].set_ylabel(f"RTT {rtt_ms:g} ms\nsent again (%)", color=INK)
+        row[0].set_ylabel(f"RTT {rtt_ms:g} ms\nretransmitted (%)", color=INK)
     for axes, rate in zip(panels[0], rates, strict=True):
         axes.set_title(f"access {rate:g} Mbit/s", color=INK, fontsize=10)
+    panels[0][0].set_ylim(bottom=0)  # the panels share this axis, so that it covers the data of all
     for axes in panels[-1]:
         axes.set_xlabel("file (MB)", color=INK)
     handles, labels = panels[0][0].get_legend_handles_labels()
@@ -70,7 +71,6 @@ def _panel(axes: Axes, results: Results, *, access_mbps: float, rtt_ms: float) -
     axes.xaxis.set_major_locator(FixedLocator(sizes_mb.tolist()))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda mb, _at: f"{mb:g}"))
-    axes.set_ylim(bottom=0)
     axes.grid(color=FAINT, alpha=0.25, lw=0.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

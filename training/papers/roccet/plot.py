@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from emulation._figure import new_figure
 from emulation._plot import FAINT, FLOW_COLOURS, INK, STYLE, check_path, save
@@ -55,17 +55,15 @@ def make_figure(settings: RoccetSettings, results: Results) -> Figure:
         panels.append(partial(_shares, settings=settings, results=results))
     if not panels:
         raise EmulationError("report: expected halved, recorded or share to draw, got frozen alone")
-    rows = -(-len(panels) // 2)
-    figure = new_figure(10, 0.6 + 3.4 * rows)
-    grid = figure.subplots(rows, 2, squeeze=False).ravel()
-    for axes, panel in zip(grid, panels, strict=False):
+    rows, columns = (2, 2) if len(panels) == 4 else (1, len(panels))
+    figure = new_figure(5 * columns, 0.6 + 3.4 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, panel in zip(grid, panels, strict=True):
         panel(axes)
         axes.grid(color=FAINT, alpha=0.25, lw=0.6)
         axes.legend(frameon=False, fontsize=8, **LEGENDS.get(panel.func, {}))
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
-    for axes in grid[len(panels) :]:
-        axes.set_visible(False)
     return figure
 
 
@@ -84,8 +82,9 @@ def _halved(axes: Axes, *, settings: RoccetSettings) -> None:
                   **{**SMOOTH, "ls": "--" if scheme == "held" else "-"})  # fmt: skip
     axes.set_yscale("log")
     axes.yaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(25, 1500)
-    axes.set_yticks([30, 60, 120, 240, 480, 960])
+    low_ms, high_ms = axes.get_ylim()
+    axes.set_ylim(low_ms, 2 * high_ms)  # the legend stands above the lines
+    axes.yaxis.set_major_locator(LogLocator(base=2, subs=(0.9375,)))  # 30, 60, 120 and so on
     axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _at: f"{ms:g}"))
     axes.set(xlabel="time (s)", ylabel="smoothed RTT (ms)")
     axes.set_title(f"{scenario.link.steps[0].rate_mbps:g} to {scenario.link.steps[1].rate_mbps:g} Mbit/s, "
@@ -99,6 +98,7 @@ def _recorded(axes: Axes, *, results: Results, kind: str) -> None:
                   label=NAMES[scheme], **SMOOTH)  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda ms, _at: f"{ms:g}"))
+    axes.xaxis.set_minor_formatter(FuncFormatter(lambda ms, _at: f"{ms:g}" if f"{ms:g}"[0] in "25" else ""))
     axes.set(xlabel="smoothed RTT (ms)", ylabel="share of the time", ylim=(0, 1))
     axes.set_title(f"{kind}, {len(results[f'{kind}-roccet']['goodput_mbps'])} runs", color=INK, fontsize=10)
 

@@ -43,7 +43,7 @@ def make_figure(results: Results) -> Figure:
     for axes, place in zip(panels, places, strict=True):
         _panel(axes, results, place=place)
     panels[0].set_ylim(bottom=0)  # the panels share this axis, so that it covers the data of all
-    panels[0].set_ylabel("sent again (%)", color=INK)
+    panels[0].set_ylabel("retransmitted (%)", color=INK)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(PAIRS), frameon=False)
     return figure

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from emulation import EmulationError, simulate_many
 from emulation.path import Policer
+from tests.figures import is_inside
 from training.papers.policing import PolicingSettings, judge, load_settings, rates_table, run_campaign
 from training.papers.policing.campaign import CCAS, Case, first_constant_s, scenario_of
-from training.papers.policing.plot import draw
+from training.papers.policing.plot import draw, make_figure
 
 CONFIG = Path(__file__).resolve().parents[4] / "configs" / "reports" / "policing.yaml"
 LARGEST_AGAIN_BYTES = 8_000_000  # of the document's table: larger files take as long again as all of these
@@ -83,6 +84,13 @@ def test_a_small_campaign_is_the_same_again_and_draws(tmp_path: Path) -> None:
     assert rates[0] != rates[1]
     draw(results, path=tmp_path / "policing.png")
     assert (tmp_path / "policing.png").stat().st_size > 10_000
+    figure = make_figure(results)
+    assert is_inside(figure)
+    for axes in figure.axes:
+        bottom, top = axes.get_ylim()
+        assert bottom == 0
+        # The last line marks the bucket.
+        assert all(float(np.max(line.get_ydata())) < top for line in axes.lines[:-1])
 
 
 def test_the_table_has_a_row_for_each_access_rate_and_algorithm() -> None:

@@ -13,9 +13,11 @@ from click.testing import CliRunner
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
+from tests.figures import is_inside
 from training.errors import TrainingError
 from training.papers.roccet import load_settings, markdown_of, plan, tables_of
 from training.papers.roccet.cases import pieces_of
+from training.papers.roccet.plot import make_figure
 from training.papers.roccet.runs import key_of, run_cases
 from training.papers.roccet.settings import LinksSettings, bdp_pkts, named_scenarios
 from training.reports.cli import report
@@ -151,6 +153,17 @@ def test_the_whole_report_on_a_small_scale(small: Path, traces: Path, tmp_path: 
     assert f"| ROCCET | {one['rtt_before_ms']:.1f} ± {one['rtt_before_ms_interval']:.1f} |" in written
     rows = len(figures["rows"])
     assert f"agree in {rows - figures['rows_differing']} of {rows}; 5 seeds" in text.stdout
+
+
+@pytest.mark.parametrize("part", ["halved", "share"])
+def test_the_parts_that_were_run_fill_the_picture(small: Path, part: str) -> None:
+    settings = load_settings(small / "roccet.yaml")
+    figure = make_figure(settings, plan(settings, parts=(part,), recordings=()).run(part))
+    assert is_inside(figure)
+    (axes,) = figure.axes
+    assert axes.get_window_extent().width > 0.8 * figure.bbox.width
+    (_, low), (_, high) = axes.viewLim.get_points()
+    assert all(low <= value <= high for line in axes.lines for value in line.get_ydata() if value > 0)
 
 
 def test_the_documents_figures_are_of_this_engine() -> None:
