@@ -10,10 +10,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble
 from serving._connecting import connect, registry_options
 from serving._printing import age_in_words, print_facts, print_move, print_table
-from serving._publishing import published_in_words, upload_signatures
+from serving._publishing import print_published, upload_signatures
 from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
@@ -98,7 +99,7 @@ def publish(
     results: list[Json] = []
     with connect(url, token_file) as client:
         for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
-            results.append({"file": str(path), **client.publish(ensemble)})
+            results.append({"file": str(path), **client.publish(ensemble), "warnings": training_warnings(ensemble)})
             if envelope is not None:
                 results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
@@ -115,11 +116,8 @@ def publish(
                 raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
     if as_json:
         click.echo(json.dumps(results))
-        return
-    for result in results:
-        click.echo(published_in_words(result))
-        if "deployment" in result:
-            print_move(result["deployment"])
+    else:
+        print_published(results)
 
 
 @click.group()

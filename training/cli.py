@@ -24,6 +24,7 @@ __all__ = ["evaluate", "report", "train"]
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
 FAMILIES = list(dict.fromkeys(name.partition("_")[0] for name in TUNED))
+COLUMNS = 80
 BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 
 
@@ -94,9 +95,21 @@ def train(
 
 
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
-    """Figures, last: as JSON, or a line each."""
+    """Figures, last: as JSON, or a line each, and the warnings below them."""
     if as_json:
         click.echo(json.dumps(figures, indent=1, sort_keys=True))
         return
     for name, value in figures.items():
-        click.echo(f"{name.replace('_', ' '):<24} {value}")
+        if name == "phases_s":
+            for phase, seconds in value.items():
+                click.echo(_line(f"{phase} s", seconds))
+        elif name != "warnings":
+            click.echo(_line(name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else value))
+    for warning in figures["warnings"]:
+        click.echo("\n" + click.wrap_text(warning, COLUMNS))
+
+
+def _line(name: str, value: object) -> str:
+    """A figure after its name, in a column of its own if the line fits."""
+    line = f"{name:<27} {value}"
+    return line if len(line) <= COLUMNS else f"{name} {value}"

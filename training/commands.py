@@ -14,6 +14,7 @@ import click
 from emulation.options import check_output
 from emulation.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
+from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble, EnsembleError
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName
@@ -103,6 +104,7 @@ def run_train(
         "resumed_parts": kept,
         "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
         "total_s": round(seconds, 1),
+        "warnings": training_warnings(ensemble),
     }
 
 
