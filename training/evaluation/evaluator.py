@@ -155,7 +155,7 @@ class JointSearch:
         return all(search.done for search, _ in self._searches)
 
     def step(self) -> int:
-        """Ask each search that is not done, evaluate, and tell; the number of points that received their score."""
+        """Ask each search that is not done, evaluate, and tell; the number of points, each counted once."""
         asked = [(search, objective, search.ask(self._batch)) for search, objective in self._searches
                  if not search.done]  # fmt: skip
         requests = [
@@ -166,7 +166,7 @@ class JointSearch:
         for search, _, proposals in asked:
             for proposal in proposals:
                 search.tell(proposal.number, next(scores))
-        return len(requests)
+        return len({request.point for request in requests})
 
     @property
     def best(self) -> list[Found]:

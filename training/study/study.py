@@ -15,7 +15,7 @@ good as the single set on the cases that the state can train on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,7 +27,7 @@ from training.evaluation.executors import ExecutorName, open_executor
 from training.evaluation.runner import CaseRunner, core_version, model_versions
 from training.evaluation.tasks import Part
 from training.progress import Progress, Silent
-from training.searches import Point, Space, SurrogateChoice
+from training.searches import Found, Point, Score, Space, SurrogateChoice
 from training.study.contextual import Contextual, union
 from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
@@ -159,6 +159,7 @@ class Study:
         if verify is not None:
             require_runner(verify.runner, self.settings.cca)
         keeper = _Keeper(journal, self.progress)
+        self._expect(keeper.parts)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
@@ -181,6 +182,26 @@ class Study:
             return build_ensemble(self, keeper.parts)
         parts, verified = Verification(self, keeper.parts, verify).run(journal)
         return build_ensemble(self, parts, verified)
+
+    def _expect(self, parts: Mapping[str, Part]) -> None:
+        """Notify of the work of all stages. Points of parts that are still missing are made up, all different."""
+        s, known, amount = self.settings, dict(parts), 0.0
+        for stage in s.all_stages:
+            tasks = []
+            for group in self.groups(stage):
+                if (name := part_name(stage, group)) not in known:
+                    tasks.append(self._task(stage, group, known))
+                    share = 1 / (len(known) + 2)
+                    spaces = (s.space(c) for c in range(s.n_classes))
+                    points = (space.point([share] * len(space.dimensions)) for space in spaces)
+                    known[name] = Part(tuple(Found(point, Score(0.0, 0.0, cases=0)) for point in points), 0)
+            search = stage.search or s.search
+            if isinstance(search, SurrogateChoice):
+                amount += Contextual.amount(search, tasks)
+            else:
+                amount += sum(task.amount for task in tasks)
+        after_s = 0.0 if s.verify is None else Verification(self, {}, s.verify).least_s
+        self.progress.expect(amount, after_s=after_s)
 
     def contextual(self, journal: Journal | None = None) -> Contextual:
         """The model that the stages with `kind: surrogate` share, without runs.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from training.errors import TrainingError
@@ -48,10 +49,13 @@ class SearchTask:
     fresh: tuple[Case, ...] = ()
     lenience_se: float = 0.0
 
-    @property
+    @cached_property
     def amount(self) -> float:
-        """Evaluations at most, times what the cases carry."""
-        evaluations = sum(self.search_of(one).budget for one in self.classes)
+        """Evaluations at most, times what the cases carry. The first points of a search often serve several classes."""
+        searches = [self.search_of(one) for one in self.classes]
+        budget = sum(search.budget for search in searches)
+        first = [proposal.point for search in searches for proposal in search.ask(search.budget)]
+        evaluations = budget - len(first) + len(set(first))
         return float(evaluations * carried(self.cases) + self.finalists * carried(self.fresh))
 
     @property
