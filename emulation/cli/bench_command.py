@@ -42,6 +42,7 @@ from typing import Any
 
 import click
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -332,17 +333,20 @@ def print_figures(
     machine = describe_machine()
     for key, value in machine.items():
         click.echo(f"{key.replace('_', ' ')}: {value}")
-    table = Table()
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("figure", "median", "least", "most", "target", ""):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
+        table.add_column(heading, justify="left" if heading == "figure" else "right", no_wrap=True)
+    lacking = []
     for name, figure in figures.items():
         verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:
-            table.add_row(figure.label, "-", "-", "-", figure.target, f"needs {figure.requires}")
+            table.add_row(figure.label, "-", "-", "-", figure.target)
+            lacking.append(f"{figure.label.strip()}: not measured, it requires {figure.requires}")
             continue
         values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
         table.add_row(figure.label, *values, figure.target, verdict)
     Console().print(table)
+    click.echo("".join(f"{line}\n" for line in lacking), nl=False)
     if is_busy(machine):
         click.echo("the machine is busy with other work: wall times are too long")
     if "pkts_per_s" not in medians:

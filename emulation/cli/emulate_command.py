@@ -169,17 +169,22 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
     if len(scenarios) == 1 and len(results[0]) == 1:
         print_figures(scenarios[0], results[0][0])
         return
+    several = len(results[0]) > 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "retrans.", "fairness")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "scenario" else "right")
-    formats = ("{:.2f}", "{:.1%}", "{:.0f}", "{:.2%}", "{:.3f}")
+    table.add_column("scenario", overflow="fold")
+    if several:
+        table.add_column("runs")
+    formats = {
+        "Mbit/s": "{:.2f}", "utilization": "{:.1%}", "p95 queueing\ndelay ms": "{:.0f}", "retrans.": "{:.2%}",
+        "fairness": "{:.3f}",
+    }  # fmt: skip
+    for heading in formats:
+        table.add_column(heading, justify="right", no_wrap=True)
     for scenario, found in zip(scenarios, results, strict=True):
-        cells = []
-        for form, figure in zip(formats, spread_of(found).values(), strict=True):
-            spread = f" ({form.format(figure['least'])} to {form.format(figure['most'])})" if len(found) > 1 else ""
-            cells.append(form.format(figure["median"]) + spread)
-        table.add_row(scenario.name, *cells)
+        spread = spread_of(found).values()
+        for name in ("median", "least", "most") if several else ("median",):
+            cells = [form.format(figure[name]) for form, figure in zip(formats.values(), spread, strict=True)]
+            table.add_row(scenario.name if name == "median" else "", *([name] if several else []), *cells)
     as_written().print(table)
-    if len(results[0]) > 1:
-        click.echo(f"median of {len(results[0])} runs each (least to most)")
+    if several:
+        click.echo(f"{len(results[0])} runs of each scenario")

@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
@@ -19,7 +16,7 @@ from emulation.fidelity.machine import LATE_MOST
 
 __all__ = ["document_of", "print_report"]
 
-LEAST_WIDTH = 200
+HEADINGS = {"throughput": "Mbit/s", "queueing_delay": "p95 delay, ms", "retransmissions": "retransmitted, %"}
 FORMS = {"throughput": "{:.2f}", "queueing_delay": "{:.0f}", "retransmissions": "{:.2f}"}
 
 
@@ -141,25 +138,17 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
 
 
 def _print_table(comparisons: Sequence[Comparison]) -> None:
-    console = Console()
-    if console.width < LEAST_WIDTH:
-        console = Console(width=LEAST_WIDTH)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("case", no_wrap=True)
-    headings = ("Mbit/s kernel", "simulator", "error", "p95 ms kernel", "simulator", "error")
-    for heading in (*headings, "resent % kernel", "simulator", "error"):
-        table.add_column(heading, justify="right")
+    click.echo(f"{'':<19}{'kernel':>21}{'simulator':>21}{'error':>15}")
     for comparison in comparisons:
-        cells = []
+        marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
+        click.echo(comparison.key + marks)
         for error in comparison.errors:
             form = FORMS[error.metric.name]
-            cells += [_middle(error.real, form), _middle(error.simulated, form), _error(error)]
-        marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
-        table.add_row(comparison.key + marks, *cells)
-    console.print(table)
+            sides = "".join(f"{_middle(each, form):>21}" for each in (error.real, error.simulated))
+            click.echo(f"  {HEADINGS[error.metric.name]:<17}{sides}{_error(error):>15}")
     numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     click.echo(
-        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest; "
+        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest\n"
         "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
 
