@@ -169,11 +169,8 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
     if len(scenarios) == 1 and len(results[0]) == 1:
         print_figures(scenarios[0], results[0][0])
         return
-    several = len(results[0]) > 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("scenario", overflow="fold")
-    if several:
-        table.add_column("runs")
     formats = {
         "Mbit/s": "{:.2f}", "utilization": "{:.1%}", "p95 queueing\ndelay ms": "{:.0f}", "retrans.": "{:.2%}",
         "fairness": "{:.3f}",
@@ -182,9 +179,9 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
         table.add_column(heading, justify="right", no_wrap=True)
     for scenario, found in zip(scenarios, results, strict=True):
         spread = spread_of(found).values()
-        for name in ("median", "least", "most") if several else ("median",):
+        for name in ("median", "least", "most") if len(found) > 1 else ("median",):
             cells = [form.format(figure[name]) for form, figure in zip(formats.values(), spread, strict=True)]
-            table.add_row(scenario.name if name == "median" else "", *([name] if several else []), *cells)
+            table.add_row(scenario.name if name == "median" else f"  {name}", *cells)
     as_written().print(table)
-    if several:
-        click.echo(f"{len(results[0])} runs of each scenario")
+    if len(results[0]) > 1:
+        click.echo(f"median of {len(results[0])} runs each, and below it the least and the most")
