@@ -42,6 +42,8 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @click.option("--address", metavar="ADDRESS",
               help="Ray cluster: auto (one that this machine is in) or ray://HOST:PORT  [a new one]")  # fmt: skip
 @skip_bad_option
+@click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write all evaluated points into this .csv or .parquet")  # fmt: skip
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option
@@ -58,6 +60,7 @@ def train(
     executor: ExecutorName | None,
     address: str | None,
     skip_bad: bool,
+    keep_trials: Path | None,
     most_minutes: float | None,
     as_json: bool,
 ) -> None:
@@ -86,6 +89,7 @@ def train(
         executor=executor,
         address=address,
         skip_bad=skip_bad,
+        keep_trials=keep_trials,
         quiet=as_json,
     )
     show(figures, as_json=as_json)

@@ -33,6 +33,7 @@ from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
 from training.study.settings import DEFAULTS, StageSettings, StudySettings
 from training.study.tasks import ClassTask, SearchTask
+from training.study.trials import trial_rows
 from training.verification.runs import require_runner
 from training.verification.verify import PREFIX, Verification
 from training.workloads import Setting, State, Workload
@@ -44,13 +45,15 @@ __all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
     """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator.
 
-    If a search uses a model (Optuna, Ax, PyTorch), of the versions of these packages, too.
+    If a search uses a model (Optuna, Ax, PyTorch), of the versions of these packages, too, and of the packages that
+    register the study's objective or searches.
     """
     content = {
         "study": study.digest,
         "traces": sorted(f"{r.name} {r.trace.digest}" for r in recordings),
         "core": core_version(),
         **({"packages": model_versions()} if study.uses_models else {}),
+        **({"registered": study.registered} if study.registered else {}),
     }
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -124,7 +127,8 @@ class _Keeper:
 class Study:
     """One study over the recordings that train; `unseen` ones only score the rows that were found.
 
-    executor, threads, address: where its searches run (training/evaluation/executors.py).
+    executor, threads, address: where its searches run (training/evaluation/executors.py). trials: the points that the
+    searches of a finished run evaluated, a row each (trials.py).
     """
 
     settings: StudySettings
@@ -134,6 +138,7 @@ class Study:
     progress: Progress = field(default_factory=Silent)
     executor: ExecutorName = "threads"
     address: str | None = None
+    trials: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -178,6 +183,7 @@ class Study:
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, keeper)
+        self.trials = trial_rows(self, keeper.parts)
         if verify is None:
             return build_ensemble(self, keeper.parts)
         parts, verified = Verification(self, keeper.parts, verify).run(journal)

@@ -60,8 +60,11 @@ def test_a_study_goes_on_from_its_journal_and_ends_the_same(tmp_path: Path, trai
         def finished(self, name: str, found: object) -> None:  # noqa: ARG002
             searched.append(name)
 
-    again = Study(study(), RECORDINGS, unseen=UNSEEN, threads=2, progress=Notes()).run(journal)
-    assert again.digest == trained.digest
+    again = Study(study(), RECORDINGS, unseen=UNSEEN, threads=2, progress=Notes())
+    assert again.run(journal).digest == trained.digest
+    whole = Study(study(), RECORDINGS, unseen=UNSEEN)
+    whole.run()
+    assert again.trials == whole.trials
     assert kept.isdisjoint(searched[2:])
 
 
