@@ -71,8 +71,9 @@ _Loader.add_implicit_resolver(
 )
 
 
-def load_scenario(path: Path) -> Scenario:
+def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises EmulationError as read_document and build_scenario do."""
+    path = Path(path)
     return build_scenario(read_document(path), source=str(path), folder=path.parent)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble
 from kmod.tables import Column
 from kmod.terminal import echo
@@ -25,7 +26,7 @@ from serving._printing import (
     time_in_words,
     yes_or_no,
 )
-from serving._publishing import published_in_words, upload_signatures
+from serving._publishing import print_published, upload_signatures
 from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
@@ -128,7 +129,7 @@ def publish(
     results: list[Json] = []
     with connect(url, token_file) as client:
         for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
-            results.append({"file": str(path), **client.publish(ensemble)})
+            results.append({"file": str(path), **client.publish(ensemble), "warnings": training_warnings(ensemble)})
             if envelope is not None:
                 results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
@@ -145,11 +146,8 @@ def publish(
                 raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
     if as_json:
         echo(json.dumps(results))
-        return
-    for result in results:
-        echo(published_in_words(result))
-        if "deployment" in result:
-            print_move(result["deployment"])
+    else:
+        print_published(results)
 
 
 @click.group()

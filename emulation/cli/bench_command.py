@@ -333,16 +333,19 @@ def print_figures(
     machine = describe_machine()
     for key, value in machine.items():
         echo(f"{key.replace('_', ' ')}: {value}")
-    rows = []
+    rows, lacking = [], []
     for name, figure in figures.items():
         verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:
-            rows.append((figure.label, "-", "-", "-", figure.target, f"needs {figure.requires}"))
+            rows.append((figure.label, "-", "-", "-", figure.target, ""))
+            lacking.append(f"{figure.label.strip()}: not measured, it requires {figure.requires}")
             continue
         values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
         rows.append((figure.label, *values, figure.target, verdict))
     numbers = [Column(heading, "right") for heading in ("median", "least", "most", "target")]
-    print_table([Column("figure", least=24, cut="end"), *numbers, Column("", least=6, cut="end")], rows)
+    print_table([Column("figure", least=24, cut="end"), *numbers, Column("")], rows)
+    for line in lacking:
+        echo(line)
     if is_busy(machine):
         echo("the machine is busy with other work: wall times are too long")
     if "pkts_per_s" not in medians:

@@ -19,8 +19,8 @@ __all__ = ["document_of", "print_report"]
 # The unit of a metric in the table, and the form of its values.
 FORMS = {
     "throughput": ("Mbit/s", "{:.2f}"),
-    "queueing_delay": ("p95 ms", "{:.0f}"),
-    "retransmissions": ("retr. %", "{:.2f}"),
+    "queueing_delay": ("p95 delay, ms", "{:.0f}"),
+    "retransmissions": ("retransmitted, %", "{:.2f}"),
 }
 
 
@@ -145,15 +145,15 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
     rows = []
     for comparison in comparisons:
         marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
-        names = [comparison.key + marks, *[""] * len(comparison.errors)]
-        for name, error in zip(names, comparison.errors, strict=False):
+        rows.append((comparison.key + marks, "", "", ""))
+        for error in comparison.errors:
             unit, form = FORMS[error.metric.name]
-            rows.append((name, unit, _middle(error.real, form), _middle(error.simulated, form), _error(error)))
-    numbers = [Column(heading, "right") for heading in ("kernel", "simulator", "error")]
-    print_table([Column("case", least=14), Column(""), *numbers], rows)
+            rows.append((f"  {unit}", _middle(error.real, form), _middle(error.simulated, form), _error(error)))
+    headings = ("kernel", "simulator", "error")
+    print_table([Column("case", least=20), *(Column(heading, "right") for heading in headings)], rows)
     numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     echo(
-        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest; "
+        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest\n"
         "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
 

@@ -205,6 +205,20 @@ def test_names_of_real_runs_are_printed_as_they_are_written(capsys: Capture, tmp
 
 
 @pytest.mark.usefixtures("on_the_simulator")
+def test_figures_of_several_real_runs_fit_80_columns(capsys: Capture, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.yaml" for number in (1, 2)]
+    for number, file in enumerate(files):
+        file.write_text(f"name: policer-op1-access-{number}00\nlink: {{rate_mbps: 1000}}\nduration_s: 1\n")
+    assert ccatune.run(["emulate", *map(str, files), "--runs", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    rows = [line.split() for line in lines if "%" in line]
+    assert [row[:-5] for row in rows] == [
+        [name] for number in (0, 1) for name in (f"policer-op1-access-{number}00", "least", "most")
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("on_the_simulator")
 def test_figures_of_real_runs_are_printed_where_they_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, capsys: Capture, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -17,6 +18,7 @@ from serving._printing import short_digest as short
 from serving.client import RegistryClient
 from serving.database import AgentRow
 from serving.errors import RegistryClientError
+from tests.serving.api import make_ensemble
 from tests.serving.running import Running
 
 pytestmark = [pytest.mark.service, pytest.mark.parametrize("new_database_url", ["sqlite"], indirect=True)]
@@ -42,6 +44,22 @@ def test_publish_says_what_is_new_and_what_was_there(command, ensemble_file):
     status, out, _ = command("publish", one, two, "--json")
     assert status == 0
     assert [(row["file"], row["created"]) for row in json.loads(out)] == [(str(one), False), (str(two), True)]
+
+
+def test_publish_says_last_what_the_training_lacks(command, tmp_path):
+    state = {"class": 0, "training": {"meets": True}}
+    rows = [{**state, "state": [level], "copied_from": None if level < 10 else [9]} for level in range(40)]
+    rows += [{**row, "class": 1, "training": {"meets": row["state"][0] % 5 == 0}} for row in rows]
+    path = tmp_path / "short.json"
+    replace(make_ensemble(0), provenance={"states": rows}).save(path)
+    status, out, _ = command("publish", path, "--channel", "champion")
+    words = " ".join(out.split())
+    assert status == 0
+    assert max(map(len, out.splitlines()[2:])) <= 80
+    assert f"{path}: 10 of 40 states were trained. The other 30 had too few epochs in the traces" in words
+    assert words.endswith("8 of 20 trained rows miss their target on the training data. "
+                          "A row belongs to a state and a class.")  # fmt: skip
+    assert len(json.loads(command("publish", path, "--json")[1])[0]["warnings"]) == 2
 
 
 def test_publish_can_point_a_channel_in_the_same_breath(command, ensemble_file):
