@@ -333,7 +333,8 @@ def print_figures(
     machine = describe_machine()
     for key, value in machine.items():
         echo(f"{key.replace('_', ' ')}: {value}")
-    rows, lacking = [], []
+    rows: list[tuple[str, ...]] = []
+    lacking = []
     for name, figure in figures.items():
         verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:

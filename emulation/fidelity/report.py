@@ -151,9 +151,9 @@ def _print_table(comparisons: Sequence[Comparison]) -> None:
             rows.append((f"  {unit}", _middle(error.real, form), _middle(error.simulated, form), _error(error)))
     headings = ("kernel", "simulator", "error")
     print_table([Column("case", least=20), *(Column(heading, "right") for heading in headings)], rows)
-    numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
+    counts = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     echo(
-        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest\n"
+        f"medians of {counts} runs (kernel, simulator), in brackets the least and the greatest\n"
         "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
 

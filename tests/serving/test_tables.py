@@ -142,7 +142,7 @@ def test_tables_of_elements_bench_and_pantheon(
 
     named = bench_command.Figure("million packets/s, one thread: GR at 1,000 flows over a veth", "speed", least=4.0)
     monkeypatch.setattr(bench_command, "describe_machine", lambda: {"load_average": 0, "usable_cpus": 2})
-    missing = bench_command.Figure("missing", "bpf", requires="the kernel's congestion control bbr in this namespace")
+    missing = bench_command.Figure("missing", "bpf", requires="tcp_bbr in this kernel")
     medians = {"a": 123_456.78}
     bench_command.print_figures({"a": named, "b": missing}, medians, {"a": [1e5, 2e5]}, [])
     require_table(capsys.readouterr().out, ["figure", "median", "least", "most", "target"], rows=2)
