@@ -50,8 +50,10 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d{1,18})")
 
 @click.command()
 @click.argument("file", required=False, metavar="[SCENARIO.yaml]", type=click.Path(path_type=Path))
-@click.option("--trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .up, .txt, .tar.xz).")
-@click.option("--recording", help="Part of its name, where --trace holds several recordings.")
+@click.option(
+    "--traces", "trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .txt, .tar.xz)."
+)
+@click.option("--recording", help="Part of its name, where --traces holds several recordings.")
 @click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")
 @click.option("--start-s", type=FiniteRange(min=0), help="Where in the trace the run begins.")
 @click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
@@ -76,7 +78,7 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     \b
     Example:
       ccatune simulate --rate-mbps 20 --rtt-ms 100 --duration 30 --plot gr.png
-      ccatune simulate --trace 4g.down --param delay_threshold_us=20000 --json
+      ccatune simulate --traces 4g.down --param delay_threshold_us=20000 --json
       ccatune simulate configs/scenarios/two-flows.yaml --ensemble gr.json --delay-class 100ms
     """
     if plot is not None:
@@ -125,7 +127,7 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
     kept = {key: value for key, value in document["link"].items() if key not in _replaced_by(options)}
     document["link"] = {**kept, **_link_options(options)}
     if not document["link"].keys() & RATES:
-        raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
+        raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --traces or --rate-mbps")
     flows = document.setdefault("flows", [{}])
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         raise EmulationError(f"{source}: flows: expected a list of mappings, got {flows!r}")
@@ -136,7 +138,7 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
 
 
 def _replaced_by(options: Document) -> frozenset[str]:
-    """Return the fields of a file's link that --trace, --rate-mbps and --rtt-ms replace."""
+    """Return the fields of a file's link that --traces, --rate-mbps and --rtt-ms replace."""
     replaced: frozenset[str] = frozenset() if options["rtt_ms"] is None else frozenset({"delays"})
     if options["trace"] is not None:
         return replaced | RATES
@@ -154,7 +156,7 @@ def _with_params(own: object, given: dict[str, int]) -> object:
 def _link_options(options: Document) -> Document:
     given = {key: options[key] for key in ("recording", "rate_mbps", "rtt_ms", "loss") if options[key] is not None}
     if options["trace"] is not None and options["rate_mbps"] is not None:
-        raise click.UsageError("expected one link, got both --trace and --rate-mbps")
+        raise click.UsageError("expected one link, got both --traces and --rate-mbps")
     if options["trace"] is not None:
         given["trace"] = options["trace"]
     if options["start_s"] is not None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from emulation.errors import EmulationError
+from emulation.options import words_of
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
 from kmod.abi import ALGORITHMS
 from kmod.tables import Column, print_table
@@ -105,7 +106,7 @@ def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
     if every == (names is not None):
         raise click.UsageError("expected either --schemes or --all")
     failed = 0
-    for scheme in known.values() if every else schemes_of((names or "").split(), known):
+    for scheme in known.values() if every else schemes_of(words_of(names or ""), known):
         echo(f"{scheme.name}: setting up", err=True)
         try:
             scheme.set_up()

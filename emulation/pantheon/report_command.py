@@ -15,7 +15,7 @@ import click
 from matplotlib.colors import to_hex, to_rgb
 
 from emulation.errors import EmulationError
-from emulation.options import check_output
+from emulation.options import check_output, words_of
 from emulation.pantheon.analysis import Analysis, analyse, to_json
 from emulation.pantheon.cli import pantheon
 from emulation.pantheon.metadata import FILE_NAME
@@ -59,7 +59,7 @@ def folders_of(data_dirs: Sequence[Path]) -> list[Path]:
 
 
 def _analyses(data_dirs: Sequence[Path], names: str | None, *, acks: bool = False) -> list[Analysis]:
-    wanted = names.split() if names is not None else None
+    wanted = words_of(names) if names is not None else None
     return [analyse(folder, schemes=wanted, acks=acks) for folder in folders_of(data_dirs)]
 
 
