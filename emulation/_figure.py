@@ -9,7 +9,6 @@ The module does not use pyplot, which may access a window system and has global 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -24,7 +23,7 @@ from kmod.terminal import visible
 __all__ = ["columns_that_fit", "new_figure"]
 
 # Of an entry of a legend of 9 points: its mark with the gaps, and the mean width of a character.
-MARK_IN, CHARACTER_IN = 0.5, 0.075
+MARK_IN, CHARACTER_IN = 0.5, 0.07
 
 
 class _PlainFigure(Figure):
@@ -40,10 +39,9 @@ class _PlainFigure(Figure):
             super().draw(renderer)
 
 
-def new_figure(width_in: float, height_in: float, **options: Any) -> Figure:
-    """Return an empty figure. options: of matplotlib.figure.Figure."""
-    look = {"dpi": 130, "layout": "constrained", "facecolor": "white"} | options
-    figure = _PlainFigure((width_in, height_in), **look)
+def new_figure(width_in: float, height_in: float, *, facecolor: str = "white") -> Figure:
+    """Return an empty figure. facecolor: a colour of matplotlib, or "none"."""
+    figure = _PlainFigure((width_in, height_in), dpi=130, layout="constrained", facecolor=facecolor)
     FigureCanvasAgg(figure)
     return figure
 

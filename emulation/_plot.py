@@ -14,6 +14,7 @@ It draws the QoS of any runner whose series has the columns of emulation.qos.SER
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -77,6 +78,7 @@ INK = "#333A44"
 FAINT = "#8A939E"
 LINES = (("rtt_ms", "RTT", "ms"), ("cwnd_pkts", "cwnd", "packets"), ("pacing_mbps", "pacing rate", "Mbit/s"))
 WIDTH_IN = 10.0
+TITLE_CHARS = 105
 RATE_BIN_S = 0.1
 MOST_RATE_BINS = 300
 RARE_PEAK = 2.5
@@ -366,13 +368,12 @@ def _head(figure: Figure, scenario: Scenario, qos: QoS, handles: list[Artist]) -
         buffer = f"{link.buffer_bytes / 1000:g} kB"
     loss = f", loss {link.loss:.2%}" if link.loss else ""
     figure.suptitle(
-        f"{scenario.name}   RTT {rtt} ms, buffer {buffer}{loss}\n"
+        f"{textwrap.fill(f'{scenario.name}, RTT {rtt} ms, buffer {buffer}{loss}', TITLE_CHARS)}\n"
         f"{qos.throughput_mbps:.2f} of {qos.capacity_mbps:.2f} Mbit/s ({qos.utilization:.1%}), "
         f"queueing delay p50 {qos.queueing_delay.percentile_ms(50):.1f}, "
         f"p95 {qos.queueing_delay.percentile_ms(95):.1f} ms, retransmitted {qos.retransmission_rate:.2%}",
         fontsize=11.5,
         color=INK,
-        wrap=True,
     )
     figure.legend(
         handles=handles,

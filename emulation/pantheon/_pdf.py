@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The PDF of a report: for each link an A4 page with tables and the summary figure, then its runs, six on a page."""
+"""The PDF of a report: for each link an A4 page with tables and the summary figure, and then its runs.
+
+There are six runs on a page, or four if they have several flows.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,13 @@ import io
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 
 from matplotlib import table as drawn
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from emulation._figure import new_figure
 from emulation.pantheon._describe import METHOD, head_line, set_up
@@ -39,7 +44,7 @@ def pdf_content(analyses: Sequence[Analysis], *, styles: Mapping[str, Style], no
     content = io.BytesIO()
     with PdfPages(content, metadata={"Title": _title(analyses), "CreationDate": now, "ModDate": now}) as pages:
         for figure in pages_of(analyses, styles=styles, now=now):
-            pages.savefig(figure)  # type: ignore[no-untyped-call]
+            pages.savefig(figure)
     return content.getvalue()
 
 
@@ -73,7 +78,7 @@ def _page(title: str, lines: Sequence[str], tables: Sequence[Table], *, summary_
     """
     wrapped = [part for line in lines for part in textwrap.wrap(line, MOST_LINE_CHARS)]
     explained = textwrap.wrap(" ".join(METHOD), MOST_LINE_CHARS) if summary_in else []
-    heights = [LINE_IN * (len(wrapped) + 2), *(LINE_IN * (len(table.rows) + 3) for table in tables)]
+    heights = [LINE_IN * (len(wrapped) + 2), *(LINE_IN * (len(table.rows) + 3.5) for table in tables)]
     heights += [LINE_IN * (len(explained) + 1)]
     height_in = max(PAGE_IN[1] if summary_in else 0.0, sum(heights) + (summary_in or LINE_IN))
     rest_in = height_in - sum(heights)
@@ -96,33 +101,54 @@ def _write(axes: Axes, lines: Sequence[str], *, top: float) -> None:
 
 def _draw_table(axes: Axes, table: Table) -> None:
     axes.set_title(table.title, fontsize=10, weight="bold", color=INK, loc="left")
-    heads = [visible(f"{column.group} {column.name}".strip()) for column in table.columns]
+    columns, names = table.columns, [column.name for column in table.columns]
+    # The name of a group stands above its first column, and extends over the others.
+    groups = ["" if at and columns[at - 1].group == column.group else column.group for at, column in enumerate(columns)]
     rows = [
         [textwrap.shorten(visible(cell.text), MOST_CELL_CHARS, placeholder=" ...") for cell in row.cells]
         for row in table.rows
     ]
-    widths = [max(map(len, column)) + 3 for column in zip(heads, *rows, strict=True)]
+    widths = _widths(table, [names, *rows])
     points = min(POINTS, PAGE_IN[0] * 0.92 * 72 / CHARACTER_EM / sum(widths))
-    made = drawn.Table(axes, bbox=(0, 0, 1, 1))
+    made = drawn.Table(axes, bbox=Bbox.unit())
     made.auto_set_font_size(value=False)
-    for row, texts in enumerate([heads, *rows]):
+    heads = [groups, names] if any(groups) else [names]
+    for number, texts in enumerate([*heads, *rows]):
+        row = table.rows[number - len(heads)] if number >= len(heads) else None
         for at, text in enumerate(texts):
+            is_left = columns[at].is_text or texts is groups
             # A text that follows a number does not touch it.
-            shown, loc = (f"{'   ' * bool(at)}{text}", "left") if table.columns[at].is_text else (text, "right")
-            cell = made.add_cell(row, at, widths[at] / sum(widths), 1, text=shown, loc=loc, edgecolor=FAINT)
-            cell.visible_edges = "B"
-            is_best = row > 0 and table.rows[row - 1].cells[at].is_best
+            shown = visible(f"   {text}" if is_left and at else text)
+            cell = made.add_cell(
+                number, at, widths[at] / sum(widths), 1, text=shown, loc="left" if is_left else "right"
+            )
+            cell.visible_edges = "B" if texts is not groups else ""
+            cell.set_edgecolor(FAINT)
+            is_best = row is not None and row.cells[at].is_best
             look = {"color": BEST, "weight": "bold"} if is_best else {"color": INK if row else FAINT}
             cell.set_text_props(fontsize=points, parse_math=False, **look)
             cell.PAD = 0.02
     axes.add_table(made)
 
 
+def _widths(table: Table, rows: Sequence[Sequence[str]]) -> list[float]:
+    """Return the width of each column, in characters. rows: the texts that it holds."""
+    widths: list[float] = [max(map(len, cells)) + 3 for cells in zip(*rows, strict=True)]
+    for group, members in groupby(range(len(widths)), key=lambda at: table.columns[at].group):
+        its = list(members)
+        lacking = len(group) + 3 - sum(widths[at] for at in its)
+        for at in its:
+            widths[at] += max(lacking, 0) / len(its)
+    return widths
+
+
 def _run_pages(analysis: Analysis, styles: Mapping[str, Style]) -> list[Figure]:
     runs = [run for scheme in analysis.schemes for run in scheme.runs if run.series]
     figures = []
-    for first in range(0, len(runs), RUNS_ON_A_PAGE):
-        shown = runs[first : first + RUNS_ON_A_PAGE]
+    # The legend of several flows takes room.
+    count = RUNS_ON_A_PAGE if analysis.metadata.flows <= 1 else 4
+    for first in range(0, len(runs), count):
+        shown = runs[first : first + count]
         figure = new_figure(*PAGE_IN)
         figure.set_layout_engine("constrained", rect=(0.02, 0.02, 0.96, 0.96))
         parts = figure.subfigures(-(-len(shown) // 2), 2, squeeze=False).ravel()

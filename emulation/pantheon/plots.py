@@ -13,6 +13,7 @@ the coordinates of the figure: if the delay axis is logarithmic, from the logari
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -21,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import is_color_like, to_hex
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
@@ -48,6 +49,7 @@ LOG_FROM_RATIO = 4.0
 ZOOM_FROM_SHARE = 0.6
 LABEL_POINTS = 9.0
 MARK_POINTS = 8.5
+TITLE_CHARS = 95
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def summary_figure(
     figure = new_figure(9.0, 5.2, facecolor="none")
     axes = figure.subplots()
     if title:
-        axes.set_title(title, color=INK, fontsize=11, loc="left", pad=12, wrap=True)
+        axes.set_title(textwrap.fill(title, TITLE_CHARS), color=INK, fontsize=11, loc="left", pad=12)
     draw_summary(figure, axes, analysis, styles, show=show)
     return figure
 
@@ -280,14 +282,15 @@ def run_figure(run: RunAnalysis, *, title: str = "", runtime_s: float | None = N
     return figure
 
 
-def draw_run(figure: FigureBase, run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> None:
+def draw_run(figure: Figure | SubFigure, run: RunAnalysis, *, title: str = "", runtime_s: float | None = None) -> None:
     """Draw a run as in run_figure into an empty figure, or into an empty part of a figure."""
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[1.25, 1])
     series = run.series
     if series is None or not series.flows:
         for axes in (above, below):
             axes.set_axis_off()
-        above.text(0.5, 0.5, run.reason or "no packets", ha="center", va="center", color=FAINT, wrap=True)
+        reason = textwrap.fill(run.reason, TITLE_CHARS) or "no packets"
+        above.text(0.5, 0.5, reason, ha="center", va="center", color=FAINT)
         return
     start_s, width_s = series.start_s, series.bin_s
     top = 0.0
@@ -322,7 +325,7 @@ def _steps(start_s: Floats, values: Floats, width_s: float) -> tuple[Floats, Flo
     return np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
 
 
-def _run_legend(figure: FigureBase, run: RunAnalysis) -> None:
+def _run_legend(figure: Figure | SubFigure, run: RunAnalysis) -> None:
     handles: list[Any] = []
     statistics = run.statistics
     if statistics and statistics.capacity_mbps is not None:

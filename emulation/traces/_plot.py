@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from emulation.traces.variation import variation_of
 __all__ = ["draw_recordings"]
 
 MOST_ROWS = 8
+TITLE_CHARS = 100
 
 
 def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
@@ -29,7 +31,8 @@ def draw_recordings(recordings: Sequence[Recording], path: Path) -> None:
         left.fill_between(np.arange(len(mbps)), mbps, step="post", color="#1f6fb4", alpha=0.55, linewidth=0)
         left.axhline(recording.trace.mean_rate_mbps, color="#b03030", linestyle=":", linewidth=1)
         left.set(ylabel="Mbit/s", xlabel="time (s)", xlim=(0, max(len(mbps), 1)), ylim=(0, None))
-        left.set_title(f"{recording.name}: mean {recording.trace.mean_rate_mbps:.2f} Mbit/s", fontsize=10, wrap=True)
+        title = f"{recording.name}: mean {recording.trace.mean_rate_mbps:.2f} Mbit/s"
+        left.set_title(textwrap.fill(title, TITLE_CHARS), fontsize=10)
         variation = variation_of(recording.trace)
         right.semilogx(variation.scale_ms / 1000, 100 * variation.deviation, color="#d98c21", marker="o", markersize=3)
         right.set(xlabel="time scale (s)", ylabel="variation (%)", ylim=(0, None))

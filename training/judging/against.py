@@ -163,8 +163,10 @@ def against_figure(figures: dict[str, Any]) -> Figure:
     rows = figures["schemes"]
     names = [row["scheme"] for row in rows]
     styles = styles_of(names, styles_for(names))
-    columns = ("p95_queueing_delay_ms", "throughput_mbps")
-    points = [(styles[row["scheme"]], *(np.array([row[column]]) for column in columns)) for row in rows]
+    points = [
+        (styles[row["scheme"]], np.array([row["p95_queueing_delay_ms"]]), np.array([row["throughput_mbps"]]))
+        for row in rows
+    ]
     figure = new_figure(9, 5.2)
     axes = figure.subplots()
     axes.set_title(_set_up(figures), fontsize=11, loc="left")

@@ -86,18 +86,20 @@ def gain_figure(figures: dict[str, Any]) -> Figure:
     """
     from emulation._figure import columns_that_fit, new_figure
 
-    panels = [(_draw_pooled, 5.5, "left"), *([(_draw_levels, 7.5, "right")] if figures["levels"] else [])]
+    panels: list[tuple[Any, float, Any]] = [(_draw_pooled, 5.5, "outside lower left")]
+    if figures["levels"]:
+        panels.append((_draw_levels, 7.5, "outside lower right"))
     widths_in = [width_in for _, width_in, _ in panels]
     figure = new_figure(sum(widths_in), 5.6)
     grid = figure.subplots(1, len(panels), width_ratios=widths_in, squeeze=False)[0]
-    for axes, (panel, width_in, side) in zip(grid, panels, strict=True):
+    for axes, (panel, width_in, place) in zip(grid, panels, strict=True):
         panel(axes, figures)
         axes.minorticks_off()
         axes.grid(alpha=0.25)
         # Below the panels a legend covers no mark.
         handles, labels = axes.get_legend_handles_labels()
         columns = columns_that_fit(handles, width_in)
-        figure.legend(handles, labels, loc=f"outside lower {side}", ncols=columns, frameon=False, fontsize=8)
+        figure.legend(handles, labels, loc=place, ncols=columns, frameon=False, fontsize=8)
     hours = figures["hours"]
     length = f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.1f} min"
     figure.suptitle(f"{figures['cca'].upper()} over {length} of recordings", fontsize=11)
@@ -125,6 +127,8 @@ def _draw_pooled(axes: Axes, figures: dict[str, Any]) -> None:
 
 
 def _draw_levels(axes: Axes, figures: dict[str, Any]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     targets_ms = [row["target_ms"] for row in figures["targets"]]
     for scheme in ("single", "ensemble"):
         for i, target_ms in enumerate(targets_ms):
@@ -152,5 +156,5 @@ def _draw_levels(axes: Axes, figures: dict[str, Any]) -> None:
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     levels = [row["level"] for row in figures["levels"]]
     axes.set_xlim(min(levels), max(levels) + 1)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title("each level, with 95 % intervals; on or below the line: target met", fontsize=10)
