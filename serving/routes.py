@@ -10,7 +10,6 @@ Any token would otherwise make the registry parse bodies that it has no use for.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
@@ -31,10 +30,18 @@ LARGE_BODY: Final = {"x-body-limit": "max_body_bytes"}
 class ApiRoute(APIRoute):
     """A route whose endpoint says by its parameter `caller` which scope a request needs."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.description += "".join(f" The token needs the scope `{need.scope}`." for need in self._needs)
+
+    @property
+    def _needs(self) -> list[Needs]:
+        return [part.call for part in self.dependant.dependencies if isinstance(part.call, Needs)]
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
         handle = super().get_route_handler()
-        needs = [part.call for part in self.dependant.dependencies if isinstance(part.call, Needs)]
+        needs = self._needs
         parameters = sorted(field.alias for field in self.dependant.query_params)
         has_large_body = self.openapi_extra == LARGE_BODY
 
@@ -45,23 +52,15 @@ class ApiRoute(APIRoute):
             if self.body_field is not None:
                 limit_bytes = request.app.state.context.settings.max_body_bytes
                 max_bytes = limit_bytes if has_large_body else min(limit_bytes, SMALL_BODY_BYTES)
-                body = await read_body(request.scope, request.receive, max_bytes=max_bytes)
+                try:
+                    body = await read_body(request.scope, request.receive, max_bytes=max_bytes)
+                except ClientDisconnect:
+                    # Nobody receives this answer.
+                    return Response(status_code=400)
                 request = Request(request.scope, replaying(body, request.receive))
             return await handle(request)
 
-        async def checked(request: Request) -> Response:
-            try:
-                return await answer(request)
-            except ClientDisconnect:
-                # Nobody receives this answer.
-                return Response(status_code=400)
-            except Exception as error:
-                # The frames hold the body, and some of them the error, too. Only the garbage collector would end such
-                # a cycle, and it runs rarely (server.py).
-                traceback.clear_frames(error.__traceback__)
-                raise
-
-        return checked
+        return answer
 
 
 def _require_known(request: Request, parameters: list[str]) -> None:

@@ -154,15 +154,15 @@ class Needs:
     """
 
     def __init__(self, scope: GrantedScope | None) -> None:
-        self._scope: GrantedScope | None = scope
+        self.scope: GrantedScope | None = scope
 
     def check(self, request: Request) -> Caller:
         """Return the caller. Raises NotAuthenticatedError, NotPermittedError."""
         caller = caller_of(request.scope)
-        if self._scope is None:
+        if self.scope is None:
             return caller
         named = request.path_params
-        caller.require(self._scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
+        caller.require(self.scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
         return caller
 
     async def __call__(self, request: Request, _declared: Annotated[object, Depends(_bearer)]) -> Caller:

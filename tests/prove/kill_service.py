@@ -137,7 +137,8 @@ def mover(client: RegistryClient, ledger: Ledger, chance: random.Random, name: s
             return
         if not signed:
             return
-        if chance.random() < 0.15:
+        # Until a move was acknowledged there may be nothing to roll back.
+        if chance.random() < 0.15 and ledger.moves:
             moved = client.roll_back(CCA, CHANNEL, note=note)
         else:
             moved = client.move(CCA, CHANNEL, digest=chance.choice(signed), note=note)
