@@ -80,18 +80,15 @@ def search(
         for path in study_paths:
             rows += _search_rows(path, search_paths, paths, count=count, seeds=seeds, cases=cases, work=work,
                                  threads=threads or default_threads(), terminal=terminal)  # fmt: skip
-    lines = [
-        f"{'':<12}{'state':>8} {'class':>5} {'evaluations':>11} {'s':>7} {'worst seed':>11} {'mean':>8} "
-        f"{'requirement met':>16}"
-    ]
+    lines = [f"{'':<12}{'state':>6} {'class':>5} {'points':>6} {'s':>7} {'worst seed':>10} {'mean':>8} {'met':>9}"]
     lines += [
-        f"{row['search']:<12}{'/'.join(map(str, row['state'])):>8} {row['class']:>5} {row['evaluations']:>11} "
-        f"{row['seconds']:>7.2f} "
-        f"{100 * row['worst_share']:>9.2f} % {100 * row['mean_share']:>6.2f} % "
-        f"{row['seeds_meeting']:>9} of {row['seeds']}"
-        f"{' (not by the grid)' if row['grid']['violation'] > 0 else ''}{'' if row['holds'] else '  short'}"
+        f"{row['search']:<12}{'/'.join(map(str, row['state'])):>6} {row['class']:>5} {row['evaluations']:>6} "
+        f"{row['seconds']:>7.2f} {100 * row['worst_share']:>8.2f} % {100 * row['mean_share']:>6.2f} % "
+        f"{row['seeds_meeting']:>3} of {row['seeds']:<2}{'*' if row['grid']['violation'] > 0 else ' '}"
+        f"{'' if row['holds'] else ' short'}"
         for row in rows
     ]
+    lines.append("met: seeds that meet the requirement; * the grid does not meet it")
     line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"
     finish(rows, lines, as_json=as_json, line=line)
 
@@ -141,13 +138,13 @@ def robustness(*, judged: Judged) -> None:
     with judged.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
         rows = run(ensemble, recordings, threads=judged.threads, advance=lambda _name: terminal.advance(1))
-    heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
-    lines = [f"{'condition':<16}{heads}  fairness"]
+    heads = "".join(f"{cell['target_ms']:>8.0f} ms target" for cell in rows[0]["targets"])
+    lines = [f"{'condition':<16}{heads} fairness"]
     for row in rows:
         cells = "".join(
-            f"{c['p95_queueing_delay_ms']:>9.1f} ms {100 * c['utilization']:>6.1f} %" for c in row["targets"]
+            f"{c['p95_queueing_delay_ms']:>7.1f} ms {100 * c['utilization']:>5.1f} %" for c in row["targets"]
         )
-        lines.append(f"{row['condition']:<16}{cells}  {min(c['fairness'] for c in row['targets']):.3f}")
+        lines.append(f"{row['condition']:<16}{cells} {min(c['fairness'] for c in row['targets']):>8.3f}")
     line = f"delay within {MOST_EXCESS} x target (not asked of loss, company, 10 s)"
     finish(rows, lines, line=line, as_json=judged.as_json)
 
@@ -174,10 +171,9 @@ def synthetic(*, judged: Judged, seed: int) -> None:
             f" {row[w]['p95_queueing_delay_ms']:>9.1f} ms {100 * row[w]['utilization']:>5.1f} %"
             for w in ("recorded", "made")
         )
-        notes = ["short"] * (not row["holds"]) + [f"{row['links_left_out']} too short to fit"] * bool(
-            row["links_left_out"]
-        )
-        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}  {', '.join(notes)}".rstrip())
+        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}{'' if row['holds'] else '  short'}")
+        if row["links_left_out"]:
+            lines.append(f"  {row['links_left_out']} links of it are too short to fit")
     line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
     finish(rows, lines, line=line, as_json=judged.as_json)
 

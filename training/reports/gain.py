@@ -45,15 +45,17 @@ def level_lines(figures: dict[str, Any]) -> list[str]:
 
     A second table separates the levels where the single set meets its target from those where it misses it.
     """
-    lines = [f"{'target':>8} {'level':>6} {'windows':>8}  {'ensemble: p95 delay, used':<34} {'single':<18} default"]
+    lines = ["p95 delay in ms, its 95 % interval, and the used share of the link"]
+    lines += [f"{'target':>8} {'level':>5} {'windows':>7} {'ensemble':<26}{'single':<16}default"]
     for row in figures["levels"]:
         low, high = row["ensemble"]["p95_queueing_delay_ms_interval"]
         cells = [_cell(row[scheme]) for scheme in ("ensemble", "single", "default")]
         lines.append(
-            f"{row['target_ms']:>5.0f} ms {row['level']:>6} {row['windows']:>8}  "
-            f"{cells[0]} [{low:>6.1f}, {high:>6.1f}] {cells[1]:<18} {cells[2]}"
+            f"{row['target_ms']:>5.0f} ms {row['level']:>5} {row['windows']:>7} "
+            f"{cells[0]} [{low:.0f}, {high:.0f}]".ljust(49)
+            + f"{cells[1]:<16}{cells[2]}"
         )
-    lines += ["", f"{'target':>8}  {'levels':<28} {'of all bytes':>12}  {'ensemble':<17} single"]
+    lines += ["", f"{'target':>8}  {'levels':<26} {'of bytes':>8}  {'ensemble':<17}single"]
     for row in figures["by_single"]:
         where = f"{row['levels']} where single {'meets' if row['single_meets'] else 'misses'} it"
         cells = [
@@ -61,13 +63,13 @@ def level_lines(figures: dict[str, Any]) -> list[str]:
             for s in ("ensemble", "single")
         ]
         share = f"{100 * row['share_of_capacity']:.1f} %"
-        lines.append(f"{row['target_ms']:>5.0f} ms  {where:<28} {share:>12}  {cells[0]:<17} {cells[1]}")
+        lines.append(f"{row['target_ms']:>5.0f} ms  {where:<26} {share:>8}  {cells[0]:<17}{cells[1]}")
     return [*lines, ""]
 
 
 def _cell(row: dict[str, Any]) -> str:
     mark = " " if row["meets"] else "!"
-    return f"{row['p95_queueing_delay_ms']:>6.1f}{mark} {100 * row['utilization']:>5.1f} %"
+    return f"{row['p95_queueing_delay_ms']:>5.0f}{mark} {100 * row['utilization']:>5.1f} %"
 
 
 def draw_gain(figures: dict[str, Any], path: Path) -> None:

@@ -39,12 +39,16 @@ def policed_lines(figures: dict[str, Any]) -> list[str]:
 
     The line of an RTT level is about its clients without a limit.
     """
-    lines = ["in % of the unmodified algorithm's: retransmissions, and the goodput after a limit is raised",
-             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
-             f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip
-    lines += [_state_line(row) for row in figures["states"]]
     every = figures["all"]
-    lines += [f"{'all':>12} {_retransmitted(every, places=36)}{_short(every)}", ""]
+    lines = ["retransmissions, in % of the unmodified algorithm's",
+             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} "
+             f"{'single':>6}",
+             *(_row_line(row) for row in figures["states"]), f"{'all':>12} {'':36}{_retransmitted(every)}", "",
+             "beside the paper's: fewer retransmissions, and goodput; and the goodput after a limit is",
+             "raised, in % of the unmodified algorithm's",
+             f"{'RTT':>12} {'limit':>16} {'fewer':>13} {'goodput':>16} {'raised':>11} {'paper':>6}",
+             *(_beside_line(row) for row in figures["states"]),
+             f"{'all':>12} {'':16} {_beside(every)}{_short(every)}", ""]  # fmt: skip
     lines.append(f"{'RTT':>12} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
     for row in figures["unlimited"]:
         false = row["false"]
@@ -54,24 +58,35 @@ def policed_lines(figures: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _state_line(row: dict[str, Any]) -> str:
-    values, lifted = row["values"], row["lifted"]
+def _place(row: dict[str, Any]) -> str:
+    return f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16}"
+
+
+def _row_line(row: dict[str, Any]) -> str:
+    values = row["values"]
     return (
-        f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16} "
-        f"{values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
-        f"{values['probe_gain_permille'] / 10:>5.1f} % {_retransmitted(row)} "
-        f"{_figure(lifted['learned'], lifted['learned_interval']):>13} {100 * lifted['paper']:>6.1f}{_short(row)}"
+        f"{_place(row)} {values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
+        f"{values['probe_gain_permille'] / 10:>5.1f} % {_retransmitted(row)}"
     )
 
 
-def _retransmitted(row: dict[str, Any], *, places: int = 0) -> str:
+def _retransmitted(row: dict[str, Any]) -> str:
+    shares = row["retransmitted"]
+    return " ".join(
+        f"{100 * shares[name]:>{width}.1f}" for name, width in (("learned", 8), ("paper", 6), ("single", 6))
+    )
+
+
+def _beside_line(row: dict[str, Any]) -> str:
+    lifted = row["lifted"]
+    raised = _figure(lifted["learned"], lifted["learned_interval"])
+    return f"{_place(row)} {_beside(row)} {raised:>11} {100 * lifted['paper']:>6.1f}{_short(row)}"
+
+
+def _beside(row: dict[str, Any]) -> str:
     goodput = row["goodput"]
-    shares = "".join(f" {100 * row['retransmitted'][name]:>{width}.1f}"
-                     for name, width in (("learned", 7), ("paper", 6), ("single", 6)))  # fmt: skip
-    return (
-        f"{'':{places}}{shares} {_figure(row['fewer'], row['fewer_interval']):>21} % "
-        f"{_figure(goodput['over_paper'], goodput['over_paper_interval'], digits=2):>15} %"
-    )
+    over_paper = _figure(goodput["over_paper"], goodput["over_paper_interval"], digits=2)
+    return f"{_figure(row['fewer'], row['fewer_interval']):>11} % {over_paper:>14} %"
 
 
 def _span(ends: Sequence[float], unit: str) -> str:

@@ -83,10 +83,10 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
         here = judging_cases(study, recordings, terminal, least=least, most=most)
         terminal.phase("searching", total=len(here))
         rows = bounds(study, ensemble, here, threads=judged.threads or default_threads(), judged=terminal.advance)
-    lines = [f"{'class':>5} {'states':>7}" + "".join(f"{name:>24}" for name in SCHEMES)]
+    lines = [f"{'class':>5} {'states':>6}" + "".join(f"{name:>20}" for name in SCHEMES)]
     for row in rows:
-        cells = "".join(f"{row[name]['met']:>8} met, cost {row[name]['cost']:>6.4f}" for name in SCHEMES)
-        lines.append(f"{row['class']:>5} {row['states']:>7}{cells}{'' if row['holds'] else '  short'}")
+        cells = "".join(f"{row[name]['met']:>4} met, cost {row[name]['cost']:>6.4f}" for name in SCHEMES)
+        lines.append(f"{row['class']:>5} {row['states']:>6}{cells}{'' if row['holds'] else '  short'}")
     finish(rows, lines, line="the rows meet their requirement in as many states as the bound", as_json=judged.as_json)
 
 
@@ -104,16 +104,15 @@ def judging_cases(
 
 
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each state and class, with the main figures of each set; `-` marks a missed requirement."""
-    heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
-    lines = [f"{'class':<28}{'state':>24} {'cases':>6}{heads}"]
+    """A line for each state and class, and one for each set with its main figures; `-` marks a missed requirement."""
+    lines = []
     for row in rows:
-        cells = "".join(f"{figures_of(row[name]):>22}{' ' if row[name]['meets'] else '-'}"
-                        for name in ("learned", "default", "single"))  # fmt: skip
         places = ", ".join(f"{ends[0]:.3g}-{ends[1]:.3g} {unit_of(name)}" for name, ends in row.items()
                            if name.endswith(("_ms", "_mbps")) and isinstance(ends, list))  # fmt: skip
-        lines.append(f"{class_name(row):<28}{places:>24} {row['cases']:>6}{cells}{'' if row['holds'] else '  short'}")
-    return [line.rstrip() for line in lines]
+        lines.append(f"{class_name(row)}, {places}, {row['cases']} cases{'' if row['holds'] else '  short'}")
+        lines += [f"  {name:<9}{figures_of(row[name]):>26}{'' if row[name]['meets'] else '-'}"
+                  for name in ("learned", "default", "single")]  # fmt: skip
+    return lines
 
 
 def unit_of(name: str) -> str:
@@ -129,24 +128,23 @@ def figures_of(one: dict[str, Any]) -> str:
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Two lines for each class, one for each other set, after a line on the requirement.
+    """Lines for each class: one on the requirement, and two for each other set.
 
-    The first line counts the states in which each set meets the requirement. The others count the states in which the
+    The first counts the states in which each set meets the requirement. The others count the states in which the
     learned row holds or is better, and give the mean figures.
     """
     from training.judging.states import OTHERS, summary
 
     lines = []
     for one in summary(rows):
-        lines.append(f"{class_name(one):<28}met by the row in {one['met_by_learned']} of {one['states']}, "
+        lines.append(f"{class_name(one)}:")
+        lines.append(f"  met by the row in {one['met_by_learned']} of {one['states']}, "
                      f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}")  # fmt: skip
         for other in OTHERS:
             means = [means_of(one, name) for name in ("learned", other)]
-            lines.append(
-                f"{class_name(one):<28}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
-                f"{one['states']}, better in {one[f'better_than_{other}']}; mean {figures_of(means[0])} against "
-                f"{figures_of(means[1])}"
-            )
+            lines.append(f"  beside the {other:<8} holds in {one[f'holds_against_{other}']} of {one['states']}, "
+                         f"better in {one[f'better_than_{other}']}")  # fmt: skip
+            lines.append(f"    mean {figures_of(means[0])} against {figures_of(means[1])}")
     return lines
 
 

@@ -40,10 +40,10 @@ def surrogate(*, judged: Judged, axis: str | None, levels: tuple[int, ...], leas
         rows = first_rows(study, ensemble, left_out)
         terminal.phase("judging", total=1)
         found = summary(judge(study, ensemble, rows, least=least, most=most))
-    lines = [f"{'class':>5} {'states':>7}" + "".join(f"{name:>26}" for name in SCHEMES)]
+    lines = []
     for one in found:
-        cells = "".join(f"{one[name]['met']:>11} met, cost {one[name]['cost']:>7.4f}" for name in SCHEMES)
-        lines.append(f"{one['class']:>5} {one['states']:>7}{cells}{'' if one['holds'] else '  short'}")
+        lines.append(f"class {one['class']}, {one['states']} states{'' if one['holds'] else '  short'}")
+        lines += [f"  {name:<10}{one[name]['met']:>4} met, cost {one[name]['cost']:>7.4f}" for name in SCHEMES]
     for one in found:
         for name in SCHEMES[1:3]:
             loss = one[f"loses_to_{name}"]

@@ -51,26 +51,23 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any]) -> list[str]:
-    """A line for each finalist: its figures over all its runs, on each side; the ratio after the first of a state."""
+    """Two lines for each state and class with the ratios, and one for each finalist with its figures on each side."""
     made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
     heads = ("simulator", "kernel")
     lines = [
         f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
-        f"{'':<42}{''.join(f'{head:>16}' for head in heads)}   kernel over simulator (95 % interval)",
-        f"{'state':<7}{'target':<12} {'point from':<22}{'   Mbit/s     ms' * len(heads)}   "
-        f"{'throughput':<18}{'delay':<18}late",
+        f"{'':<26}{''.join(f'{head:>18}' for head in heads)}",
+        f"{'  point from':<26}{'    Mbit/s      ms' * len(heads)}     late",
     ]
     for row in rows:
+        place = f"state {'/'.join(map(str, row['state']))}, {classes[row['class']]}: {row['outcome']}; kernel over "
+        ratios = (f"{title} {_interval(row['kernel_over_simulator'][name])}" for name, title in FIGURES)
+        lines += [f"{place}simulator:", f"  {', '.join(ratios)}"]
         for at, one in enumerate(row["finalists"]):
-            sides = "".join(f"{one[side]['throughput_mbps']:>9.3f}{_delay_ms(one[side]):>7}"
-                            for side in heads)  # fmt: skip
-            place = f"{'/'.join(map(str, row['state'])):<7}{classes[row['class']]:<12}" if at == 0 else ""
+            sides = "".join(f"{one[side]['throughput_mbps']:>10.3f}{_delay_ms(one[side]):>8}" for side in heads)
             mark = " " if at == row["chosen"] else "-"
             late = max(run["late_share"] for run in one["runs"])
-            ratios = "".join(f"{_interval(row['kernel_over_simulator'][name]):<18}" for name, _ in FIGURES)
-            end = f" {row['outcome']}" if at == 0 else ""
-            lines.append(f"{place:<19}{mark}{one['from'][0]:<22}{sides}{' ' if one['meets'] else '!'}  "
-                         f"{ratios if at == 0 else '':<36}{100 * late:.1f} %{end}")  # fmt: skip
+            lines.append(f" {mark}{one['from'][0]:<24}{sides}{' ' if one['meets'] else '!'} {100 * late:>5.1f} %")
     return [*lines, *summary(rows)]
 
 
