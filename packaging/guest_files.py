@@ -360,13 +360,13 @@ def main(only: Sequence[str] = ()) -> None:
         if not lacking(root, only=only):
             return
     except FetchError as error:
-        say(f"not fetched, so that the virtual machine cannot run: {error}")
+        say(f"not fetched, so that neither the virtual machine nor real links can run: {error}")
         return
     root.mkdir(parents=True, exist_ok=True)
     with (root / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for problem in fetch_all(root, only=only):
-            say(f"not fetched, so that the virtual machine cannot run with it: {problem}")
+            say(f"not fetched, so that what needs it cannot run: {problem}")
 
 
 if __name__ == "__main__":

@@ -149,24 +149,23 @@ def figures_of(one: dict[str, Any]) -> str:
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Two lines for each class, one for each other set, after a line on the requirement.
+    """Lines for each class: one on the requirement, and two for each other set.
 
-    The first line counts the states in which each set meets the requirement. The others count the states in which the
+    The first counts the states in which each set meets the requirement. The others count the states in which the
     learned row holds or is better, and give the mean figures.
     """
     from training.judging.states import OTHERS, summary
 
     lines = []
     for one in summary(rows):
-        lines.append(f"{class_name(one):<28}met by the row in {one['met_by_learned']} of {one['states']}, "
+        lines.append(f"{class_name(one)}:")
+        lines.append(f"  met by the row in {one['met_by_learned']} of {one['states']}, "
                      f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}")  # fmt: skip
         for other in OTHERS:
             means = [means_of(one, name) for name in ("learned", other)]
-            lines.append(
-                f"{class_name(one):<28}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
-                f"{one['states']}, better in {one[f'better_than_{other}']}; mean {figures_of(means[0])} against "
-                f"{figures_of(means[1])}"
-            )
+            lines.append(f"  beside the {other:<8} holds in {one[f'holds_against_{other}']} of {one['states']}, "
+                         f"better in {one[f'better_than_{other}']}")  # fmt: skip
+            lines.append(f"    mean {figures_of(means[0])} against {figures_of(means[1])}")
     return lines
 
 

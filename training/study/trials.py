@@ -33,7 +33,7 @@ def check_trials_path(path: Path) -> None:
     if path.suffix == ".parquet" and importlib.util.find_spec("pyarrow") is None:
         raise TrainingError(
             f"trials: expected pyarrow for {path}, it is not installed; name a .csv file, or install it with: "
-            "pip install 'ccatune[search]'"
+            "pip install pyarrow"
         )
     check_output(path)
 
