@@ -98,7 +98,8 @@ def test_the_table_has_every_operation_and_each_declares_that_it_needs_a_token(a
     for key in {*OPERATIONS, OWN_TOKEN}:
         assert found[key]["security"] == [{"token": []}]
         assert {"401", "403"} <= set(found[key]["responses"])
-        assert f"The token needs the scope `{OPERATIONS[key][0]}`." in found[key]["description"]
+        if key != OWN_TOKEN:
+            assert f"The token needs the scope `{OPERATIONS[key][0]}`." in found[key]["description"]
     assert all("security" not in found[key] for key in public)
 
 
