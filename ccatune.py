@@ -78,7 +78,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
     "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List the registry's ensembles, or print one."),
     "channels": LazyCommand("serving.cli:channels", "serving", "Move channels, roll them back, and list them."),
-    "agents": LazyCommand("serving.cli:agents", "serving", "List the agents and their last reports."),
+    "agents": LazyCommand("serving.agents.cli:agents", "serving", "List the agents and their last reports."),
     "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
     "tokens": LazyCommand("serving.access.cli:tokens", "serving", "Make, list and revoke tokens of the registry."),
     "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
