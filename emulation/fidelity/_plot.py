@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from emulation._figure import new_figure
+from emulation._figure import columns_that_fit, new_figure
 from emulation._plot import save
 from emulation.errors import EmulationError
 from emulation.fidelity.campaign import Outcome
@@ -85,7 +85,9 @@ def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
         Patch(color=BAND, label="within the target"),
         Line2D([], [], color=FAINT, lw=2, label="the kernel's own runs"),
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=9)
+    figure.legend(
+        handles=handles, loc="outside lower center", ncols=columns_that_fit(handles, 13), frameon=False, fontsize=9
+    )
     figure.suptitle("simulator less kernel, medians", fontsize=11.5, color=INK)
     return figure
 
@@ -104,21 +106,27 @@ def _band(error: Error) -> float:
     return max(error.target.within * abs(error.real.median), error.target.within_units) * _scale(error)
 
 
+def _range(error: Error) -> list[float]:
+    """Return the range of a case's real runs around their median."""
+    return [(end - error.real.median) * _scale(error) for end in (error.real.least, error.real.most)]
+
+
 def _mark(axes: Axes, error: Error, row: float, height: float, cca: str) -> None:
     """Draw the band of a case's target, the range of its real runs around their median, and its error."""
-    band, real, scale = _band(error), error.real, _scale(error)
+    band = _band(error)
     axes.barh(row, 2 * band, left=-band, height=height, color=BAND, lw=0)
-    bounds = [(real.least - real.median) * scale, (real.most - real.median) * scale]
-    axes.plot(bounds, [row, row], color=FAINT, lw=2, solid_capstyle="butt")
+    axes.plot(_range(error), [row, row], color=FAINT, lw=2, solid_capstyle="butt")
     edge = "white" if error.is_within else INK
-    axes.plot(error.error * scale, row, "o", ms=4.5, color=COLOURS.get(cca, OTHER), markeredgecolor=edge)
+    axes.plot(error.error * _scale(error), row, "o", ms=4.5, color=COLOURS.get(cca, OTHER), markeredgecolor=edge)
 
 
 def _dress_errors(axes: Axes, errors: Sequence[Error], *, n_rows: int) -> None:
     metric = errors[0].metric
     linear = LINEAR[metric.name]
     axes.set_xscale("symlog", linthresh=linear)
-    most = 1.2 * max(linear, *(max(abs(error.error) * _scale(error), _band(error)) for error in errors))
+    most = 1.2 * max(
+        linear, *(max(map(abs, (error.error * _scale(error), _band(error), *_range(error)))) for error in errors)
+    )
     axes.set_xlim(-most, most)
     ticks = [tick for tick in (linear / 2, linear, linear * 10, linear * 100) if tick <= most]
     axes.set_xticks([*(-tick for tick in reversed(ticks)), 0.0, *ticks])

@@ -151,7 +151,7 @@ def _run_pages(analysis: Analysis, styles: Mapping[str, Style]) -> list[Figure]:
         shown = runs[first : first + count]
         figure = new_figure(*PAGE_IN)
         figure.set_layout_engine("constrained", rect=(0.02, 0.02, 0.96, 0.96))
-        parts = figure.subfigures(-(-len(shown) // 2), 2, squeeze=False).ravel()
+        parts = figure.subfigures(-(-len(shown) // 2), min(2, len(shown)), squeeze=False).ravel()
         for part, run in zip(parts, shown, strict=False):
             title = f"{styles[run.scheme].name}, run {run.run}" + ("" if run.verdict == "ok" else f" ({run.verdict})")
             draw_run(part, run, title=title, runtime_s=float(analysis.metadata.runtime))

@@ -57,13 +57,13 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(rows, indent=1))
         return
-    columns = (
-        Column("scheme", least=16),
-        Column("name", least=16, cut="end"),
-        Column("listens"),
-        Column("missing packages", least=16, cut="end"),
-    )
-    print_table(columns, ([row[column.heading] for column in columns] for row in rows))
+    columns = {
+        "scheme": Column("scheme", least=16),
+        "name": Column("name", least=16, cut="end"),
+        "listens": Column("listens"),
+        "missing_packages": Column("missing packages", least=16, cut="end"),
+    }
+    print_table(list(columns.values()), ([row[name] for name in columns] for row in rows))
     for row in (row for row in rows if row["problem"]):
         echo(f"{row['scheme']}: {row['problem']}")
 
@@ -71,9 +71,9 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
 def _row(scheme: Scheme) -> dict[str, str]:
     from emulation.pantheon.runner import check_scheme
 
-    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing packages": "", "problem": ""}
+    row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing_packages": "", "problem": ""}
     try:
-        row |= {"listens": scheme.run_first(), "missing packages": " ".join(not_installed(scheme.deps()))}
+        row |= {"listens": scheme.run_first(), "missing_packages": " ".join(not_installed(scheme.deps()))}
         check_scheme(scheme)
     except SchemeError as error:
         row["problem"] = str(error).removeprefix(f"{scheme.name}: ")

@@ -453,6 +453,6 @@ def main() -> NoReturn:
     try:
         status = run()
     except Exception:
-        echo(traceback.format_exc(), err=True)
+        echo(traceback.format_exc().rstrip(), err=True)
         status = EXIT_FAULT
     sys.exit(status)

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
+from emulation.fidelity._plot import errors_figure
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Reduction, compare, reductions_of, verdicts_of
 from emulation.fidelity.machine import Machine
 from emulation.fidelity.plan import Case, Plan
 from emulation.fidelity.results import Figures, RunResult
+from tests.figures import is_inside
 
 Choose = Callable[..., list[Case]]
 
@@ -52,6 +55,16 @@ def test_medians_are_compared_and_spreads_stand_beside(plan: Plan, case: Case) -
     assert delay.real.spread == pytest.approx(20)
     # Percentage points: 3 % less 2 %.
     assert resent.error == pytest.approx(1.0)
+
+
+def test_the_picture_cuts_off_no_range_of_the_kernels_runs(plan: Plan, case: Case) -> None:
+    real = [run(1, 100, 0.0), run(10, 500, 0.3), run(11, 90, 0.04)]
+    figure = errors_figure([compared(plan, case, real, [run(10, 100, 0.04)])])
+    assert is_inside(figure)
+    for axes in figure.axes:
+        left, right = axes.get_xlim()
+        # The first two lines are the axis of the panel and the range.
+        assert all(left < end < right for line in axes.lines[:2] for end in np.asarray(line.get_xdata(), dtype=float))
 
 
 @pytest.mark.parametrize(

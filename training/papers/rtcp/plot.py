@@ -38,7 +38,7 @@ def draw(results: Results, *, path: Path) -> None:
 def make_figure(results: Results) -> Figure:
     """The figure, with a column for each operator."""
     places = list(results.settings.limited)
-    figure = new_figure(1.5 + 3.1 * len(places), 3.6)
+    figure = new_figure(max(1.5 + 3.1 * len(places), 7.0), 3.6)  # the legend takes 7 in
     panels = figure.subplots(1, len(places), sharey=True, squeeze=False)[0]
     for axes, place in zip(panels, places, strict=True):
         _panel(axes, results, place=place)
