@@ -146,5 +146,6 @@ def test_the_report_of_states_prints_and_exits_by_its_line(folder: Path) -> None
     assert figures["rows_short"] == sum(not row["holds"] for row in figures["rows"])
     assert result.exit_code == (0 if figures["holds"] else 1)
     lines = CliRunner().invoke(report, options, catch_exceptions=False).stdout.splitlines()
-    assert sum("Mbit/s" in line for line in lines) == 4
+    assert sum("Mbit/s" in line for line in lines) == 2 * 4
+    assert all(len(line) <= 80 for line in lines[:-1])
     assert lines[-1].startswith("no more retransmissions than the paper's one setting")

@@ -109,6 +109,8 @@ def test_a_path_that_no_link_has_is_refused(value: dict, message: str) -> None:
 def test_the_picture_and_the_tables_hold_every_scheme(tmp_path: Path, figures: dict) -> None:
     draw_gain(figures, tmp_path / "gain.png")
     assert (tmp_path / "gain.png").read_bytes()[:4] == b"\x89PNG"
-    text = "\n".join([*gain_lines(figures), *level_lines(figures)])
+    lines = [*gain_lines(figures), *level_lines(figures)]
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines)
     for name in ("default", "best single set", "ensemble"):
         assert name in text
