@@ -41,25 +41,25 @@ def policed_lines(figures: dict[str, Any]) -> list[str]:
     """
     every = figures["all"]
     lines = ["retransmissions, in % of the unmodified algorithm's",
-             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} "
+             f"{'RTT':>10} {'limit':>15} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} "
              f"{'single':>6}",
-             *(_row_line(row) for row in figures["states"]), f"{'all':>12} {'':36}{_retransmitted(every)}", "",
-             "beside the paper's: fewer retransmissions, and goodput; and the goodput after a limit is",
-             "raised, in % of the unmodified algorithm's",
-             f"{'RTT':>12} {'limit':>16} {'fewer':>13} {'goodput':>16} {'raised':>11} {'paper':>6}",
+             *(_row_line(row) for row in figures["states"]), f"{'all':>10} {'':35}{_retransmitted(every)}", "",
+             "fewer retransmissions than with the paper's setting, and goodput in % of its;",
+             "after a limit is raised: goodput in % of the unmodified algorithm's",
+             f"{'RTT':>10} {'limit':>15} {'fewer':>11} {'goodput':>14} {'raised':>11} {'paper':>6}",
              *(_beside_line(row) for row in figures["states"]),
-             f"{'all':>12} {'':16} {_beside(every)}{_short(every)}", ""]  # fmt: skip
-    lines.append(f"{'RTT':>12} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
+             f"{'all':>10} {'':15} {_beside(every)}{_short(every)}", ""]  # fmt: skip
+    lines.append(f"{'RTT':>10} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
     for row in figures["unlimited"]:
         false = row["false"]
-        lines.append(f"{_span(row['rtt_ms'], 'ms'):>12} {row['clients']:>8}  {false['learned']} "
+        lines.append(f"{_span(row['rtt_ms'], 'ms'):>10} {row['clients']:>8}  {false['learned']} "
                      f"({_figure(row['share'], row['share_interval'])} %), {false['paper']}, {false['single']}"
                      f"{_short(row)}")  # fmt: skip
     return lines
 
 
 def _place(row: dict[str, Any]) -> str:
-    return f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16}"
+    return f"{_span(row['rtt_ms'], 'ms'):>10} {_span(row['limit_mbps'], 'Mbit/s'):>15}"
 
 
 def _row_line(row: dict[str, Any]) -> str:
@@ -86,7 +86,7 @@ def _beside_line(row: dict[str, Any]) -> str:
 def _beside(row: dict[str, Any]) -> str:
     goodput = row["goodput"]
     over_paper = _figure(goodput["over_paper"], goodput["over_paper_interval"], digits=2)
-    return f"{_figure(row['fewer'], row['fewer_interval']):>11} % {over_paper:>14} %"
+    return f"{_figure(row['fewer'], row['fewer_interval']):>11} {over_paper:>14}"
 
 
 def _span(ends: Sequence[float], unit: str) -> str:

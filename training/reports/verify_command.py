@@ -55,7 +55,8 @@ def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: M
     made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
     heads = ("simulator", "kernel")
     lines = [
-        f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
+        made,
+        f"{len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
         f"{'':<26}{''.join(f'{head:>18}' for head in heads)}",
         f"{'  point from':<26}{'    Mbit/s      ms' * len(heads)}     late",
     ]
@@ -84,7 +85,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     from training.verification.choice import ratio_95
 
     counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
-    lines = [f"{len(rows)} rows: {', '.join(counts)}; ! marks a point that misses its requirement beyond chance"]
+    lines = ["! marks a point that misses its requirement beyond chance", f"{len(rows)} rows: {', '.join(counts)}"]
     for name, title in FIGURES if len(rows) > 1 else ():
         ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)
         lines.append(f"kernel over simulator, all rows: {title} {_interval(ratio)}")
