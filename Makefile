@@ -25,10 +25,9 @@ setup: $(VENV)/.ready ## Install everything for development: Debian packages (as
 # What the demo needs. The full environment below is this one and more, in the same folder.
 $(VENV)/.demo-ready: requirements/demo.lock pyproject.toml packaging/debian-packages packaging/guest_files.py
 	PYTHON=$(PYTHON) packaging/debian-packages demo
-	$(PYTHON) packaging/guest_files.py mahimahi
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --quiet --require-hashes -r requirements/demo.lock
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(PYTHON) packaging/guest_files.py mahimahi & fetching=$$!; \
+	$(PYTHON) -m venv $(VENV) && $(PIP) install --quiet --require-hashes -r requirements/demo.lock && \
+		$(PIP) install --quiet --no-deps --no-build-isolation --editable . && wait $$fetching
 	touch $@
 
 $(VENV)/.ready: $(VENV)/.demo-ready requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
@@ -50,7 +49,7 @@ modules: setup build ## Build the kernel modules for each tested kernel line int
 
 bpf: ## Build the BPF objects and ccatune-bpf into build/bpf, where clang and libbpf are installed
 	@mkdir -p build
-	@flock build/.bpf-lock $(MAKE) -s -C kmod/bpf OUT=$(CURDIR)/build/bpf
+	@flock build/.bpf-lock $(MAKE) -s -j2 -C kmod/bpf OUT=$(CURDIR)/build/bpf
 
 packages: setup build bpf ## Build the Debian packages of agent, modules (DKMS) and BPF into dist/
 	@rm -rf build/agent-wheel dist

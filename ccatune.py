@@ -52,7 +52,7 @@ class LazyCommand:
 
 
 COMMANDS: dict[str, LazyCommand] = {
-    "demo": LazyCommand("serving.demo:demo", "dev", "Everything once: train, publish, apply, show the gain."),
+    "demo": LazyCommand("serving.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, fit, make and show link traces."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),

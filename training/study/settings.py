@@ -169,8 +169,8 @@ class StudySettings(StudyPart):
     def registered(self) -> dict[str, str]:
         """The packages, with their versions, that register its objective and its searches, by kind."""
         searches = [stage.search or self.search for stage in self.all_stages]
-        found = {choice.kind: package_of(SEARCHES, choice) for choice in searches}
-        found[self.objective.kind] = package_of(OBJECTIVES, self.objective)
+        found: dict[str, str | None] = {choice.kind: package_of(SEARCHES, choice) for choice in searches}
+        found |= {self.objective.kind: package_of(OBJECTIVES, self.objective)}
         return {kind: package for kind, package in found.items() if package is not None}
 
     @property

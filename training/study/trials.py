@@ -49,7 +49,7 @@ def trial_rows(study: Study, parts: Mapping[str, Part]) -> list[dict[str, Any]]:
     s, rows = study.settings, []
     for stage in s.all_stages:
         for group in study.groups(stage):
-            levels = dict(zip(stage.group_by, group, strict=True))
+            levels: dict[str, int] = dict(zip(stage.group_by, group, strict=True))
             for number, each in enumerate(parts[part_name(stage, group)].evaluations):
                 rows.append({
                     "stage": stage.name,

@@ -187,4 +187,5 @@ def test_this_machines_kernel_verifies_two_finalists(program: None, tmp_path: Pa
     shown = CliRunner().invoke(report, ["verify", str(file), "--plot", str(tmp_path / "it.png")])
     assert f"kernel {found['kernel']}" in shown.output
     assert row["outcome"] in shown.output
+    assert all(len(line) <= 80 for line in shown.output.splitlines()[:-1])
     assert (tmp_path / "it.png").stat().st_size > 0
