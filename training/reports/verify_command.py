@@ -59,7 +59,8 @@ def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: M
     points = [*places, Column("point from", least=10), *(Column(heading, "right") for heading in heads)]
     ratios = [*places, Column("outcome"), Column("throughput"), Column("delay")]
     return [
-        f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
+        made,
+        f"{len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
         *table_lines(points, [cells for row in rows for cells in _points(row, classes)]),
         "kernel over simulator, with the 95 % interval:",
         *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row)) for row in rows]),
