@@ -20,33 +20,38 @@ COMPILE := $(UV) pip compile --quiet --universal --generate-hashes --no-emit-ind
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready ## Install the Debian packages (as root) and the pinned environment in .venv
+setup: $(VENV)/.ready ## Install everything for development: Debian packages (as root), .venv, kernels
 
-$(VENV)/.ready: requirements/dev.lock requirements/agent.lock pyproject.toml packaging/debian-packages packaging/guest_files.py \
-	emulation/vm/kernel-lines.json
+# What the demo needs. The full environment below is this one and more, in the same folder.
+$(VENV)/.demo-ready: requirements/demo.lock pyproject.toml packaging/debian-packages packaging/guest_files.py
+	PYTHON=$(PYTHON) packaging/debian-packages demo
+	$(PYTHON) packaging/guest_files.py mahimahi & fetching=$$!; \
+	$(PYTHON) -m venv $(VENV) && $(PIP) install --quiet --require-hashes -r requirements/demo.lock && \
+		$(PIP) install --quiet --no-deps --no-build-isolation --editable . && wait $$fetching
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.demo-ready requirements/dev.lock requirements/agent.lock emulation/vm/kernel-lines.json
 	PYTHON=$(PYTHON) packaging/debian-packages
 	$(PYTHON) packaging/guest_files.py
-	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --quiet --require-hashes -r requirements/dev.lock
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	$(PIP) download --quiet --require-hashes --no-deps -r requirements/agent.lock -d $(VENV)/agent-wheels
 	touch $@
 
-build: setup ## Build the engine into emulation/
+build: $(VENV)/.demo-ready ## Build the engine into emulation/
 	@mkdir -p $(ENGINE)
 	@test -e $(ENGINE)/build.ninja || $(BIN)/cmake -S . -B $(ENGINE) -G Ninja -DCCATUNE_IN_SOURCE=ON \
 		-DCCATUNE_WERROR=ON -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python \
 		-DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 	@flock $(ENGINE)/lock $(BIN)/cmake --build $(ENGINE)
 
-modules: build ## Build the kernel modules for each tested kernel line into build/modules
+modules: setup build ## Build the kernel modules for each tested kernel line into build/modules
 	$(BIN)/python -m emulation.vm build
 
 bpf: ## Build the BPF objects and ccatune-bpf into build/bpf, where clang and libbpf are installed
 	@mkdir -p build
-	@flock build/.bpf-lock $(MAKE) -s -C kmod/bpf OUT=$(CURDIR)/build/bpf
+	@flock build/.bpf-lock $(MAKE) -s -j2 -C kmod/bpf OUT=$(CURDIR)/build/bpf
 
-packages: build bpf ## Build the Debian packages of agent, modules (DKMS) and BPF into dist/
+packages: setup build bpf ## Build the Debian packages of agent, modules (DKMS) and BPF into dist/
 	@rm -rf build/agent-wheel dist
 	@$(PIP) wheel --quiet --no-deps --no-build-isolation -w build/agent-wheel packaging/agent
 	$(BIN)/python packaging/build_packages.py --wheel build/agent-wheel/*.whl --out dist
@@ -57,12 +62,12 @@ demo: build ## The whole pipeline once, in minutes (TRACES=folder for traces of 
 		$(MAKE) -s bpf; fi
 	$(BIN)/ccatune demo $(if $(TRACES),--traces "$(TRACES)")
 
-test: build lint check ## Set up, build, lint and run every tier that this machine can run
+test: lint check ## Set up, build, lint and run every tier that this machine can run
 
-check: build ## The tests alone (ARGS="-k gr -x" to choose)
+check: setup build ## The tests alone (ARGS="-k gr -x" to choose)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
 
-lint: build ## Check style, types and the direction of imports
+lint: setup build ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -72,15 +77,16 @@ format: setup ## Lay out the Python files as `make lint` wants them
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-prove: build ## Campaigns too long for `make test`; resumable, repeated only when what they depend on changed
+prove: setup build ## Campaigns too long for `make test`; resumable, repeated only when what they depend on changed
 	$(BIN)/python -m tests.prove $(ARGS)
 
-prove-kernel: build ## Of these the one on a debug kernel, which is built first, once, from Debian's source
+prove-kernel: setup build ## Of these the one on a debug kernel, which is built first, once, from Debian's source
 	$(BIN)/python -m tests.prove kernel $(ARGS)
 
 lock: $(UV) ## Resolve the pinned versions anew
 	$(COMPILE) --upgrade --extra dev --no-emit-package ccatune -o requirements/dev.lock pyproject.toml
-	$(COMPILE) --extra serving --no-emit-package ccatune -c requirements/dev.lock -o requirements/serving.lock pyproject.toml
+	$(foreach part,demo serving,$(COMPILE) --extra $(part) --no-emit-package ccatune -c requirements/dev.lock \
+		-o requirements/$(part).lock pyproject.toml &&) true
 	$(COMPILE) --upgrade --extra signatures -o requirements/agent.lock packaging/agent/pyproject.toml
 	$(COMPILE) --upgrade -o requirements/lock-tool.lock requirements/lock-tool.in
 

@@ -31,45 +31,57 @@ EXIT_INTERRUPTED = 130
 FULL_OR_BROKEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 OUR_PACKAGES = frozenset({"emulation", "kmod", "serving", "training"})
 
+RUN_AGAIN = "finished runs are kept: run the same command again to continue"
+WITH_RESUME = "what is finished is kept: run the same command with --resume to continue"
+OF_WORK = "a report that has --work keeps its finished runs: run the same command again to continue"
+
 
 @dataclass(frozen=True)
 class LazyCommand:
     """Where a command is, without importing it.
 
     target: "module:attribute" of a click command. extra: the extra that its dependencies come with, or ""
-    where the base installation is enough. summary: the line that `ccatune --help` shows.
+    where the base installation is enough. summary: the line that `ccatune --help` shows. resumed: how the command
+    goes on after Ctrl-C, if it does.
     """
 
     target: str
     extra: str
     summary: str
+    resumed: str = ""
 
 
 COMMANDS: dict[str, LazyCommand] = {
-    "demo": LazyCommand("serving.demo:demo", "dev", "Everything once: train, publish, apply, show the gain."),
+    "demo": LazyCommand("serving.demo:demo", "demo", "Everything once: train, publish, apply, show the gain."),
     "traces": LazyCommand("emulation.cli:traces", "emulation", "Check, import, fit, make and show link traces."),
     "simulate": LazyCommand("emulation.cli:simulate", "emulation", "Run one scenario in the simulator."),
     "emulate": LazyCommand("emulation.cli:emulate", "emulation", "Run scenarios over real links, with real TCP."),
-    "fidelity": LazyCommand("emulation.cli:fidelity", "emulation", "Compare the simulator with real kernels."),
-    "pantheon": LazyCommand("emulation.cli:pantheon", "emulation", "Compare schemes by Pantheon's protocol."),
+    "fidelity": LazyCommand(
+        "emulation.cli:fidelity", "emulation", "Compare the simulator with real kernels.", RUN_AGAIN
+    ),
+    "pantheon": LazyCommand(
+        "emulation.cli:pantheon", "emulation", "Compare schemes by Pantheon's protocol.", WITH_RESUME
+    ),
     "bench": LazyCommand("emulation.cli:bench", "emulation", "Measure the simulator's speed."),
-    "train": LazyCommand("training.cli:train", "training", "Search an ensemble, state by state."),
+    "train": LazyCommand(
+        "training.cli:train",
+        "training",
+        "Search an ensemble, state by state.",
+        WITH_RESUME,
+    ),
     "evaluate": LazyCommand("training.cli:evaluate", "training", "Judge an ensemble on whole recordings."),
-    "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels."),
+    "report": LazyCommand("training.cli:report", "training", "Tables behind the claims: searches, levels.", OF_WORK),
     "serve": LazyCommand("serving.serve_command:serve", "serving", "Run the registry and its API."),
-    "key": LazyCommand("serving.signatures_command:key", "serving", "Make and show keys for signatures."),
+    "keys": LazyCommand("serving.signatures_command:keys", "serving", "Make and show keys for signatures."),
     "sign": LazyCommand("serving.signatures_command:sign", "serving", "Sign ensembles as a publisher."),
     "root": LazyCommand("serving.root_command:root", "serving", "Name the keys of publishers and registry."),
     "publish": LazyCommand("serving.cli:publish", "serving", "Put an ensemble into the registry."),
     "ensembles": LazyCommand("serving.cli:ensembles", "serving", "List the registry's ensembles, or print one."),
-    "channel": LazyCommand("serving.cli:channel", "serving", "Move channels, roll them back, and list them."),
-    "agents": LazyCommand("serving.cli:agents", "serving", "List the agents and their last reports."),
+    "channels": LazyCommand("serving.cli:channels", "serving", "Move channels, roll them back, and list them."),
+    "agents": LazyCommand("serving.agents.cli:agents", "serving", "List the agents and their last reports."),
     "registry": LazyCommand("serving.registry_cli:registry", "serving", "Back up the registry's database."),
-    "token": LazyCommand("serving.access.cli:token", "serving", "Make, list and revoke tokens of the registry."),
+    "tokens": LazyCommand("serving.access.cli:tokens", "serving", "Make, list and revoke tokens of the registry."),
     "audit": LazyCommand("serving.access.cli:audit", "serving", "List who changed what in the registry."),
-    "agent": LazyCommand("serving.agent_command:agent", "", "Apply a channel's tables to this server's kernel."),
-    "enable": LazyCommand("serving.agent.enable_cli:enable", "", "Make an algorithm the default of new connections."),
-    "disable": LazyCommand("serving.agent.enable_cli:disable", "", "Restore the settings that enable changed."),
 }
 
 
@@ -141,11 +153,19 @@ def fail(message: str) -> int:
     return EXIT_USAGE
 
 
+def _command_of(arguments: Sequence[str] | None) -> str:
+    words = sys.argv[1:] if arguments is None else arguments
+    return next((word for word in words if word in COMMANDS), "")
+
+
 def run(arguments: Sequence[str] | None) -> int:
     """Run one command line and return its exit status; a fault of ours is raised."""
     try:
         status = cli.main(arguments, prog_name="ccatune", standalone_mode=False)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        echo(error.format_message(), err=True)
+        return EXIT_USAGE
     except click.UsageError as error:
         if error.ctx is not None:
             echo(error.ctx.get_usage(), err=True)
@@ -153,6 +173,8 @@ def run(arguments: Sequence[str] | None) -> int:
     except click.ClickException as error:
         return fail(error.format_message())
     except click.Abort:
+        resumed = COMMANDS[name].resumed if (name := _command_of(arguments)) else ""
+        fail(f"interrupted; {resumed}" if resumed else "interrupted")
         return EXIT_INTERRUPTED
     except CcatuneError as error:
         return fail(str(error))
@@ -161,8 +183,7 @@ def run(arguments: Sequence[str] | None) -> int:
             raise
         return fail(f"{error.filename or 'the output'}: cannot be used ({error.strerror or error})")
     except ModuleNotFoundError as error:
-        words = sys.argv[1:] if arguments is None else arguments
-        name = next((word for word in words if word in COMMANDS), "")
+        name = _command_of(arguments)
         if not name:
             raise
         return fail(missing_module(name, COMMANDS[name], error))

@@ -58,8 +58,9 @@ _SHOWN.maxlevel = 2
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 100
 
 
-def load_scenario(path: Path) -> Scenario:
+def load_scenario(path: str | Path) -> Scenario:
     """Read a scenario file. Raises EmulationError as read_document and build_scenario do."""
+    path = Path(path)
     return build_scenario(read_document(path), source=str(path), folder=path.parent)
 
 

@@ -41,7 +41,7 @@ class Trial:
         return scenario.model_copy(update={"flows": flows})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Measures:
     """Columns of the runs of n scenarios with m trials, each [n, m].
 
@@ -78,6 +78,9 @@ class Measures:
     limited: NDArray[np.bool_]
     delay_counts: NDArray[np.uint32]
     srtt_counts: NDArray[np.uint32]
+
+    def __repr__(self) -> str:
+        return f"Measures(scenarios={self.packets.shape[0]}, trials={self.packets.shape[1]})"
 
 
 def measure(

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Checks for the options of many commands: finite numbers, and files that can be written."""
+"""What the options of many commands share: finite numbers, lists of words, and files that can be written."""
 
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import click
 
 from emulation.errors import EmulationError
 
-__all__ = ["FiniteRange", "check_output"]
+__all__ = ["FiniteRange", "check_output", "words_of"]
 
 
 class FiniteRange(click.FloatRange):
@@ -24,6 +25,11 @@ class FiniteRange(click.FloatRange):
         if not math.isfinite(number):
             self.fail(f"expected a finite number, got {value}", param, ctx)
         return number
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of an option that takes a list. Spaces or commas separate them, in all commands."""
+    return [word for word in re.split(r"[\s,]+", text) if word]
 
 
 def check_output(path: Path) -> None:

@@ -95,8 +95,8 @@ class Windows:
     capacity_bytes: NDArray[np.uint64]
     delivered_bytes: NDArray[np.uint64]
     packets: NDArray[np.uint64]
-    delay_counts: NDArray[np.uint32]
-    edges_us: NDArray[np.float64]
+    delay_counts: NDArray[np.uint32] = field(repr=False)
+    edges_us: NDArray[np.float64] = field(repr=False)
 
     def delays(self, chosen: slice | NDArray[np.bool_] | NDArray[np.intp] = slice(None)) -> Delays:
         """Return the sum of the delay distributions of the chosen windows."""
@@ -175,7 +175,7 @@ class ElementQoS:
     dropped: int
     codel_dropped: int
     inside: int
-    delay: Delays
+    delay: Delays = field(repr=False)
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
@@ -212,10 +212,10 @@ class FlowQoS:
     timeouts: int
     undone: int
     complete_s: float | None
-    rtt: Delays
-    turns: tuple[EpochTurn, ...]
-    transfers: tuple[TransferQoS, ...] = ()
-    limits: tuple[LimitEstimate, ...] = ()
+    rtt: Delays = field(repr=False)
+    turns: tuple[EpochTurn, ...] = field(repr=False)
+    transfers: tuple[TransferQoS, ...] = field(default=(), repr=False)
+    limits: tuple[LimitEstimate, ...] = field(default=(), repr=False)
 
     def summary(self) -> dict[str, object]:
         """Return the figures as JSON data."""
@@ -273,7 +273,7 @@ class QoS:
     goodput_mbps: float
     capacity_mbps: float
     utilization: float
-    queueing_delay: Delays
+    queueing_delay: Delays = field(repr=False)
     mean_queueing_delay_ms: float
     retransmission_rate: float
     packets: int
@@ -283,11 +283,11 @@ class QoS:
     dropped: int
     lost_at_random: int
     flows: tuple[FlowQoS, ...]
-    windows: Windows
-    series: dict[str, NDArray[np.float64]] = field(default_factory=dict)
-    elements: tuple[ElementQoS, ...] = ()
-    element_series: ElementSeries | None = None
-    acks: ElementQoS | None = None
+    windows: Windows = field(repr=False)
+    series: dict[str, NDArray[np.float64]] = field(default_factory=dict, repr=False)
+    elements: tuple[ElementQoS, ...] = field(default=(), repr=False)
+    element_series: ElementSeries | None = field(default=None, repr=False)
+    acks: ElementQoS | None = field(default=None, repr=False)
 
     @property
     def fairness(self) -> float:

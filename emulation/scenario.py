@@ -113,7 +113,7 @@ class FlowSpec(Frozen):
 
     cca: Cca = "gr"
     params: dict[str, Annotated[int, Field(ge=0, lt=2**32)]] = Field(default={})
-    ensemble_text: str | None = Field(None, description="the table as /proc takes it; gr, roccet and rtcp_*")
+    ensemble_text: str | None = Field(None, repr=False, description="the table as /proc takes it")
     delay_class: int = Field(0, ge=0, le=7, description="which of the table's classes")
     start_s: float = Field(0.0, ge=0, le=86400, description="of the run, or behind the end of the flow `after`")
     after: int | None = Field(None, ge=0, description="starts when all of that flow, one before this, is acknowledged")

@@ -173,8 +173,8 @@ class Ensemble:
     classes: tuple[DelayClass, ...]
     axes: tuple[Axis, ...]
     columns: tuple[str, ...]
-    rows: tuple[tuple[int, ...], ...]
-    provenance: dict[str, Any] = field(default_factory=dict)
+    rows: tuple[tuple[int, ...], ...] = field(repr=False)
+    provenance: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         algorithm = ALGORITHMS.get(self.cca) if isinstance(self.cca, str) else None
@@ -242,7 +242,7 @@ class Ensemble:
         """
         return _from_json(data)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write the file atomically.
 
         Raises:
@@ -250,19 +250,19 @@ class Ensemble:
         """
         text = json.dumps(self.to_json(), indent=1, sort_keys=True, ensure_ascii=True)
         try:
-            write_atomically(path, text.encode() + b"\n")
+            write_atomically(Path(path), text.encode() + b"\n")
         except OSError as error:
             raise EnsembleError(f"{path}: cannot be written ({error.strerror})") from error
 
     @staticmethod
-    def load(path: Path) -> Ensemble:
+    def load(path: str | Path) -> Ensemble:
         """Read a file.
 
         Raises:
             EnsembleError: the file cannot be read, is not JSON, or is not a valid ensemble.
         """
         try:
-            data = json.loads(path.read_bytes())
+            data = json.loads(Path(path).read_bytes())
         except OSError as error:
             raise EnsembleError(f"{path}: cannot be read ({error.strerror})") from error
         except (ValueError, RecursionError) as error:

@@ -13,7 +13,8 @@ archive, the next one of its line replaces it, with a message. If the archive ha
 manager changes: apt uses a source list and package lists in the cache. The source list is derived from the machine's
 by replacing the name of the suite, because kernel lines are backports and Mahimahi was last packaged in Debian 11. The
 downloads are unpacked with `dpkg -x`. mmdebstrap makes the file system, in a user namespace unless root runs it. Root
-is not needed. Existing parts are kept. Two processes may run this at the same time.
+is not needed. Existing parts are kept. Two processes may run this at the same time. With arguments only the parts of
+these names are fetched: `make demo` needs `mahimahi` alone.
 
 If the machine has no apt, or its sources lack a suite, a message says which files are missing. The exit status is 0
 nevertheless, because only the tiers `vm` and `mahimahi` need the files.
@@ -29,7 +30,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -305,11 +306,12 @@ def is_current(root: Path, line: str) -> bool:
     return (root / line / "release").exists() and LINES[line].release in held
 
 
-def lacking(root: Path) -> list[str]:
-    """Return the names of the parts that the cache lacks."""
+def lacking(root: Path, *, only: Sequence[str] = ()) -> list[str]:
+    """Return the names of the parts that the cache lacks. only: look at these parts alone; none given: at all."""
     absent = [line for line in LINES if not is_current(root, line)]
     others = ["mahimahi", *map(root_name, foreign_releases())]
-    return absent + [name for name in others if not (root / name / "release").exists()]
+    absent += [name for name in others if not (root / name / "release").exists()]
+    return [name for name in absent if not only or name in only]
 
 
 def debian_of(name: str) -> str:
@@ -329,10 +331,10 @@ def fetch(apt: Apt, name: str, root: Path) -> None:
         make_root(apt, root)
 
 
-def fetch_all(root: Path) -> list[str]:
+def fetch_all(root: Path, *, only: Sequence[str] = ()) -> list[str]:
     """Fetch the missing parts of the cache. Return a message for each part or Debian release that failed."""
     problems = []
-    names = lacking(root)
+    names = lacking(root, only=only)
     apts = {}
     for debian in {debian_of(name) for name in names}:
         apts[debian] = Apt(root / ("apt" if debian == codename() else f"apt-{debian}"), debian=debian)
@@ -351,22 +353,22 @@ def fetch_all(root: Path) -> list[str]:
     return problems
 
 
-def main() -> None:
-    """Fetch the missing parts of the cache and print what failed."""
+def main(only: Sequence[str] = ()) -> None:
+    """Fetch the missing parts of the cache and print what failed. only: these parts; none given: all."""
     root = cache_root()
     try:
-        if not lacking(root):
+        if not lacking(root, only=only):
             return
     except FetchError as error:
-        say(f"not fetched, so that the virtual machine cannot run: {error}")
+        say(f"not fetched, so that neither the virtual machine nor real links can run: {error}")
         return
     root.mkdir(parents=True, exist_ok=True)
     # Other users cannot open the lock, and so cannot hold it.
     with os.fdopen(os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for problem in fetch_all(root):
-            say(f"not fetched, so that the virtual machine cannot run with it: {problem}")
+        for problem in fetch_all(root, only=only):
+            say(f"not fetched, so that what needs it cannot run: {problem}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -20,8 +20,18 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 # (field of TlsFiles, option, variable, help)
 _OPTIONS = (
     ("ca_file", "--ca-file", "CCATUNE_CA_FILE", "Certificates (PEM) to trust for https, instead of the system's."),
-    ("client_cert_file", "--client-cert", "CCATUNE_CLIENT_CERT", "Certificate (PEM) to show to the registry."),
-    ("client_key_file", "--client-key", "CCATUNE_CLIENT_KEY", "Its key (PEM), if that is in a file of its own."),
+    (
+        "client_cert_file",
+        "--client-cert-file",
+        "CCATUNE_CLIENT_CERT_FILE",
+        "Certificate (PEM) to show it.",
+    ),
+    (
+        "client_key_file",
+        "--client-key-file",
+        "CCATUNE_CLIENT_KEY_FILE",
+        "Its key (PEM), if in a file of its own.",
+    ),
 )
 _META_KEY = "ccatune.client_tls."
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How commands read keys: private key files with their passphrases, and public keys as texts or files.
 
-    private key   FILE       PEM, as `ccatune key new` writes it
+    private key   FILE       PEM, as `ccatune keys new` writes it
     public key    FILE.pub   one line with the key in base64; commands also take this line itself
 
 A command that only needs public keys takes them, so that private keys can stay on machines without a network.
@@ -85,7 +85,7 @@ def public_key(word: str, *, passphrase_file: str | None = None) -> PublicKey:
         return load_key(Path(word), passphrase_file=passphrase_file).public
     text = content.decode("ascii", "replace").strip()
     if not _PUBLIC_TEXT.fullmatch(text):
-        raise SignatureError(f"key {word}: expected a file of `ccatune key new`, got {text!r:.60}")
+        raise SignatureError(f"key {word}: expected a file of `ccatune keys new`, got {text!r:.60}")
     return PublicKey.from_text(text)
 
 

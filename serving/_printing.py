@@ -1,63 +1,110 @@
 # SPDX-License-Identifier: MIT
-"""Prints answers of the registry: as JSON, or as lines and tables without characters that control a terminal."""
+"""Prints answers of the registry: as JSON, which has everything, or as facts and tables in words."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rich.console import Console  # noqa: TID251 (without emulation and its dependencies; cells are visible)
-from rich.table import Table
+from kmod import tables
+from kmod.tables import Column
+from kmod.terminal import echo
 
-from kmod.terminal import echo, visible
-
-__all__ = ["age_in_words", "print_facts", "print_move", "print_table"]
+__all__ = [
+    "Cells",
+    "age_in_words",
+    "channel_of",
+    "print_facts",
+    "print_move",
+    "print_table",
+    "share_in_words",
+    "short_digest",
+    "time_in_words",
+    "yes_or_no",
+]
 
 Json = dict[str, Any]
+# Each column of a table, with the text of its cell for a row.
+Cells = Mapping[Column, Callable[[Json], str]]
+
+_SHORT_DIGITS = 12
+_AGES = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+_LEAST_VALUE = 20
 
 
-def print_facts(facts: Json, *, as_json: bool) -> None:
-    """Print one fact a line, after its name."""
+def print_facts(facts: Json, *, as_json: bool, whole: str = "") -> None:
+    """Print one fact a line, after its name. whole: the fact that is never shortened, as it is shown only here."""
     if as_json:
         echo(json.dumps(facts))
         return
-    width = max(9, *map(len, facts))
-    for name, value in facts.items():
-        echo(f"{name:<{width}} {_cell(value)}")
+    width = max(8, *map(len, facts))
+    names = {name: f"{name.replace('_', ' '):<{width}}" for name in facts}
+    tables.print_table(
+        [Column(""), Column("", least=_LEAST_VALUE)],
+        [(names[name], _text(value)) for name, value in facts.items() if name != whole],
+    )
+    if whole in facts:
+        echo(f"{names[whole]}  {facts[whole]}")
 
 
 def print_move(moved: Json, *, as_json: bool = False) -> None:
-    """Print a move of a channel in one line."""
+    """Print a move of a channel in one line, after one that says whether it made the channel."""
     if as_json:
         echo(json.dumps(moved))
         return
+    if moved.get("created"):
+        echo(f"{channel_of(moved)}: a new channel")
     back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
     serial = f"serial {moved['serial']}{' urgent' if moved['urgent'] else ''}"
-    echo(visible(f"{moved['registry']}: {moved['cca']}/{moved['channel']} {serial} {moved['digest']}{back}"))
+    echo(f"{moved['registry']}: {channel_of(moved)} {serial} {moved['digest']}{back}")
 
 
-def print_table(rows: Iterable[Json], columns: Sequence[str], *, as_json: bool) -> None:
-    """Print these columns of the rows. JSON has all columns."""
+def print_table(rows: Iterable[Json], cells: Cells, *, as_json: bool) -> None:
+    """Print a line for each row."""
     found = list(rows)
     if as_json:
         echo(json.dumps(found))
         return
-    table = Table(box=None, pad_edge=False)
-    for name in columns:
-        table.add_column(name, no_wrap=True)
-    for row in found:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
-    # Lines are not cut to the terminal's width, because a truncated digest could not be copied.
-    Console(soft_wrap=True, width=10_000, highlight=False, markup=False).print(table)
+    tables.print_table(list(cells), [[cell(row) for cell in cells.values()] for row in found])
 
 
-def _cell(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "" if value is None else visible(str(value))
+        return yes_or_no(value)
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
+
+
+def channel_of(row: Json) -> str:
+    """Return e.g. `gr/champion`."""
+    return f"{row.get('cca', '')}/{row.get('channel', '')}"
+
+
+def short_digest(digest: object) -> str:
+    """Return the first digits of a digest, or of the id of a key. Commands accept them in its place."""
+    return str(digest or "").removeprefix("sha256:")[:_SHORT_DIGITS]
+
+
+def share_in_words(permille: object) -> str:
+    """Return e.g. `10 %`, or nothing for no share."""
+    return f"{permille / 10:g} %" if isinstance(permille, int) and permille else ""
+
+
+def yes_or_no(value: object) -> str:
+    """Return `yes` or `no`."""
+    return "yes" if value else "no"
+
+
+def time_in_words(time: object, *, to: str = "minutes") -> str:
+    """Return e.g. `2026-11-27 08:30` for a time of the API, to minutes, seconds or days."""
+    return str(time or "")[: {"days": 10, "minutes": 16, "seconds": 19}[to]].replace("T", " ")
 
 
 def age_in_words(age_s: object) -> str:
-    """Return e.g. `12 s`, or `unknown`. An age of 0 or less is that of a clock that was set back."""
-    return f"{age_s:.0f} s" if isinstance(age_s, int | float) and age_s > 0 else "unknown"
+    """Return e.g. `12 s` or `3 h`, or `unknown`. An age of 0 or less is that of a clock that was set back."""
+    if not isinstance(age_s, int | float) or age_s <= 0:
+        return "unknown"
+    unit_s, name = next((one for one in _AGES if age_s >= one[0]), _AGES[-1])
+    return f"{age_s / unit_s:.0f} {name}"

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""How `ccatune publish` uploads the signatures beside an ensemble, and says how many of them hold."""
+"""How `ccatune publish` uploads the signatures beside an ensemble, and what it prints."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+from kmod.terminal import echo
+from serving._printing import print_move
 from serving._signed_files import signature_path
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope
 
-__all__ = ["published_in_words", "upload_signatures"]
+__all__ = ["print_published", "upload_signatures"]
 
 Json = dict[str, Any]
 
@@ -24,7 +29,18 @@ def upload_signatures(client: RegistryClient, path: Path, *, digest: str, envelo
         raise RegistryClientError(f"{error} ({path} is published, {signature_path(path)} is not)") from error
 
 
-def published_in_words(result: Json) -> str:
+def print_published(results: Sequence[Json]) -> None:
+    """Print a line about each published file and the move of its channel, and last what its training lacks."""
+    for result in results:
+        echo(_published_in_words(result))
+        if "deployment" in result:
+            print_move(result["deployment"])
+    for result in results:
+        for warning in result["warnings"]:
+            echo("\n" + click.wrap_text(f"{result['file']}: {warning}", 80))
+
+
+def _published_in_words(result: Json) -> str:
     """Return the line about one published file."""
     line = f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}"
     if (found := result.get("signatures")) is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune publish`, `channel`, `ensembles` and `agents`."""
+"""The commands `ccatune publish`, `channels` and `ensembles`."""
 
 from __future__ import annotations
 
@@ -8,30 +8,56 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble
+from kmod.tables import Column
 from kmod.terminal import echo
 from serving._connecting import connect, registry_options
-from serving._printing import age_in_words, print_facts, print_move, print_table
-from serving._publishing import published_in_words, upload_signatures
+from serving._printing import (
+    Cells,
+    channel_of,
+    print_facts,
+    print_move,
+    print_table,
+    share_in_words,
+    short_digest,
+    time_in_words,
+    yes_or_no,
+)
+from serving._publishing import print_published, upload_signatures
 from serving._signed_files import read_signature
 from serving.client import require_channel, require_note
 from serving.errors import RegistryClientError
 
-__all__ = ["agents", "channel", "ensembles", "publish"]
+__all__ = ["channels", "ensembles", "publish"]
 
 Json = dict[str, Any]
 
-_DEPLOYMENT_COLUMNS = ("serial", "digest", "hold_back_permille", "urgent", "deployed_at", "restores_serial", "note")
-_SHOWN = ("registry", "cca", "channel", *_DEPLOYMENT_COLUMNS)
-_CHANNEL_COLUMNS = ("cca", "channel", "serial", "digest", "hold_back_permille", "urgent", "deployed_at")
-_AGENT_COLUMNS = (
-    "agent_id", "cca", "channel", "state", "offered_serial", "effective_serial", "effective_digest", "age", "shared_id",
-    "error",
-)  # fmt: skip
-_ENSEMBLE_COLUMNS = ("digest", "cca", "n_states", "n_classes", "size_bytes", "published_at")
-
+_CHANNEL = Column("channel", least=12)
+_SERIAL = Column("serial", "right")
+_TABLE = Column("table")
+_OF_A_MOVE: Cells = {
+    _SERIAL: lambda row: str(row["serial"]),
+    _TABLE: lambda row: short_digest(row["digest"]),
+    Column("held back", "right"): lambda row: share_in_words(row["hold_back_permille"]),
+    Column("urgent"): lambda row: yes_or_no(row["urgent"]),
+    Column("moved (UTC)"): lambda row: time_in_words(row["deployed_at"]),
+}
+_DEPLOYMENTS: Cells = {
+    **_OF_A_MOVE,
+    Column("as of", "right"): lambda row: str(row["restores_serial"] or ""),
+    Column("note", least=8, cut="end"): lambda row: str(row["note"]),
+}
+_CHANNELS: Cells = {_CHANNEL: channel_of, **_OF_A_MOVE}
+_ENSEMBLES: Cells = {
+    _TABLE: lambda row: short_digest(row["digest"]),
+    Column("algorithm"): lambda row: str(row["cca"]),
+    Column("states", "right"): lambda row: str(row["n_states"]),
+    Column("classes", "right"): lambda row: str(row["n_classes"]),
+    Column("bytes", "right"): lambda row: str(row["size_bytes"]),
+    Column("published (UTC)"): lambda row: time_in_words(row["published_at"]),
+}
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
@@ -99,7 +125,7 @@ def publish(
     results: list[Json] = []
     with connect(url, token_file) as client:
         for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
-            results.append({"file": str(path), **client.publish(ensemble)})
+            results.append({"file": str(path), **client.publish(ensemble), "warnings": training_warnings(ensemble)})
             if envelope is not None:
                 results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
@@ -116,25 +142,22 @@ def publish(
                 raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
     if as_json:
         echo(json.dumps(results))
-        return
-    for result in results:
-        echo(published_in_words(result))
-        if "deployment" in result:
-            print_move(result["deployment"])
+    else:
+        print_published(results)
 
 
 @click.group()
-def channel() -> None:
+def channels() -> None:
     """Point a channel to an ensemble, or back to its previous one.
 
     \b
     Example:
-      ccatune channel set gr champion sha256:0123... --note "after the canary"
-      ccatune channel rollback gr champion
+      ccatune channels set gr champion sha256:0123... --note "after the canary"
+      ccatune channels rollback gr champion
     """
 
 
-@channel.command("set")
+@channels.command("set")
 @click.argument("cca")
 @click.argument("name")
 @click.argument("digest")
@@ -163,7 +186,7 @@ def set_(
 
     \b
     Example:
-      ccatune channel set gr canary sha256:0123... --hold-back-permille 100
+      ccatune channels set gr canary sha256:0123... --hold-back-permille 100
     """
     with connect(url, token_file) as client:
         moved = client.move(
@@ -178,7 +201,7 @@ def set_(
     print_move(moved, as_json=as_json)
 
 
-@channel.command()
+@channels.command()
 @click.argument("cca")
 @click.argument("name")
 @_rollback_urgent_option
@@ -204,14 +227,33 @@ def rollback(
 
     \b
     Example:
-      ccatune channel rollback gr champion --note "p95 rose on 3g"
+      ccatune channels rollback gr champion --note "p95 rose on 3g"
     """
     with connect(url, token_file) as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
     print_move(moved, as_json=as_json)
 
 
-@channel.command()
+@channels.command("remove")
+@click.argument("cca")
+@click.argument("name")
+@_if_serial_option
+@registry_options
+def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, token_file: Path | None) -> None:
+    """Delete the channel and its history. Its agents keep their tables and report the state NoChannel.
+
+    A channel that is made again under this name has higher serials. The audit log keeps the moves.
+
+    \b
+    Example:
+      ccatune channels remove gr canary
+    """
+    with connect(url, token_file) as client:
+        client.remove_channel(cca, name, if_serial=if_serial)
+    echo(f"{cca}/{name}: removed; its agents keep their tables")
+
+
+@channels.command()
 @click.argument("cca")
 @click.argument("name")
 @registry_options
@@ -221,13 +263,13 @@ def history(*, cca: str, name: str, url: str, token_file: Path | None, as_json: 
 
     \b
     Example:
-      ccatune channel history gr champion
+      ccatune channels history gr champion
     """
     with connect(url, token_file) as client:
-        print_table(client.history(cca, name), _DEPLOYMENT_COLUMNS, as_json=as_json)
+        print_table(client.history(cca, name), _DEPLOYMENTS, as_json=as_json)
 
 
-@channel.command("show")
+@channels.command("show")
 @click.argument("cca")
 @click.argument("name")
 @registry_options
@@ -237,14 +279,17 @@ def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_j
 
     \b
     Example:
-      ccatune channel show gr champion
+      ccatune channels show gr champion
     """
     with connect(url, token_file) as client:
         found = client.channel(cca, name)
-    print_facts(found if as_json else {key: found[key] for key in _SHOWN if key in found}, as_json=as_json)
+    shown = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
+    print_facts(
+        found if as_json else {"registry": found["registry"], "channel": channel_of(found), **shown}, as_json=as_json
+    )
 
 
-@channel.command("list")
+@channels.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
 @registry_options
 @_json_option
@@ -253,10 +298,10 @@ def list_channels(*, cca: str | None, url: str, token_file: Path | None, as_json
 
     \b
     Example:
-      ccatune channel list
+      ccatune channels list
     """
     with connect(url, token_file) as client:
-        print_table(client.channels(cca=cca), _CHANNEL_COLUMNS, as_json=as_json)
+        print_table(client.channels(cca=cca), _CHANNELS, as_json=as_json)
 
 
 @click.group()
@@ -282,7 +327,7 @@ def list_ensembles(*, cca: str | None, url: str, token_file: Path | None, as_jso
       ccatune ensembles list --cca gr
     """
     with connect(url, token_file) as client:
-        print_table(client.ensembles(cca=cca), _ENSEMBLE_COLUMNS, as_json=as_json)
+        print_table(client.ensembles(cca=cca), _ENSEMBLES, as_json=as_json)
 
 
 @ensembles.command()
@@ -297,56 +342,3 @@ def show(*, digest: str, url: str, token_file: Path | None) -> None:
     """
     with connect(url, token_file) as client:
         echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))
-
-
-@click.group(invoke_without_command=True)
-@click.option("--cca", help="Only reports on this algorithm.")
-@click.option("--channel", "channel_name", help="Only agents that follow this channel.")
-@registry_options
-@_json_option
-@click.pass_context
-def agents(
-    ctx: click.Context,
-    *,
-    cca: str | None,
-    channel_name: str | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
-) -> None:
-    """List the agents, each with its last report on each algorithm and the age of this report.
-
-    The column shared_id shows `yes` where two agents report under one id. Their run_id (--json) tells them apart.
-
-    \b
-    Example:
-      ccatune agents --cca gr --channel champion
-      ccatune agents remove web-1
-    """
-    if ctx.invoked_subcommand is not None:
-        given = [name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
-        if given:
-            raise click.UsageError(f"expected no option before `{ctx.invoked_subcommand}`; write options after it")
-        return
-    with connect(url, token_file) as client:
-        rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
-    if not as_json:
-        rows = [{**row, "age": age_in_words(row.get("age_s"))} for row in rows]
-    print_table(rows, _AGENT_COLUMNS, as_json=as_json)
-
-
-@agents.command()
-@click.argument("agent_id", metavar="ID")
-@registry_options
-def remove(*, agent_id: str, url: str, token_file: Path | None) -> None:
-    """Delete the reports of the agent ID from the registry, as of a server that is gone.
-
-    If the agent still runs, its next report lists it again.
-
-    \b
-    Example:
-      ccatune agents remove web-1
-    """
-    with connect(url, token_file) as client:
-        client.remove_agent(agent_id)
-    echo(f"{agent_id}: removed")

@@ -24,7 +24,7 @@ from serving._deadline import limit_connecting
 from serving.agent.address import without_user_info
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
-from serving.names import AgentId, CcaName, ChannelName, DigestText, Note
+from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError
 
@@ -223,7 +223,7 @@ class RegistryClient:
         note: str = "",
         if_serial: int | None = None,
     ) -> Json:
-        """Point a channel to an ensemble.
+        """Point a channel to an ensemble. In the answer `created` says whether this made the channel.
 
         The request is repeated once if the connection is lost. It makes one move all the same.
         urgent: whether running flows apply the table immediately; None means the registry's default, which is no.
@@ -236,7 +236,12 @@ class RegistryClient:
             "note": require_note(note),
             **_unless_none(urgent=urgent),
         }
-        return _read(_Deployment, self._ask_twice("PUT", path, json=body, headers=_condition(if_serial)))
+        answer = self._ask_twice("PUT", path, json=body, headers=_condition(if_serial))
+        return {**_read(_Deployment, answer), "created": answer.status_code == httpx.codes.CREATED}
+
+    def remove_channel(self, cca: str, channel: str, *, if_serial: int | None = None) -> None:
+        """Delete a channel and its history. if_serial: delete only if this is the channel's current serial."""
+        self._ask("DELETE", require_channel(cca, channel), headers=_condition(if_serial))
 
     def roll_back(
         self, cca: str, channel: str, *, urgent: bool | None = None, note: str = "", if_serial: int | None = None
@@ -387,7 +392,7 @@ def _require(kind: TypeAdapter[str], what: str, value: str) -> str:
     try:
         return kind.validate_python(value)
     except ValidationError as error:
-        raise RegistryClientError(f"{what}: {error.errors()[0]['msg']}, got {value!r:.200}") from error
+        raise RegistryClientError(f"{what}: {in_words(error.errors()[0])}, got {value!r:.200}") from error
 
 
 def _parse(url: str) -> httpx.URL:

@@ -103,22 +103,22 @@ class Say:
         if not self._quiet:
             echo(text)
 
-    def run(self, *words: object, environment: Mapping[str, str] | None = None) -> None:
+    def run(self, *words: object, program: str = "ccatune", environment: Mapping[str, str] | None = None) -> None:
         """Run a command and show its output. Raises ServingError where it fails.
 
         environment: variables of the command besides those of this process.
         """
         added = dict(environment or {})
-        self._announce([*(f"{name}={value}" for name, value in added.items()), "ccatune", *words])
+        self._announce([*(f"{name}={value}" for name, value in added.items()), program, *words])
         stdout = sys.stderr if self._quiet else None
-        done = subprocess.run(_command(words), stdout=stdout, env={**os.environ, **added}, check=False)
-        self._require(done.returncode, words)
+        done = subprocess.run(_command(words, program=program), stdout=stdout, env={**os.environ, **added}, check=False)
+        self._require(done.returncode, (program, *words))
 
     def capture(self, *words: object) -> str:
         """Run a command and return its standard output; show its standard error. Raises ServingError where it fails."""
         self._announce(["ccatune", *words])
         done = subprocess.run(_command(words), stdout=subprocess.PIPE, text=True, check=False)
-        self._require(done.returncode, words)
+        self._require(done.returncode, ("ccatune", *words))
         return done.stdout
 
     def last(self, figures: dict[str, Any], places: dict[str, str]) -> None:
@@ -139,7 +139,7 @@ class Say:
     @staticmethod
     def _require(status: int, words: Sequence[object]) -> None:
         if status != 0:
-            raise ServingError(f"demo: expected `ccatune {words[0]}` to succeed, it exited {status}; see above")
+            raise ServingError(f"demo: expected `{words[0]} {words[1]}` to succeed, it exited {status}; see above")
 
 
 def _exit(number: int, _: FrameType | None) -> None:
@@ -151,8 +151,9 @@ def _short(word: object) -> str:
     return os.path.relpath(word) if isinstance(word, Path) else str(word)
 
 
-def _command(words: Sequence[object]) -> list[str]:
-    return [sys.executable, str(ROOT / "ccatune.py"), *map(str, words)]
+def _command(words: Sequence[object], *, program: str = "ccatune") -> list[str]:
+    start = [str(ROOT / "ccatune.py")] if program == "ccatune" else ["-m", "serving.agent"]
+    return [sys.executable, *start, *map(str, words)]
 
 
 def _links(traces: Path | None, out: Path, say: Say) -> tuple[str, Path]:
@@ -178,8 +179,8 @@ def _apply(say: Say, url: str, out: Path, *, traces: Path) -> tuple[str, dict[st
     say.step("Apply: the agent checks, writes, reads back")
     with opened(out) as target:
         say.line(target.what)
-        words = ("agent", "--registry", url, "--cca", "gr", "--once", *target.options)
-        say.run(*words, environment=target.environment)
+        words = ("--url", url, "--cca", "gr", "--once", *target.options)
+        say.run(*words, program="ccatune-agent", environment=target.environment)
         say.line("Unsigned: nothing is signed in this demo, so the agent cannot verify who made the table.")
         if target.bpf is None:
             return target.what, None

@@ -42,7 +42,7 @@ WAIT_S = 20.0
 class Target:
     """What the agent writes to.
 
-    what: a sentence that says so. options, environment: of the command `ccatune agent`. bpf: GR in BPF; None: the
+    what: a sentence that says so. options, environment: of the command `ccatune-agent`. bpf: GR in BPF; None: the
     stand-in.
     """
 

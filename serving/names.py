@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
 from kmod.abi import ALGORITHMS
 from serving.example import EXAMPLE_DIGEST
 
-__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "is_name"]
+__all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "in_words", "is_name"]
 
 # The grammar of registry and channel names in a table's text (kmod/core/ensemble.h).
 _NAME_PATTERN = r"^[A-Za-z0-9._-]{1,63}$"
@@ -21,6 +22,22 @@ _MAX_NOTE_CHARS = 1000
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}|(?=.*:.*:)[0-9A-Fa-f:.]{2,45}")
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-")
+
+
+# The patterns of this package: a beginning, and a number of characters of a class.
+_PATTERN = re.compile(r"\^(.*?)\[([^]]+)\]\{([0-9]+)(?:,([0-9]+))?\}\$")
+_RANGE = re.compile(r"[^-]-[^-]|.")
+
+
+def in_words(error: Mapping[str, Any]) -> str:
+    """Return the message of an error of pydantic. A pattern that does not match is described in words."""
+    pattern = _PATTERN.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
+    if error["type"] != "string_pattern_mismatch" or pattern is None:
+        return str(error["msg"]).removeprefix("Value error, ")
+    begins, characters, least, most = pattern.groups()
+    number = f"{least} to {most}" if most else least
+    after = f"{begins} and then " if begins else ""
+    return f"expected {after}{number} of the characters {' '.join(_RANGE.findall(characters))}"
 
 
 def is_name(text: str) -> bool:

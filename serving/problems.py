@@ -26,6 +26,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from serving.errors import DatabaseError, ServingError
+from serving.names import in_words
 from serving.openapi import RETRY_AFTER, WWW_AUTHENTICATE, answered
 
 __all__ = [
@@ -151,7 +152,10 @@ def _invalid_request(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for this class
     errors = error.errors()
     parts = [
-        {"where": _cut(".".join(map(str, e["loc"])), _MAX_WHERE_CHARS), "message": _cut(e["msg"], _MAX_MESSAGE_CHARS)}
+        {
+            "where": _cut(".".join(map(str, e["loc"])), _MAX_WHERE_CHARS),
+            "message": _cut(in_words(e), _MAX_MESSAGE_CHARS),
+        }
         for e in errors[:_MAX_PARTS]
     ]
     detail = "; ".join(f"{part['where']}: {part['message']}" for part in parts[:3])

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 import click
 
+from kmod.tables import Column
 from kmod.terminal import echo
 from serving._connecting import connect, registry_options
 from serving._key_files import load_key, passphrase_option, public_key
-from serving._printing import print_facts, print_table
+from serving._printing import Cells, print_facts, print_table, short_digest, yes_or_no
 from serving._root_documents import first_root, next_root, require_previous, require_signed, status_of
 from serving._signed_files import read_root, write_envelope, write_new_envelope
 from serving.signatures import ROLES, Envelope, PublicKey, RoleName, Root, SignatureError
@@ -31,6 +32,13 @@ _DURATION = re.compile(r"([1-9][0-9]{0,5})([hd])")
 _COUNT = re.compile(r"[1-9][0-9]?")
 _SECONDS = {"h": 3600, "d": 86_400}
 _MAX_VALIDITY_S = 20 * 365 * 86_400
+
+_KEYS: Cells = {
+    Column("role"): lambda row: str(row["role"]),
+    Column("key"): lambda row: short_digest(row["key_id"]),
+    Column("public key", least=12): lambda row: str(row["public"]),
+    Column("signed"): lambda row: "" if row["signed"] is None else yes_or_no(row["signed"]),
+}
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -95,14 +103,14 @@ def root() -> None:
 
     \b
     Example:
-      ccatune root make --registry lab --root alice.pem.pub --publisher bob.pem.pub -o root.json
+      ccatune root make --registry-name lab --root alice.pem.pub --publisher bob.pem.pub -o root.json
       ccatune root sign root.json --key alice.pem
       ccatune root publish root.json
     """
 
 
 @root.command()
-@click.option("--registry", "--registry-name", "registry", required=True, help="Name of the registry.")
+@click.option("--registry-name", "registry", required=True, help="Name of the registry.")
 @_keys_option("--root", "roots", "Key that signs root documents; may be repeated.")
 @_keys_option("--publisher", "publishers", "Key that signs ensembles; may be repeated.")
 @_keys_option("--registry-key", "registry_keys", "Key with which the registry signs deployments; may be repeated.")
@@ -123,12 +131,12 @@ def make(
 ) -> None:
     """Make version 1 of a registry's root document, without signatures.
 
-    A KEY is a public key in base64, a file FILE.pub of `ccatune key new`, or a private key's file, of which only the
+    A KEY is a public key in base64, a file FILE.pub of `ccatune keys new`, or a private key's file, of which only the
     public part is used. A threshold is 1 where --threshold does not name the role.
 
     \b
     Example:
-      ccatune root make --registry lab --root a.pem.pub --root b.pem.pub --root c.pem.pub --threshold root=2 \\
+      ccatune root make --registry-name lab --root a.pem.pub --root b.pem.pub --root c.pem.pub --threshold root=2 \\
         --publisher bob.pem.pub --registry-key registry.pem.pub --expires 365d -o root.json
     """
     keys: dict[RoleName, list[PublicKey]] = {
@@ -326,7 +334,7 @@ def _print_status(content: Root, envelope: Envelope, *, previous: Root | None, a
     if status["version"] > 1 and previous is None:
         facts[f"signed by v{status['version'] - 1}"] = "unknown; name this version with --previous"
     print_facts(facts, as_json=False)
-    print_table(status["keys"], ("role", "key_id", "public", "signed"), as_json=False)
+    print_table(status["keys"], _KEYS, as_json=False)
 
 
 def _of_role(status: Json, name: RoleName) -> str:

@@ -32,7 +32,7 @@ class ApiRoute(APIRoute):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.description += "".join(f" The token needs the scope `{need.scope}`." for need in self._needs)
+        self.description += "".join(f" The token needs the scope `{need.scope}`." for need in self._needs if need.scope)
 
     @property
     def _needs(self) -> list[Needs]:

@@ -34,14 +34,13 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--port", type=click.IntRange(0, 65535), help="TCP port; 0 takes a free one.  [default: 8640]")
 @click.option(
     "--registry-name",
-    "--registry",
     "registry",
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--tls-cert", type=_file, help="PEM file of the server's certificate and the intermediate ones: https.")
-@click.option("--tls-key", type=_file, help="PEM file of its key, which others cannot read.")
-@click.option("--client-ca", type=_file, help="PEM file of authorities that must have signed a client's certificate.")
+@click.option("--tls-cert-file", type=_file, help="PEM file of the server's certificates, for https.")
+@click.option("--tls-key-file", type=_file, help="PEM file of its key, which others cannot read.")
+@click.option("--client-ca-file", type=_file, help="PEM file of authorities for clients' certificates.")
 @click.option(
     "--insecure-bind-anyway",
     is_flag=True,
@@ -64,7 +63,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--signing-key-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Private key with which deployments are signed, as `ccatune key new` makes it.",
+    help="Private key with which deployments are signed, as `ccatune keys new` makes it.",
 )
 @click.option(
     "--signature-validity-s",
@@ -85,9 +84,9 @@ def serve(
     port: int | None,
     registry: str | None,
     migrate: bool | None,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    client_ca: Path | None,
+    tls_cert_file: Path | None,
+    tls_key_file: Path | None,
+    client_ca_file: Path | None,
     insecure_bind_anyway: bool,
     is_open: bool,
     init: bool,
@@ -101,15 +100,15 @@ def serve(
 ) -> None:
     """Run the registry and its API until SIGTERM or Ctrl-C.
 
-    Requests need a token. --init makes the first one, and `ccatune token create` the others. With --open none is
+    Requests need a token. --init makes the first one, and `ccatune tokens create` the others. With --open none is
     needed, and only this machine reaches the API.
 
     \b
     Example:
       ccatune serve --database sqlite:///registry.db --init --token-file admin.token
       ccatune serve --database sqlite:///registry.db --port 8640
-      ccatune serve --host 0.0.0.0 --tls-cert registry.pem --tls-key registry.key
-      CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry lab
+      ccatune serve --host 0.0.0.0 --tls-cert-file registry.pem --tls-key-file registry.key
+      CCATUNE_DATABASE_URL=postgresql://ccatune@/ccatune ccatune serve --registry-name lab
     """
     if (again or token_file is not None) and not init:
         raise click.UsageError("--again, --token-file: expected --init with them")
@@ -122,9 +121,9 @@ def serve(
         port=port,
         registry=registry,
         migrate=migrate,
-        tls_cert_file=tls_cert,
-        tls_key_file=tls_key,
-        client_ca_file=client_ca,
+        tls_cert_file=tls_cert_file,
+        tls_key_file=tls_key_file,
+        client_ca_file=client_ca_file,
         insecure_bind=insecure_bind_anyway or None,
         open=is_open or None,
         host_names=host_names or None,

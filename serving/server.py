@@ -154,7 +154,8 @@ def bind(settings: ServingSettings) -> BoundedListener:
     if not (is_private or settings.has_tls or settings.insecure_bind):
         raise SettingsError(
             f"host: expected a loopback address, or TLS, got {settings.host!r} without TLS; tokens would cross the "
-            "network in plain text: set --tls-cert and --tls-key, or say --insecure-bind-anyway where a proxy ends TLS"
+            "network in plain text: set --tls-cert-file and --tls-key-file, or say "
+            "--insecure-bind-anyway where a proxy ends TLS"
         )
     try:
         return _bound(family, address[:2], settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune key` and `ccatune sign` (docs/signatures.md). `ccatune root` is in serving/root_command.py."""
+"""The commands `ccatune keys` and `ccatune sign` (docs/signatures.md). `ccatune root` is in serving/root_command.py."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from serving._printing import print_facts
 from serving._signed_files import read_signature, signature_path, write_envelope
 from serving.signatures import EnsembleStatement, PrivateKey, SignatureError, sign_ensemble
 
-__all__ = ["key", "sign"]
+__all__ = ["keys", "sign"]
 
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
-def key() -> None:
+def keys() -> None:
     """Make and show Ed25519 keys for signatures.
 
     \b
     Example:
-      ccatune key new publisher.pem --ask-passphrase
-      ccatune key show publisher.pem.pub
+      ccatune keys new publisher.pem --ask-passphrase
+      ccatune keys show publisher.pem.pub
     """
 
 
-@key.command()
+@keys.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
     "--passphrase-file", metavar="FILE", help="File whose first line is the passphrase; - reads standard input."
@@ -46,8 +46,8 @@ def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool, as_jso
 
     \b
     Example:
-      ccatune key new publisher.pem --ask-passphrase
-      ccatune key new registry.pem
+      ccatune keys new publisher.pem --ask-passphrase
+      ccatune keys new registry.pem
     """
     if ask_passphrase and passphrase_file is not None:
         raise click.UsageError("--ask-passphrase, --passphrase-file: expected one of them")
@@ -62,7 +62,7 @@ def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool, as_jso
             written.write(f"{made.public.text}\n")
     except OSError as error:
         raise SignatureError(
-            f"{public_file}: expected to write it, got {error.strerror}; {file} is made, and `ccatune key show` shows "
+            f"{public_file}: expected to write it, got {error.strerror}; {file} is made, and `ccatune keys show` shows "
             "its public key"
         ) from error
     facts = {
@@ -75,16 +75,16 @@ def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool, as_jso
     print_facts(facts, as_json=as_json)
 
 
-@key.command()
+@keys.command()
 @click.argument("key_word", metavar="KEY")
 @passphrase_option
 @_json_option
 def show(*, key_word: str, passphrase_file: str | None, as_json: bool) -> None:
-    """Show a key's id and public key. KEY is a file of `ccatune key new`, or a public key in base64.
+    """Show a key's id and public key. KEY is a file of `ccatune keys new`, or a public key in base64.
 
     \b
     Example:
-      ccatune key show publisher.pem.pub
+      ccatune keys show publisher.pem.pub
     """
     found = public_key(key_word, passphrase_file=passphrase_file)
     print_facts({"id": found.key_id, "public": found.text}, as_json=as_json)

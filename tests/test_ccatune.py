@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -141,6 +142,50 @@ def test_exit_through_click_is_the_exit_status(probe: type) -> None:
     assert ccatune.run(["probe"]) == 1
 
 
+def test_a_group_without_a_command_prints_its_help_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["channels"], ["traces"]):
+        assert ccatune.run(words) == 2
+        error = capsys.readouterr().err
+        assert (error.count("Usage:"), error.startswith("Usage: ccatune")) == (1, True)
+
+
+def test_an_interrupted_command_says_how_to_go_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_arguments: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("training.commands.run_train", interrupted)
+    assert ccatune.run(["train", "gr"]) == 130
+    assert "run the same command with --resume to continue" in capsys.readouterr().err
+
+
 def test_interrupt_exits_as_the_shell_expects(probe: type) -> None:
     probe.act = lambda: raise_(KeyboardInterrupt())
     assert ccatune.run(["probe"]) == 130
+
+
+def names_of(command: click.Command, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command below one, with its words."""
+    yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            below = command.get_command(click.Context(command), name)
+            assert below is not None
+            yield from names_of(below, f"{path} {name}".strip())
+
+
+def test_names_of_commands_and_options_follow_one_pattern() -> None:
+    from serving.agent.cli import agent
+
+    found = dict(names_of(ccatune.cli))
+    lists = [words for words in found if words.endswith(" list")]
+    assert lists == ["ensembles list", "channels list", "agents list", "tokens list"]
+    files = ("cert", "key", "ca", "token", "passphrase")
+    for words, command in [*found.items(), *names_of(agent, "ccatune-agent")]:
+        options = {name for parameter in command.params for name in parameter.opts}
+        assert not options & {"--registry", "--trace"}, words
+        # A command's option has one name, but for a short form.
+        assert [p.opts for p in command.params if len([o for o in p.opts if o.startswith("--")]) > 1] == [], words
+        if any(parameter.type.name == "path" for parameter in command.params):
+            assert not {f"--{kind}-{name}" for kind in ("tls", "client") for name in files} & options, words

@@ -12,6 +12,15 @@ papers/       reproductions of published results
 """
 
 from training.errors import TrainingError
-from training.study import Journal, Study, StudySettings, load_study, single_sets, study_of
+from training.study import Journal, Study, StudySettings, load_study, single_sets, study_of, write_trials
 
-__all__ = ["Journal", "Study", "StudySettings", "TrainingError", "load_study", "single_sets", "study_of"]
+__all__ = [
+    "Journal",
+    "Study",
+    "StudySettings",
+    "TrainingError",
+    "load_study",
+    "single_sets",
+    "study_of",
+    "write_trials",
+]

@@ -25,6 +25,7 @@ __all__ = ["evaluate", "report", "train"]
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
 FAMILIES = list(dict.fromkeys(name.partition("_")[0] for name in TUNED))
+COLUMNS = 80
 BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 
 
@@ -42,6 +43,8 @@ BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 @click.option("--address", metavar="ADDRESS",
               help="Ray cluster: auto (one that this machine is in) or ray://HOST:PORT  [a new one]")  # fmt: skip
 @skip_bad_option
+@click.option("--keep-trials", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write all evaluated points into this .csv or .parquet")  # fmt: skip
 @click.option("--within", "most_minutes", type=FiniteRange(0, min_open=True), metavar="MINUTES",
               help="Exit 1 when this run took longer; parts that were finished before do not count")  # fmt: skip
 @as_json_option
@@ -58,6 +61,7 @@ def train(
     executor: ExecutorName | None,
     address: str | None,
     skip_bad: bool,
+    keep_trials: Path | None,
     most_minutes: float | None,
     as_json: bool,
 ) -> None:
@@ -86,6 +90,7 @@ def train(
         executor=executor,
         address=address,
         skip_bad=skip_bad,
+        keep_trials=keep_trials,
         quiet=as_json,
     )
     show(figures, as_json=as_json)
@@ -95,9 +100,21 @@ def train(
 
 
 def show(figures: dict[str, Any], *, as_json: bool) -> None:
-    """Figures, last: as JSON, or a line each."""
+    """Figures, last: as JSON, or a line each, and the warnings below them."""
     if as_json:
         echo(json.dumps(figures, indent=1, sort_keys=True))
         return
     for name, value in figures.items():
-        echo(f"{name.replace('_', ' '):<24} {value}")
+        if name == "phases_s":
+            for phase, seconds in value.items():
+                echo(_line(f"{phase} s", seconds))
+        elif name != "warnings":
+            echo(_line(name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else value))
+    for warning in figures["warnings"]:
+        echo("\n" + click.wrap_text(warning, COLUMNS))
+
+
+def _line(name: str, value: object) -> str:
+    """A figure after its name, in a column of its own if the line fits."""
+    line = f"{name:<27} {value}"
+    return line if len(line) <= COLUMNS else f"{name} {value}"

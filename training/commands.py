@@ -12,12 +12,21 @@ from typing import Any
 from emulation.options import check_output
 from emulation.simulator import default_threads
 from emulation.traces import Part, Reading, Recording, read_split, require_part
+from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble, EnsembleError
 from kmod.terminal import echo
 from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName
 from training.progress import Terminal
-from training.study import Journal, Study, StudySettings, load_study, require_recordings
+from training.study import (
+    Journal,
+    Study,
+    StudySettings,
+    check_trials_path,
+    load_study,
+    require_recordings,
+    write_trials,
+)
 from training.workloads import Epochs
 
 __all__ = ["recordings_of", "run_train"]
@@ -64,12 +73,14 @@ def run_train(
     executor: ExecutorName | None,
     address: str | None,
     skip_bad: bool,
+    keep_trials: Path | None,
     quiet: bool,
 ) -> dict[str, Any]:
     """Train and write an ensemble; the figures to print.
 
     family: the study's algorithm, without the one that it is built on. base: that one, instead of the study's. resume:
-    continue with a journal of this very study; False: discard it; None: refuse if there is one.
+    continue with a journal of this very study; False: discard it; None: refuse if there is one. keep_trials: the
+    file of all evaluated points.
     """
     settings = load_study(study_path, family=family, cca=f"{family}_{base}" if base else None)
     settings = settings if seed is None else settings.model_copy(update={"seed": seed})
@@ -78,6 +89,8 @@ def run_train(
         raise TrainingError(f"--address: expected it with --executor ray, which it is for, got --executor {executor}")
     parts = out.with_name(out.name + ".parts")
     check_outs(out, parts)
+    if keep_trials is not None:
+        check_trials_path(keep_trials)
     began = time.monotonic()
     with Terminal(quiet=quiet) as terminal:
         recordings: list[Recording] = []
@@ -93,15 +106,19 @@ def run_train(
         kept = begin_journal(journal, resume=resume)
         ensemble = study.run(journal)
     ensemble.save(out)
+    if keep_trials is not None:
+        write_trials(study.trials, keep_trials)
     journal.discard()
     seconds = time.monotonic() - began
     return {
         "ensemble": str(out),
         "digest": ensemble.digest,
+        **({} if keep_trials is None else {"trials": str(keep_trials)}),
         **summary(study, ensemble),
         "resumed_parts": kept,
         "phases_s": {name: round(s, 1) for name, s in terminal.seconds.items()},
         "total_s": round(seconds, 1),
+        "warnings": training_warnings(ensemble),
     }
 
 

@@ -43,7 +43,6 @@ from typing import Any
 import click
 import numpy as np
 from rich.progress import track
-from rich.table import Table
 
 from emulation import _engine, bpf_bench
 from emulation.options import FiniteRange
@@ -52,6 +51,7 @@ from emulation.qos import QoS
 from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.simulator import default_threads, simulate, simulate_many
 from emulation.traces import Trace
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["bench"]
@@ -333,17 +333,20 @@ def print_figures(
     machine = describe_machine()
     for key, value in machine.items():
         echo(f"{key.replace('_', ' ')}: {value}")
-    table = Table()
-    for heading in ("figure", "median", "least", "most", "target", ""):
-        table.add_column(heading, justify="left" if heading == "figure" else "right")
+    rows: list[tuple[str, ...]] = []
+    lacking = []
     for name, figure in figures.items():
         verdict = ("short" if name in missed else "holds") if figure.target else ""
         if name not in runs:
-            table.add_row(figure.label, "-", "-", "-", figure.target, f"needs {figure.requires}")
+            rows.append((figure.label, "-", "-", "-", figure.target, ""))
+            lacking.append(f"{figure.label.strip()}: not measured, it requires {figure.requires}")
             continue
         values = [f"{value * figure.scale:.2f}" for value in (medians[name], min(runs[name]), max(runs[name]))]
-        table.add_row(figure.label, *values, figure.target, verdict)
-    as_written().print(table)
+        rows.append((figure.label, *values, figure.target, verdict))
+    numbers = [Column(heading, "right") for heading in ("median", "least", "most", "target")]
+    print_table([Column("figure", least=24, cut="end"), *numbers, Column("")], rows)
+    for line in lacking:
+        echo(line)
     if is_busy(machine):
         echo("the machine is busy with other work: wall times are too long")
     if "pkts_per_s" not in medians:

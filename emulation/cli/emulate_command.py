@@ -12,9 +12,7 @@ from typing import Any
 
 import click
 from pydantic import ValidationError
-from rich.box import SIMPLE_HEAD
 from rich.progress import Progress
-from rich.table import Table
 
 from emulation.cli.simulate_command import print_figures, series_every_s
 from emulation.files import first_fault, load_scenario
@@ -24,6 +22,7 @@ from emulation.processors import kept_awake
 from emulation.qos import QoS
 from emulation.scenario import Scenario
 from emulation.vm.kernels import FULL_LINE, LINES
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["emulate", "figures_of", "spread_of"]
@@ -170,17 +169,16 @@ def _print(scenarios: Sequence[Scenario], results: Sequence[Sequence[QoS]]) -> N
     if len(scenarios) == 1 and len(results[0]) == 1:
         print_figures(scenarios[0], results[0][0])
         return
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    headings = ("scenario", "Mbit/s", "utilization", "p95 queueing delay ms", "retrans.", "fairness")
-    for heading in headings:
-        table.add_column(heading, justify="left" if heading == "scenario" else "right")
-    formats = ("{:.2f}", "{:.1%}", "{:.0f}", "{:.2%}", "{:.3f}")
+    formats = {
+        "Mbit/s": "{:.2f}", "utilization": "{:.1%}", "p95 queueing\ndelay ms": "{:.0f}", "retrans.": "{:.2%}",
+        "fairness": "{:.3f}",
+    }  # fmt: skip
+    rows = []
     for scenario, found in zip(scenarios, results, strict=True):
-        cells = []
-        for form, figure in zip(formats, spread_of(found).values(), strict=True):
-            spread = f" ({form.format(figure['least'])} to {form.format(figure['most'])})" if len(found) > 1 else ""
-            cells.append(form.format(figure["median"]) + spread)
-        table.add_row(scenario.name, *cells)
-    as_written().print(table)
+        spread = spread_of(found).values()
+        for name in ("median", "least", "most") if len(found) > 1 else ("median",):
+            cells = [form.format(figure[name]) for form, figure in zip(formats.values(), spread, strict=True)]
+            rows.append((scenario.name if name == "median" else f"  {name}", *cells))
+    print_table([Column("scenario", least=16), *(Column(heading, "right") for heading in formats)], rows)
     if len(results[0]) > 1:
-        echo(f"median of {len(results[0])} runs each (least to most)")
+        echo(f"median of {len(results[0])} runs each, and below it the least and the most")

@@ -10,20 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from emulation.errors import EmulationError
 from emulation.files import build_scenario, read_document
 from emulation.options import FiniteRange
-from emulation.printing import as_written
 from emulation.qos import FlowQoS, QoS
 from emulation.scenario import FlowSpec, Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
 from emulation.video import VideoFlowQoS, VideoQoS
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["print_figures", "series_every_s", "simulate"]
+
+FLOW_COLUMNS = (
+    Column("flow", least=12, cut="end"),
+    *(Column(heading, "right") for heading in (
+        "Mbit/s", "goodput", "RTT ms\np50", "\np95", "\np99", "retrans.", "RTOs", "epochs"
+    )),
+)  # fmt: skip
+ELEMENT_COLUMNS = (
+    Column("element", least=12),
+    *(Column(heading, "right") for heading in (
+        "entered", "dropped", "share", "inside", "held, ms\np50", "\np95", "\np99"
+    )),
+)  # fmt: skip
 
 Document = dict[str, Any]
 
@@ -39,8 +50,10 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d{1,18})")
 
 @click.command()
 @click.argument("file", required=False, metavar="[SCENARIO.yaml]", type=click.Path(path_type=Path))
-@click.option("--trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .up, .txt, .tar.xz).")
-@click.option("--recording", help="Part of its name, where --trace holds several recordings.")
+@click.option(
+    "--traces", "trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .txt, .tar.xz)."
+)
+@click.option("--recording", help="Part of its name, where --traces holds several recordings.")
 @click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")
 @click.option("--start-s", type=FiniteRange(min=0), help="Where in the trace the run begins.")
 @click.option("--rtt-ms", type=float, help="Propagation delay, both ways together.  [default: 100]")
@@ -65,7 +78,7 @@ def simulate(*, file: Path | None, plot: Path | None, as_json: bool, **options: 
     \b
     Example:
       ccatune simulate --rate-mbps 20 --rtt-ms 100 --duration 30 --plot gr.png
-      ccatune simulate --trace 4g.down --param delay_threshold_us=20000 --json
+      ccatune simulate --traces 4g.down --param delay_threshold_us=20000 --json
       ccatune simulate configs/scenarios/two-flows.yaml --ensemble gr.json --delay-class 100ms
     """
     if plot is not None:
@@ -114,7 +127,7 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
     kept = {key: value for key, value in document["link"].items() if key not in _replaced_by(options)}
     document["link"] = {**kept, **_link_options(options)}
     if not document["link"].keys() & RATES:
-        raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps")
+        raise click.UsageError("expected a link, got none; give SCENARIO.yaml, --traces or --rate-mbps")
     flows = document.setdefault("flows", [{}])
     if not isinstance(flows, list) or not all(isinstance(flow, dict) for flow in flows):
         raise EmulationError(f"{source}: flows: expected a list of mappings, got {flows!r}")
@@ -125,7 +138,7 @@ def lay_over(document: Document, options: Document, *, source: str) -> None:
 
 
 def _replaced_by(options: Document) -> frozenset[str]:
-    """Return the fields of a file's link that --trace, --rate-mbps and --rtt-ms replace."""
+    """Return the fields of a file's link that --traces, --rate-mbps and --rtt-ms replace."""
     replaced: frozenset[str] = frozenset() if options["rtt_ms"] is None else frozenset({"delays"})
     if options["trace"] is not None:
         return replaced | RATES
@@ -143,7 +156,7 @@ def _with_params(own: object, given: dict[str, int]) -> object:
 def _link_options(options: Document) -> Document:
     given = {key: options[key] for key in ("recording", "rate_mbps", "rtt_ms", "loss") if options[key] is not None}
     if options["trace"] is not None and options["rate_mbps"] is not None:
-        raise click.UsageError("expected one link, got both --trace and --rate-mbps")
+        raise click.UsageError("expected one link, got both --traces and --rate-mbps")
     if options["trace"] is not None:
         given["trace"] = options["trace"]
     if options["start_s"] is not None:
@@ -176,20 +189,19 @@ def _params(texts: tuple[str, ...]) -> dict[str, int]:
 
 def print_figures(scenario: Scenario, qos: QoS) -> None:
     """Print a line for each flow, then the link's figures."""
-    table = Table(title=qos.scenario, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("flow", "Mbit/s", "goodput", "RTT p50/95/99 ms", "retrans.", "RTOs", "epochs"):
-        table.add_column(heading, justify="left" if heading == "flow" else "right", no_wrap=True)
-    for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1):
-        table.add_row(
+    rows = [
+        (
             f"{number} {spec.cca}{', ensemble' if spec.ensemble_text else ''}",
             f"{flow.throughput_mbps:.3f}",
             f"{flow.goodput_mbps:.3f}",
-            " / ".join(f"{value:.0f}" for value in flow.rtt.summary_ms().values()),
+            *(f"{value:.0f}" for value in flow.rtt.summary_ms().values()),
             f"{flow.retransmission_rate:.3%}",
             str(flow.timeouts),
             str(len(flow.turns)),
         )
-    as_written().print(table)
+        for number, (spec, flow) in enumerate(zip(scenario.flows, qos.flows, strict=True), start=1)
+    ]
+    print_table(FLOW_COLUMNS, rows, title=qos.scenario)
     if len(qos.elements) > 1 or qos.acks is not None or scenario.link.codel is not None:
         print_elements(qos)
     for number, flow in enumerate(qos.flows, start=1):
@@ -216,20 +228,18 @@ def print_figures(scenario: Scenario, qos: QoS) -> None:
 
 def print_elements(qos: QoS) -> None:
     """Print a line for each element of the path, in the order in which packets meet them, and one for the ACK path."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in ("element", "entered", "dropped", "share", "inside", "held p50/95/99 ms"):
-        table.add_column(heading, justify="left" if heading == "element" else "right", no_wrap=True)
-    for element in (*qos.elements, *([] if qos.acks is None else [qos.acks])):
-        delays = " / ".join(f"{value:.1f}" for value in element.delay.summary_ms().values())
-        table.add_row(
+    rows = [
+        (
             element.name,
             str(element.entered),
             str(element.dropped),
             f"{element.dropped / max(element.entered, 1):.2%}",
             str(element.inside),
-            delays if element.delay.total else "-",
+            *(f"{value:.1f}" if element.delay.total else "-" for value in element.delay.summary_ms().values()),
         )
-    as_written().print(table)
+        for element in (*qos.elements, *([] if qos.acks is None else [qos.acks]))
+    ]
+    print_table(ELEMENT_COLUMNS, rows)
 
 
 def describe_transfers(number: int, plan: tuple[Transfer, ...], flow: FlowQoS) -> str:

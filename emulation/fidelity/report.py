@@ -8,19 +8,20 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
 from emulation.fidelity.machine import LATE_MOST
-from emulation.printing import as_written
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["document_of", "print_report"]
 
-LEAST_WIDTH = 200
-FORMS = {"throughput": "{:.2f}", "queueing_delay": "{:.0f}", "retransmissions": "{:.2f}"}
+# The unit of a metric in the table, and the form of its values.
+FORMS = {
+    "throughput": ("Mbit/s", "{:.2f}"),
+    "queueing_delay": ("p95 delay, ms", "{:.0f}"),
+    "retransmissions": ("retransmitted, %", "{:.2f}"),
+}
 
 
 def document_of(
@@ -141,25 +142,18 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
 
 
 def _print_table(comparisons: Sequence[Comparison]) -> None:
-    console = as_written()
-    if console.width < LEAST_WIDTH:
-        console = as_written(width=LEAST_WIDTH)
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("case", no_wrap=True)
-    headings = ("Mbit/s kernel", "simulator", "error", "p95 ms kernel", "simulator", "error")
-    for heading in (*headings, "resent % kernel", "simulator", "error"):
-        table.add_column(heading, justify="right")
+    rows = []
     for comparison in comparisons:
-        cells = []
-        for error in comparison.errors:
-            form = FORMS[error.metric.name]
-            cells += [_middle(error.real, form), _middle(error.simulated, form), _error(error)]
         marks = "~" * bool(comparison.disturbed) + "-" * (comparison.runs < comparison.asked)
-        table.add_row(comparison.key + marks, *cells)
-    console.print(table)
-    numbers = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
+        rows.append((comparison.key + marks, "", "", ""))
+        for error in comparison.errors:
+            unit, form = FORMS[error.metric.name]
+            rows.append((f"  {unit}", _middle(error.real, form), _middle(error.simulated, form), _error(error)))
+    headings = ("kernel", "simulator", "error")
+    print_table([Column("case", least=20), *(Column(heading, "right") for heading in headings)], rows)
+    counts = " or ".join(f"{runs} and {seeds}" for runs, seeds in sorted({(c.runs, c.seeds) for c in comparisons}))
     echo(
-        f"medians of {numbers} runs (kernel, simulator), in brackets the least and the greatest; "
+        f"medians of {counts} runs (kernel, simulator), in brackets the least and the greatest\n"
         "! outside, !! beyond what no case may be, - fewer runs than asked for"
     )
 

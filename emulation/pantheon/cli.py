@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from emulation.errors import EmulationError
+from emulation.options import words_of
 from emulation.pantheon.schemes import Scheme, SchemeError, read_schemes, schemes_of
-from emulation.printing import as_written
 from kmod.abi import ALGORITHMS
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["pantheon"]
@@ -58,13 +57,13 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
     if as_json:
         echo(json.dumps(rows, indent=1))
         return
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    columns = ("scheme", "name", "listens", "missing_packages")
-    for heading in columns:
-        table.add_column(heading.replace("_", " "))
-    for row in rows:
-        table.add_row(*(row[key] for key in columns))
-    as_written().print(table)
+    columns = {
+        "scheme": Column("scheme", least=16),
+        "name": Column("name", least=16, cut="end"),
+        "listens": Column("listens"),
+        "missing_packages": Column("missing packages", least=16, cut="end"),
+    }
+    print_table(list(columns.values()), ([row[name] for name in columns] for row in rows))
     for row in (row for row in rows if row["problem"]):
         echo(f"{row['scheme']}: {row['problem']}")
 
@@ -107,7 +106,7 @@ def setup(checkout: Path | None, *, names: str | None, every: bool) -> None:
     if every == (names is not None):
         raise click.UsageError("expected either --schemes or --all")
     failed = 0
-    for scheme in known.values() if every else schemes_of((names or "").split(), known):
+    for scheme in known.values() if every else schemes_of(words_of(names or ""), known):
         echo(f"{scheme.name}: setting up", err=True)
         try:
             scheme.set_up()

@@ -13,18 +13,16 @@ from typing import Any
 
 import click
 from matplotlib.colors import to_hex, to_rgb
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from emulation.errors import EmulationError
-from emulation.options import check_output
+from emulation.options import check_output, words_of
 from emulation.pantheon.analysis import Analysis, analyse, to_json
 from emulation.pantheon.cli import pantheon
 from emulation.pantheon.metadata import FILE_NAME
 from emulation.pantheon.plots import Style
 from emulation.pantheon.schemes import Scheme, read_schemes, schemes_of
 from emulation.pantheon.statistics import Spread
-from emulation.printing import as_written
+from kmod.tables import Column, print_table, shortened
 from kmod.terminal import echo
 
 __all__ = ["analyze", "folders_of", "report", "styles_for"]
@@ -61,7 +59,7 @@ def folders_of(data_dirs: Sequence[Path]) -> list[Path]:
 
 
 def _analyses(data_dirs: Sequence[Path], names: str | None, *, acks: bool = False) -> list[Analysis]:
-    wanted = names.split() if names is not None else None
+    wanted = words_of(names) if names is not None else None
     return [analyse(folder, schemes=wanted, acks=acks) for folder in folders_of(data_dirs)]
 
 
@@ -118,7 +116,7 @@ def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_js
         documents = [to_json(analysis) for analysis in analyses]
         echo(json.dumps(documents[0] if len(documents) == 1 else documents))
     for analysis in analyses if not as_json else ():
-        as_written().print(table_of(analysis))
+        _print_schemes(analysis)
         for run in (run for scheme in analysis.schemes for run in scheme.runs if run.verdict != "ok"):
             echo(f"{run.scheme} run {run.run}: {run.verdict}: {run.reason}", err=True)
     # The results are also printed if the folder cannot be written.
@@ -128,12 +126,10 @@ def analyze(*, data_dirs: tuple[Path, ...], names: str | None, acks: bool, as_js
         sys.exit(1)
 
 
-def table_of(analysis: Analysis) -> Table:
-    """Return a table with a row for each scheme: mean and standard deviation over its valid runs."""
+def _print_schemes(analysis: Analysis) -> None:
+    """Print a line for each scheme: mean and standard deviation over its valid runs."""
     capacity = "" if analysis.capacity_mbps is None else f", capacity {analysis.capacity_mbps:.2f} Mbit/s"
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title=f"{analysis.name}{capacity}", title_justify="left")
-    for heading in ("scheme", "runs", "Mbit/s", "p95 one-way delay ms", "loss %"):
-        table.add_column(heading, justify="left" if heading == "scheme" else "right")
+    rows = []
     for scheme in analysis.schemes:
         summary = scheme.summary
         cells = (
@@ -141,8 +137,9 @@ def table_of(analysis: Analysis) -> Table:
             _cell(summary.delay_p95_ms, "{:.1f}"),
             _cell(summary.loss, "{:.2f}", scale=100),
         )
-        table.add_row(scheme.scheme, f"{len(scheme.valid_runs)}/{len(scheme.runs)}", *cells)
-    return table
+        rows.append((scheme.scheme, f"{len(scheme.valid_runs)}/{len(scheme.runs)}", *cells))
+    numbers = [Column(heading, "right") for heading in ("runs", "Mbit/s", "p95 one-way\ndelay ms", "loss %")]
+    print_table([Column("scheme", least=14), *numbers], rows, title=shortened(f"{analysis.name}{capacity}", 80))
 
 
 def _cell(spread: Spread | None, form: str, *, scale: float = 1) -> str:

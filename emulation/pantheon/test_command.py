@@ -25,7 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from emulation.errors import EmulationError
 from emulation.fidelity.machine import LATE_MOST, Watch
-from emulation.options import FiniteRange
+from emulation.options import FiniteRange, words_of
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
 from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options, shells_of
 from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
@@ -140,7 +140,7 @@ def test(
     }
     links = [replace(link, start_s=start_s) for link in links_of(emulators, link_of, by_options)]
     known = read_schemes(checkout)
-    chosen = tuple(known.values()) if every else tuple(schemes_of((names or "").split(), known))
+    chosen = tuple(known.values()) if every else tuple(schemes_of(words_of(names or ""), known))
     if not chosen:
         raise click.UsageError("--schemes: expected at least one, got none")
     if (times["flows"] - 1) * times["interval"] >= times["runtime"]:

@@ -20,6 +20,7 @@ from emulation.traces.reader import read, survey
 from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
+from kmod.tables import Column, print_table
 from kmod.terminal import echo
 
 __all__ = ["traces"]
@@ -290,14 +291,23 @@ def _facts(recording: Recording) -> dict[str, Any]:
 
 
 def _print_table(rows: Sequence[dict[str, Any]]) -> None:
-    width = max((len(row["name"]) for row in rows), default=9)
-    columns = f"{'files':>6} {'seconds':>9} {'epochs':>7} {'Mbit/s':>7} {'CoV':>5} {'gaps':>5} {'longest':>8}"
-    echo(f"{'recording':<{width}} {columns}")
-    for row in rows:
-        echo(
-            f"{row['name']:<{width}} {row['files']:>6} {row['duration_s']:>9.1f} {row['epochs']:>7} "
-            f"{row['mean_rate_mbps']:>7.2f} {row['cov_1s']:>5.2f} {row['gaps']:>5} {row['longest_gap_s']:>6.1f} s"
-        )
+    headings = ("files", "seconds", "epochs", "Mbit/s", "CoV", "gaps", "longest")
+    print_table(
+        [Column("recording", least=16), *(Column(heading, "right") for heading in headings)],
+        (
+            (
+                row["name"],
+                str(row["files"]),
+                f"{row['duration_s']:.1f}",
+                str(row["epochs"]),
+                f"{row['mean_rate_mbps']:.2f}",
+                f"{row['cov_1s']:.2f}",
+                str(row["gaps"]),
+                f"{row['longest_gap_s']:.1f} s",
+            )
+            for row in rows
+        ),
+    )
 
 
 def _scale(scale_ms: float) -> str:

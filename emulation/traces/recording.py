@@ -28,7 +28,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
@@ -77,8 +77,8 @@ class Recording:
     name: str
     dataset: str
     trace: Trace
-    gaps: tuple[Gap, ...]
-    files: tuple[str, ...]
+    gaps: tuple[Gap, ...] = field(repr=False)
+    files: tuple[str, ...] = field(repr=False)
 
     @property
     def duration_s(self) -> float:

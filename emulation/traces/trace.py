@@ -9,7 +9,7 @@ Source: mm-link's behaviour, where the last line of a file is its period.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +36,7 @@ class Trace:
     """
 
     name: str
-    opportunities_ms: NDArray[np.uint32]
+    opportunities_ms: NDArray[np.uint32] = field(repr=False)
     period_ms: int
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@
  * module includes this file once, because the module parameter is its own.
  *
  * Only processes with CAP_NET_ADMIN in the user namespace that owns their network namespace may
- * choose a restricted algorithm. `ccatune enable`, or a write to
+ * choose a restricted algorithm. `ccatune-agent enable`, or a write to
  * net.ipv4.tcp_allowed_congestion_control, permits it to all others at any time.
  */
 #ifndef CCATUNE_OFFER_H

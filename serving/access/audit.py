@@ -4,6 +4,7 @@
     action              target             written by
     publish             ensemble DIGEST    ensembles/service.py
     move, roll-back     channel CCA/NAME   channels/service.py
+    delete-channel      channel CCA/NAME   channels/service.py
     sign                ensemble DIGEST    ensembles/signing.py
     add-root            root VERSION       roots/service.py
     remove-agent        agent ID           agents/service.py

@@ -34,6 +34,7 @@ __all__ = [
     "PUBLIC_PATHS",
     "AccessCheck",
     "Administrator",
+    "Holder",
     "Mover",
     "Needs",
     "Publisher",
@@ -50,10 +51,10 @@ _STATE_KEY = "ccatune_caller"
 _AUTHORIZATION = b"authorization"
 _SCHEME = b"bearer"
 _ANONYMOUS = (
-    "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune token create`, "
+    "expected `Authorization: Bearer TOKEN`, got no token; make one with `ccatune tokens create`, "
     "and give it by CCATUNE_TOKEN or --token-file"
 )
-_NOT_ACCEPTED = "expected a token that this registry accepts, got another; make a new one with `ccatune token create`"
+_NOT_ACCEPTED = "expected a token that this registry accepts, got another; make a new one with `ccatune tokens create`"
 
 _log = logging.getLogger(__name__)
 
@@ -142,22 +143,24 @@ def caller_of(scope: Scope) -> Caller:
 
 # The check itself has accepted the token already. This declares the scheme in the OpenAPI document.
 _bearer = HTTPBearer(
-    auto_error=False, scheme_name="token", description="A token that `ccatune token create` made: `ccat_...`"
+    auto_error=False, scheme_name="token", description="A token that `ccatune tokens create` made: `ccat_...`"
 )
 
 
 class Needs:
-    """A dependency of an endpoint: the caller, whose token must have the scope for what the path names.
+    """A dependency of an endpoint: the caller, whose token must have the scope for what the path names, or any scope.
 
     `ApiRoute` makes the same check before it reads the body.
     """
 
-    def __init__(self, scope: GrantedScope) -> None:
-        self.scope: GrantedScope = scope
+    def __init__(self, scope: GrantedScope | None) -> None:
+        self.scope: GrantedScope | None = scope
 
     def check(self, request: Request) -> Caller:
         """Return the caller. Raises NotAuthenticatedError, NotPermittedError."""
         caller = caller_of(request.scope)
+        if self.scope is None:
+            return caller
         named = request.path_params
         caller.require(self.scope, cca=named.get("cca"), channel=named.get("name"), agent_id=named.get("agent_id"))
         return caller
@@ -167,8 +170,8 @@ class Needs:
         return self.check(request)
 
 
-def needs(scope: GrantedScope) -> Any:
-    """Return the dependency of an endpoint for callers with this scope."""
+def needs(scope: GrantedScope | None) -> Any:
+    """Return the dependency of an endpoint for callers with this scope, or with any token."""
     return Depends(Needs(scope))
 
 
@@ -176,6 +179,7 @@ Publisher = Annotated[Caller, needs("publish")]
 Mover = Annotated[Caller, needs("move")]
 Reader = Annotated[Caller, needs("read")]
 Administrator = Annotated[Caller, needs("admin")]
+Holder = Annotated[Caller, needs(None)]
 
 
 def _token_of(scope: Scope) -> bytes | None:

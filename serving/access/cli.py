@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune token` and `ccatune audit`."""
+"""The commands `ccatune tokens` and `ccatune audit`."""
 
 from __future__ import annotations
 
@@ -10,22 +10,60 @@ from typing import Any
 
 import click
 
+from kmod.tables import Column
 from kmod.terminal import echo
 from serving._connecting import connect, registry_options
-from serving._printing import print_facts, print_table
+from serving._printing import Cells, print_facts, print_table, short_digest, time_in_words
 from serving.access.grants import SCOPES
 from serving.access.secret_file import written_to
 
-__all__ = ["audit", "token"]
+__all__ = ["audit", "tokens"]
 
 Json = dict[str, Any]
 
 _KINDS = ("human", "agent", "ci")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_TOKEN_COLUMNS = (
-    "id", "principal", "kind", "state", "scopes", "ccas", "channels", "agent_id", "expires_at", "last_used_at",
-)  # fmt: skip
-_AUDIT_COLUMNS = ("at", "actor", "token_id", "address", "action", "target", "details")
+_AGENT_SCOPES = ("read", "report")
+_AGENT_LIFETIME_S = 90 * 86_400
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+
+def _validity(row: Json) -> str:
+    if row["state"] != "active":
+        return str(row["state"])
+    return f"to {time_in_words(row['expires_at'], to='days')}" if row["expires_at"] else "for ever"
+
+
+def _limits(row: Json) -> str:
+    named = [*(row["ccas"] or []), *(row["channels"] or []), *filter(None, [row["agent_id"]])]
+    return " ".join(named)
+
+
+def _details(details: Json) -> str:
+    # The serial stands first, because the end may be cut.
+    ordered = sorted(details.items(), key=lambda item: item[0] != "serial")
+    said = {name: value for name, value in ordered if value not in (None, "", False, 0)}
+    words = (" ".join(map(str, value)) if isinstance(value, list) else value for value in said.values())
+    text = ", ".join(f"{name.replace('_', ' ')} {word}" for name, word in zip(said, words, strict=True))
+    return _DIGEST.sub(lambda found: short_digest(found[0]), text)
+
+
+_TOKENS: Cells = {
+    Column("id"): lambda row: str(row["id"]),
+    Column("of", least=8): lambda row: str(row["principal"]),
+    Column("kind"): lambda row: str(row["kind"]),
+    Column("valid"): _validity,
+    Column("used (UTC)"): lambda row: time_in_words(row["last_used_at"], to="days") or "never",
+    Column("scopes", least=9, cut="end"): lambda row: " ".join(row["scopes"]),
+    Column("only for", least=8, cut="end"): _limits,
+}
+_AUDIT: Cells = {
+    Column("when (UTC)"): lambda row: time_in_words(row["at"], to="seconds"),
+    Column("by", least=9): lambda row: str(row["actor"]),
+    Column("action"): lambda row: str(row["action"]),
+    Column("target", least=14): lambda row: _DIGEST.sub(lambda found: short_digest(found[0]), str(row["target"])),
+    Column("details", least=10, cut="end"): lambda row: _details(row["details"]),
+}
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -45,26 +83,39 @@ class Lifetime(click.ParamType[int]):
 
 
 @click.group()
-def token() -> None:
+def tokens() -> None:
     """Make, list and revoke tokens. This needs a token with the scope admin.
 
     \b
     Example:
       export CCATUNE_TOKEN_FILE=admin.token
-      ccatune token create web-1 --kind agent --scope read --scope report --agent-id web-1 --expires 90d
-      ccatune token list
-      ccatune token revoke 0123456789abcdef
+      ccatune tokens create web-1 --kind agent --out web-1.token
+      ccatune tokens list
+      ccatune tokens revoke 0123456789abcdef
     """
 
 
-@token.command()
+@tokens.command()
 @click.argument("name")
 @click.option("--kind", type=click.Choice(_KINDS), help="What NAME is; needed for a new one.")
-@click.option("--scope", "scopes", type=click.Choice(SCOPES), multiple=True, required=True, help="May be repeated.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice(SCOPES),
+    multiple=True,
+    help="May be repeated.  [default of an agent: read and report]",
+)
 @click.option("--cca", "ccas", multiple=True, help="Only this algorithm; may be repeated.")
 @click.option("--channel", "channels", multiple=True, help="Only this channel; may be repeated.")
-@click.option("--agent-id", help="Only reports of this agent, and only it in the list of agents.")
-@click.option("--expires", "lifetime_s", type=Lifetime(), required=True, help="After e.g. 90d, 12h or 30m; or never.")
+@click.option(
+    "--agent-id", help="Only reports of this agent, and only it in the list of agents.  [default of an agent: NAME]"
+)
+@click.option(
+    "--expires",
+    "lifetime_s",
+    type=Lifetime(),
+    help="After e.g. 90d, 12h or 30m; or never.  [default of an agent: 90d]",
+)
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -80,7 +131,7 @@ def create(
     ccas: tuple[str, ...],
     channels: tuple[str, ...],
     agent_id: str | None,
-    lifetime_s: int,
+    lifetime_s: int | None,
     out: Path | None,
     url: str,
     token_file: Path | None,
@@ -90,9 +141,17 @@ def create(
 
     \b
     Example:
-      ccatune token create web-1 --kind agent --scope read --scope report --agent-id web-1 --expires 90d
-      ccatune token create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
+      ccatune tokens create web-1 --kind agent --out web-1.token
+      ccatune tokens create builds --kind ci --scope publish --scope move --cca gr --channel canary --expires 30d
     """
+    if kind == "agent":
+        scopes = scopes or _AGENT_SCOPES
+        lifetime_s = _AGENT_LIFETIME_S if lifetime_s is None else lifetime_s
+        agent_id = name if agent_id is None and "admin" not in scopes else agent_id
+    if not scopes or lifetime_s is None:
+        raise click.UsageError(
+            f"{'--expires' if scopes else '--scope'}: expected it for all but agents (--kind agent), got none"
+        )
     with connect(url, token_file) as client:
         made = client.create_token(
             name,
@@ -113,10 +172,11 @@ def create(
                 client.revoke_token(made["id"])
                 raise
             made["file"] = str(out)
-    print_facts(made if as_json else _shown(made), as_json=as_json)
+    shown = {name: value for name, value in made.items() if value is not None}
+    print_facts(made if as_json else shown, as_json=as_json, whole="token")
 
 
-@token.command("list")
+@tokens.command("list")
 @click.option("--principal", help="Only tokens of this principal.")
 @registry_options
 @_json_option
@@ -125,25 +185,25 @@ def list_tokens(*, principal: str | None, url: str, token_file: Path | None, as_
 
     \b
     Example:
-      ccatune token list --principal web-1
+      ccatune tokens list --principal web-1
     """
     with connect(url, token_file) as client:
         rows = list(client.tokens(principal=principal))
-    print_table(rows if as_json else map(_shown, rows), _TOKEN_COLUMNS, as_json=as_json)
+    print_table(rows, _TOKENS, as_json=as_json)
 
 
-@token.command()
+@tokens.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--principal", help="All tokens of this principal, which is then disabled.")
 @registry_options
 @_json_option
 def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
-    """Revoke tokens, for ever. `ccatune token list` shows their ids.
+    """Revoke tokens, for ever. `ccatune tokens list` shows their ids.
 
     \b
     Example:
-      ccatune token revoke 0123456789abcdef
-      ccatune token revoke --principal alice
+      ccatune tokens revoke 0123456789abcdef
+      ccatune tokens revoke --principal alice
     """
     if bool(ids) == (principal is not None):
         raise click.UsageError("expected either ids of tokens or --principal")
@@ -185,10 +245,4 @@ def audit(
     """
     with connect(url, token_file) as client:
         rows = client.audit(actor=actor, action=action, target=target, limit=limit)
-    if not as_json:
-        rows = [{**row, "details": json.dumps(row.get("details"))} for row in rows]
-    print_table(rows, _AUDIT_COLUMNS, as_json=as_json)
-
-
-def _shown(row: Json) -> Json:
-    return {key: " ".join(value) if isinstance(value, list) else value for key, value in row.items()}
+    print_table(rows, _AUDIT, as_json=as_json)

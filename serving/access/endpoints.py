@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""HTTP endpoints of /v1/tokens, /v1/principals and /v1/audit. All need the scope admin."""
+"""HTTP endpoints of /v1/token, /v1/tokens, /v1/principals and /v1/audit. All but the first need the scope admin."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response, status
 
 from serving.access import service
-from serving.access.check import Administrator, needs
-from serving.access.schemas import AuditRead, PrincipalName, PrincipalRead, TokenCreate, TokenCreated, TokenRead
+from serving.access.check import Administrator, Holder, needs
+from serving.access.schemas import (
+    AuditRead,
+    OwnToken,
+    PrincipalName,
+    PrincipalRead,
+    TokenCreate,
+    TokenCreated,
+    TokenRead,
+)
 from serving.access.token_text import new_token
 from serving.context import InContext
 from serving.database import AuditRow, PrincipalRow, TokenRow
@@ -44,6 +52,12 @@ async def create_token(
     await context.tokens.refresh()
     response.headers["Cache-Control"] = "no-store"
     return TokenCreated(**TokenRead.of(row, now=now).model_dump(), token=new.text)
+
+
+@router.get("/token")
+async def own_token(caller: Holder) -> OwnToken:
+    """Return what the token of this request permits, and for which agent it is. Any token permits this request."""
+    return OwnToken.of(caller.grant)
 
 
 @router.get("/tokens", dependencies=[needs("admin")])

@@ -77,6 +77,6 @@ def make_admin_token(
 def _exists(database: Database) -> SettingsError:
     return SettingsError(
         f"database {database.shown_url}: expected no principal yet, there is one; make further tokens with "
-        "`ccatune token create`, or, if all tokens are lost, one with all rights "
+        "`ccatune tokens create`, or, if all tokens are lost, one with all rights "
         "with `ccatune serve --init --again`"
     )

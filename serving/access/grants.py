@@ -91,7 +91,7 @@ class Caller:
     def _refuse(self, expected: str, got: str) -> None:
         raise NotPermittedError(
             f"expected a token that permits {expected}, got {got}; ask an administrator for another "
-            "(`ccatune token create`)"
+            "(`ccatune tokens create`)"
         )
 
 

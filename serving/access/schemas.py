@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from serving.access.grants import PrincipalKind, Scope
+from serving.access.grants import Grant, PrincipalKind, Scope
 from serving.database import AuditRow, PrincipalRow, TokenRow
 from serving.names import AgentId, CcaName, ChannelName
 
-__all__ = ["AuditRead", "PrincipalName", "PrincipalRead", "TokenCreate", "TokenCreated", "TokenRead"]
+__all__ = ["AuditRead", "OwnToken", "PrincipalName", "PrincipalRead", "TokenCreate", "TokenCreated", "TokenRead"]
 
 MAX_LIFETIME_S = 10 * 366 * 86_400
 MAX_LIMITS = 64
@@ -70,6 +70,33 @@ def _state(row: TokenRow, *, now: datetime) -> Literal["active", "expired", "rev
     if row.revoked_at is not None:
         return "revoked"
     return "expired" if row.expires_at is not None and row.expires_at <= now else "active"
+
+
+class OwnToken(BaseModel):
+    """What the token of a request permits. An agent takes its id from this answer."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str | None = Field(description="Names the token; null on a registry without accounts.")
+    principal: str = Field(description="Whose token it is.")
+    scopes: list[str] = Field(description="What it permits.")
+    ccas: list[str] | None = Field(description=_CCAS)
+    channels: list[str] | None = Field(description=_CHANNELS)
+    agent_id: str | None = Field(description=_AGENT_ID)
+    expires_at: datetime | None = Field(description="From when on it is not accepted (UTC); null for never.")
+
+    @classmethod
+    def of(cls, grant: Grant) -> OwnToken:
+        """Build it from what the caller's token permits."""
+        return cls(
+            id=grant.token_id,
+            principal=grant.principal,
+            scopes=sorted(grant.scopes),
+            ccas=None if grant.ccas is None else sorted(grant.ccas),
+            channels=None if grant.channels is None else sorted(grant.channels),
+            agent_id=grant.agent_id,
+            expires_at=grant.expires_at,
+        )
 
 
 class TokenRead(BaseModel):

@@ -83,7 +83,7 @@ def revoke_token(session: Session, public_id: str, *, by: Caller, now: datetime)
     version = repository.next_access_version(session)
     row = repository.token(session, public_id)
     if row is None:
-        raise TokenNotFoundError(f"expected the id of a token, got {public_id}; `ccatune token list` shows them")
+        raise TokenNotFoundError(f"expected the id of a token, got {public_id}; `ccatune tokens list` shows them")
     if row.revoked_at is None:
         _revoke(session, row, principal=row.principal.name, version=version, by=by, now=now)
     return row
@@ -95,7 +95,7 @@ def disable_principal(session: Session, name: str, *, by: Caller, now: datetime)
     row = repository.principal(session, name)
     if row is None:
         raise PrincipalNotFoundError(
-            f"expected the name of a principal, got {name}; `ccatune token list` shows whose tokens there are"
+            f"expected the name of a principal, got {name}; `ccatune tokens list` shows whose tokens there are"
         )
     if row.disabled_at is None:
         row.disabled_at = now

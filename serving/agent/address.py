@@ -25,9 +25,7 @@ def check_url(url: str) -> SplitResult:
     except ValueError:
         usable = False
     if not usable or parts.username is not None or parts.query or parts.fragment:
-        raise SettingsError(
-            f"registry: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --registry"
-        )
+        raise SettingsError(f"url: expected http(s)://HOST[:PORT][/PATH], got {without_user_info(url)!r}; set --url")
     return parts
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command `ccatune agent`. The agent's own wheel installs it as `ccatune-agent`."""
+"""The command line `ccatune-agent`: the agent, and what an operator does on the server on which it runs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -18,8 +19,9 @@ import click
 from kmod.errors import CcatuneError
 from kmod.terminal import echo, visible
 from serving.agent.decide import IN_FORCE
-from serving.agent.errors import DamagedFileError, StateDirError
-from serving.agent.log import EventLog
+from serving.agent.errors import DamagedFileError, SettingsError, StateDirError
+from serving.agent.log import EventLog, is_journal
+from serving.agent.report import agent_version
 from serving.agent.runner import Agent, notify_systemd, read_boot_id
 from serving.agent.secret import CREDENTIAL, credential_file
 from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
@@ -36,13 +38,41 @@ _STOP_WITHIN_S = 5.0
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
 
-# Makes the tree for the given settings. The second argument holds the values of `extra_options` by name.
-TreeFactory = Callable[[AgentSettings, dict[str, Any]], Tree]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _tree_of(settings: AgentSettings, _: dict[str, Any]) -> Tree:
-    return make_tree(settings.via, proc_root=settings.proc_root)
+def _tree_of(ctx: click.Context, settings: AgentSettings, stand_in: Path | None, *, dry_run: bool) -> Tree:
+    """Return the tree of --via, or the stand-in in the folder of --stand-in.
+
+    With --dry-run the stand-in is a copy that is deleted when the command ends, because a stand-in makes its files.
+    Raises SettingsError where the stand-in is not installed.
+    """
+    if stand_in is None:
+        return make_tree(settings.via, proc_root=settings.proc_root)
+    try:
+        # The stand-in needs the simulator's engine. The agent's own package has neither, and needs neither otherwise.
+        standin = import_module("emulation.standin")
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"stand_in: expected the module {error.name}, which this installation leaves out; install ccatune whole, "
+            "or leave --stand-in out"
+        ) from error
+    if dry_run:
+        import shutil
+        import tempfile
+
+        copy = ctx.with_resource(tempfile.TemporaryDirectory(prefix="ccatune-dry-run-"))
+        if stand_in.is_dir():
+            shutil.copytree(stand_in, copy, dirs_exist_ok=True)
+        stand_in = Path(copy)
+    tree: Tree = standin.StandInTree(stand_in)
+    return tree
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 (click)
+    if is_asked:
+        echo(f"ccatune-agent, version {agent_version() or 'unknown'}")
+        ctx.exit()
 
 
 def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -74,11 +104,8 @@ def _settings_options(function: _Function) -> _Function:
             help=f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]",
         ),
         click.option(
-            "--registry",
             "--url",
-            "registry",
-            metavar="URL",
-            envvar=["CCATUNE_AGENT_REGISTRY", "CCATUNE_REGISTRY_URL"],
+            envvar=["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"],
             show_envvar=True,
             help="Address of the registry: http(s)://HOST[:PORT][/PATH].",
         ),
@@ -102,11 +129,16 @@ def _settings_options(function: _Function) -> _Function:
             show_default=True,
             help="Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded.",
         ),
+        click.option(
+            "--stand-in",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Write to a stand-in for the module's tree, kept in this folder, behind the same parser.",
+        ),
         _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
         _option(
             "--agent-id",
             default="",
-            help="Name in reports.  [default: a random one, which the agent keeps]",
+            help="Name in reports.  [default: the token's, or else a random one, which the agent keeps]",
         ),
         _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
         _option(
@@ -151,57 +183,63 @@ class _AgentGroup(click.Group):
         return command
 
 
-def make_agent(choose_tree: TreeFactory = _tree_of, *, extra_options: Sequence[click.Option] = ()) -> click.Group:
-    """Return the command group. `choose_tree` receives the values of `extra_options` by name."""
+@click.group(
+    name="ccatune-agent",
+    cls=_AgentGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show it.")
+@_settings_options
+@click.option("--once", is_flag=True, help="Fetch and apply the offer once, report, and exit.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done and why; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Results, and the lines of the log, as JSON.")
+@click.pass_context
+def agent(
+    ctx: click.Context,
+    /,
+    *,
+    once: bool,
+    dry_run: bool,
+    as_json: bool,
+    cca: tuple[str, ...],
+    url: str | None,
+    stand_in: Path | None,
+    **values: Any,
+) -> None:
+    """Apply the tables that a channel of a registry offers to this server's kernel.
 
-    @click.group(name="agent", cls=_AgentGroup, invoke_without_command=True)
-    @_settings_options
-    @click.option("--once", is_flag=True, help="Fetch and apply the offer once, report, and exit.")
-    @click.option("--dry-run", is_flag=True, help="Print what would be done and why; write nothing.")
-    @click.option("--json", "as_json", is_flag=True, help="Results, and the lines of the log, as JSON.")
-    @click.pass_context
-    def agent(
-        ctx: click.Context, /, *, once: bool, dry_run: bool, as_json: bool, cca: tuple[str, ...], **values: Any
-    ) -> None:
-        """Apply the tables that a channel of a registry offers to this server's kernel.
+    When it starts, the agent applies the last table that the kernel accepted, before it contacts the registry.
+    The table stays in force when the registry is unreachable and when the agent ends. If an operator changes a
+    table, the agent leaves it alone until `resume`.
 
-        When it starts, the agent applies the last table that the kernel accepted, before it contacts the registry.
-        The table stays in force when the registry is unreachable and when the agent ends. If an operator changes a
-        table, the agent leaves it alone until `resume`.
+    \b
+    Exit status:
+      0    ended by SIGTERM or Ctrl-C; --once and --dry-run: every algorithm has the offered table
+      1    --once and --dry-run: an algorithm does not have it, or --once could not report; a line says why
+      2    it cannot run: the command line, a setting or the state folder is wrong, or another agent runs
+      70   a fault of the agent, with its traceback
+      130  Ctrl-C before it ran
 
-        \b
-        Exit status:
-          0    ended by SIGTERM or Ctrl-C; --once and --dry-run: every algorithm has the offered table
-          1    --once and --dry-run: an algorithm does not have it; its line says why
-          2    it cannot run: the command line, a setting or the state folder is wrong, or another agent runs
-          70   a fault of the agent, with its traceback
-          130  Ctrl-C before it ran
-
-        \b
-        Examples:
-          ccatune agent --url http://127.0.0.1:8640 --cca gr --dry-run
-          ccatune agent --url http://127.0.0.1:8640 --channel champion --cca gr
-          ccatune agent --url http://127.0.0.1:8640 --cca gr --via bpf
-          ccatune agent status
-        """
-        if ctx.invoked_subcommand is not None:
-            return
-        extra = {option.name: values.pop(option.name) for option in extra_options if option.name is not None}
-        settings = AgentSettings(ccas=cca, **{"registry": values.pop("registry") or "", **values})
-        tree = choose_tree(settings, extra)
-        if dry_run:
-            ctx.exit(_dry_run(settings, tree, as_json=as_json))
-        log = EventLog(as_json=as_json)
-        running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id())
-        if once:
-            ctx.exit(_once(running, as_json=as_json))
-        _install_signals(running)
-        running.run(on_ready=notify_systemd)
-
-    agent.params.extend(extra_options)
-    for command in (status, resume, forget, unit):
-        agent.add_command(command)
-    return agent
+    \b
+    Examples:
+      ccatune-agent --url http://127.0.0.1:8640 --cca gr --dry-run
+      ccatune-agent --url http://127.0.0.1:8640 --channel champion --cca gr --token-file web-1.token
+      ccatune-agent --url http://127.0.0.1:8640 --cca gr --via bpf
+      ccatune-agent status
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    settings = AgentSettings(ccas=cca, url=url or "", **values)
+    tree = _tree_of(ctx, settings, stand_in, dry_run=dry_run)
+    if dry_run:
+        ctx.exit(_dry_run(settings, tree, as_json=as_json))
+    log = EventLog(as_json=as_json, has_times=not is_journal(sys.stderr))
+    running = Agent(settings, tree=tree, log=log, boot_id=read_boot_id())
+    if once:
+        ctx.exit(_once(running, as_json=as_json))
+    _install_signals(running)
+    running.run(on_ready=notify_systemd)
 
 
 def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
@@ -222,13 +260,15 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
 
 
 def _once(running: Agent, *, as_json: bool) -> int:
-    reports = running.run_once()
+    reports, unsent = running.run_once()
     if as_json:
-        echo(json.dumps([report.to_json() for report in reports]))
+        echo(json.dumps([{**report.to_json(), "not_reported": unsent.get(report.cca)} for report in reports]))
     else:
         for report in reports:
             echo(_state_line(report.to_json()))
-    return 0 if all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
+        for cca, error in unsent.items():
+            echo(f"{cca}: not reported: {error}")
+    return 0 if not unsent and all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT
 
 
 def _install_signals(running: Agent) -> None:
@@ -247,7 +287,7 @@ def _install_signals(running: Agent) -> None:
 
 
 def _store_of(ctx: click.Context, state_dir: Path | None) -> Store:
-    """Return the store of the subcommand's --state-dir, else of the state folder set for `ccatune agent`."""
+    """Return the store of the subcommand's --state-dir, else of the state folder set for `ccatune-agent`."""
     if state_dir is None and ctx.parent is not None:
         state_dir = ctx.parent.params.get("state_dir")
     return Store(state_dir or DEFAULT_STATE_DIR)
@@ -269,7 +309,7 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
 
     \b
     Example:
-      ccatune agent status --json
+      ccatune-agent status --json
     """
     store = _store_of(ctx, state_dir)
     running = store.is_held()
@@ -298,7 +338,7 @@ def resume(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
 
     \b
     Example:
-      ccatune agent resume --cca gr
+      ccatune-agent resume --cca gr
     """
     for name in _request("resume", cca, store=_store_of(ctx, state_dir)):
         echo(f"{name}: asked to resume")
@@ -317,7 +357,7 @@ def forget(ctx: click.Context, *, state_dir: Path | None, cca: tuple[str, ...]) 
 
     \b
     Example:
-      ccatune agent forget --cca gr
+      ccatune-agent forget --cca gr
     """
     for name in _request("forget", cca, store=_store_of(ctx, state_dir)):
         echo(f"{name}: asked to forget the serials; if the kernel then refuses with ESTALE, resume, too")
@@ -330,8 +370,8 @@ def unit(*, bpf: bool) -> None:
 
     \b
     Examples:
-      ccatune agent unit > /etc/systemd/system/ccatune-agent.service
-      ccatune agent unit --bpf > /etc/systemd/system/ccatune-agent.service
+      ccatune-agent unit > /etc/systemd/system/ccatune-agent.service
+      ccatune-agent unit --bpf > /etc/systemd/system/ccatune-agent.service
     """
     from importlib import resources
 
@@ -392,7 +432,8 @@ def _state_line(state: dict[str, Any]) -> str:
     return visible(line + (f"; {state['error']}" if state.get("error") else "") + _age_in_words(state))
 
 
-agent = make_agent()
+for _command in (status, resume, forget, unit):
+    agent.add_command(_command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

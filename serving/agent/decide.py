@@ -4,6 +4,8 @@
     Starting      the registry has not answered yet; the last known good table is in force if there is one
     InSync        the kernel reads back the table that the registry offers
     Offline       the registry gave no usable answer; the last known good table stays in force
+    NoChannel     the registry answers, but has no such channel, or deleted it; the table stays in force
+    TokenRefused  the registry does not accept the token, or the token is not for this; the table stays in force
     Rejected      the kernel (errno in words) or this agent's checks refused an offer; the old table stays in force
     Degraded      someone else changed the table since this agent wrote it; the agent leaves that table in force
     Incompatible  the module is not loaded, or does not support this CCA, a column or a value
@@ -41,6 +43,8 @@ class State(StrEnum):
     STARTING = "Starting"
     IN_SYNC = "InSync"
     OFFLINE = "Offline"
+    NO_CHANNEL = "NoChannel"
+    TOKEN_REFUSED = "TokenRefused"  # noqa: S105 (not a secret)
     REJECTED = "Rejected"
     DEGRADED = "Degraded"
     INCOMPATIBLE = "Incompatible"
@@ -55,6 +59,9 @@ NOT_TRUSTED = (
 
 # The kernel holds the offered table.
 IN_FORCE = frozenset({State.IN_SYNC, State.UNSIGNED})
+
+# The registry said nothing about the table in force, whose signature may therefore have expired.
+WITHOUT_OFFER = frozenset({State.OFFLINE, State.NO_CHANNEL, State.TOKEN_REFUSED})
 
 
 @dataclass(frozen=True)
@@ -197,7 +204,7 @@ def _somebody_elses(situation: Situation) -> str | None:
             return None
         return (
             "an operator cleared the table since this agent wrote it; "
-            "`ccatune agent resume` or SIGHUP gives it back to the agent"
+            "`ccatune-agent resume` or SIGHUP gives it back to the agent"
         )
     ours = {good.unmarked_text_sha256 if good is not None else None, record.text_sha256 if record is not None else None}
     if ours & {kernel.text_sha256, kernel.unmarked_text_sha256}:
@@ -206,7 +213,7 @@ def _somebody_elses(situation: Situation) -> str | None:
     what = f"{status.registry}/{status.channel} serial {status.serial}" if status is not None else "a table"
     return (
         f"an operator changed the table since this agent wrote it: {what} is in force; "
-        "`ccatune agent resume` or SIGHUP gives it back to the agent"
+        "`ccatune-agent resume` or SIGHUP gives it back to the agent"
     )
 
 

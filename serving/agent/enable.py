@@ -182,7 +182,7 @@ class Switch:
         if self._is_available(cca):
             if strict and BPF_CCAS.get(cca) == cca and not self._modules.offers(cca) and self._bpf.has(cca):
                 raise SwitchError(
-                    f"module tcp_{cca}: expected to load it, but {cca} is loaded in BPF; `ccatune disable` or "
+                    f"module tcp_{cca}: expected to load it, but {cca} is loaded in BPF; `ccatune-agent disable` or "
                     f"`ccatune-bpf unload {cca}` first, or enable it with --via bpf"
                 )
             return _Offered(cca, found)
@@ -208,7 +208,7 @@ class Switch:
                 return _Offered(name, found)
             raise SwitchError(
                 f"BPF: expected to load {cca}, but the kernel offers {name} from elsewhere, e.g. from its module; "
-                f"`ccatune disable` or `rmmod tcp_{name}` first, or enable it with --via auto"
+                f"`ccatune-agent disable` or `rmmod tcp_{name}` first, or enable it with --via auto"
             )
         if has and cca not in found.bpf:
             raise SwitchError(

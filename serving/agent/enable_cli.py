@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The commands `ccatune enable` and `ccatune disable`. `ccatune-agent` has both, too."""
+"""The commands `ccatune-agent enable` and `ccatune-agent disable`. `ccatune-agent` has both, too."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def enable(*, cca: str, allow_only: bool, via: LoadVia, state_file: Path, as_jso
 
     \b
     Examples:
-      ccatune enable gr
-      ccatune enable gr --allow-only
-      ccatune enable gr --via bpf
+      ccatune-agent enable gr
+      ccatune-agent enable gr --allow-only
+      ccatune-agent enable gr --via bpf
     """
     if not _NAME.fullmatch(cca):
         raise click.UsageError(f"CCA: expected the name of an algorithm, e.g. gr, got {cca!r}")
@@ -79,7 +79,7 @@ def disable(ctx: click.Context, *, state_file: Path, as_json: bool) -> None:
 
     \b
     Example:
-      ccatune disable
+      ccatune-agent disable
     """
     done, left = Switch(state_file).disable()
     _tell([*done, left] if left else done, as_json=as_json)

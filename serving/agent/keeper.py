@@ -137,7 +137,7 @@ class Keeper:
             self._serials.check(table, key_ids=self._trust.registry_key_ids() if self._trust is not None else ())
         except OfferRefusedError as error:
             self._refused_offer = (table, str(error))
-            self.offer_refused(str(error))
+            self.no_offer(State.REJECTED, str(error))
             return
         self._refused_offer = None
         self._note_registry(table)
@@ -158,19 +158,9 @@ class Keeper:
             self._link = link
             self.step()
 
-    def offer_refused(self, error: str) -> None:
-        """Handle an offer that failed the agent's own checks."""
-        self._link = Link(State.REJECTED, error)
-        self.step()
-
-    def offer_expired(self, error: str) -> None:
-        """Handle an offer whose signature, or whose root document, has expired."""
-        self._link = Link(State.STALE, error)
-        self.step()
-
-    def unavailable(self, error: str) -> None:
-        """Handle the lack of a usable answer from the registry."""
-        self._link = Link(State.OFFLINE, error)
+    def no_offer(self, state: State, error: str) -> None:
+        """Handle an answer without an acceptable offer, or the lack of an answer. `state` names which of them."""
+        self._link = Link(state, error)
         self.step()
 
     def resume(self) -> None:

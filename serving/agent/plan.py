@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from serving.agent.decide import Decision, Situation, State, decide
+from serving.agent.decide import WITHOUT_OFFER, Decision, Situation, State, decide
 from serving.agent.errors import OfferRefusedError
 from serving.agent.kernel import KernelView, look
 from serving.agent.log import EventLog
@@ -18,7 +18,7 @@ from serving.agent.serials import Serials, check_registry_name
 from serving.agent.settings import AgentSettings
 from serving.agent.store import Store
 from serving.agent.table import Table
-from serving.agent.threads import Heard, ask
+from serving.agent.threads import STATE_OF, Heard, ask
 from serving.agent.tree import Tree
 from serving.agent.trust import Trust
 
@@ -132,9 +132,7 @@ def _settled(remembered: Remembered, *, kernel: KernelView) -> Table | None:
 def _blocked(decision: Decision, heard: Heard, *, is_stale: bool) -> str | None:
     if decision.blocked is not None:
         return decision.blocked.value
-    if heard.kind == "unavailable" and is_stale:
+    state = STATE_OF.get(heard.kind)
+    if state in WITHOUT_OFFER and is_stale:
         return State.STALE.value
-    states = {
-        "unavailable": State.OFFLINE.value, "refused": State.REJECTED.value, "expired": State.STALE.value,
-    }  # fmt: skip
-    return states.get(heard.kind)
+    return None if state is None else state.value

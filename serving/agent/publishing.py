@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Makes the report on one CCA, and publishes it: to the log, and to the file that `ccatune agent status` shows.
+"""Makes the report on one CCA, and publishes it: to the log, and to the file that `ccatune-agent status` shows.
 
 The state of a report is determined in this order:
 
     the last decision is blocked           its state: Rejected, Degraded or Incompatible
     no root document is pinned             the link's state, with Unsigned in the place of InSync
-    the link is InSync or Offline, and     Stale
-      a signature or the root has expired
+    a signature or the root has expired,   Stale
+      and the link is InSync, Offline,
+      NoChannel or TokenRefused
     otherwise                              the link's state
 """
 
@@ -16,7 +17,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from serving.agent.decide import State
+from serving.agent.decide import WITHOUT_OFFER, State
 from serving.agent.report import MAX_ERROR_CHARACTERS, MAX_VERSION_CHARACTERS, CcaReport, agent_version
 from serving.agent.store import STATE
 
@@ -154,6 +155,6 @@ class Publisher:
 
     @staticmethod
     def _why_stale(trust: Trust, standing: Standing) -> str | None:
-        if standing.link.state not in {State.IN_SYNC, State.OFFLINE}:
+        if standing.link.state not in {State.IN_SYNC, *WITHOUT_OFFER}:
             return None
         return trust.why_stale(standing.offer if standing.offer is not None else standing.good)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The agent's client of the registry: it gets a channel's offer and reports the table in force.
 
+    GET  /v1/token                         which agent the token is for, if there is a token
     GET  /v1/roots/{version}               the next version of the root document, if one is pinned
     GET  /v1/channels/{cca}/{channel}      with If-None-Match and ?wait=SECONDS this is a long poll
     POST /v1/agents/{agent_id}/reports
@@ -38,6 +39,8 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
 _NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
 _NOT_PERMITTED = "urn:ccatune:problem:not-permitted"
+# The answer to a token that is not accepted, after several of them.
+_TOO_MANY_ATTEMPTS = "urn:ccatune:problem:too-many-attempts"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class RegistryClient:
 
     timeout_s: limit from the start of the connection to the last byte received; a long poll adds its wait.
     tls: the files for https. token_file: is read before each request. trust: verifies the signatures of each offer.
+    agent_id: the id that the token must be for, or "" for the token's own.
     Its owner closes it, once no thread uses it any more.
     """
 
@@ -65,11 +69,15 @@ class RegistryClient:
         token_file: str | None = None,
         clock: Clock = time.monotonic,
         trust: Trust | None = None,
+        agent_id: str = "",
     ) -> None:
         self._url = check_url(url)
         self._timeout_s = timeout_s
         self._token_file = token_file
         self._trust = trust
+        self._agent_id = agent_id
+        # A token, and the agent that the registry says it is for.
+        self._token_of: tuple[str, str | None] | None = None
         secured = ClientTls(tls or TlsFiles()) if self._url.scheme == "https" else None
         self._connection = Connection(self._url, tls=None if secured is None else secured.context, clock=clock)
         self._aborted = False
@@ -91,8 +99,11 @@ class RegistryClient:
 
         With an `etag`, wait up to `wait_s` for the offer to change. With `is_absent`, allow the registry to wait as
         long for the channel's first deployment.
-        Raises RegistryUnavailableError (ChannelAbsentError where nothing was deployed yet), OfferRefusedError.
+        Raises RegistryUnavailableError (ChannelAbsentError where there is no such channel, NotPermittedError where the
+        token is refused or is for another agent), OfferRefusedError.
         """
+        if self._agent_id:
+            self.agent_id_of_token()
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
         headers = {"Accept": "application/json"}
         if etag is not None:
@@ -121,8 +132,43 @@ class RegistryClient:
             raise self._unexpected(answer, "200 or 404")
         return answer.body
 
+    def agent_id_of_token(self) -> str | None:
+        """Return the agent that the token is limited to, or None without a token or without such a limit.
+
+        Raises RegistryUnavailableError (NotPermittedError where the token is for another agent than `agent_id`).
+        """
+        if self._token_file is None:
+            return None
+        token = self._token()
+        if self._token_of is None or self._token_of[0] != token:
+            answer = self._ask("GET", "/v1/token", headers={"Accept": "application/json"}, body=None,
+                               timeout_s=self._timeout_s)  # fmt: skip
+            if answer.status != http.HTTPStatus.OK:
+                raise self._unexpected(answer, "200")
+            self._token_of = token, self._named_agent(answer)
+        named = self._token_of[1]
+        if self._agent_id and named not in {None, self._agent_id}:
+            raise NotPermittedError(
+                f"agent_id: expected {named}, for which the token in {self._token_file} is, got {self._agent_id}; "
+                "leave --agent-id out, or use a token of this agent"
+            )
+        return named
+
+    def _named_agent(self, answer: Answer) -> str | None:
+        named = _members(answer.body).get("agent_id")
+        try:
+            if named is not None:
+                require_agent_id(named if isinstance(named, str) else "")
+        except SettingsError as error:
+            raise RegistryUnavailableError(f"registry {self._name}: expected its own token's agent: {error}") from error
+        return named
+
     def post_report(self, agent_id: str, report: CcaReport) -> None:
-        """Send a report to the registry. Raises RegistryUnavailableError, SettingsError for an invalid id."""
+        """Send a report to the registry, under the token's agent id if it has one.
+
+        Raises RegistryUnavailableError, SettingsError for an invalid id.
+        """
+        agent_id = self.agent_id_of_token() or agent_id
         require_agent_id(agent_id)
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
@@ -139,13 +185,14 @@ class RegistryClient:
     def _ask(self, method: str, path: str, *, headers: dict[str, str], body: bytes | None, timeout_s: float) -> Answer:
         if self._aborted:
             raise RegistryUnavailableError("the agent is stopping")
+        if self._token_file is not None:
+            headers = {**headers, "Authorization": f"Bearer {self._token()}"}
         try:
-            headers = {"Accept-Encoding": "identity", "User-Agent": "ccatune-agent", **headers, **self._authorization()}
+            headers = {"Accept-Encoding": "identity", "User-Agent": "ccatune-agent", **headers}
             request = Request(method, self._url.path.rstrip("/") + path, headers=headers, body=body)
             answer = self._connection.run(request, timeout_s=timeout_s, max_body_bytes=MAX_ANSWER_BYTES)
         except SettingsError as error:
-            # A file of a secret was changed while the agent runs. It is read again for the next request.
-            raise RegistryUnavailableError(f"registry {self._name} was not asked: {error}") from error
+            raise self._not_asked(error) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RegistryUnavailableError(
                 f"registry {self._name}: expected an answer within {timeout_s:g} s, got {_in_words(error)}"
@@ -162,8 +209,16 @@ class RegistryClient:
     def _name(self) -> str:
         return f"{self._url.scheme}://{self._url.netloc}{self._url.path}"
 
-    def _authorization(self) -> dict[str, str]:
-        return {} if self._token_file is None else {"Authorization": f"Bearer {read_token(self._token_file)}"}
+    def _not_asked(self, error: SettingsError) -> RegistryUnavailableError:
+        # A file of a secret was changed while the agent runs. It is read again for the next request.
+        return RegistryUnavailableError(f"registry {self._name} was not asked: {error}")
+
+    def _token(self) -> str:
+        assert self._token_file is not None  # noqa: S101 - callers check this
+        try:
+            return read_token(self._token_file)
+        except SettingsError as error:
+            raise self._not_asked(error) from error
 
     def _unexpected(self, answer: Answer, expected: str) -> RegistryUnavailableError:
         """Return the error for an answer of another status than expected."""
@@ -171,18 +226,18 @@ class RegistryClient:
             where = without_user_info(answer.headers.get("location", "nowhere"))
             return RegistryUnavailableError(
                 f"registry {self._name}: expected {expected}, got {answer.status} to {where!r:.100}; "
-                "redirects are refused, set --registry to where it is"
+                "redirects are refused, set --url to where it is"
             )
         text = (
             f"registry {self._name}: expected {expected}, got {answer.status} {_problem_detail(answer.body)}".rstrip()
         )
-        problem = _problem(answer.body).get("type")
-        if answer.status == http.HTTPStatus.UNAUTHORIZED:
+        problem = _members(answer.body).get("type")
+        if answer.status == http.HTTPStatus.UNAUTHORIZED or problem == _TOO_MANY_ATTEMPTS:
             return NotPermittedError(f"{text}; {self._how_to_get_accepted()}")
         if answer.status == http.HTTPStatus.FORBIDDEN and problem == _NOT_PERMITTED:
             return NotPermittedError(
-                f"{text}; `ccatune token create` makes a token with the scopes read and report for this agent's id, "
-                f"CCA and channel: put it into {self._token_file or 'a file, and set --token-file'}"
+                f"{text}; the registry's administrator makes one with the scopes read and report for this agent, "
+                f"algorithm and channel: put it into {self._token_file or 'a file, and set --token-file'}"
             )
         if answer.status == http.HTTPStatus.NOT_FOUND and problem == _NO_CHANNEL:
             return ChannelAbsentError(text)
@@ -190,10 +245,10 @@ class RegistryClient:
 
     def _how_to_get_accepted(self) -> str:
         if self._token_file is None:
-            return "the registry requires a token: make one with `ccatune token create`, and set --token-file"
+            return "the registry requires a token: get one from its administrator, and set --token-file"
         return (
-            f"it does not accept the token in {self._token_file}, which may be expired or revoked: make another one "
-            "with `ccatune token create`, and put it into this file"
+            f"it does not accept the token in {self._token_file}, which may be expired or revoked: get another one "
+            "from its administrator, and put it into this file"
         )
 
 
@@ -201,12 +256,13 @@ def client_of(settings: AgentSettings, *, trust: Trust | None = None, clock: Clo
     """Return a client for the registry of these settings. Raises SettingsError where a TLS file cannot be used."""
     tls = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
     return RegistryClient(
-        settings.registry,
+        settings.url,
         timeout_s=settings.timeout_s,
         tls=tls,
         token_file=settings.token_file,
         clock=clock,
         trust=trust,
+        agent_id=settings.agent_id,
     )
 
 
@@ -215,18 +271,18 @@ def _strong_etag(etag: str | None) -> str | None:
     return etag if etag is not None and etag.startswith('"') and etag.endswith('"') else None
 
 
-def _problem(body: bytes) -> dict[str, Any]:
-    """Return the members of a problem document (RFC 9457), or none for any other body."""
+def _members(body: bytes) -> dict[str, Any]:
+    """Return the members of a JSON object, such as a problem document (RFC 9457), or none for any other body."""
     try:
-        problem = json.loads(body)
+        found = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return problem if isinstance(problem, dict) else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _problem_detail(body: bytes) -> str:
     """Return the detail of a problem document in parentheses, or "" for any other body."""
-    detail = _problem(body).get("detail")
+    detail = _members(body).get("detail")
     return f"({visible(detail[:_MAX_PROBLEM_CHARACTERS])})" if isinstance(detail, str) else ""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report on one CCA: what the agent sends to the registry, and what `ccatune agent status` shows."""
+"""The report on one CCA: what the agent sends to the registry, and what `ccatune-agent status` shows."""
 
 from __future__ import annotations
 

@@ -128,11 +128,12 @@ class Agent:
                 reporter.stop()
         self._log.event("stopped", tables="stay in force")
 
-    def run_once(self) -> list[CcaReport]:
-        """Apply the last known good tables, then the registry's current offers. Send and return the reports.
+    def run_once(self) -> tuple[list[CcaReport], dict[str, str]]:
+        """Apply the last known good tables, then the registry's current offers, and send the reports.
 
-        A report that cannot be sent is only logged. Raises StateDirError.
+        Return the reports, and for each CCA whose report could not be sent, why. Raises StateDirError.
         """
+        unsent: dict[str, str] = {}
         with self._store.acquire():
             self._start_keepers()
             self._load_trust()
@@ -149,11 +150,12 @@ class Agent:
                     try:
                         client.post_report(agent_id, report)
                     except RegistryUnavailableError as error:
+                        unsent[report.cca] = str(error)
                         self._log.event("report_failed", cca=report.cca, error=str(error))
-        return reports
+        return reports, unsent
 
     def _start_keepers(self) -> None:
-        self._log.event("started", registry=self._settings.registry, channel=self._settings.channel)
+        self._log.event("started", url=self._settings.url, channel=self._settings.channel)
         for keeper in self._keepers.values():
             keeper.start()
         # If an earlier agent managed a CCA that this one does not, `status` would show its state for ever. Only the
@@ -244,12 +246,10 @@ def _tell(keeper: Keeper, heard: Heard) -> None:
         keeper.offered(heard.table)
     elif heard.kind == "unchanged":
         keeper.unchanged()
-    elif heard.kind == "refused":
-        keeper.offer_refused(heard.error)
-    elif heard.kind == "expired":
-        keeper.offer_expired(heard.error)
     else:
-        keeper.unavailable(heard.error)
+        from serving.agent.threads import STATE_OF
+
+        keeper.no_offer(STATE_OF[heard.kind], heard.error)
 
 
 def trust_of(

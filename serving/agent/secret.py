@@ -37,7 +37,7 @@ def read_token(path: str | os.PathLike[str]) -> str:
     if not _TOKEN.fullmatch(content):
         raise SecretError(
             f"token_file {os.fspath(path)}: expected one token of visible ASCII characters, got "
-            f"{'another text' if content else 'none'}; put the text there that `ccatune token create` prints"
+            f"{'another text' if content else 'none'}; put the text there that begins with ccat_"
         )
     return content.decode("ascii")
 

@@ -12,7 +12,7 @@ key that was removed bind nobody, which is the way out after a stolen key has si
 
 A registry's name that was not seen before has the highest serial 0. The serials of a name stay known when the registry
 changes, so that an old deployment cannot return by way of another name. An operator can delete them by
-`ccatune agent forget`. Where the state folder has no file of them, the last known good table gives the first entry.
+`ccatune-agent forget`. Where the state folder has no file of them, the last known good table gives the first entry.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ class Serials:
         if name not in self.highest and len(self.highest) >= MAX_NAMES:
             return (
                 f"expected at most {MAX_NAMES} registry names, got {name} as well; set --registry-name, "
-                "then `ccatune agent forget`"
+                "then `ccatune-agent forget`"
             )
         seen = self._highest_of(table, key_ids)
         if offered < seen.serial:
             return (
                 f"expected serial {seen.serial} of {name} or a later one, got {offered}, which is older; "
-                f"move the channel past {seen.serial}, or, if the registry was restored, `ccatune agent forget`"
+                f"move the channel past {seen.serial}, or, if the registry was restored, `ccatune-agent forget`"
             )
         if offered == seen.serial and table.ensemble.digest != seen.digest:
             return (
                 f"expected serial {offered} of {name} to name {seen.digest[:19]}, got {table.ensemble.digest[:19]}; "
-                "move the channel once more, or, if the registry was made anew, `ccatune agent forget`"
+                "move the channel once more, or, if the registry was made anew, `ccatune-agent forget`"
             )
         if offered > seen.serial + MAX_ADVANCE:
             return (
@@ -114,7 +114,7 @@ def check_registry_name(table: Table, registry_name: str) -> None:
     if registry_name and came != registry_name:
         raise OfferRefusedError(
             f"the registry's offer is refused: expected the registry's name {registry_name}, got {came}; "
-            "correct --registry-name, or --registry"
+            "correct --registry-name, or --url"
         )
 
 

@@ -39,7 +39,7 @@ SECONDS: dict[str, tuple[float, float, float, str]] = {
 class AgentSettings:
     """All settings of an agent. SECONDS lists the ranges of those in seconds. Raises SettingsError."""
 
-    registry: str
+    url: str
     ccas: tuple[str, ...]
     registry_name: str = ""
     root: Path | None = None
@@ -79,7 +79,7 @@ class AgentSettings:
             _require_seconds(name, getattr(self, name))
 
     def _check_transport(self) -> None:
-        url = check_url(self.registry)
+        url = check_url(self.url)
         for name in ("ca_file", "client_cert_file", "client_key_file"):
             if getattr(self, name) is not None and url.scheme != "https":
                 raise SettingsError(
@@ -96,7 +96,7 @@ class AgentSettings:
 
 # The keys of the settings file, each with its allowed types.
 _FILE_KEYS: dict[str, tuple[type, ...]] = {
-    "registry": (str,),
+    "url": (str,),
     "cca": (list, str),
     "registry_name": (str,),
     "root": (str,),

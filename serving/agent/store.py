@@ -8,9 +8,9 @@
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
     DIR/<cca>/record           the kernel's state after the last write (class Record in decide.py)
     DIR/<cca>/serials          the highest serial of each registry and channel (class Serials in serials.py)
-    DIR/<cca>/state            the report that `ccatune agent status` shows; its time is that of the last confirmation
-    DIR/<cca>/resume           created by `ccatune agent resume`, deleted by the agent
-    DIR/<cca>/forget           created by `ccatune agent forget`, deleted by the agent
+    DIR/<cca>/state            the report that `ccatune-agent status` shows; its time is that of the last confirmation
+    DIR/<cca>/resume           created by `ccatune-agent resume`, deleted by the agent
+    DIR/<cca>/forget           created by `ccatune-agent forget`, deleted by the agent
 
 Each file except `lock`, `resume` and `forget` is replaced atomically: temporary file, fsync, rename, fsync of the
 folder. It begins with a line `ccatune-agent-file 1 sha256:HEX BYTES`: the checksum and size of the rest. A truncated or

@@ -16,8 +16,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from serving.agent.backoff import FIRST_S, Backoff
-from serving.agent.decide import IN_FORCE
-from serving.agent.errors import ChannelAbsentError, OfferExpiredError, OfferRefusedError, RegistryUnavailableError
+from serving.agent.decide import IN_FORCE, State
+from serving.agent.errors import (
+    ChannelAbsentError,
+    NotPermittedError,
+    OfferExpiredError,
+    OfferRefusedError,
+    RegistryUnavailableError,
+)
 from serving.agent.log import EventLog
 from serving.agent.registry import RegistryClient
 from serving.agent.report import CcaReport
@@ -33,20 +39,36 @@ ABSENT_PAUSE_S = 10.0
 _JOIN_S = 5.0
 
 
+HeardKind = Literal["offered", "unchanged", "refused", "expired", "absent", "not_permitted", "unavailable"]
+
+# The state that the agent reports after such an answer.
+STATE_OF: dict[HeardKind, State] = {
+    "refused": State.REJECTED,
+    "expired": State.STALE,
+    "absent": State.NO_CHANNEL,
+    "not_permitted": State.TOKEN_REFUSED,
+    "unavailable": State.OFFLINE,
+}
+
+
 @dataclass(frozen=True)
 class Heard:
     """The result of one request for an offer.
 
     kind: `offered` with a table, `unchanged`, `refused` (the offer failed a check), `expired` (its signature or the
-    root document has expired) or `unavailable` (no usable answer). `error` is the message of the last three.
-    is_absent: the registry answers, but the channel has no deployment yet.
+    root document has expired), `absent` (there is no such channel), `not_permitted` (the token is refused) or
+    `unavailable` (no usable answer). `error` is the message of the last five.
     """
 
     cca: str
-    kind: Literal["offered", "unchanged", "refused", "expired", "unavailable"]
+    kind: HeardKind
     table: Table | None = None
     error: str = ""
-    is_absent: bool = False
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the registry answers, but has no such channel."""
+        return self.kind == "absent"
 
 
 def ask(client: RegistryClient, cca: str, channel: str) -> tuple[Heard, str | None]:
@@ -61,11 +83,12 @@ def _ask(
         offer = client.get_offer(cca, channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
     except OfferRefusedError as error:
         # The ETag is dropped, so that the next request fetches the offer again: it may have been damaged in transit.
-        kind: Literal["expired", "refused"] = "expired" if isinstance(error, OfferExpiredError) else "refused"
-        return Heard(cca, kind, error=str(error)), None
+        return Heard(cca, "expired" if isinstance(error, OfferExpiredError) else "refused", error=str(error)), None
+    except ChannelAbsentError as error:
+        return Heard(cca, "absent", error=str(error)), None
     except RegistryUnavailableError as error:
-        is_absent = isinstance(error, ChannelAbsentError)
-        return Heard(cca, "unavailable", error=str(error), is_absent=is_absent), etag
+        kind: HeardKind = "not_permitted" if isinstance(error, NotPermittedError) else "unavailable"
+        return Heard(cca, kind, error=str(error)), etag
     if offer is None:
         return Heard(cca, "unchanged"), etag
     return Heard(cca, "offered", table=offer.table), offer.etag
@@ -123,7 +146,7 @@ class Poller:
             heard, etag = _ask(self._client, self._cca, self._channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
             if self._stopping.is_set():
                 return
-            answers, is_absent = heard.kind != "unavailable" or heard.is_absent, heard.is_absent
+            answers, is_absent = heard.kind not in {"unavailable", "not_permitted"}, heard.is_absent
             self._tell(heard)
             took_s = self._clock() - began_s
             self._stopping.wait(self._pause_s(heard, took_s=took_s, wait_s=wait_s, was_absent=was_absent))
@@ -137,7 +160,7 @@ class Poller:
             # A registry that held the request has waited already.
             was_held = wait_s > 0 and took_s >= _HELD_FRACTION * wait_s
             return 0.0 if was_held else self._absent_pause_s * self._rng.uniform(0.5, 1.0)
-        if heard.kind in {"unavailable", "refused", "expired"}:
+        if heard.kind in STATE_OF:
             return self._backoff.next_s()
         self._backoff.reset()
         was_held = heard.kind == "unchanged" and took_s >= _HELD_FRACTION * wait_s

@@ -175,7 +175,7 @@ class AutoTree:
         return NotLoadedError(
             errno.ENOENT,
             f"the module is not loaded, or does not know this CCA: {path} is missing; in BPF: {error.strerror}; "
-            f"`ccatune enable {cca}` loads one of them",
+            f"`ccatune-agent enable {cca}` loads one of them",
             str(path / file),
         )
 

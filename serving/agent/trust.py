@@ -289,7 +289,7 @@ def _signatures_of(answer: dict[str, Any]) -> dict[str, Any]:
 def _expired(root: Root) -> str:
     return (
         f"version {root.version} of the root document of {root.registry} has expired, and the registry has no newer "
-        f"one; its owners must publish the next version (`ccatune root next`); expired {_time_text(root.expires_s)}"
+        f"one; its owners must publish the next version; expired {_time_text(root.expires_s)}"
     )
 
 

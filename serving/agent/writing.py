@@ -57,7 +57,7 @@ class TableWriter:
             raise KernelRefusedError(
                 f"the kernel took {table.name} but reads back another text "
                 f"({first_difference(self.kernel.text, written)}); "
-                "`ccatune agent resume` clears it and writes anew"
+                "`ccatune-agent resume` clears it and writes anew"
             )
         return written
 

@@ -24,7 +24,8 @@ StateWord = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$",
-        description="One word: Starting, InSync, Unsigned, Stale, Offline, Rejected, Degraded, Incompatible.",
+        description="One word: Starting, InSync, Unsigned, Stale, Offline, NoChannel, TokenRefused, Rejected, Degraded "
+        "or Incompatible.",
         examples=["InSync"],
     ),
 ]

@@ -9,10 +9,11 @@ from typing import Annotated
 from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response, status
 
 from serving.access.check import Mover, Reader, needs
-from serving.channels import service
+from serving.channels import repository, service
 from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer
 from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
+from serving.channels.watch import ChannelKey
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
 from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
@@ -71,7 +72,7 @@ async def channel_history(
     "/{cca}/{name}",
     responses={
         200: answered("The new deployment", ETAG),
-        201: answered("The channel's first deployment", ETAG, model=DeploymentRead),
+        201: answered("The channel's first deployment, which makes the channel", ETAG, model=DeploymentRead),
         **problems(404, 409, 412, 413),
     },
 )
@@ -93,9 +94,9 @@ async def move_channel(
         idempotency_key, kind="move", body=body.model_dump(), if_match=if_match, if_none_match=if_none_match
     )
 
-    def move() -> DeploymentRow:
+    def move() -> tuple[DeploymentRow, bool]:
         with context.database.write() as session:
-            return service.move(
+            row = service.move(
                 session,
                 registry=context.registry,
                 cca=cca,
@@ -110,9 +111,10 @@ async def move_channel(
                 idempotency=idempotency,
                 by=caller,
             )
+            return row, repository.is_first(session, row)
 
-    row = await context.writes.run(move)
-    if row.serial == 1:
+    row, is_first = await context.writes.run(move)
+    if is_first:
         response.status_code = status.HTTP_201_CREATED
     return _moved(context, response, background, row)
 
@@ -157,16 +159,50 @@ async def roll_back_channel(
     return _moved(context, response, background, row)
 
 
+@router.delete("/{cca}/{name}", status_code=status.HTTP_204_NO_CONTENT, responses=problems(404, 412))
+async def delete_channel(
+    *,
+    context: InContext,
+    caller: Mover,
+    background: BackgroundTasks,
+    cca: CcaName,
+    name: ChannelName,
+    if_match: IfMatch = None,
+) -> None:
+    """Delete the channel and its history. Its agents keep their tables and report the state NoChannel.
+
+    Serials of a channel that is made again under this name go on from the last one.
+    """
+
+    def delete() -> int:
+        with context.database.write() as session:
+            return service.delete(
+                session,
+                registry=context.registry,
+                cca=cca,
+                name=name,
+                if_match=if_match,
+                now=context.clock(),
+                by=caller,
+            )
+
+    serial = await context.writes.run(delete)
+    _wake_later(context, background, (cca, name), serial=serial)
+
+
 def _moved(context: Context, response: Response, background: BackgroundTasks, row: DeploymentRow) -> DeploymentRead:
     """Return the answer to a committed move. The channel's long polls are woken after the answer is sent."""
     moved = DeploymentRead.of(row, registry=context.registry)
-
-    async def wake() -> None:
-        context.watch.announce((moved.cca, moved.channel), serial=moved.serial)
-
-    background.add_task(wake)
+    _wake_later(context, background, (moved.cca, moved.channel), serial=moved.serial)
     response.headers["ETag"] = service.etag_of(row, registry=context.registry)
     return moved
+
+
+def _wake_later(context: Context, background: BackgroundTasks, key: ChannelKey, *, serial: int) -> None:
+    async def wake() -> None:
+        context.watch.announce(key, serial=serial)
+
+    background.add_task(wake)
 
 
 @router.get(

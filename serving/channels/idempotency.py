@@ -3,7 +3,7 @@
 
 A client that receives no answer cannot know whether its move was made. If it sends the request again with the same
 `Idempotency-Key`, the registry answers with the deployment of the first request and makes no second one.
-A key belongs to one channel and is kept as long as its deployment, which is for ever.
+A key belongs to one channel and is kept as long as its deployment, which is until the channel is deleted.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ An answer is read from the database when it is first needed after a move. Every 
     a long poll with an older serial     the cached answer, without a query
     any other request                    the answer as of a query that begins after the request arrived
     a long poll of an absent channel     held until its first deployment, after one query; then 404
+    a long poll with a tag of a channel  404 at once: the channel was deleted
+      that is absent
 
 A cached answer is used until its signatures change: at the end of their step (see signing.py), or after a new root
 document or signature. This ends no held poll. The agent receives the new answer with its next poll.
@@ -89,7 +91,7 @@ class Offers:
             except ChannelNotFoundError as error:
                 absence = str(error)
             # Only the waiting polls themselves remember a name that has no channel, so invented names occupy nothing.
-            left_s = deadline_s - asyncio.get_running_loop().time()
+            left_s = 0.0 if if_none_match is not None else deadline_s - asyncio.get_running_loop().time()
             if left_s <= 0 or not await self._wait(key, serial=known_serial, timeout_s=left_s, connection=connection):
                 raise ChannelNotFoundError(absence)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, delete, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, contains_eager
 
@@ -16,10 +16,12 @@ __all__ = [
     "channel_for_move",
     "current",
     "current_with_document",
+    "delete_deployments",
     "deployment",
     "deployment_of_key",
     "heads",
     "history_page",
+    "is_first",
     "latest_of_another_ensemble",
     "list_page",
 ]
@@ -85,6 +87,16 @@ def deployment_of_key(session: Session, *, channel_id: int, key: str) -> Deploym
     """Return the deployment of a channel that was made with this idempotency key, or None."""
     query = select(DeploymentRow).where(DeploymentRow.channel_id == channel_id, DeploymentRow.idempotency_key == key)
     return session.scalar(query.join(DeploymentRow.channel).options(contains_eager(DeploymentRow.channel)))
+
+
+def delete_deployments(session: Session, *, channel_id: int) -> None:
+    """Delete all deployments of a channel. Its row stays, with the last serial."""
+    session.execute(delete(DeploymentRow).where(DeploymentRow.channel_id == channel_id))
+
+
+def is_first(session: Session, row: DeploymentRow) -> bool:
+    """Whether the deployment made its channel, for the first time or after it was deleted."""
+    return deployment(session, channel_id=row.channel_id, serial=row.serial - 1) is None
 
 
 def latest_of_another_ensemble(

@@ -52,7 +52,7 @@ class DeploymentRead(BaseModel):
     registry: str = Field(description="Name of the registry that gave the serial out.", examples=["local"])
     cca: CcaName
     channel: ChannelName
-    serial: int = Field(description="Grows by one with each move of this channel; never used twice.")
+    serial: int = Field(description="Grows with each move of this channel; never used twice, even after a deletion.")
     digest: DigestText
     hold_back_permille: int = Field(
         description="Share of flows that do not use the ensemble, in permille.", examples=[0]

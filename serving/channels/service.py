@@ -8,9 +8,11 @@
   request can override this.
 - A second roll-back in a row goes further back. It never returns to the deployment that the first one replaced.
 - A request that is repeated with its idempotency key makes no second deployment.
+- Deleting a channel deletes its deployments and takes the next serial. A channel that is made again under the name goes
+  on from there, because agents refuse serials that are older than those they have seen. Its history begins anew.
 - A channel points only to a published ensemble of its own algorithm. If the registry has a root document, enough
   publishers must have signed the ensemble. This is also a condition of a roll-back.
-- Every move leaves a row in the audit log, in the same transaction.
+- Every move and deletion leaves a row in the audit log, in the same transaction.
 """
 
 from __future__ import annotations
@@ -38,8 +40,7 @@ from serving.errors import (
 from serving.etags import matches_strongly, matches_weakly, names_a_tag, quoted
 from serving.paging import page_of
 
-__all__ = ["current", "current_with_document", "etag_of", "history", "list_channels", "move", "roll_back"]
-
+__all__ = ["current", "current_with_document", "delete", "etag_of", "history", "list_channels", "move", "roll_back"]
 
 # The part of an entity tag that names the signatures.
 _SIGNATURES_TAG = re.compile(r'(?<=:sha256:[0-9a-f]{64}):[0-9a-f]+(?=")')
@@ -160,6 +161,33 @@ def roll_back(
     )
 
 
+def delete(
+    session: Session, *, registry: str, cca: str, name: str, if_match: str | None, now: datetime, by: Caller
+) -> int:
+    """Delete the channel with its deployments, and return the serial that marks the deletion.
+
+    Raises:
+        ChannelNotFoundError: the channel has no deployment.
+        SerialMismatchError: `if_match` does not name the current deployment.
+    """
+    current(session, cca=cca, name=name)
+    channel = repository.channel_for_move(session, cca=cca, name=name)
+    _require_match(session, channel, registry=registry, if_match=if_match)
+    row = _deployed(session, channel)
+    channel.serial += 1
+    audit.record(
+        session,
+        by=by,
+        action="delete-channel",
+        target=f"channel {cca}/{name}",
+        now=now,
+        serial=channel.serial,
+        digest=row.digest,
+    )
+    repository.delete_deployments(session, channel_id=channel.id)
+    return channel.serial
+
+
 def current(session: Session, *, cca: str, name: str) -> DeploymentRow:
     """Return the channel's current deployment. Raises ChannelNotFoundError."""
     row = repository.current(session, cca=cca, name=name)
@@ -207,7 +235,10 @@ def _made_before(session: Session, channel: ChannelRow, idempotency: Idempotency
 
 
 def _no_channel(cca: str, name: str) -> ChannelNotFoundError:
-    return ChannelNotFoundError(f"expected a channel that was deployed to, got {cca}/{name}; set it first")
+    return ChannelNotFoundError(
+        f"expected the name of a channel, got {cca}/{name}, which does not exist; correct the name, or make the "
+        "channel by pointing it to an ensemble"
+    )
 
 
 def _deployed(session: Session, channel: ChannelRow) -> DeploymentRow:
@@ -220,16 +251,18 @@ def _deployed(session: Session, channel: ChannelRow) -> DeploymentRow:
 def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_match: str | None) -> None:
     if if_match is None:
         return
-    accepted = {quoted(str(channel.serial))}
-    if channel.serial > 0:
-        accepted.add(etag_of(_deployed(session, channel), registry=registry))
+    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+    serial = 0 if deployed is None else deployed.serial
+    accepted = {quoted(str(serial))}
+    if deployed is not None:
+        accepted.add(etag_of(deployed, registry=registry))
         if if_match.strip() == "*":
             return
     if if_match.strip() != "*" and not names_a_tag(if_match):
         raise SerialMismatchError(f'If-Match: expected an ETag or "SERIAL", quotes included, got {if_match}')
     if not matches_strongly(_of_deployment(if_match), frozenset(accepted)):
         raise SerialMismatchError(
-            f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {channel.serial}; "
+            f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {serial}; "
             "look at it again before you move it"
         )
 
@@ -240,9 +273,10 @@ def _of_deployment(header: str) -> str:
 
 
 def _require_no_match(session: Session, channel: ChannelRow, *, registry: str, if_none_match: str | None) -> None:
-    if channel.serial == 0 or if_none_match is None:
+    deployed = repository.deployment(session, channel_id=channel.id, serial=channel.serial)
+    if deployed is None or if_none_match is None:
         return
-    if matches_weakly(_of_deployment(if_none_match), etag_of(_deployed(session, channel), registry=registry)):
+    if matches_weakly(_of_deployment(if_none_match), etag_of(deployed, registry=registry)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_none_match} not to be current, it stands at serial "
             f"{channel.serial}; name what it stands at by If-Match to move it"

@@ -113,7 +113,10 @@ def _examine(part: Path, target: Path) -> Backup:
             "",
             "",
         )
-        channels = copy.execute("SELECT cca, name, serial FROM channels ORDER BY cca, name").fetchall()
+        channels = copy.execute(
+            "SELECT cca, name, channels.serial FROM channels JOIN deployments "
+            "ON channel_id = channels.id AND deployments.serial = channels.serial ORDER BY cca, name"
+        ).fetchall()
         n_ensembles, n_deployments = copy.execute(
             "SELECT (SELECT count(*) FROM ensembles), (SELECT count(*) FROM deployments)"
         ).fetchone()

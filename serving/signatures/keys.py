@@ -74,7 +74,7 @@ class PublicKey:
             raise SignatureError(f"public key: expected {KEY_BYTES} bytes, got {len(self.raw)}")
         if int.from_bytes(self.raw, "little") & ~_SIGN_BIT in _LOW_ORDER_Y:
             raise SignatureError(
-                "public key: expected one that `ccatune key new` made, got one that anyone can sign for"
+                "public key: expected one that `ccatune keys new` made, got one that anyone can sign for"
             )
 
     @cached_property
@@ -152,7 +152,7 @@ class PrivateKey:
                 f"key {path}: expected a private key as PEM and its passphrase, it cannot be decoded"
             ) from error
         if not isinstance(key, Ed25519PrivateKey):
-            raise SignatureError(f"key {path}: expected an Ed25519 key, got another kind; `ccatune key new` makes one")
+            raise SignatureError(f"key {path}: expected an Ed25519 key, got another kind; `ccatune keys new` makes one")
         return PrivateKey(key)
 
     def save(self, path: Path, *, passphrase: bytes | None = None) -> None:

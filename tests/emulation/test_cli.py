@@ -106,7 +106,7 @@ def test_trace_on_the_command_line_counts_from_where_one_stands(
     (tmp_path / "a.down").write_text("".join(f"{ms}\n" for ms in range(1, 1001)))
     monkeypatch.chdir(tmp_path)
     file = repository / "configs" / "scenarios" / "two-flows.yaml"
-    got = run_json(capsys, "simulate", str(file), "--trace", "a.down", "--start-s", "0.5")
+    got = run_json(capsys, "simulate", str(file), "--traces", "a.down", "--start-s", "0.5")
     assert got["capacity_mbps"] == pytest.approx(12, rel=1e-3)
     assert len(got["flows"]) == 2  # type: ignore[arg-type]
 
@@ -143,7 +143,7 @@ def test_an_option_for_the_link_replaces_whichever_the_file_has(
     file.write_text(f"link: {{{link}}}\nduration_s: 2\n")
     got = run_json(capsys, "simulate", str(file), "--rate-mbps", "12")
     assert got["capacity_mbps"] == pytest.approx(12)
-    got = run_json(capsys, "simulate", str(file), "--trace", str(even_trace))
+    got = run_json(capsys, "simulate", str(file), "--traces", str(even_trace))
     assert got["capacity_mbps"] == pytest.approx(12, rel=1e-2)
 
 
@@ -165,7 +165,7 @@ def test_parameters_that_are_no_mapping_are_refused_with_their_place(capsys: Cap
 def test_names_are_printed_and_drawn_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
     picture, model = tmp_path / "$_$.svg", tmp_path / "model.json"
     for words in (
-        ["simulate", "--trace", str(even_trace), "--duration", "2", "--plot", str(picture)],
+        ["simulate", "--traces", str(even_trace), "--duration", "2", "--plot", str(picture)],
         ["traces", "show", str(even_trace), "--plot", str(picture)],
         ["traces", "check", str(even_trace)],
         ["traces", "fit", str(even_trace), "-o", str(model)],
@@ -202,6 +202,20 @@ def test_names_of_real_runs_are_printed_as_they_are_written(capsys: Capture, tmp
     file.write_text('name: "[bold]x[/nosuch]"\nlink: {rate_mbps: 4}\nduration_s: 1\n')
     assert ccatune.run(["emulate", str(file), str(file)]) == 0
     assert "[bold]x[/nosuch]" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("on_the_simulator")
+def test_figures_of_several_real_runs_fit_80_columns(capsys: Capture, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.yaml" for number in (1, 2)]
+    for number, file in enumerate(files):
+        file.write_text(f"name: policer-op1-access-{number}00\nlink: {{rate_mbps: 1000}}\nduration_s: 1\n")
+    assert ccatune.run(["emulate", *map(str, files), "--runs", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    rows = [line.split() for line in lines if "%" in line]
+    assert [row[:-5] for row in rows] == [
+        [name] for number in (0, 1) for name in (f"policer-op1-access-{number}00", "least", "most")
+    ]  # fmt: skip
 
 
 @pytest.mark.usefixtures("on_the_simulator")
@@ -285,8 +299,8 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ("", "expected a link, got none; give SCENARIO.yaml, --trace or --rate-mbps"),
-        ("--rate-mbps 2 --trace a.down", "expected one link, got both --trace and --rate-mbps"),
+        ("", "expected a link, got none; give SCENARIO.yaml, --traces or --rate-mbps"),
+        ("--rate-mbps 2 --traces a.down", "expected one link, got both --traces and --rate-mbps"),
         ("--rate-mbps -3", "options: link.rate_mbps: expected greater than or equal to 0.001, got -3.0"),
         ("--rate-mbps inf", "options: link.rate_mbps: expected a finite number, got inf"),
         ("--rate-mbps 2 --buffer 12", "--buffer: expected such as 1000pkts or 1500000bytes, got 12"),
@@ -300,13 +314,16 @@ def test_picture_is_written_and_named(capsys: Capture, tmp_path: Path) -> None:
         ("--rate-mbps 2 --warmup 30", "options: expected warmup_s below duration_s"),
         ("--rate-mbps 2 --recording x", "options: link.recording: expected a trace beside it, got none"),
         ("--rate-mbps 2 --start-s 3", "options: link.start_ms: expected a trace beside it, got none"),
-        ("--trace a.down --start-s nan", "'--start-s': expected a finite number, got nan"),
-        ("--trace a.down --start-s inf", "'--start-s': expected a finite number, got inf"),
+        ("--traces a.down --start-s nan", "'--start-s': expected a finite number, got nan"),
+        ("--traces a.down --start-s inf", "'--start-s': expected a finite number, got inf"),
         ("--rate-mbps 2 --seed -1", "options: seed: expected greater than or equal to 0, got -1"),
         ("--rate-mbps 2 --plot a.gif", "a.gif: expected a picture ending in .png, .svg, .pdf, got .gif"),
         ("--rate-mbps 2 --plot none/a.png", "none/a.png: expected a folder none to write to, got none; make it first"),
         ("none.yaml", "none.yaml: cannot be read (No such file or directory)"),
-        ("--trace none.down", "none.down: expected a trace file, folder or archive, got nothing there; check the path"),
+        (
+            "--traces none.down",
+            "none.down: expected a trace file, folder or archive, got nothing there; check the path",
+        ),
     ],
 )
 def test_bad_request_is_refused_in_one_line(

@@ -68,7 +68,7 @@ class Guarded:
         """Make the first token, the keys' files and the root document, start, and upload the document."""
         token_file = self.folder / "admin.token"
         subprocess.run(
-            [*self._command(), "--init", "--token-file", str(token_file), "--registry", REGISTRY],
+            [*self._command(), "--init", "--token-file", str(token_file), "--registry-name", REGISTRY],
             check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL,
         )  # fmt: skip
         self.token = token_file.read_text(encoding="ascii").strip()

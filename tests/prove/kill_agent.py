@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kills the agent with SIGKILL at random moments, while its channel moves, and looks at what is left.
 
-Real processes on 127.0.0.1: `ccatune serve`, and `ccatune agent --stand-in`, whose tree keeps its tables on
+Real processes on 127.0.0.1: `ccatune serve`, and `ccatune-agent --stand-in`, whose tree keeps its tables on
 disk behind the core's parser. Each round starts an agent, moves the channel as fast as it goes, kills the agent
 (at a random moment of its life, or every other time of an application), and then starts another one that cannot
 reach any registry (every third time after a reboot: an empty tree).
@@ -109,7 +109,7 @@ class Site:
         """The command line of an agent."""
         folders = ["--state-dir", str(self.store.root), *self.server.options]
         times = ["--interval", "0.1", "--timeout", "10", "--wait", "20", "--agent-id", "server"]
-        return [*ccatune("agent"), "--registry", url, "--cca", CCA, *folders, *times, *options]
+        return [sys.executable, "-m", "serving.agent", "--url", url, "--cca", CCA, *folders, *times, *options]
 
     @contextmanager
     def running_agent(self) -> Iterator[subprocess.Popen[bytes]]:
@@ -152,11 +152,6 @@ class Tally:
         )
 
 
-def ccatune(command: str) -> list[str]:
-    """A command line of this working copy."""
-    return [sys.executable, str(ROOT / "ccatune.py"), command]
-
-
 def make_ensemble(number: int) -> Ensemble:
     """An ensemble of the size of a real one; each number has another digest."""
     return Ensemble(
@@ -191,7 +186,7 @@ def ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]
 def site(folder: Path, server: Server) -> Iterator[Site]:
     """Start a registry with some ensembles, the channel at the first."""
     ready = folder / "ready"
-    serve = [*ccatune("serve"), "--open", "--port", "0", "--ready-file", str(ready)]
+    serve = [sys.executable, str(ROOT / "ccatune.py"), "serve", "--open", "--port", "0", "--ready-file", str(ready)]
     with (
         (folder / "serve.log").open("wb") as log,
         ended(

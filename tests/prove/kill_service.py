@@ -205,7 +205,7 @@ class RealAgent:
         token.write_text(str(made["token"]), encoding="ascii")
         token.chmod(0o600)
         self._command = [
-            sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--url", service.url, "--cca", CCA,
+            sys.executable, "-m", "serving.agent", "--url", service.url, "--cca", CCA,
             "--state-dir", str(self.store.root), "--stand-in", str(self.folder / "tree"), "--agent-id", name,
             "--token-file", str(token), "--root", str(service.root_file), "--interval", "0.1", "--wait", "5",
             "--backoff-max", "1", "--report-spread", "0",

@@ -248,7 +248,7 @@ class Scene:
         token_file.write_text(self.token)
         token_file.chmod(0o600)
         return AgentSettings(
-            registry=self.attacker.url,
+            url=self.attacker.url,
             ccas=("gr",),
             root=self.root_file,
             state_dir=self.folder / "state",
@@ -273,7 +273,7 @@ class Scene:
 
     def ask(self, **changed: Any) -> CcaReport:
         """Run the agent once; return its report."""
-        (report,) = self.new_agent(**changed).run_once()
+        (report,), _ = self.new_agent(**changed).run_once()
         return report
 
     def trial(self) -> Plan:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune agent --root` as a process: where it refuses to start, and that its trial agrees with it"""
+"""`ccatune-agent --root` as a process: where it refuses to start, and that its trial agrees with it"""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.serving.attacked import Scene, scene_in
 
 pytestmark = pytest.mark.service
 
-WITHOUT = "import sys; sys.modules['cryptography'] = None; import ccatune; sys.exit(ccatune.run(sys.argv[1:]))"
-WITH = "import sys, ccatune; sys.exit(ccatune.run(sys.argv[1:]))"
+WITH = "import sys; from serving.agent.cli import run; sys.exit(run(sys.argv[1:]))"
+WITHOUT = f"import sys; sys.modules['cryptography'] = None; {WITH}"
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def command(scene: Scene, *options: str, program: str = WITH, path: Path | None = None) -> tuple[int, str]:
-    """Run `ccatune agent` in a process; return its exit status and all output."""
-    told = ["agent", "--registry", scene.attacker.url, "--cca", "gr", "--agent-id", "web-1", "--token-file",
+    """Run `ccatune-agent` in a process; return its exit status and all output."""
+    told = ["--url", scene.attacker.url, "--cca", "gr", "--agent-id", "web-1", "--token-file",
             str(scene.folder / "token"), "--state-dir", str(scene.folder / "state"), "--stand-in",
             str(scene.folder / "tree"), *options]  # fmt: skip
     search = [str(path)] if path is not None else []

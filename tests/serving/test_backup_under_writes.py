@@ -14,6 +14,7 @@ import pytest
 
 import ccatune
 from serving.agent import Agent, AgentSettings, CcaReport, State
+from serving.agent import cli as agent_cli
 from serving.client import RegistryClient
 from serving.database import Database
 from tests.serving.agent.fakes import FakeTree, header, log_to
@@ -144,9 +145,9 @@ class Server:
     def follow(self, registry: Running) -> CcaReport:
         """Let the agent ask once, apply and report."""
         settings = AgentSettings(
-            registry=registry.url, ccas=("gr",), state_dir=self.state_dir, agent_id="server-1", timeout_s=20
+            url=registry.url, ccas=("gr",), state_dir=self.state_dir, agent_id="server-1", timeout_s=20
         )
-        (report,) = Agent(settings, tree=self.tree, log=log_to(), boot_id="boot-1").run_once()
+        (report,), _ = Agent(settings, tree=self.tree, log=log_to(), boot_id="boot-1").run_once()
         return report
 
     @property
@@ -155,8 +156,8 @@ class Server:
         return int(header(self.tree.text)["serial"])
 
     def command(self, name: str) -> None:
-        """Run `ccatune agent NAME` for it."""
-        assert ccatune.run(["agent", name, "--state-dir", str(self.state_dir)]) == 0
+        """Run `ccatune-agent NAME` for it."""
+        assert agent_cli.run([name, "--state-dir", str(self.state_dir)]) == 0
 
 
 @pytest.fixture
@@ -188,9 +189,9 @@ def test_moves_past_the_agents_serials_lead_out(server, capsys):
         assert ccatune.run([*words, "--url", registry.url, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    highest = max(row["effective_serial"] for row in command("agents", "--cca", "gr", "--channel", "champion"))
+    highest = max(row["effective_serial"] for row in command("agents", "list", "--cca", "gr", "--channel", "champion"))
     assert highest == 6
-    while command("channel", "set", "gr", "champion", digest, "--note", "restored")["serial"] <= highest:
+    while command("channels", "set", "gr", "champion", digest, "--note", "restored")["serial"] <= highest:
         pass
     assert agent.follow(registry).state == State.UNSIGNED
     assert (agent.serial, header(agent.tree.text)["digest"]) == (7, digest)

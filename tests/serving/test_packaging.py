@@ -26,13 +26,28 @@ def test_the_registry_needs_neither_the_engine_nor_what_training_needs(repositor
     assert done.stdout.strip() == ""
 
 
-def test_the_container_pins_the_versions_that_the_tests_run_with(repository):
-    def pins(name: str) -> set[str]:
-        lines = (repository / "requirements" / name).read_text(encoding="utf-8").splitlines()
-        return {line.split(" ")[0] for line in lines if "==" in line}
+def pins(repository, name: str) -> set[str]:
+    """The packages of a lock file with their versions."""
+    lines = (repository / "requirements" / name).read_text(encoding="utf-8").splitlines()
+    return {line.split(" ")[0] for line in lines if "==" in line}
 
-    assert pins("serving.lock")
-    assert pins("serving.lock") <= pins("dev.lock")
+
+@pytest.mark.parametrize("name", ["demo.lock", "serving.lock"])
+def test_the_demo_and_the_container_have_the_versions_that_the_tests_run_with(repository, name):
+    assert pins(repository, name)
+    assert pins(repository, name) <= pins(repository, "dev.lock")
+
+
+def test_the_demo_needs_none_of_the_large_packages_that_make_demo_leaves_out(repository):
+    large = {"ax", "botorch", "gpytorch", "optuna", "pandas", "pyarrow", "ray", "torch"}
+    program = (
+        "import sys, serving.demo, serving.demo_kernel, emulation.cli, emulation._plot, training.commands, "
+        "training.judging.recordings, training.reports.gain; "
+        "print(*{name.split('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=repository, capture_output=True, text=True, check=True)
+    assert not large & set(done.stdout.split())
+    assert not large & {pin.partition("==")[0] for pin in pins(repository, "demo.lock")}
 
 
 def test_the_container_holds_all_that_it_runs(repository):

@@ -63,7 +63,7 @@ def content_of(path: str) -> Root:
     return read_root(Path(path))[0]
 
 
-MAKE = ("root", "make", "--registry", "lab", "--root", public("r1"), "--publisher", public("p1"))
+MAKE = ("root", "make", "--registry-name", "lab", "--root", public("r1"), "--publisher", public("p1"))
 
 
 def test_make_writes_version_1_without_signatures(command):
@@ -104,7 +104,7 @@ def test_make_takes_keys_from_files_and_thresholds_by_role(command):
         (["--expires", "2027-02-30T00:00:00Z"], "expected such as 365d"),
         (["--expires", "2001-01-01T00:00:00Z"], "expected a time within the next 20 years"),
         (["--expires", "999999d"], "expected a time within the next 20 years"),
-        (["--registry", "a b"], "expected registry of 1 to 63"),
+        (["--registry-name", "a b"], "expected registry of 1 to 63"),
     ],
 )
 def test_a_mistake_makes_no_document(command, options, message):
@@ -212,14 +212,14 @@ def test_show_says_what_a_person_must_know(command):
     document(make_root(), "r1")
     lines = command("root", "show", "2.json")[1].splitlines()
     assert [line for line in lines if line.startswith("signed by")] == [
-        "signed by v2   1 of 2 needed root keys: not enough",
-        "signed by v1   unknown; name this version with --previous",
+        "signed by v2    1 of 2 needed root keys: not enough",
+        "signed by v1    unknown; name this version with --previous",
     ]
     for name, is_signed in (("r1", "no"), ("r2", "yes")):
-        assert f"root       {key_id(name)}  {public(name)}  {is_signed}" in [line.rstrip() for line in lines]
-    assert f"publisher  {key_id('p1')}  {public('p1')}" in [line.rstrip() for line in lines]
+        assert f"root       {key_id(name)[:12]}  {public(name)}  {is_signed}" in [line.rstrip() for line in lines]
+    assert f"publisher  {key_id('p1')[:12]}  {public('p1')}" in [line.rstrip() for line in lines]
     shown = command("root", "show", "2.json", "--previous", "root.json")[1]
-    assert "signed by v1   0 of 1 needed root keys: not enough" in shown
+    assert "signed by v1    0 of 1 needed root keys: not enough" in shown
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"[" * 1000, b"\x00" * 200_000, "statement"])

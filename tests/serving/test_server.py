@@ -27,7 +27,7 @@ pytestmark = pytest.mark.service
 @pytest.fixture
 def process(tmp_path) -> Iterator[Process]:
     """A running registry."""
-    running = Process(tmp_path, "--registry", "lab")
+    running = Process(tmp_path, "--registry-name", "lab")
     yield running
     running.end(signal.SIGKILL)
 
@@ -91,7 +91,7 @@ def test_an_address_that_others_reach_needs_its_own_word(sqlite_url, capsys, hos
     error = capsys.readouterr().err
     assert error.startswith("ccatune: host: expected a loopback address, or TLS")
     assert "--insecure-bind-anyway" in error
-    assert "--tls-cert" in error
+    assert "--tls-cert-file" in error
     assert "in plain text" in error
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""ccatune key and ccatune sign, and what publish does with a signature"""
+"""ccatune keys and ccatune sign, and what publish does with a signature"""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def signatures_of(path: Path) -> set[str]:
 
 def test_key_new_writes_a_private_and_a_public_file(command, tmp_path):
     path = tmp_path / "a.pem"
-    status, out, _ = command("key", "new", path, "--json")
+    status, out, _ = command("keys", "new", path, "--json")
     facts, made = json.loads(out), PrivateKey.load(path)
     assert status == 0
     assert facts == {
@@ -87,7 +87,7 @@ def test_key_new_replaces_no_file(command, tmp_path):
     path = tmp_path / "a.pem"
     for taken in (path, Path(f"{path}.pub")):
         taken.write_text("mine")
-        status, _, error = command("key", "new", path)
+        status, _, error = command("keys", "new", path)
         assert (status, taken.read_text()) == (2, "mine")
         assert "expected no file of this name" in error
         taken.unlink()
@@ -96,20 +96,20 @@ def test_key_new_replaces_no_file(command, tmp_path):
 
 def test_key_new_takes_a_passphrase_from_a_file_or_from_the_terminal(command, tmp_path, terminal):
     one, two = tmp_path / "one.pem", tmp_path / "two.pem"
-    assert command("key", "new", one, "--passphrase-file", passphrase_file(tmp_path / "pass"))[0] == 0
+    assert command("keys", "new", one, "--passphrase-file", passphrase_file(tmp_path / "pass"))[0] == 0
     assert PrivateKey.load(one, passphrase=b"correct horse")
     terminal += ["Gruß", "Gruß"]
-    status, out, _ = command("key", "new", two, "--ask-passphrase")
-    assert (status, "encrypted   yes" in out) == (0, True)
+    status, out, _ = command("keys", "new", two, "--ask-passphrase")
+    assert (status, "encrypted    yes" in out) == (0, True)
     assert PrivateKey.load(two, passphrase="Gruß".encode())
     assert terminal == []
 
 
 def test_key_new_asks_for_no_passphrase_without_a_terminal(command, tmp_path):
-    status, _, error = command("key", "new", tmp_path / "a.pem", "--ask-passphrase")
+    status, _, error = command("keys", "new", tmp_path / "a.pem", "--ask-passphrase")
     assert (status, "expected a terminal to ask on" in error) == (2, True)
     both = ("--ask-passphrase", "--passphrase-file", "x")
-    assert "expected one of them" in command("key", "new", tmp_path / "a.pem", *both)[2]
+    assert "expected one of them" in command("keys", "new", tmp_path / "a.pem", *both)[2]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,7 +125,7 @@ def test_key_new_asks_for_no_passphrase_without_a_terminal(command, tmp_path):
 )
 def test_a_passphrase_file_that_protects_nothing_is_refused(command, tmp_path, content, mode, message):
     status, _, error = command(
-        "key", "new", tmp_path / "a.pem", "--passphrase-file", passphrase_file(tmp_path / "pass", content, mode)
+        "keys", "new", tmp_path / "a.pem", "--passphrase-file", passphrase_file(tmp_path / "pass", content, mode)
     )
     assert (status, message in error) == (2, True)
     assert not (tmp_path / "a.pem").exists()
@@ -135,17 +135,17 @@ def test_key_show_takes_private_and_public_files_and_text(command, tmp_path, key
     public = key("a").public
     (tmp_path / "a.pub").write_text(f"{public.text}\n")
     for word in (key_file("a"), tmp_path / "a.pub", public.text):
-        status, out, _ = command("key", "show", word)
+        status, out, _ = command("keys", "show", word)
         assert (status, out) == (0, f"id        {public.key_id}\npublic    {public.text}\n")
-    assert json.loads(command("key", "show", public.text, "--json")[1]) == {"id": public.key_id, "public": public.text}
+    assert json.loads(command("keys", "show", public.text, "--json")[1]) == {"id": public.key_id, "public": public.text}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "expected a public key in base64 (44 characters) or a key's file, got No such file"),
-        (b"", "expected a file of `ccatune key new`, got ''"),
-        (b"\xff\x1b[2J" * 100, "expected a file of `ccatune key new`"),
+        (b"", "expected a file of `ccatune keys new`, got ''"),
+        (b"\xff\x1b[2J" * 100, "expected a file of `ccatune keys new`"),
         (b"-----BEGIN PRIVATE KEY-----", "cannot be decoded"),
         (b"A" * 43 + b"=", "anyone can sign for"),
     ],
@@ -154,7 +154,7 @@ def test_key_show_refuses_what_is_no_key(command, tmp_path, content, message):
     path = tmp_path / "a"
     if content is not None:
         passphrase_file(path, content)
-    status, _, error = command("key", "show", path)
+    status, _, error = command("keys", "show", path)
     assert (status, message in error) == (2, True)
     assert error.removesuffix("\n").isprintable()
 
@@ -162,19 +162,19 @@ def test_key_show_refuses_what_is_no_key(command, tmp_path, content, message):
 def test_an_encrypted_key_asks_on_the_terminal_alone(command, key_file, terminal):
     path = key_file("a", passphrase=b"right")
     terminal += ["right", "wrong"]
-    assert key("a").public.key_id in command("key", "show", path)[1]
-    status, _, error = command("key", "show", path)
+    assert key("a").public.key_id in command("keys", "show", path)[1]
+    status, _, error = command("keys", "show", path)
     assert (status, "cannot be decoded" in error, terminal) == (2, True, [])
 
 
 def test_an_encrypted_key_needs_its_passphrase_without_a_terminal(command, tmp_path, key_file, monkeypatch):
     path = key_file("a", passphrase=b"correct horse")
-    status, _, error = command("key", "show", path)
+    status, _, error = command("keys", "show", path)
     assert (status, "expected its passphrase" in error) == (2, True)
-    found = command("key", "show", path, "--passphrase-file", passphrase_file(tmp_path / "pass"))
+    found = command("keys", "show", path, "--passphrase-file", passphrase_file(tmp_path / "pass"))
     assert found[0] == 0
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"correct horse\r\nrest")))
-    assert command("key", "show", path, "--passphrase-file", "-")[:2] == found[:2]
+    assert command("keys", "show", path, "--passphrase-file", "-")[:2] == found[:2]
 
 
 def test_sign_writes_the_signature_beside_the_ensemble(command, ensemble_file, key_file):
@@ -266,7 +266,7 @@ class TestPublish:
             status, _, error = command("publish", path, "--channel", "champion")
             assert (status, f"({path} is published, {path}.sig is not)" in error) == (2, True)
             command("root", "publish", root_file)
-        assert json.loads(command("channel", "list", "--json")[1]) == []
+        assert json.loads(command("channels", "list", "--json")[1]) == []
 
     def test_the_signature_of_another_ensemble_keeps_the_ensemble_from_being_published(
         self, command, ensemble_file, key_file

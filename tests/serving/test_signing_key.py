@@ -146,7 +146,14 @@ def test_over_a_real_socket_a_held_poll_receives_the_signed_move(database_url, k
 
 def test_two_processes_on_one_postgresql_offer_the_same_bytes(postgresql, keys, tmp_path):
     url = postgresql.empty_database()
-    options = ("--database", url, "--registry", "lab", "--signing-key-file", str(key_file(keys.registry, tmp_path)))
+    options = (
+        "--database",
+        url,
+        "--registry-name",
+        "lab",
+        "--signing-key-file",
+        str(key_file(keys.registry, tmp_path)),
+    )
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()

@@ -210,14 +210,21 @@ def test_commands_take_the_files_from_options_and_from_the_environment(
     clients = Authority(tmp_path, "clients")
     own = clients.issue("operator")
     with running(tmp_path, authority.issue(), client_ca_file=clients.file) as registry:
-        command = ["channel", "list", "--json", "--url", registry.url]
+        command = ["channels", "list", "--json", "--url", registry.url]
         assert ccatune.run(command) == 2
         assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
-        files = ["--ca-file", str(authority.file), "--client-cert", str(own.cert), "--client-key", str(own.key)]
+        files = [
+            "--ca-file",
+            str(authority.file),
+            "--client-cert-file",
+            str(own.cert),
+            "--client-key-file",
+            str(own.key),
+        ]
         assert ccatune.run([*command, *files]) == 0
         monkeypatch.setenv("CCATUNE_CA_FILE", str(authority.file))
-        monkeypatch.setenv("CCATUNE_CLIENT_CERT", str(own.cert))
-        monkeypatch.setenv("CCATUNE_CLIENT_KEY", str(own.key))
+        monkeypatch.setenv("CCATUNE_CLIENT_CERT_FILE", str(own.cert))
+        monkeypatch.setenv("CCATUNE_CLIENT_KEY_FILE", str(own.key))
         assert ccatune.run(command) == 0
         assert capsys.readouterr().out.splitlines() == ["[]", "[]"]
         own.key.chmod(0o644)
@@ -247,7 +254,7 @@ def test_changed_files_are_loaded_without_a_signal(
 @pytest.mark.service
 def test_sighup_loads_a_renewed_certificate_without_a_restart(authority: Authority, tmp_path: Path) -> None:
     pair = authority.issue()
-    process = Process(tmp_path, "--tls-cert", str(pair.cert), "--tls-key", str(pair.key))
+    process = Process(tmp_path, "--tls-cert-file", str(pair.cert), "--tls-key-file", str(pair.key))
     try:
         url = httpx.URL(process.url)
         assert url.scheme == "https"
@@ -283,7 +290,7 @@ def test_start_with_bad_tls_files_makes_no_database(
     authority: Authority, tmp_path: Path, sqlite_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pair = authority.issue(days=-1)
-    options = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--port", "0"]
+    options = ["--tls-cert-file", str(pair.cert), "--tls-key-file", str(pair.key), "--port", "0"]
     assert ccatune.run(["serve", "--database", sqlite_url, *options]) == 2
     assert "expected a certificate that is valid at" in capsys.readouterr().err
     assert list(tmp_path.glob("*.db")) == []

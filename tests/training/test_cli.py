@@ -55,6 +55,22 @@ def test_training_writes_an_ensemble_and_tells_its_digest_and_figures(folder: Pa
     assert not (folder / "gr.json.parts").exists()
 
 
+def test_training_says_last_and_in_80_columns_what_it_lacks(folder: Path, trained: dict, tmp_path: Path) -> None:
+    states = Ensemble.load(folder / "gr.json").provenance["states"]
+    n_copied = sum(state["copied_from"] is not None for state in states) // 2
+    assert n_copied
+    n_missed = sum(not state["training"]["meets"] and state["copied_from"] is None for state in states)
+    result = CliRunner().invoke(train, arguments(folder, "--out", str(tmp_path / "gr.json")), catch_exceptions=False)
+    figures, *warnings = result.stdout.split("\n\n")
+    assert [" ".join(warning.split()) for warning in warnings] == trained["warnings"]
+    assert f"The other {n_copied} had too few epochs" in trained["warnings"][0]
+    assert (f"{n_missed} of {2 * trained['states_trained']} trained rows miss" in trained["warnings"][-1]) == bool(
+        n_missed
+    )
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if str(tmp_path) not in line)
+    assert not {"{", "["} & set(figures)
+
+
 def test_only_the_training_part_trains(folder: Path, trained: dict) -> None:
     provenance = Ensemble.load(folder / "gr.json").provenance
     assert trained["epochs"] > 0
@@ -109,7 +125,7 @@ def test_finished_parts_of_the_same_study_are_not_used_or_lost_unasked(
 def test_training_that_takes_longer_than_was_asked_exits_1(
     monkeypatch: pytest.MonkeyPatch, minutes: str, code: int
 ) -> None:
-    monkeypatch.setattr("training.commands.run_train", lambda *_args, **_named: {"total_s": 100.0})
+    monkeypatch.setattr("training.commands.run_train", lambda *_args, **_named: {"total_s": 100.0, "warnings": []})
     result = CliRunner().invoke(train, ["gr", "--within", minutes], catch_exceptions=False)
     assert result.exit_code == code
     assert ("--within: expected at most 1.6 minutes, took 1.7" in result.stderr) == bool(code)

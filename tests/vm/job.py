@@ -92,6 +92,7 @@ def job(folder: Path, *, long: bool) -> dict[str, Any]:
     return {
         "subjects": {cca: of_subject(subject, folder) for cca, subject in SUBJECTS.items()},
         "ccatune": str(Path(sys.executable).with_name("ccatune")),
+        "agent": str(Path(sys.executable).with_name("ccatune-agent")),
         "repository": str(boot.REPOSITORY),
         "site_packages": sysconfig.get_path("purelib"),
         "phase_s": 5 if long else 2.5,

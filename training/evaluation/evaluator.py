@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from training.errors import TrainingError
 from training.objectives.tally import Objective, Pool, Rest, Tally
-from training.searches.search import Found, Score, Search
+from training.searches.search import Evaluation, Found, Score, Search
 from training.searches.space import Point
 from training.workloads.case import Case
 
@@ -141,13 +141,15 @@ class JointSearch:
     """One search for each objective over the same cases, in step.
 
     Their requests meet in one call: equal points run once, and the cases and points of all searches are one batch for
-    the engine's threads. batch: points requested at once from each search.
+    the engine's threads. batch: points requested at once from each search. evaluations: all scores so far, in order; a
+    snapshot does not hold them.
     """
 
     def __init__(self, evaluator: Evaluator, searches: Sequence[tuple[Search, Objective]], *, batch: int = 4) -> None:
         self._evaluator = evaluator
         self._searches = tuple(searches)
         self._batch = batch
+        self.evaluations: list[Evaluation] = []
 
     @property
     def done(self) -> bool:
@@ -155,18 +157,20 @@ class JointSearch:
         return all(search.done for search, _ in self._searches)
 
     def step(self) -> int:
-        """Ask each search that is not done, evaluate, and tell; the number of points that received their score."""
-        asked = [(search, objective, search.ask(self._batch)) for search, objective in self._searches
-                 if not search.done]  # fmt: skip
+        """Ask each search that is not done, evaluate, and tell; the number of points, each counted once."""
+        asked = [(c, search, objective, search.ask(self._batch))
+                 for c, (search, objective) in enumerate(self._searches) if not search.done]  # fmt: skip
         requests = [
             Request(proposal.point, objective, partial(search.hopeless, proposal.number))
-            for search, objective, proposals in asked for proposal in proposals
+            for _, search, objective, proposals in asked for proposal in proposals
         ]  # fmt: skip
         scores = iter(self._evaluator.evaluate(requests))
-        for search, _, proposals in asked:
+        for c, search, _, proposals in asked:
             for proposal in proposals:
-                search.tell(proposal.number, next(scores))
-        return len(requests)
+                score = next(scores)
+                search.tell(proposal.number, score)
+                self.evaluations.append(Evaluation(c, proposal.point, score))
+        return len({request.point for request in requests})
 
     @property
     def best(self) -> list[Found]:

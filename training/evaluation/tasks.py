@@ -6,26 +6,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from training.searches.search import Found
+from training.searches.search import Evaluation, Found
 
 __all__ = ["Keeper", "Part", "Run", "Task"]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The result of a task: the best point of each delay class, and its cost in runs."""
+    """The result of a task: the best point of each delay class, its cost in runs, and all evaluations in order."""
 
     found: tuple[Found, ...]
     runs: int
+    evaluations: tuple[Evaluation, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON data; floats come back exactly."""
-        return {"found": [f.to_json() for f in self.found], "runs": self.runs}
+        return {
+            "found": [f.to_json() for f in self.found],
+            "runs": self.runs,
+            "evaluations": [e.to_json() for e in self.evaluations],
+        }
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Part:
         """From the data of `to_json`."""
-        return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"])
+        evaluations = tuple(Evaluation.from_json(e) for e in data["evaluations"])
+        return Part(tuple(Found.from_json(f) for f in data["found"]), data["runs"], evaluations)
 
 
 class Run(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from emulation.options import FiniteRange
+from emulation.options import FiniteRange, words_of
 from emulation.traces import Part, Recording
 from kmod.terminal import echo
 from training.options import (
@@ -26,7 +26,7 @@ __all__ = ["evaluate"]
 
 def _shares(ctx: click.Context, param: click.Parameter, text: str | None) -> tuple[float, ...] | None:
     share = FiniteRange(0, 1)
-    return None if text is None else tuple(share.convert(word, param, ctx) for word in text.split(","))
+    return None if text is None else tuple(share.convert(word, param, ctx) for word in words_of(text))
 
 
 @click.command()
@@ -104,7 +104,7 @@ def evaluate(
         from training.judging.against import against_figure, against_lines
 
         folder = data_dir or file.with_suffix(".against")
-        found = _against(file, against.split(), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
+        found = _against(file, words_of(against), folder, pieces=pieces, piece_s=piece_s, runs=runs, **options)
         echo(json.dumps(found, indent=1) if options["as_json"] else "\n".join(against_lines(found)))
         if plot is not None:
             save(against_figure(found), path=plot)

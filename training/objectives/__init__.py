@@ -6,22 +6,25 @@
     goodput           most goodput subject to a bound on retransmissions
 
 A new objective is a class with the methods of `Objective`, and a settings class with `kind`, `objectives`, `ranges`,
-`delay_classes` and `has_boundary`, which joins the union `ObjectiveSettings`.
+`delay_classes` and `has_boundary`, which joins the union `ObjectiveSettings`, or which another package registers
+(training/registered.py).
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from training.objectives.delay import ClassSettings, DelayObjective, DelaySettings
 from training.objectives.goodput import GoodputSettings, MostGoodput
 from training.objectives.retransmissions import LeastRetransmissions, RetransmissionSettings
-from training.objectives.tally import Objective, Pool, Rest, Tally, percentile_us, ratio_error
+from training.objectives.tally import ClasslessSettings, Objective, Pool, Rest, Tally, percentile_us, ratio_error
+from training.registered import OBJECTIVES, or_registered
 
 __all__ = [
     "ClassSettings",
+    "ClasslessSettings",
     "DelayObjective",
     "DelaySettings",
     "GoodputSettings",
@@ -37,4 +40,7 @@ __all__ = [
     "ratio_error",
 ]
 
-ObjectiveSettings = Annotated[DelaySettings | RetransmissionSettings | GoodputSettings, Field(discriminator="kind")]
+ObjectiveSettings = Annotated[
+    SerializeAsAny[Annotated[DelaySettings | RetransmissionSettings | GoodputSettings, Field(discriminator="kind")]],
+    or_registered(OBJECTIVES),
+]

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kmod.tables import Column, table_lines
 from training.options import as_json_option, threads_option, traces_option
 from training.reports.judged import Judged, finish, of_ensemble
 from training.reports.policing_command import policing
@@ -80,18 +81,28 @@ def search(
         for path in study_paths:
             rows += _search_rows(path, search_paths, paths, count=count, seeds=seeds, cases=cases, work=work,
                                  threads=threads or default_threads(), terminal=terminal)  # fmt: skip
-    lines = [
-        f"{'':<12}{'state':>8} {'class':>5} {'evaluations':>11} {'s':>7} {'worst seed':>11} {'mean':>8} "
-        f"{'requirement met':>16}"
-    ]
-    lines += [
-        f"{row['search']:<12}{'/'.join(map(str, row['state'])):>8} {row['class']:>5} {row['evaluations']:>11} "
-        f"{row['seconds']:>7.2f} "
-        f"{100 * row['worst_share']:>9.2f} % {100 * row['mean_share']:>6.2f} % "
-        f"{row['seeds_meeting']:>9} of {row['seeds']}"
-        f"{' (not by the grid)' if row['grid']['violation'] > 0 else ''}{'' if row['holds'] else '  short'}"
-        for row in rows
-    ]
+    headings = ("state", "class", "trials", "s", "worst\nseed", "mean", "target\nmet")
+    lines = table_lines(
+        [
+            Column("search", least=8),
+            *(Column(heading, "right") for heading in headings),
+            Column("", least=6, cut="end"),
+        ],
+        [
+            (
+                row["search"],
+                "/".join(map(str, row["state"])),
+                str(row["class"]),
+                str(row["evaluations"]),
+                f"{row['seconds']:.2f}",
+                f"{100 * row['worst_share']:.2f} %",
+                f"{100 * row['mean_share']:.2f} %",
+                f"{row['seeds_meeting']} of {row['seeds']}",
+                f"{'short ' * (not row['holds'])}{'(not by the grid)' * (row['grid']['violation'] > 0)}".strip(),
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
     line = "worst seed at least 98 % of the grid's objective on unseen cases, at no worse a violation"
     finish(rows, lines, as_json=as_json, line=line)
 
@@ -141,13 +152,20 @@ def robustness(*, judged: Judged) -> None:
     with judged.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len(CONDITIONS))
         rows = run(ensemble, recordings, threads=judged.threads, advance=lambda _name: terminal.advance(1))
-    heads = "".join(f"{cell['target_ms']:>10.0f} ms target" for cell in rows[0]["targets"])
-    lines = [f"{'condition':<16}{heads}  fairness"]
-    for row in rows:
-        cells = "".join(
-            f"{c['p95_queueing_delay_ms']:>9.1f} ms {100 * c['utilization']:>6.1f} %" for c in row["targets"]
-        )
-        lines.append(f"{row['condition']:<16}{cells}  {min(c['fairness'] for c in row['targets']):.3f}")
+    targets = [f"{cell['target_ms']:.0f} ms" for cell in rows[0]["targets"]]
+    heads = [heading for target in targets for heading in (f"target\n{target}", "\nused")]
+    lines = table_lines(
+        [Column("condition", least=12), *(Column(heading, "right") for heading in (*heads, "fairness"))],
+        [
+            (
+                row["condition"],
+                *(text for c in row["targets"] for text in (f"{c['p95_queueing_delay_ms']:.1f}",
+                                                            f"{100 * c['utilization']:.1f} %")),
+                f"{min(c['fairness'] for c in row['targets']):.3f}",
+            )
+            for row in rows
+        ],
+    )  # fmt: skip
     line = f"delay within {MOST_EXCESS} x target (not asked of loss, company, 10 s)"
     finish(rows, lines, line=line, as_json=judged.as_json)
 
@@ -168,16 +186,22 @@ def synthetic(*, judged: Judged, seed: int) -> None:
     with judged.read() as (ensemble, _, recordings, terminal):
         terminal.phase("running flows", total=len({r.dataset for r in recordings}))
         rows = run(ensemble, recordings, seed=seed, threads=judged.threads, advance=lambda _name: terminal.advance(1))
-    lines = [f"{'dataset':<22}{'target':>8} {'recorded':>20} {'made':>20}"]
+    cells = []
     for row in rows:
-        pair = "".join(
-            f" {row[w]['p95_queueing_delay_ms']:>9.1f} ms {100 * row[w]['utilization']:>5.1f} %"
-            for w in ("recorded", "made")
+        left_out = row["links_left_out"]
+        pair = (
+            text
+            for side in (row["recorded"], row["made"])
+            for text in (f"{side['p95_queueing_delay_ms']:.1f} ms", f"{100 * side['utilization']:.1f} %")
         )
-        notes = ["short"] * (not row["holds"]) + [f"{row['links_left_out']} too short to fit"] * bool(
-            row["links_left_out"]
-        )
-        lines.append(f"{row['dataset']:<22}{row['target_ms']:>5.0f} ms{pair}  {', '.join(notes)}".rstrip())
+        notes = [*["short"] * (not row["holds"]), *[f"{left_out} too short to fit"] * bool(left_out)]
+        cells.append((row["dataset"], f"{row['target_ms']:.0f} ms", *pair, ", ".join(notes)))
+    headings = ("target", "recorded\np95", "used", "made\np95", "used")
+    lines = table_lines(
+        [Column("dataset", least=12), *(Column(heading, "right") for heading in headings),
+         Column("", least=10, cut="end")],
+        cells,
+    )  # fmt: skip
     line = f"within {100 * MOST_POINTS:.0f} points of utilisation and {100 * MOST_DELAY_SHARE:.0f} % of delay"
     finish(rows, lines, line=line, as_json=judged.as_json)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kmod.tables import Column, table_lines
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["gain_figure", "gain_lines", "level_lines"]
 
+_LEVEL_HEADINGS = (
+    "target", "level", "windows", "ensemble\np95", "interval", "used", "single\np95", "used", "default\np95", "used",
+)  # fmt: skip
 _NAMES = {"default": "default", "single": "best single set", "ensemble": "ensemble"}
 _COLOURS = {"default": "#8a8f98", "single": "#d98c21", "ensemble": "#1f6fb4"}
 _MARKS = {"default": "s", "single": "D", "ensemble": "o"}
@@ -50,29 +55,27 @@ def level_lines(figures: dict[str, Any]) -> list[str]:
 
     A second table separates the levels where the single set meets its target from those where it misses it.
     """
-    lines = [f"{'target':>8} {'level':>6} {'windows':>8}  {'ensemble: p95 delay, used':<34} {'single':<18} default"]
+    rows = []
     for row in figures["levels"]:
-        low, high = row["ensemble"]["p95_queueing_delay_ms_interval"]
-        cells = [_cell(row[scheme]) for scheme in ("ensemble", "single", "default")]
-        lines.append(
-            f"{row['target_ms']:>5.0f} ms {row['level']:>6} {row['windows']:>8}  "
-            f"{cells[0]} [{low:>6.1f}, {high:>6.1f}] {cells[1]:<18} {cells[2]}"
-        )
-    lines += ["", f"{'target':>8}  {'levels':<28} {'of all bytes':>12}  {'ensemble':<17} single"]
+        interval = "-".join(f"{end:.0f}" for end in row["ensemble"]["p95_queueing_delay_ms_interval"])
+        (delay, used), *others = (_cells(row[scheme]) for scheme in ("ensemble", "single", "default"))
+        place = (f"{row['target_ms']:.0f}", str(row["level"]), str(row["windows"]))
+        rows.append((*place, delay, interval, used, *others[0], *others[1]))
+    lines = ["p95 of the queueing delay in ms (95 % interval), and used share of the link, %"]
+    lines += table_lines([Column(heading, "right") for heading in _LEVEL_HEADINGS], rows)
+    by_single = []
     for row in figures["by_single"]:
         where = f"{row['levels']} where single {'meets' if row['single_meets'] else 'misses'} it"
-        cells = [
-            f"{row[s]['p95_queueing_delay_ms']:>6.1f} {100 * row[s]['utilization']:>6.2f} %"
-            for s in ("ensemble", "single")
-        ]
-        share = f"{100 * row['share_of_capacity']:.1f} %"
-        lines.append(f"{row['target_ms']:>5.0f} ms  {where:<28} {share:>12}  {cells[0]:<17} {cells[1]}")
-    return [*lines, ""]
+        cells = (text for scheme in ("ensemble", "single") for text in _cells(row[scheme]))
+        by_single.append((f"{row['target_ms']:.0f}", where, f"{100 * row['share_of_capacity']:.1f}", *cells))
+    headings = ("share of\nbytes, %", "ensemble\np95", "used", "single\np95", "used")
+    columns = [Column("target", "right"), Column("levels"), *(Column(heading, "right") for heading in headings)]
+    return [*lines, "", *table_lines(columns, by_single), ""]
 
 
-def _cell(row: dict[str, Any]) -> str:
-    mark = " " if row["meets"] else "!"
-    return f"{row['p95_queueing_delay_ms']:>6.1f}{mark} {100 * row['utilization']:>5.1f} %"
+def _cells(row: dict[str, Any]) -> tuple[str, str]:
+    mark = " " if row.get("meets", True) else "!"
+    return f"{row['p95_queueing_delay_ms']:.1f}{mark}", f"{100 * row['utilization']:.1f}"
 
 
 def gain_figure(figures: dict[str, Any]) -> Figure:

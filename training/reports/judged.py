@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kmod.tables import Column, table_lines
 from kmod.terminal import echo
 from training.options import as_json_option, threads_option, traces_option
 
@@ -77,6 +78,26 @@ def of_ensemble(command: Callable[..., None]) -> Callable[..., None]:
     for option in (as_json_option, threads_option, _datasets, _part, traces_option, _file):
         with_judged = option(with_judged)
     return with_judged
+
+
+def requirement_lines(rows: Sequence[dict[str, Any]], schemes: Sequence[str]) -> list[str]:
+    """A line for each class and scheme: in how many states it meets the requirement, and its mean cost."""
+    columns = [Column("class"), Column("scheme"), *(Column(heading, "right") for heading in ("met", "states", "cost"))]
+    return table_lines(
+        [*columns, Column("")],
+        [
+            (
+                str(row["class"]) * (name == schemes[0]),
+                name,
+                str(row[name]["met"]),
+                str(row["states"]),
+                f"{row[name]['cost']:.4f}",
+                "short" * (name == schemes[0] and not row["holds"]),
+            )
+            for row in rows
+            for name in schemes
+        ],
+    )
 
 
 def finish(rows: Sequence[dict[str, Any]], lines: Sequence[str], *, line: str, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from emulation.simulator import default_threads
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
+from kmod.tables import Column, table_lines
 from training.judging.policed import judge_policed
 from training.progress import Terminal
 from training.reports.judged import Judged, finish
@@ -20,6 +21,9 @@ LINE = (
     "no more retransmissions than the paper's one setting at no less goodput in every state, fewer at no less goodput "
     "over all, the required share of it after a limit is raised, and few clients falsely taken for limited"
 )
+
+_PLACE = ("RTT ms", "limit Mbit/s")
+_SCHEMES = ("learned", "paper", "single")
 
 
 def report_policed_states(
@@ -35,47 +39,57 @@ def report_policed_states(
 
 
 def policed_lines(figures: dict[str, Any]) -> list[str]:
-    """A line for each state, one for all states together, and one for each RTT level.
+    """Tables with a line for each state: its parameters and retransmissions, and its comparison with the paper.
 
-    The line of an RTT level is about its clients without a limit.
+    The last table has a line for each RTT level, about its clients without a limit.
     """
-    lines = ["in % of the unmodified algorithm's: retransmissions, and the goodput after a limit is raised",
-             f"{'RTT':>12} {'limit':>16} {'theta':>5} {'eta':>4} {'gamma':>7} {'learned':>8} {'paper':>6} {'single':>6}"
-             f"{'fewer than the paper':>24} {'goodput over its':>17} {'raised':>13} {'paper':>6}"]  # fmt: skip
-    lines += [_state_line(row) for row in figures["states"]]
-    every = figures["all"]
-    lines += [f"{'all':>12} {_retransmitted(every, places=36)}{_short(every)}", ""]
-    lines.append(f"{'RTT':>12} {'clients':>8}  without a limit, taken for limited: learned, paper, single")
-    for row in figures["unlimited"]:
-        false = row["false"]
-        lines.append(f"{_span(row['rtt_ms'], 'ms'):>12} {row['clients']:>8}  {false['learned']} "
-                     f"({_figure(row['share'], row['share_interval'])} %), {false['paper']}, {false['single']}"
-                     f"{_short(row)}")  # fmt: skip
-    return lines
+    states, every = figures["states"], figures["all"]
+    shares = [(*_place(row), *_values(row), *_shares(row)) for row in states]
+    compared = [(*_place(row), *_compared(row)) for row in states]
+    return [
+        "retransmissions in % of the unmodified algorithm's",
+        *_table((*_PLACE, "theta", "eta", "gamma", *_SCHEMES), [*shares, ("all", *[""] * 4, *_shares(every))]),
+        "in %: fewer than the paper, goodput over its, and goodput after a raised limit",
+        *_table((*_PLACE, "fewer", "goodput", "raised", "paper's", ""), [*compared, ("all", "", *_compared(every))]),
+        "without a limit, taken for limited:",
+        *_table(("RTT ms", "clients", *_SCHEMES, "share %", ""), [_unlimited(row) for row in figures["unlimited"]]),
+    ]
 
 
-def _state_line(row: dict[str, Any]) -> str:
-    values, lifted = row["values"], row["lifted"]
-    return (
-        f"{_span(row['rtt_ms'], 'ms'):>12} {_span(row['limit_mbps'], 'Mbit/s'):>16} "
-        f"{values['reduction_permille'] / 1000:>5.2f} {values['probe_every_rounds']:>4} "
-        f"{values['probe_gain_permille'] / 10:>5.1f} % {_retransmitted(row)} "
-        f"{_figure(lifted['learned'], lifted['learned_interval']):>13} {100 * lifted['paper']:>6.1f}{_short(row)}"
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return table_lines([Column(headings[0]), *(Column(heading, "right") for heading in headings[1:])], rows)
+
+
+def _place(row: dict[str, Any]) -> tuple[str, str]:
+    return _span(row["rtt_ms"]), _span(row["limit_mbps"])
+
+
+def _values(row: dict[str, Any]) -> tuple[str, str, str]:
+    values = row["values"]
+    gain = f"{values['probe_gain_permille'] / 10:.1f} %"
+    return f"{values['reduction_permille'] / 1000:.2f}", str(values["probe_every_rounds"]), gain
+
+
+def _shares(row: dict[str, Any]) -> list[str]:
+    return [f"{100 * row['retransmitted'][name]:.1f}" for name in _SCHEMES]
+
+
+def _compared(row: dict[str, Any]) -> tuple[str, ...]:
+    goodput, lifted = row["goodput"], row.get("lifted")
+    raised = (
+        (_figure(lifted["learned"], lifted["learned_interval"]), f"{100 * lifted['paper']:.1f}") if lifted else ("", "")
     )
+    over = _figure(goodput["over_paper"], goodput["over_paper_interval"], digits=2)
+    return _figure(row["fewer"], row["fewer_interval"]), over, *raised, _short(row)
 
 
-def _retransmitted(row: dict[str, Any], *, places: int = 0) -> str:
-    goodput = row["goodput"]
-    shares = "".join(f" {100 * row['retransmitted'][name]:>{width}.1f}"
-                     for name, width in (("learned", 7), ("paper", 6), ("single", 6)))  # fmt: skip
-    return (
-        f"{'':{places}}{shares} {_figure(row['fewer'], row['fewer_interval']):>21} % "
-        f"{_figure(goodput['over_paper'], goodput['over_paper_interval'], digits=2):>15} %"
-    )
+def _unlimited(row: dict[str, Any]) -> tuple[str, ...]:
+    false = (str(row["false"][name]) for name in _SCHEMES)
+    return _span(row["rtt_ms"]), str(row["clients"]), *false, _figure(row["share"], row["share_interval"]), _short(row)
 
 
-def _span(ends: Sequence[float], unit: str) -> str:
-    return f"{ends[0]:g}-{ends[1]:g} {unit}"
+def _span(ends: Sequence[float]) -> str:
+    return f"{ends[0]:g}-{ends[1]:g}"
 
 
 def _figure(value: float, interval: float, *, digits: int = 1) -> str:
@@ -83,4 +97,4 @@ def _figure(value: float, interval: float, *, digits: int = 1) -> str:
 
 
 def _short(row: dict[str, Any]) -> str:
-    return "" if row["holds"] else "  short"
+    return "" if row["holds"] else "short"

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from training.reports.judged import Judged, finish, of_ensemble
+from kmod.tables import Column, table_lines
+from training.reports.judged import Judged, finish, of_ensemble, requirement_lines
 
 if TYPE_CHECKING:
     from emulation.traces import Recording
@@ -83,10 +85,7 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
         here = judging_cases(study, recordings, terminal, least=least, most=most)
         terminal.phase("searching", total=len(here))
         rows = bounds(study, ensemble, here, threads=judged.threads or default_threads(), judged=terminal.advance)
-    lines = [f"{'class':>5} {'states':>7}" + "".join(f"{name:>24}" for name in SCHEMES)]
-    for row in rows:
-        cells = "".join(f"{row[name]['met']:>8} met, cost {row[name]['cost']:>6.4f}" for name in SCHEMES)
-        lines.append(f"{row['class']:>5} {row['states']:>7}{cells}{'' if row['holds'] else '  short'}")
+    lines = requirement_lines(rows, SCHEMES)
     finish(rows, lines, line="the rows meet their requirement in as many states as the bound", as_json=judged.as_json)
 
 
@@ -104,16 +103,37 @@ def judging_cases(
 
 
 def state_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A line for each state and class, with the main figures of each set; `-` marks a missed requirement."""
-    heads = "".join(f"{name:>23}" for name in ("learned", "default", "single"))
-    lines = [f"{'class':<28}{'state':>24} {'cases':>6}{heads}"]
-    for row in rows:
-        cells = "".join(f"{figures_of(row[name]):>22}{' ' if row[name]['meets'] else '-'}"
-                        for name in ("learned", "default", "single"))  # fmt: skip
-        places = ", ".join(f"{ends[0]:.3g}-{ends[1]:.3g} {unit_of(name)}" for name, ends in row.items()
-                           if name.endswith(("_ms", "_mbps")) and isinstance(ends, list))  # fmt: skip
-        lines.append(f"{class_name(row):<28}{places:>24} {row['cases']:>6}{cells}{'' if row['holds'] else '  short'}")
-    return [line.rstrip() for line in lines]
+    """A table for each class, with a line for each state and the main figures of each set.
+
+    `-` marks a missed requirement.
+    """
+    names = ("learned", "default", "single")
+    lines = []
+    for title, group in groupby(rows, key=class_name):
+        its = list(group)
+        kinds = ("delay\nms", "used\n%") if "delay_ms" in its[0]["learned"] else ("goodput\n%", "retr.\n%")
+        heads = [heading for name in names for heading in (f"{name}\n{kinds[0]}", f"\n{kinds[1]}")]
+        units = ", ".join(dict.fromkeys(unit_of(name) for name in _places_of(its[0])))
+        columns = [Column(f"state\n{units}"), *(Column(heading, "right") for heading in ("cases", *heads)), Column("")]
+        lines += [title, *table_lines(columns, [_state_cells(row, names) for row in its])]
+    return lines
+
+
+def _places_of(row: dict[str, Any]) -> dict[str, list[float]]:
+    return {name: ends for name, ends in row.items() if name.endswith(("_ms", "_mbps")) and isinstance(ends, list)}
+
+
+def _state_cells(row: dict[str, Any], names: Sequence[str]) -> tuple[str, ...]:
+    places = ", ".join(f"{low:.3g}-{high:.3g}" for low, high in _places_of(row).values())
+    cells = [text for name in names for text in _cells_of(row[name])]
+    return (places, str(row["cases"]), *cells, "" if row["holds"] else "short")
+
+
+def _cells_of(one: dict[str, Any]) -> tuple[str, str]:
+    mark = " " if one["meets"] else "-"
+    if "delay_ms" in one:
+        return f"{one['delay_ms']:.1f}", f"{100 * one['utilization']:.1f}{mark}"
+    return f"{100 * one['goodput_share']:.1f}", f"{100 * one['retransmitted_share']:.2f}{mark}"
 
 
 def unit_of(name: str) -> str:
@@ -129,24 +149,23 @@ def figures_of(one: dict[str, Any]) -> str:
 
 
 def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Two lines for each class, one for each other set, after a line on the requirement.
+    """Lines for each class: one on the requirement, and two for each other set.
 
-    The first line counts the states in which each set meets the requirement. The others count the states in which the
+    The first counts the states in which each set meets the requirement. The others count the states in which the
     learned row holds or is better, and give the mean figures.
     """
     from training.judging.states import OTHERS, summary
 
     lines = []
     for one in summary(rows):
-        lines.append(f"{class_name(one):<28}met by the row in {one['met_by_learned']} of {one['states']}, "
+        lines.append(f"{class_name(one)}:")
+        lines.append(f"  met by the row in {one['met_by_learned']} of {one['states']}, "
                      f"by the default in {one['met_by_default']}, by the single in {one['met_by_single']}")  # fmt: skip
         for other in OTHERS:
             means = [means_of(one, name) for name in ("learned", other)]
-            lines.append(
-                f"{class_name(one):<28}beside the {other:<8} holds in {one[f'holds_against_{other}']} of "
-                f"{one['states']}, better in {one[f'better_than_{other}']}; mean {figures_of(means[0])} against "
-                f"{figures_of(means[1])}"
-            )
+            lines.append(f"  beside the {other:<8} holds in {one[f'holds_against_{other}']} of {one['states']}, "
+                         f"better in {one[f'better_than_{other}']}")  # fmt: skip
+            lines.append(f"    mean {figures_of(means[0])} against {figures_of(means[1])}")
     return lines
 
 

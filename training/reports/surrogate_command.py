@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from training.reports.judged import Judged, finish, of_ensemble
+from training.reports.judged import Judged, finish, of_ensemble, requirement_lines
 
 __all__ = ["surrogate"]
 
@@ -40,10 +40,7 @@ def surrogate(*, judged: Judged, axis: str | None, levels: tuple[int, ...], leas
         rows = first_rows(study, ensemble, left_out)
         terminal.phase("judging", total=1)
         found = summary(judge(study, ensemble, rows, least=least, most=most))
-    lines = [f"{'class':>5} {'states':>7}" + "".join(f"{name:>26}" for name in SCHEMES)]
-    for one in found:
-        cells = "".join(f"{one[name]['met']:>11} met, cost {one[name]['cost']:>7.4f}" for name in SCHEMES)
-        lines.append(f"{one['class']:>5} {one['states']:>7}{cells}{'' if one['holds'] else '  short'}")
+    lines = requirement_lines(found, SCHEMES)
     for one in found:
         for name in SCHEMES[1:3]:
             loss = one[f"loses_to_{name}"]

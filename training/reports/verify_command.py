@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from kmod.tables import Column, table_lines
 from training.options import as_json_option, plot_option
 from training.reports.judged import finish
 
@@ -51,27 +52,38 @@ def verify(*, file: Path, plot: Path | None, as_json: bool) -> None:
 
 
 def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: Mapping[str, Any]) -> list[str]:
-    """A line for each finalist: its figures over all its runs, on each side; the ratio after the first of a state."""
+    """A table of the finalists, with their figures over all runs on each side, and one of the states' ratios."""
     made = ", ".join(f"{name} {value}" for name, value in verified.items() if isinstance(value, str) and value)
-    heads = ("simulator", "kernel")
-    lines = [
-        f"{made}; {len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
-        f"{'':<42}{''.join(f'{head:>16}' for head in heads)}   kernel over simulator (95 % interval)",
-        f"{'state':<7}{'target':<12} {'point from':<22}{'   Mbit/s     ms' * len(heads)}   "
-        f"{'throughput':<18}{'delay':<18}late",
-    ]
-    for row in rows:
-        for at, one in enumerate(row["finalists"]):
-            sides = "".join(f"{one[side]['throughput_mbps']:>9.3f}{_delay_ms(one[side]):>7}"
-                            for side in heads)  # fmt: skip
-            place = f"{'/'.join(map(str, row['state'])):<7}{classes[row['class']]:<12}" if at == 0 else ""
-            mark = " " if at == row["chosen"] else "-"
-            late = max(run["late_share"] for run in one["runs"])
-            ratios = "".join(f"{_interval(row['kernel_over_simulator'][name]):<18}" for name, _ in FIGURES)
-            end = f" {row['outcome']}" if at == 0 else ""
-            lines.append(f"{place:<19}{mark}{one['from'][0]:<22}{sides}{' ' if one['meets'] else '!'}  "
-                         f"{ratios if at == 0 else '':<36}{100 * late:.1f} %{end}")  # fmt: skip
-    return [*lines, *summary(rows)]
+    heads = ("simulator\nMbit/s", "\nms", "kernel\nMbit/s", "\nms", "late")
+    places = [Column("state"), Column("target", least=8, cut="end")]
+    points = [*places, Column("point from", least=10), *(Column(heading, "right") for heading in heads)]
+    ratios = [*places, Column("outcome"), Column("throughput"), Column("delay")]
+    return [
+        made,
+        f"{len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
+        *table_lines(points, [cells for row in rows for cells in _points(row, classes)]),
+        "kernel over simulator, with the 95 % interval:",
+        *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row)) for row in rows]),
+        *summary(rows),
+    ]  # fmt: skip
+
+
+def _place(row: Mapping[str, Any], classes: Sequence[str]) -> tuple[str, str]:
+    return "/".join(map(str, row["state"])), classes[row["class"]]
+
+
+def _ratios(row: Mapping[str, Any]) -> list[str]:
+    return [_interval(row["kernel_over_simulator"][name]) for name, _ in FIGURES]
+
+
+def _points(row: Mapping[str, Any], classes: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for at, one in enumerate(row["finalists"]):
+        place = _place(row, classes) if at == 0 else ("", "")
+        sides = [text for side in ("simulator", "kernel")
+                 for text in (f"{one[side]['throughput_mbps']:.3f}", _delay_ms(one[side]))]  # fmt: skip
+        sides[-1] += " " if one["meets"] else "!"
+        late = max(run["late_share"] for run in one["runs"])
+        yield *place, f"{' ' if at == row['chosen'] else '-'}{one['from'][0]}", *sides, f"{100 * late:.1f} %"
 
 
 def _delay_ms(score: Mapping[str, Any]) -> str:
@@ -87,7 +99,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     from training.verification.choice import ratio_95
 
     counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
-    lines = [f"{len(rows)} rows: {', '.join(counts)}; ! marks a point that misses its requirement beyond chance"]
+    lines = [f"{len(rows)} rows: {', '.join(counts)}",
+             "! marks a point that misses its requirement beyond chance"]  # fmt: skip
     for name, title in FIGURES if len(rows) > 1 else ():
         ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)
         lines.append(f"kernel over simulator, all rows: {title} {_interval(ratio)}")

@@ -10,7 +10,8 @@
     surrogate   a model of all states of a stage together, in PyTorch (study/contextual.py)
 
 A new search is a class with the methods of `Search`, and a settings class with `kind` and `make`, which joins the
-union `SearchSettings`. Candidates are points that earlier stages of a study found; every search evaluates them, too.
+union `SearchSettings`, or which another package registers (training/registered.py). Candidates are points that earlier
+stages of a study found; every search evaluates them, too.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from training.errors import TrainingError
 from training.fields import StudyPart
+from training.registered import SEARCHES, or_registered
 from training.searches.botorch import BotorchChoice
 from training.searches.contextual import ModelSettings
 from training.searches.dds import AnnealingSettings, DdsSearch, DdsSettings, latin_hypercube
 from training.searches.points import PointsSearch, grid_points, sobol_points
 from training.searches.ray import RayChoice
-from training.searches.search import Found, Proposal, Score, Search
+from training.searches.search import Evaluation, Found, Proposal, Score, Search
 from training.searches.space import Dimension, Point, Space, space_of
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "DdsSearch",
     "DdsSettings",
     "Dimension",
+    "Evaluation",
     "Found",
     "GridChoice",
     "LocalChoice",
@@ -146,6 +149,11 @@ class SurrogateChoice(StudyPart):
 
 
 SearchSettings = Annotated[
-    DdsChoice | LocalChoice | GridChoice | SobolChoice | RayChoice | BotorchChoice | SurrogateChoice,
-    Field(discriminator="kind"),
+    SerializeAsAny[
+        Annotated[
+            DdsChoice | LocalChoice | GridChoice | SobolChoice | RayChoice | BotorchChoice | SurrogateChoice,
+            Field(discriminator="kind"),
+        ]
+    ],
+    or_registered(SEARCHES),
 ]

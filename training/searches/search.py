@@ -73,6 +73,24 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """A point with its score, complete or not, of the search of a class."""
+
+    delay_class: int
+    point: Point
+    score: Score
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON data."""
+        return {"class": self.delay_class, "point": list(self.point), "score": asdict(self.score)}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Evaluation:
+        """From the data of `to_json`."""
+        return Evaluation(data["class"], tuple(data["point"]), score_from_json(data["score"]))
+
+
+@dataclass(frozen=True)
 class Proposal:
     """A point to evaluate. number: counts the search's proposals from 0."""
 

@@ -34,7 +34,7 @@ from training.evaluation.predicted import outputs_of, pool_of
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.objectives import Tally
-from training.searches import Dimension, Found, Point, Score, Space, SurrogateChoice
+from training.searches import Dimension, Evaluation, Found, Point, Score, Space, SurrogateChoice
 from training.searches.contextual import Model, Outputs, fit, require_torch
 from training.searches.points import sobol_points
 from training.study.journal import Journal
@@ -204,12 +204,13 @@ class Contextual:
     def _part(self, group: _Group) -> Part:
         task, best = group.task, [group.best(c) for c in range(len(group.found))]
         found = [each for each in best if each is not None]
+        evaluations = tuple(Evaluation(c, each.point, each.score) for c, its in enumerate(group.found) for each in its)
         if not task.fresh:
-            return Part(tuple(found), group.runs)
+            return Part(tuple(found), group.runs, evaluations)
         again = Evaluator(self.runs.runner, task.fresh, rounds=(1.0,))
         found = [confirmed(again, [*one.candidates, each.point], one.confirming, least_se=task.lenience_se)
                  for one, each in zip(task.classes, found, strict=True)]  # fmt: skip
-        return Part(tuple(found), group.runs + again.runs)
+        return Part(tuple(found), group.runs + again.runs, evaluations)
 
     def _propose(self, group: _Group, c: int, *, members: slice = slice(None)) -> Proposed:
         """The best point by the mean of the members, among a sequence, known points, and steps around the best."""

@@ -30,6 +30,7 @@ from training.errors import TrainingError
 from training.evaluation.executors import ExecutorName
 from training.fields import StudyPart
 from training.objectives import ObjectiveSettings
+from training.registered import OBJECTIVES, SEARCHES, package_of
 from training.searches import DdsChoice, SearchSettings, Space, space_of
 from training.verification.settings import VerifySettings
 from training.workloads import ClockSettings, Sample, State, WorkloadSettings
@@ -165,6 +166,14 @@ class StudySettings(StudyPart):
         return self.stages or default
 
     @property
+    def registered(self) -> dict[str, str]:
+        """The packages, with their versions, that register its objective and its searches, by kind."""
+        searches = [stage.search or self.search for stage in self.all_stages]
+        found: dict[str, str | None] = {choice.kind: package_of(SEARCHES, choice) for choice in searches}
+        found |= {self.objective.kind: package_of(OBJECTIVES, self.objective)}
+        return {kind: package for kind, package in found.items() if package is not None}
+
+    @property
     def uses_models(self) -> bool:
         """Whether a search takes its points from a model of another package, whose version matters then."""
         return any((stage.search or self.search).kind in {"ray", "botorch", "surrogate"} for stage in self.all_stages)
@@ -219,12 +228,13 @@ def study_of(ensemble: Ensemble) -> StudySettings:
         ) from error
 
 
-def load_study(path: Path, *, family: str | None = None, cca: str | None = None) -> StudySettings:
+def load_study(path: str | Path, *, family: str | None = None, cca: str | None = None) -> StudySettings:
     """Read a study's YAML file. family: its algorithm is this one, or this one built on another. cca: replaces it.
 
     Raises:
         TrainingError: it cannot be read, is no YAML, or does not fit the model; with the field's name.
     """
+    path = Path(path)
     try:
         data = read_document(path, what="a study", holding="schema, cca and the choices of training")
     except EmulationError as error:

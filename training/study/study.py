@@ -15,7 +15,7 @@ good as the single set on the cases that the state can train on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,12 +27,13 @@ from training.evaluation.executors import ExecutorName, open_executor
 from training.evaluation.runner import CaseRunner, core_version, model_versions
 from training.evaluation.tasks import Part
 from training.progress import Progress, Silent
-from training.searches import Point, Space, SurrogateChoice
+from training.searches import Found, Point, Score, Space, SurrogateChoice
 from training.study.contextual import Contextual, union
 from training.study.ensemble import build_ensemble
 from training.study.journal import Journal
 from training.study.settings import DEFAULTS, StageSettings, StudySettings
 from training.study.tasks import ClassTask, SearchTask
+from training.study.trials import trial_rows
 from training.verification.runs import require_runner
 from training.verification.verify import PREFIX, Verification
 from training.workloads import Setting, State, Workload
@@ -44,13 +45,15 @@ __all__ = ["Study", "part_name", "require_recordings", "setting_of", "study_key"
 def study_key(study: StudySettings, recordings: Sequence[Recording]) -> str:
     """The key of a journal: a hash (hex) of the settings, the traces, and the version of core and simulator.
 
-    If a search uses a model (Optuna, Ax, PyTorch), of the versions of these packages, too.
+    If a search uses a model (Optuna, Ax, PyTorch), of the versions of these packages, too, and of the packages that
+    register the study's objective or searches.
     """
     content = {
         "study": study.digest,
         "traces": sorted(f"{r.name} {r.trace.digest}" for r in recordings),
         "core": core_version(),
         **({"packages": model_versions()} if study.uses_models else {}),
+        **({"registered": study.registered} if study.registered else {}),
     }
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
@@ -124,7 +127,8 @@ class _Keeper:
 class Study:
     """One study over the recordings that train; `unseen` ones only score the rows that were found.
 
-    executor, threads, address: where its searches run (training/evaluation/executors.py).
+    executor, threads, address: where its searches run (training/evaluation/executors.py). trials: the points that the
+    searches of a finished run evaluated, a row each (trials.py).
     """
 
     settings: StudySettings
@@ -134,6 +138,7 @@ class Study:
     progress: Progress = field(default_factory=Silent)
     executor: ExecutorName = "threads"
     address: str | None = None
+    trials: list[dict[str, Any]] = field(default_factory=list, init=False, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -159,6 +164,7 @@ class Study:
         if verify is not None:
             require_runner(verify.runner, self.settings.cca)
         keeper = _Keeper(journal, self.progress)
+        self._expect(keeper.parts)
         contextual: Contextual | None = None
         with open_executor(self.executor, threads=self.threads, address=self.address) as executor:
             for stage in self.settings.all_stages:
@@ -177,10 +183,31 @@ class Study:
                 if tasks:
                     self.progress.phase(f"searching: {stage.name}", total=sum(task.amount for task in tasks))
                     executor.run(tasks, keeper)
+        self.trials = trial_rows(self, keeper.parts)
         if verify is None:
             return build_ensemble(self, keeper.parts)
         parts, verified = Verification(self, keeper.parts, verify).run(journal)
         return build_ensemble(self, parts, verified)
+
+    def _expect(self, parts: Mapping[str, Part]) -> None:
+        """Notify of the work of all stages. Points of parts that are still missing are made up, all different."""
+        s, known, amount = self.settings, dict(parts), 0.0
+        for stage in s.all_stages:
+            tasks = []
+            for group in self.groups(stage):
+                if (name := part_name(stage, group)) not in known:
+                    tasks.append(self._task(stage, group, known))
+                    share = 1 / (len(known) + 2)
+                    spaces = (s.space(c) for c in range(s.n_classes))
+                    points = (space.point([share] * len(space.dimensions)) for space in spaces)
+                    known[name] = Part(tuple(Found(point, Score(0.0, 0.0, cases=0)) for point in points), 0)
+            search = stage.search or s.search
+            if isinstance(search, SurrogateChoice):
+                amount += Contextual.amount(search, tasks)
+            else:
+                amount += sum(task.amount for task in tasks)
+        after_s = 0.0 if s.verify is None else Verification(self, {}, s.verify).least_s
+        self.progress.expect(amount, after_s=after_s)
 
     def contextual(self, journal: Journal | None = None) -> Contextual:
         """The model that the stages with `kind: surrogate` share, without runs.

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from training.errors import TrainingError
@@ -13,7 +14,7 @@ from training.evaluation.evaluator import Evaluator, JointSearch, Request
 from training.evaluation.runner import CaseRunner
 from training.evaluation.tasks import Part
 from training.objectives import Objective
-from training.searches import Found, Point, Search, SearchSettings, Space
+from training.searches import Evaluation, Found, Point, Search, SearchSettings, Space
 from training.workloads import Case
 
 __all__ = ["ClassTask", "SearchTask", "confirmed"]
@@ -48,10 +49,13 @@ class SearchTask:
     fresh: tuple[Case, ...] = ()
     lenience_se: float = 0.0
 
-    @property
+    @cached_property
     def amount(self) -> float:
-        """Evaluations at most, times what the cases carry."""
-        evaluations = sum(self.search_of(one).budget for one in self.classes)
+        """Evaluations at most, times what the cases carry. The first points of a search often serve several classes."""
+        searches = [self.search_of(one) for one in self.classes]
+        budget = sum(search.budget for search in searches)
+        first = [proposal.point for search in searches for proposal in search.ask(search.budget)]
+        evaluations = budget - len(first) + len(set(first))
         return float(evaluations * carried(self.cases) + self.finalists * carried(self.fresh))
 
     @property
@@ -85,6 +89,7 @@ class SearchRun:
         try:
             self._evaluator.restore(kept["evaluator"])
             self._joint.restore(kept["searches"])
+            self._joint.evaluations = [Evaluation.from_json(one) for one in kept["evaluations"]]
         except (KeyError, TypeError, ValueError) as error:
             raise TrainingError(
                 f"{self._task.name}: expected a snapshot by this version, got {error!r}; "
@@ -107,16 +112,20 @@ class SearchRun:
             confirmed(again, [*one.candidates, each.point], one.confirming, least_se=self._task.lenience_se)
             for one, each in zip(self._task.classes, self._joint.best, strict=True)
         ]
-        self._part = Part(tuple(best), self._evaluator.runs + again.runs)
+        self._part = Part(tuple(best), self._evaluator.runs + again.runs, tuple(self._joint.evaluations))
         return float(self._task.finalists * carried(self._task.fresh))
 
     def _end_without_confirmation(self) -> None:
         if self._joint.done and not self._task.fresh:
-            self._part = Part(tuple(self._joint.best), self._evaluator.runs)
+            self._part = Part(tuple(self._joint.best), self._evaluator.runs, tuple(self._joint.evaluations))
 
     def snapshot(self) -> dict[str, Any]:
         """The state between two steps, as JSON data."""
-        return {"evaluator": self._evaluator.snapshot(), "searches": self._joint.snapshot()}
+        return {
+            "evaluator": self._evaluator.snapshot(),
+            "searches": self._joint.snapshot(),
+            "evaluations": [one.to_json() for one in self._joint.evaluations],
+        }
 
 
 def confirmed(evaluator: Evaluator, points: Sequence[Point], objective: Objective, *, least_se: float) -> Found:

@@ -106,6 +106,13 @@ class Verification:
             "rows": rows,
         }
 
+    @property
+    def least_s(self) -> float:
+        """The time of all runs if those of a point execute side by side and none is kept; 0 without a kernel."""
+        s = self._settings
+        classes = self._study.settings.n_classes if s.classes is None else len(s.classes)
+        return 0.0 if s.runner == "simulator" else len(self.states()) * classes * s.finalists * s.duration_s
+
     def states(self) -> list[State]:
         """The states that are verified: of those that train, in order."""
         trained, wanted = self._study.trained, self._settings.states

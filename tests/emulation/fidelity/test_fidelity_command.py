@@ -44,11 +44,13 @@ def test_it_prints_each_error_and_each_target(kernel: StandInKernel, plan_file: 
     del kernel
     out = told(capsys, plan_file, "--enforce")
     # A case is marked with ~ where the machine was busy.
-    assert [line.split()[0].rstrip("~") for line in out.splitlines() if line.startswith((" slow", " fast"))] == [
-        "slow/cubic",
-        "slow/reno",
-        "fast/cubic",
-    ]
+    lines = [line.rstrip("~") for line in out.splitlines()]
+    at = [lines.index(case) for case in ("slow/cubic", "slow/reno", "fast/cubic")]
+    for first in at:
+        assert [line[:18].strip() for line in lines[first + 1 : first + 4]] == [
+            "Mbit/s", "p95 delay, ms", "retransmitted, %",
+        ]  # fmt: skip
+    assert all(len(line) <= 80 for line in lines[: at[-1] + 4])
     assert "slow/gr: cannot run: vm: no guest in this test" in out
     assert "holds  throughput within 5% in at least 90%: 3 of 3 (100.0%)" in out
     assert "holds  p95 queueing delay never off by more than 30% or 15 ms: 0 of 3 are" in out

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""ccatune token and audit, and the token of every command"""
+"""ccatune tokens and audit, and the token of every command"""
 
 from __future__ import annotations
 
 import json
 import stat
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -32,7 +33,7 @@ def command(api, capsys, monkeypatch):
 
 def create(command, *options):
     """Make a token as JSON."""
-    status, out, error = command("token", "create", *options, "--json")
+    status, out, error = command("tokens", "create", *options, "--json")
     assert status == 0, error
     return json.loads(out)
 
@@ -41,19 +42,20 @@ def test_a_token_is_made_listed_used_and_revoked(command, monkeypatch):
     made = create(command, "web-1", "--kind", "agent", "--scope", "read", "--scope", "report", "--agent-id", "web-1",
                   "--cca", "gr", "--channel", "champion", "--expires", "90d")  # fmt: skip
     assert (made["scopes"], made["ccas"], made["agent_id"]) == (["read", "report"], ["gr"], "web-1")
-    status, out, _ = command("token", "list")
+    status, out, _ = command("tokens", "list")
     assert status == 0
-    assert out.splitlines()[1].split()[:6] == [made["id"], "web-1", "agent", "active", "read", "report"]
+    assert out.splitlines()[1].split()[:4] == [made["id"], "web-1", "agent", "to"]
+    assert out.splitlines()[1].endswith("read report  gr champion web-1")
     assert made["token"] not in out
     with monkeypatch.context() as patch:
         patch.setenv("CCATUNE_TOKEN", made["token"])
-        assert command("channel", "list")[0] == 0
-        status, _, error = command("token", "list")
+        assert command("channels", "list")[0] == 0
+        status, _, error = command("tokens", "list")
         assert status == 2
         assert "403 expected a token that permits the scope admin, got the scopes read, report" in error
-    assert command("token", "revoke", made["id"]) == (0, f"revoked {made['id']} of web-1\n", "")
+    assert command("tokens", "revoke", made["id"]) == (0, f"revoked {made['id']} of web-1\n", "")
     monkeypatch.setenv("CCATUNE_TOKEN", made["token"])
-    status, _, error = command("channel", "list")
+    status, _, error = command("channels", "list")
     assert (status, error.count("\n")) == (2, 1)
     assert "401 expected a token that this registry accepts" in error
     assert made["token"] not in error
@@ -61,9 +63,21 @@ def test_a_token_is_made_listed_used_and_revoked(command, monkeypatch):
 
 def test_without_a_token_a_command_says_how_to_give_one(command, monkeypatch):
     monkeypatch.delenv("CCATUNE_TOKEN")
-    status, _, error = command("channel", "list")
+    status, _, error = command("channels", "list")
     assert status == 2
     assert "CCATUNE_TOKEN or --token-file" in error
+
+
+def test_a_token_of_an_agent_has_defaults_and_any_other_says_what_it_needs(command):
+    made = create(command, "web-2", "--kind", "agent")
+    assert (made["scopes"], made["agent_id"]) == (["read", "report"], "web-2")
+    lifetime = datetime.fromisoformat(made["expires_at"]) - datetime.fromisoformat(made["created_at"])
+    assert lifetime == timedelta(days=90)
+    made = create(command, "web-3", "--kind", "agent", "--agent-id", "web", "--scope", "read", "--expires", "1h")
+    assert (made["scopes"], made["agent_id"]) == (["read"], "web")
+    for options in (["--expires", "1h"], ["--scope", "read"]):
+        status, _, error = command("tokens", "create", "builds", "--kind", "ci", *options)
+        assert (status, "expected it for all but agents" in error) == (2, True)
 
 
 def test_a_token_can_be_written_to_a_new_file_instead(command, tmp_path):
@@ -74,32 +88,32 @@ def test_a_token_can_be_written_to_a_new_file_instead(command, tmp_path):
     assert made["expires_at"] is None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text(encoding="ascii").startswith(f"ccat_{made['id']}_")
-    status, _, error = command("token", "create", *options)
+    status, _, error = command("tokens", "create", *options)
     assert status == 2
     assert "expected no such file" in error
-    states = [row["state"] for row in json.loads(command("token", "list", "--principal", "builds", "--json")[1])]
+    states = [row["state"] for row in json.loads(command("tokens", "list", "--principal", "builds", "--json")[1])]
     assert states == ["revoked", "active"], "a token that nobody received does not stay valid"
 
 
 def test_all_tokens_of_a_principal_are_revoked_at_once(command):
     for _ in range(2):
         create(command, "alice", "--kind", "human", "--scope", "move", "--expires", "12h")
-    assert command("token", "revoke", "--principal", "alice")[0] == 0
-    rows = json.loads(command("token", "list", "--principal", "alice", "--json")[1])
+    assert command("tokens", "revoke", "--principal", "alice")[0] == 0
+    rows = json.loads(command("tokens", "list", "--principal", "alice", "--json")[1])
     assert [row["state"] for row in rows] == ["revoked", "revoked"]
-    assert command("token", "revoke")[0] == command("token", "revoke", "x", "--principal", "alice")[0] == 2
-    assert command("token", "revoke", "../audit")[0] == 2
+    assert command("tokens", "revoke")[0] == command("tokens", "revoke", "x", "--principal", "alice")[0] == 2
+    assert command("tokens", "revoke", "../audit")[0] == 2
 
 
 @pytest.mark.parametrize("expires", ["90", "0d", "-1d", "1w", "", "1.5h"])
 def test_a_time_that_is_none_is_refused(command, expires):
-    status, _, error = command("token", "create", "a", "--kind", "ci", "--scope", "read", "--expires", expires)
+    status, _, error = command("tokens", "create", "a", "--kind", "ci", "--scope", "read", "--expires", expires)
     assert status == 2
     assert "expected a time such as 90d" in error
 
 
 def test_a_token_needs_a_decision_when_it_expires(command):
-    assert command("token", "create", "a", "--kind", "ci", "--scope", "read")[0] == 2
+    assert command("tokens", "create", "a", "--kind", "ci", "--scope", "read")[0] == 2
 
 
 def test_the_audit_log_is_listed(command, api):
@@ -107,7 +121,7 @@ def test_the_audit_log_is_listed(command, api):
     status, out, _ = command("audit", "--action", "move")
     assert status == 0
     assert "\x1b" not in out
-    assert out.splitlines()[1].split()[1:2] == ["admin"]
+    assert out.splitlines()[1].split()[2:5] == ["admin", "move", "channel"]
     rows = json.loads(command("audit", "--target", "channel gr/champion", "--json")[1])
     assert [(row["actor"], row["details"]["serial"]) for row in rows] == [("admin", 1)]
     assert len(json.loads(command("audit", "--limit", 2, "--json")[1])) == 2

@@ -37,7 +37,7 @@ def test_a_database_without_a_principal_is_not_served_with_accounts(sqlite_url, 
 
 def test_the_first_token_permits_everything_and_nobody_else_enters(tmp_path, capsys):
     url = f"sqlite:///{tmp_path}/registry.db"
-    assert serve(url, "--init", "--registry", "lab", "--json") == 0
+    assert serve(url, "--init", "--registry-name", "lab", "--json") == 0
     made = json.loads(capsys.readouterr().out)
     assert (made["registry"], made["principal"]) == ("lab", "admin")
     process = Process(tmp_path, with_accounts=True)

@@ -48,7 +48,10 @@ OPERATIONS = {
     ("delete", "/v1/tokens/{token_id}"): ("admin", "/v1/tokens/OF-ANOTHER", None),
     ("delete", "/v1/principals/{name}"): ("admin", "/v1/principals/another", None),
     ("get", "/v1/audit"): ("admin", "/v1/audit", None),
+    ("delete", "/v1/channels/{cca}/{name}"): ("move", CHAMPION, None),
 }
+# Any token permits to ask about itself.
+OWN_TOKEN = ("get", "/v1/token")
 
 
 @pytest.fixture
@@ -91,11 +94,12 @@ def test_the_table_has_every_operation_and_each_declares_that_it_needs_a_token(a
     paths = api.get("/v1/openapi.json").json()["paths"]
     found = {(method, path): paths[path][method] for path in paths for method in paths[path]}
     public = {(method, path) for method, path in found if path in PUBLIC_PATHS}
-    assert set(OPERATIONS) == set(found) - public
-    for key in OPERATIONS:
+    assert {*OPERATIONS, OWN_TOKEN} == set(found) - public
+    for key in {*OPERATIONS, OWN_TOKEN}:
         assert found[key]["security"] == [{"token": []}]
         assert {"401", "403"} <= set(found[key]["responses"])
-        assert f"The token needs the scope `{OPERATIONS[key][0]}`." in found[key]["description"]
+        if key != OWN_TOKEN:
+            assert f"The token needs the scope `{OPERATIONS[key][0]}`." in found[key]["description"]
     assert all("security" not in found[key] for key in public)
 
 
@@ -114,6 +118,19 @@ def test_each_operation_needs_its_scope_and_a_refusal_changes_nothing(moved, pro
     assert everything(moved) != before
 
 
+def test_any_token_is_told_what_it_permits_and_for_which_agent(api, problem):
+    problem(api.anonymous.get("/v1/token"), status=401)
+    for scope in SCOPES:
+        assert api.limited(scope).get("/v1/token").json()["scopes"] == [scope]
+    limited = api.limited("read", "report", ccas=["gr"], channels=["b", "a"], agent_id="web-1", lifetime_s=60)
+    found = limited.get("/v1/token").json()
+    assert found == {
+        "id": found["id"], "principal": "someone", "scopes": ["read", "report"], "ccas": ["gr"],
+        "channels": ["a", "b"], "agent_id": "web-1", "expires_at": "2026-03-01T12:01:00Z",
+    }  # fmt: skip
+    assert found["id"] in [row["id"] for row in api.get("/v1/tokens").json()["items"]]
+
+
 def test_a_move_of_another_algorithm_or_channel_is_refused_and_changes_nothing(moved, problem):
     canary, reno = moved.limited("move", "read", channels=["canary"]), moved.limited("move", "read", ccas=["reno"])
     before = everything(moved)
@@ -121,6 +138,7 @@ def test_a_move_of_another_algorithm_or_channel_is_refused_and_changes_nothing(m
         for method, path, body in (
             ("PUT", CHAMPION, {"digest": DIGEST}),
             ("POST", f"{CHAMPION}/rollback", {}),
+            ("DELETE", CHAMPION, None),
             ("GET", CHAMPION, None),
             ("GET", f"{CHAMPION}?wait=1", None),
             ("GET", f"{CHAMPION}?wait=1&unusual=1", None),

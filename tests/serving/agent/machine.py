@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A machine for `ccatune enable|disable`: a /proc made of files, with modprobe, rmmod and BPF. ALL OF IT IS A FAKE.
+"""A machine for `ccatune-agent enable`: a /proc made of files, with modprobe, rmmod and BPF. ALL OF IT IS A FAKE.
 
 A test of the real ones is in tests/vm (modules) and in test_enable_bpf.py (BPF).
 """

@@ -100,7 +100,7 @@ def test_what_is_not_loaded_says_so_and_what_to_do(auto: AutoTree, access: Calla
     words = errno_in_words(caught.value)
     assert words.startswith("ENOENT (the module is not loaded, or does not know this CCA: ")
     assert "/proc/roccet is missing; in BPF: roccet is not loaded below " in words
-    assert words.endswith("; `ccatune enable roccet` loads one of them)")
+    assert words.endswith("; `ccatune-agent enable roccet` loads one of them)")
 
 
 def test_a_program_that_is_installed_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune agent`: what it prints, what it writes, and how it exits."""
+"""`ccatune-agent`: what it prints, what it writes, and how it exits."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -18,7 +19,8 @@ import pytest
 
 from serving.agent import AgentSettings, Store, Tree
 from serving.agent import cli as agent_cli
-from serving.agent.cli import make_agent, run
+from serving.agent.cli import run
+from serving.agent.log import EventLog, is_journal
 from serving.agent.store import LAST_KNOWN_GOOD, STATE
 from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, table
 
@@ -42,12 +44,12 @@ def registry() -> Iterator[FakeRegistry]:
 def tree(monkeypatch: pytest.MonkeyPatch) -> FakeTree:
     """The tree that `run` uses instead of /proc, and the settings it was made for."""
     made = FakeTree()
-    monkeypatch.setattr(agent_cli, "agent", make_agent(lambda _settings, _options: made))
+    monkeypatch.setattr(agent_cli, "_tree_of", lambda *_arguments, **_options: made)
     return made
 
 
 def options(folder: Path, registry: FakeRegistry) -> list[str]:
-    return ["--registry", registry.url, "--cca", "gr", "--state-dir", str(folder / "state"), "--agent-id", "host"]
+    return ["--url", registry.url, "--cca", "gr", "--state-dir", str(folder / "state"), "--agent-id", "host"]
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -72,7 +74,7 @@ def test_once_exits_1_when_not_in_sync_and_speaks_json(
     assert run([*options(tmp_path, registry), "--once", "--json"]) == 1
     out = capsys.readouterr()
     (report,) = json.loads(out.out)
-    assert report["state"] == "Offline"
+    assert report["state"] == "NoChannel"
     assert "404" in report["error"]
     assert all(json.loads(line)["event"] for line in out.err.splitlines())
 
@@ -243,11 +245,11 @@ def test_resume_of_what_the_folder_does_not_know_is_a_usage_error(
 
 def test_mistakes_are_one_line_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in [
-        ([], "registry: expected http"),
-        (["--registry", "http://r"], "cca: expected at least one algorithm"),
-        (["--registry", "http://r", "--cca", "nosuch"], "cca: expected one of gr, roccet"),
-        (["--registry", "http://r", "--cca", "gr", "--via", "xdp"], "'auto', 'proc', 'bpf'"),
-        (["--registry", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
+        ([], "url: expected http"),
+        (["--url", "http://r"], "cca: expected at least one algorithm"),
+        (["--url", "http://r", "--cca", "nosuch"], "cca: expected one of gr, roccet"),
+        (["--url", "http://r", "--cca", "gr", "--via", "xdp"], "'auto', 'proc', 'bpf'"),
+        (["--url", "http://r", "--cca", "gr", "--interval", "0"], "interval_s: expected 0.05 to 3600 s"),
         (["--config", "/nonexistent.toml"], "there is none; set --config"),
         (["--no-such"], "No such option"),
     ]:
@@ -289,29 +291,31 @@ def chosen(arguments: list[str]) -> AgentSettings:
     """The settings that the command line, environment and file add up to."""
     found: list[AgentSettings] = []
 
-    def note(settings: AgentSettings, _: dict[str, Any]) -> Tree:
+    def note(_: click.Context, settings: AgentSettings, *_rest: object, **_options: object) -> Tree:
         found.append(settings)
         raise click.Abort
 
-    with pytest.raises(click.Abort):
-        make_agent(note).main(arguments, standalone_mode=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(agent_cli, "_tree_of", note)
+        with pytest.raises(click.Abort):
+            agent_cli.agent.main(arguments, standalone_mode=False)
     return found[0]
 
 
 def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "agent.toml"
     path.write_text(
-        'registry = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
+        'url = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
     )
     monkeypatch.setenv("CCATUNE_AGENT_CONFIG", str(path))
     monkeypatch.setenv("CCATUNE_AGENT_CHANNEL", "environment")
     monkeypatch.setenv("CCATUNE_AGENT_AGENT_ID", "environment")
     settings = chosen(["--agent-id", "option"])
-    assert (settings.registry, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
+    assert (settings.url, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
     assert (settings.channel, settings.agent_id) == ("environment", "option")
     assert settings.timeout_s == 10
     assert (settings.via, chosen(["--via", "proc"]).via) == ("auto", "proc")
-    path.write_text('registry = "http://file"\ncca = "gr"\nvia = "bpf"\n', encoding="utf-8")
+    path.write_text('url = "http://file"\ncca = "gr"\nvia = "bpf"\n', encoding="utf-8")
     assert chosen([]).via == "bpf"
 
 
@@ -320,23 +324,46 @@ def test_several_algorithms_come_from_options_environment_or_file(
 ) -> None:
     path = tmp_path / "agent.toml"
     path.write_text('cca = ["gr", "roccet"]\n', encoding="utf-8")
-    assert chosen(["--registry", "http://r", "--config", str(path)]).ccas == ("gr", "roccet")
-    assert chosen(["--registry", "http://r", "--cca", "gr", "--cca", "rtcp_bbr"]).ccas == ("gr", "rtcp_bbr")
+    assert chosen(["--url", "http://r", "--config", str(path)]).ccas == ("gr", "roccet")
+    assert chosen(["--url", "http://r", "--cca", "gr", "--cca", "rtcp_bbr"]).ccas == ("gr", "rtcp_bbr")
     monkeypatch.setenv("CCATUNE_AGENT_CCA", "roccet gr")
-    assert chosen(["--registry", "http://r"]).ccas == ("roccet", "gr")
+    assert chosen(["--url", "http://r"]).ccas == ("roccet", "gr")
 
 
-def test_extra_options_reach_the_factory_of_the_tree() -> None:
-    found: list[dict[str, Any]] = []
+def test_help_version_and_a_stand_in_that_is_not_installed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["-h"]) == 0
+    shown = capsys.readouterr().out
+    assert "--stand-in" in shown
+    assert "ccatune " not in shown
+    assert run(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("ccatune-agent, version 0.")
+    monkeypatch.setitem(sys.modules, "emulation.standin", None)
+    assert run(["--url", "http://r", "--cca", "gr", "--stand-in", "x"]) == 2
+    assert "stand_in: expected the module emulation.standin, which this installation" in capsys.readouterr().err
 
-    def note(_: AgentSettings, extra: dict[str, Any]) -> Tree:
-        found.append(extra)
-        raise click.Abort
 
-    agent = make_agent(note, extra_options=[click.Option(["--stand-in"])])
-    with pytest.raises(click.Abort):
-        agent.main(["--registry", "http://r", "--cca", "gr", "--stand-in", "x"], standalone_mode=False)
-    assert found == [{"stand_in": "x"}]
+def test_messages_of_the_agent_name_no_command_that_its_package_lacks() -> None:
+    folder = Path(agent_cli.__file__).parent
+    named = {
+        found
+        for path in folder.iterdir()
+        if path.suffix in {".py", ".service"}
+        for found in re.findall(r"`ccatune [a-z][^`]*`", path.read_text(encoding="utf-8"))
+    }
+    assert named == set()
+
+
+def test_lines_of_the_log_have_times_except_in_the_journal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    line = io.StringIO()
+    EventLog(stream=line, has_times=True, now_s=lambda: 1_772_366_400.5).event("started")
+    assert line.getvalue() == "time=2026-03-01T12:00:00.500Z event=started\n"
+    with (tmp_path / "log").open("w") as stream:
+        found = os.fstat(stream.fileno())
+        assert not is_journal(stream)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        assert is_journal(stream)
 
 
 def test_agent_imports_the_standard_library_click_and_kmod_alone() -> None:
@@ -421,9 +448,9 @@ def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, r
 
 
 def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(["--url", "http://option", "--cca", "gr"]).registry == "http://option"
+    assert chosen(["--url", "http://option", "--cca", "gr"]).url == "http://option"
     monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
-    assert chosen(["--cca", "gr"]).registry == "http://environment"
+    assert chosen(["--cca", "gr"]).url == "http://environment"
 
 
 @pytest.mark.usefixtures("tree")
@@ -439,7 +466,7 @@ def test_token_comes_from_the_file_or_from_systemd(
     config = tmp_path / "agent.toml"
     config.write_text(f'token_file = "{tmp_path}/token"\ninsecure_http = true\n', encoding="utf-8")
     assert run([*options(tmp_path, registry), "--config", str(config), "--once"]) == 0
-    assert registry.shown == ["Bearer of-systemd"] * 2 + ["Bearer of-the-file"] * 2
+    assert registry.shown == ["Bearer of-systemd"] * 3 + ["Bearer of-the-file"] * 3
     out = capsys.readouterr()
     assert "of-" not in out.out + out.err
 
@@ -447,6 +474,6 @@ def test_token_comes_from_the_file_or_from_systemd(
 def test_token_by_http_to_another_machine_is_refused_at_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = ["--registry", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
+    where = ["--url", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
     assert run([*where, "--token-file", str(tmp_path / "token"), "--once"]) == 2
     assert "use https, or say --insecure-http where the network is trusted" in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune enable|disable` on a /proc made of files; the real one is driven in tests/vm."""
+"""`ccatune-agent enable|disable` on a /proc made of files; the real one is driven in tests/vm."""
 
 from __future__ import annotations
 

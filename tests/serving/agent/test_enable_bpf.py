@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune enable|disable --via`: which of module and BPF is loaded, and that all of it can be undone."""
+"""`ccatune-agent enable|disable --via`: which of module and BPF is loaded, and that all of it can be undone."""
 
 from __future__ import annotations
 

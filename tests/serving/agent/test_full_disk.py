@@ -121,7 +121,7 @@ def test_state_that_cannot_be_saved_is_not_confirmed_and_its_age_shows_that(serv
     os.utime(path, (1000, 1000))
     server.now_s += 11
     with full_disk():
-        server.keeper.unavailable("gone")
+        server.keeper.no_offer(State.OFFLINE, "gone")
         server.keeper.check()
         assert server.store.age_s("gr", STATE, now_s=1500.0) == 500
     server.keeper.check()

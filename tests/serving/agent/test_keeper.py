@@ -197,7 +197,7 @@ def test_mark_that_an_operator_adds_by_hand_leaves_the_agent_in_sync(in_sync: Se
 
 
 def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -> None:
-    in_sync.keeper.unavailable("registry http://r: refused")
+    in_sync.keeper.no_offer(State.OFFLINE, "registry http://r: refused")
     assert in_sync.tree.text == ONE.text
     assert (in_sync.state, in_sync.report.error) == (State.OFFLINE, "registry http://r: refused")
     in_sync.keeper.unchanged()
@@ -205,7 +205,7 @@ def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -
 
 
 def test_bad_answer_is_reported_and_never_applied(in_sync: Server) -> None:
-    in_sync.keeper.offer_refused("digest mismatch")
+    in_sync.keeper.no_offer(State.REJECTED, "digest mismatch")
     assert (in_sync.state, in_sync.report.error) == (State.REJECTED, "digest mismatch")
     assert in_sync.tree.text == ONE.text
     in_sync.keeper.offered(TWO)
@@ -216,7 +216,7 @@ def test_last_known_good_is_in_force_after_a_reboot_before_anything_is_asked(in_
     in_sync.reboot()
     assert in_sync.tree.text == ONE.text
     assert in_sync.state is State.STARTING
-    in_sync.keeper.unavailable("gone")
+    in_sync.keeper.no_offer(State.OFFLINE, "gone")
     assert in_sync.state is State.OFFLINE
     assert in_sync.tree.text == ONE.text
 
@@ -340,7 +340,7 @@ def test_table_changed_by_hand_pauses_the_agent_and_is_not_fought(in_sync: Serve
     assert in_sync.state is State.DEGRADED
     assert "local/by-hand serial 8 is in force" in str(in_sync.report.error)
     in_sync.keeper.offered(TWO)
-    in_sync.keeper.unavailable("gone")
+    in_sync.keeper.no_offer(State.OFFLINE, "gone")
     in_sync.restart()
     in_sync.keeper.offered(THREE)
     assert in_sync.state is State.DEGRADED

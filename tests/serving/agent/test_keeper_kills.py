@@ -133,7 +133,7 @@ def test_restart_after_any_kill_goes_on_without_a_pause(tmp_path: Path) -> None:
         assert tree.text == in_force
         assert last_known_good(store) == (ONE if in_force == ONE.text else TWO)
         assert not list((store.root / "gr").glob(".*.tmp"))
-        again.unavailable("gone")
+        again.no_offer(State.OFFLINE, "gone")
         assert again.report().state is State.OFFLINE
         again.offered(TWO)
         assert (again.report().state, tree.text) == (State.UNSIGNED, TWO.text)

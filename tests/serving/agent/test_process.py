@@ -17,7 +17,6 @@ import pytest
 from emulation.standin import StandInTree
 from serving.agent import Store
 from serving.agent.store import LAST_KNOWN_GOOD
-from tests.conftest import REPOSITORY
 from tests.serving.agent.fakes import FakeRegistry, fake_registry, table
 
 ONE, TWO = table(1), table(2)
@@ -27,8 +26,8 @@ NOBODY = "http://127.0.0.1:9"
 
 @contextmanager
 def agent(folder: Path, url: str, *, program: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `ccatune agent`; ended by its own id. program: a ccatune-bpf; None: the stand-in."""
-    command = [sys.executable, str(REPOSITORY / "ccatune.py"), "agent", "--registry", url, "--cca", "gr"]
+    """Run `ccatune-agent`; ended by its own id. program: a ccatune-bpf; None: the stand-in."""
+    command = [sys.executable, "-m", "serving.agent", "--url", url, "--cca", "gr"]
     tree = ["--via", "bpf"] if program else ["--stand-in", str(folder / "tree")]
     with (folder / "agent.log").open("ab") as log:
         process = subprocess.Popen(

@@ -33,7 +33,7 @@ def refused(server: Server, offered: Table, words: str) -> None:
         assert server.state is State.REJECTED
         assert words in str(server.report.error)
         assert server.tree.text == before
-        server.keeper.unavailable("gone")
+        server.keeper.no_offer(State.OFFLINE, "gone")
         server.keeper.unchanged()
 
 

@@ -30,7 +30,7 @@ def registry() -> Iterator[FakeRegistry]:
 
 def agent_of(folder: Path, tree: FakeTree, url: str) -> Agent:
     settings = AgentSettings(
-        registry=url,
+        url=url,
         ccas=("gr",),
         state_dir=folder / "state",
         agent_id="host",
@@ -68,7 +68,7 @@ def test_each_run_reports_under_a_run_id_of_its_own(tmp_path: Path, registry: Fa
     runs = set()
     for _ in range(2):
         agent = agent_of(tmp_path, FakeTree(), registry.url)
-        runs |= {report.run_id for report in agent.run_once()} | {registry.reports[-1]["run_id"]}
+        runs |= {report.run_id for report in agent.run_once()[0]} | {registry.reports[-1]["run_id"]}
     assert len(runs) == 2
     assert all(len(run) == 16 for run in runs if run is not None)
 
@@ -172,7 +172,7 @@ def test_second_agent_on_the_same_folder_does_not_start(
 def test_once_applies_reports_and_ends(tmp_path: Path, registry: FakeRegistry) -> None:
     tree = FakeTree()
     registry.offer(ONE)
-    (report,) = agent_of(tmp_path, tree, registry.url).run_once()
+    (report,), _ = agent_of(tmp_path, tree, registry.url).run_once()
     assert (report.state, tree.text) == (State.UNSIGNED, ONE.text)
     assert [sent["state"] for sent in registry.reports] == ["Unsigned"]
 
@@ -180,7 +180,7 @@ def test_once_applies_reports_and_ends(tmp_path: Path, registry: FakeRegistry) -
 def test_once_without_a_registry_keeps_the_last_known_good(tmp_path: Path) -> None:
     tree = FakeTree()
     keep(tmp_path, ONE)
-    (report,) = agent_of(tmp_path, tree, NOBODY).run_once()
+    (report,), _ = agent_of(tmp_path, tree, NOBODY).run_once()
     assert (report.state, tree.text) == (State.OFFLINE, ONE.text)
 
 

@@ -68,13 +68,13 @@ def test_credential_of_systemd_is_the_default_where_it_exists(tmp_path: Path, mo
 
 @pytest.mark.parametrize("host", ["registry.example", "192.0.2.1", "127.0.0.1.example", "[2001:db8::1]"])
 def test_token_is_not_sent_by_http_over_a_network(host: str) -> None:
-    settings = {"registry": f"http://{host}:8640", "ccas": ("gr",), "token_file": "/none"}
+    settings = {"url": f"http://{host}:8640", "ccas": ("gr",), "token_file": "/none"}
     with pytest.raises(SettingsError, match="expected a registry by https, for others can read a token"):
         AgentSettings(**settings)  # type: ignore[arg-type]
     AgentSettings(**settings, insecure_http=True)  # type: ignore[arg-type]
-    AgentSettings(**{**settings, "registry": f"https://{host}"})  # type: ignore[arg-type]
+    AgentSettings(**{**settings, "url": f"https://{host}"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"])
 def test_token_may_be_sent_by_http_on_the_machine_itself(host: str) -> None:
-    AgentSettings(registry=f"http://{host}:8640", ccas=("gr",), token_file="/none")
+    AgentSettings(url=f"http://{host}:8640", ccas=("gr",), token_file="/none")

@@ -15,7 +15,7 @@ URL = "http://127.0.0.1:8640"
 
 
 def test_defaults_are_within_their_own_ranges() -> None:
-    settings = AgentSettings(registry=URL, ccas=("gr",))
+    settings = AgentSettings(url=URL, ccas=("gr",))
     assert (settings.channel, settings.via) == ("champion", "auto")
     for name, (smallest, default, largest, _) in SECONDS.items():
         assert smallest <= getattr(settings, name) == default <= largest
@@ -24,7 +24,7 @@ def test_defaults_are_within_their_own_ranges() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"registry": ""}, "registry: expected http"),
+        ({"url": ""}, "url: expected http"),
         ({"ccas": ()}, "cca: expected at least one"),
         ({"ccas": ("gr", "gr")}, "cca: expected each algorithm once"),
         ({"ccas": ("../gr",)}, "cca: expected one of gr, roccet"),
@@ -37,8 +37,8 @@ def test_defaults_are_within_their_own_ranges() -> None:
         ({"via": "xdp"}, "via: expected one of auto, proc, bpf, got 'xdp'"),
         ({"ca_file": "ca.pem"}, "ca_file: expected a registry by https, got http"),
         ({"client_cert_file": "web.pem"}, "client_cert_file: expected a registry by https, got http"),
-        ({"registry": "https://r", "client_key_file": "web.key"}, "client_key_file: expected client_cert_file with it"),
-        ({"registry": "http://r", "token_file": "token"}, "token_file: expected a registry by https"),
+        ({"url": "https://r", "client_key_file": "web.key"}, "client_key_file: expected client_cert_file with it"),
+        ({"url": "http://r", "token_file": "token"}, "token_file: expected a registry by https"),
         ({"interval_s": 0}, "interval_s: expected 0.05 to 3600 s, got 0"),
         ({"wait_s": float("nan")}, "wait_s: expected 0 to 600 s, got nan"),
         ({"timeout_s": 601}, "timeout_s: expected 0.1 to 600 s"),
@@ -46,7 +46,7 @@ def test_defaults_are_within_their_own_ranges() -> None:
 )
 def test_setting_out_of_its_range_is_refused_by_name(changes: dict[str, object], words: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(words)):
-        AgentSettings(**{"registry": URL, "ccas": ("gr",), **changes})  # type: ignore[arg-type]
+        AgentSettings(**{"url": URL, "ccas": ("gr",), **changes})  # type: ignore[arg-type]
 
 
 def config(folder: Path, text: str) -> Path:
@@ -56,8 +56,8 @@ def config(folder: Path, text: str) -> Path:
 
 
 def test_file_gives_its_keys(tmp_path: Path) -> None:
-    path = config(tmp_path, f'registry = "{URL}"\ncca = ["gr"]\ninterval_s = 5\n')
-    assert read_config(path, required=True) == {"registry": URL, "cca": ["gr"], "interval_s": 5}
+    path = config(tmp_path, f'url = "{URL}"\ncca = ["gr"]\ninterval_s = 5\n')
+    assert read_config(path, required=True) == {"url": URL, "cca": ["gr"], "interval_s": 5}
 
 
 def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_file_that_nobody_named_may_be_missing(tmp_path: Path) -> None:
     [
         ("registri = 1", "got the key registri"),
         ("interval_s = true", "expected interval_s as int or float"),
-        ("registry = 5", "expected registry as str"),
+        ("url = 5", "expected url as str"),
         ("insecure_http = 1", "expected insecure_http as bool"),
         ("not toml", "expected a TOML file"),
         ("wait_s = " + "[" * 3000, "expected a TOML file"),
@@ -86,5 +86,5 @@ def test_mistake_in_the_file_is_named(tmp_path: Path, text: str, words: str) -> 
 
 def test_password_in_the_file_is_in_no_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as error:
-        read_config(config(tmp_path, 'registry = ["http://user:hunter2@r"]'), required=True)
+        read_config(config(tmp_path, 'url = ["http://user:hunter2@r"]'), required=True)
     assert "hunter2" not in str(error.value)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import ccatune
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
 from serving.agent import Keeper, State, Store, Table, Tree, look
+from serving.agent import cli as agent_cli
 from serving.agent.serials import MAX_ADVANCE
 from tests.serving.agent.fakes import COLUMNS, FakeRegistry, FakeTree, fake_registry, log_to, table
 
@@ -148,7 +148,7 @@ def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(
 ) -> None:
     def agent(registry: FakeRegistry, *options: str) -> int:
         folders = ["--state-dir", str(tmp_path / "state"), "--stand-in", str(tmp_path / "tree")]
-        return ccatune.run(["agent", "--registry", registry.url, "--cca", "gr", *folders, *options])
+        return agent_cli.run(["--url", registry.url, "--cca", "gr", *folders, *options])
 
     with fake_registry() as registry:
         registry.offer(ONE)
@@ -163,6 +163,6 @@ def test_ccatune_agent_writes_to_the_stand_in_that_it_is_given(
 def test_dry_run_of_the_stand_in_writes_no_file(tmp_path: Path) -> None:
     with fake_registry() as registry:
         registry.offer(ONE)
-        words = ["agent", "--registry", registry.url, "--cca", "gr", "--state-dir", str(tmp_path / "state")]
-        assert ccatune.run([*words, "--stand-in", str(tmp_path / "tree"), "--dry-run"]) == 0
+        words = ["--url", registry.url, "--cca", "gr", "--state-dir", str(tmp_path / "state")]
+        assert agent_cli.run([*words, "--stand-in", str(tmp_path / "tree"), "--dry-run"]) == 0
     assert list(tmp_path.iterdir()) == []

@@ -22,15 +22,12 @@ STATUS = "module ccatune 0.1.0\ninstance 1\ngeneration 0\nregistry -\nchannel -\
 PROGRAM = """
 import json, os, sys
 sys.path.insert(0, sys.argv.pop(1))
-entry, table = sys.argv.pop(1), sys.argv.pop(1)
+table = sys.argv.pop(1)
 def look(event, found):
     if event == "open" and found[0] is not None and str(found[0]) == table and found[2] & os.O_WRONLY:
         os.write(1, json.dumps(sorted(sys.modules)).encode())
         os._exit(0)
 sys.addaudithook(look)
-if entry == "ccatune":
-    import ccatune
-    ccatune.main()
 from serving.agent.cli import main
 main()
 """
@@ -54,16 +51,15 @@ LATER = {
 
 
 @pytest.mark.parametrize("is_signed", [False, True], ids=["unsigned", "signed"])
-@pytest.mark.parametrize(("entry", "words"), [("ccatune", ["agent"]), ("ccatune-agent", [])])
 def test_the_last_known_good_is_applied_before_anything_that_it_does_not_need_is_imported(
-    entry: str, words: list[str], *, is_signed: bool, tmp_path: Path
+    *, is_signed: bool, tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "state")
-    good = table(1, registry="lab")
+    good, words = table(1, registry="lab"), []
     with store.acquire():
         if is_signed:
             root = root_file(tmp_path, make_root())
-            words = [*words, "--root", str(root)]
+            words = ["--root", str(root)]
             good = trust_in(root, tmp_path / "state").check(signed_answer(good), good)
         store.save("gr", PENDING, good.to_json())
         store.promote("gr")
@@ -73,8 +69,8 @@ def test_the_last_known_good_is_applied_before_anything_that_it_does_not_need_is
     (tree / "ensemble").write_text("")
     (tree / "parameters").write_text(PARAMETERS)
     folders = ["--state-dir", str(tmp_path / "state"), "--proc-root", str(tmp_path / "tree")]
-    told = [*words, "--registry", "http://127.0.0.1:9", "--cca", "gr", *folders]
-    command = [sys.executable, "-c", PROGRAM, str(REPOSITORY), entry, str(tree / "ensemble"), *told]
+    told = [*words, "--url", "http://127.0.0.1:9", "--cca", "gr", *folders]
+    command = [sys.executable, "-c", PROGRAM, str(REPOSITORY), str(tree / "ensemble"), *told]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert LATER & set(json.loads(done.stdout)) == set()

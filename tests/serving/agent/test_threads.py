@@ -215,7 +215,7 @@ def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_
     registry: FakeRegistry,
 ) -> None:
     poller = poller_of(registry, queue.SimpleQueue(), backoff_max_s=60)
-    absent, gone = Heard("gr", "unavailable", is_absent=True), Heard("gr", "unavailable")
+    absent, gone = Heard("gr", "absent"), Heard("gr", "unavailable")
     pause = functools.partial(poller._pause_s, wait_s=30.0)
     assert 0.5 <= pause(absent, took_s=0.0, was_absent=False) <= 1.0
     pauses_s = [pause(absent, took_s=0.0, was_absent=True) for _ in range(20)]
@@ -230,7 +230,7 @@ def test_registry_that_holds_the_request_for_a_new_channel_delivers_it_at_once(r
     poller = poller_of(registry, box, backoff_max_s=0.1)
     poller.start()
     first = box.get(timeout=20)
-    assert (first.kind, first.is_absent) == ("unavailable", True)
+    assert (first.kind, first.is_absent) == ("absent", True)
     deadline_s = time.monotonic() + 20
     while len(registry.asked) < 2:
         assert time.monotonic() < deadline_s

@@ -62,7 +62,7 @@ def registry_by_tls(folder: Path, authority: Authority, **changed: object) -> It
 def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = None, **changed: Any) -> Iterator[None]:
     """An agent in a thread."""
     settings = AgentSettings(
-        registry=url,
+        url=url,
         ccas=("gr",),
         state_dir=folder / "state",
         agent_id="host",
@@ -152,16 +152,73 @@ def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: A
         with agent(tmp_path, url, tree, **files):
             wait_until(lambda: [row["state"] for row in operator.agents()] == ["Unsigned"])
             operator.revoke_token(made["id"])
-            wait_until(lambda: state_of(tmp_path)["state"] == State.OFFLINE)
-            assert "got 401" in state_of(tmp_path)["error"]
+            wait_until(lambda: state_of(tmp_path)["state"] == State.TOKEN_REFUSED)
+            assert "which may be expired or revoked" in state_of(tmp_path)["error"]
             assert len(tree.accepted) == 1
         other = operator.create_token("web-2", kind="agent", scopes=["read", "report"], agent_id="another")
         path = token_file(tmp_path, other["token"])
         with (
-            RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path)) as client,
-            pytest.raises(NotPermittedError, match="got 403"),
+            RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path), agent_id="host") as client,
+            pytest.raises(NotPermittedError, match="expected another, for which the token"),
         ):
             client.post_report("host", REPORT)
+
+
+@contextmanager
+def registry_with_accounts(folder: Path) -> Iterator[tuple[str, OperatorClient]]:
+    """A real registry with accounts, and an administrator's client of it."""
+    settings = ServingSettings.model_validate({"database_url": f"sqlite:///{folder}/registry.db", "registry": "lab"})
+    admin, _ = make_admin_token(settings, is_first=True, token_file=None, now=utc_now())
+    database = open_database(settings)
+    with (
+        Running(database, wake_spread_ms=0, open=False) as running,
+        OperatorClient(running.url, token=admin.text) as operator,
+    ):
+        operator.publish(ONE.ensemble)
+        operator.move("gr", "champion", digest=ONE.ensemble.digest)
+        yield running.url, operator
+    database.close()
+
+
+def test_agent_takes_its_id_from_its_token_and_a_contradiction_is_an_error(tmp_path: Path) -> None:
+    with registry_with_accounts(tmp_path) as (url, operator):
+        made = operator.create_token("web-1", kind="agent", scopes=["read", "report"], agent_id="web-1")
+        path = str(token_file(tmp_path, made["token"]))
+
+        def once(state: str, **changed: Any) -> tuple[CcaReport, dict[str, str]]:
+            settings = AgentSettings(
+                url=url, ccas=("gr",), state_dir=tmp_path / state, **{"token_file": path, **changed}
+            )
+            (report,), unsent = Agent(settings, tree=FakeTree(), log=log_to(), boot_id="b").run_once()
+            return report, unsent
+
+        report, unsent = once("one")
+        assert (report.state, unsent) == (State.UNSIGNED, {})
+        assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
+        report, unsent = once("two", agent_id="web-2")
+        assert report.state == State.TOKEN_REFUSED
+        assert "agent_id: expected web-1, for which the token" in (report.error or "")
+        assert unsent.keys() == {"gr"}
+        reader = operator.create_token("reader", kind="agent", scopes=["read"])
+        report, unsent = once("three", token_file=str(token_file(tmp_path, reader["token"])))
+        assert report.state == State.UNSIGNED
+        assert "the scope report, got the scopes read" in unsent["gr"]
+
+
+def test_agent_says_that_its_channel_does_not_exist_or_was_removed(tmp_path: Path) -> None:
+    with registry_with_accounts(tmp_path) as (url, operator):
+        made = operator.create_token("host", kind="agent", scopes=["read", "report"])
+        tree, path = FakeTree(), str(token_file(tmp_path, made["token"]))
+        with agent(tmp_path / "typo", url, FakeTree(), token_file=path, channel="champoin"):
+            wait_until(lambda: state_of(tmp_path / "typo").get("state") == State.NO_CHANNEL)
+            assert "got gr/champoin, which does not exist" in state_of(tmp_path / "typo")["error"]
+        with agent(tmp_path, url, tree, token_file=path):
+            wait_until(lambda: state_of(tmp_path).get("state") == State.UNSIGNED)
+            operator.remove_channel("gr", "champion")
+            wait_until(lambda: [row["state"] for row in operator.agents()] == ["NoChannel"])
+            assert tree.read("gr", "ensemble") == tree.accepted[0]
+            operator.move("gr", "champion", digest=ONE.ensemble.digest)
+            wait_until(lambda: [row["effective_serial"] for row in operator.agents()] == [3])
 
 
 def test_agent_reaches_a_registry_that_was_restarted_at_the_same_place(authority: Authority, tmp_path: Path) -> None:
@@ -268,10 +325,10 @@ def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path:
     path = token_file(tmp_path, OTHER)
     log = io.StringIO()
     with agent(tmp_path, fake.url, FakeTree(), log=log, token_file=str(path)):
-        wait_until(lambda: state_of(tmp_path).get("state") == State.OFFLINE)
+        wait_until(lambda: state_of(tmp_path).get("state") == State.TOKEN_REFUSED)
         error = state_of(tmp_path)["error"]
         assert f"got 401 (the token was not accepted); it does not accept the token in {path}" in error
-        assert "`ccatune token create`" in error
+        assert "from its administrator" in error
         token_file(tmp_path, TOKEN)
         fake.wait_for_report(lambda report: report["state"] == "Unsigned")
     assert fake.shown[-1] == f"Bearer {TOKEN}"
@@ -289,7 +346,7 @@ def test_agent_without_a_readable_token_keeps_its_table_and_says_what_to_do(tmp_
         assert "expected a file that others cannot read, got the mode 0644" in state_of(tmp_path)["error"]
         assert tree.text == ONE.text
         path.chmod(0o600)
-        wait_until(lambda: state_of(tmp_path)["state"] == State.UNSIGNED)
+        wait_until(lambda: state_of(tmp_path).get("state") == State.UNSIGNED)
 
 
 def client_error(fake: FakeRegistry, **settings: Any) -> RegistryUnavailableError:

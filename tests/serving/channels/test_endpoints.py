@@ -288,6 +288,28 @@ def test_an_ensemble_of_another_algorithm_is_a_409_problem(api, problem):
     assert problem(answer, status=409)["type"].endswith("wrong-algorithm")
 
 
+def test_a_channel_is_deleted_with_its_history_and_its_serials_go_on(api, problem):
+    api.move(0)
+    api.move(1)
+    path = "/v1/channels/gr/champion"
+    problem(api.request("DELETE", path, headers={"If-Match": '"1"'}), status=412)
+    assert api.request("DELETE", path, headers={"If-Match": '"2"'}).status_code == 204
+    problem(api.request("DELETE", path), status=404)
+    for gone in (path, f"{path}/history"):
+        problem(api.get(gone), status=404)
+    problem(api.request("POST", f"{path}/rollback"), status=404)
+    assert api.get("/v1/channels").json()["items"] == []
+    (deleted,) = api.get("/v1/audit", params={"action": "delete-channel"}).json()["items"]
+    assert (deleted["target"], deleted["details"]["serial"]) == ("channel gr/champion", 3)
+    body = {"digest": api.publish(1)}
+    problem(api.request("PUT", path, json=body, headers={"If-Match": '"3"'}), status=412)
+    again = api.request("PUT", path, json=body, headers={"If-Match": '"0"'})
+    assert (again.status_code, again.json()["serial"]) == (201, 4)
+    assert [row["serial"] for row in api.get(f"{path}/history").json()["items"]] == [4]
+    problem(api.request("POST", f"{path}/rollback"), status=409)
+    assert api.request("PUT", path, json=body).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["", "/history"])
 def test_an_unknown_channel_is_a_404_problem(api, problem, path):
     assert problem(api.get(CHAMPION + path), status=404)["type"].endswith("channel-not-found")

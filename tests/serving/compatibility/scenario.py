@@ -90,9 +90,9 @@ class AgentOfScenario:
     def run_once(self) -> None:
         """Ask once, apply and report. Notes the state, and the serial that the kernel then runs."""
         settings = AgentSettings(
-            registry=self.url, ccas=("gr",), state_dir=self.folder / "state", agent_id=AGENT_ID, timeout_s=_LONG_S
+            url=self.url, ccas=("gr",), state_dir=self.folder / "state", agent_id=AGENT_ID, timeout_s=_LONG_S
         )
-        (report,) = Agent(settings, tree=self.tree, log=log_to(), boot_id="boot-1").run_once()
+        (report,), _ = Agent(settings, tree=self.tree, log=log_to(), boot_id="boot-1").run_once()
         self.found.append(f"{report.state} {report.effective_serial}")
 
     def poll(self, *, etag: str | None = None, is_absent: bool = False, wait_s: float = _SHORT_S) -> str | None:

@@ -117,7 +117,9 @@ def test_the_picture_and_the_tables_hold_every_scheme(figures: dict) -> None:
         assert not any(axes.texts for axes in figure.axes)
         boxes = [axes.get_window_extent() for axes in figure.axes]
         assert not any(legend.get_window_extent().overlaps(box) for legend in figure.legends for box in boxes)
-    text = "\n".join([*gain_lines(figures), *level_lines(figures)])
+    lines = [*gain_lines(figures), *level_lines(figures)]
+    assert all(len(line) <= 80 for line in lines)
+    text = "\n".join(lines)
     for name in ("default", "best single set", "ensemble"):
         assert name in text
 

@@ -157,3 +157,4 @@ def test_a_second_kind_of_study_for_an_algorithm_needs_no_code_and_is_judged(tmp
     text = CliRunner().invoke(report, words, catch_exceptions=False).stdout
     assert "judged: 2 of 2 states" in text
     assert "most goodput" in text
+    assert all(len(line) <= 80 for line in text.splitlines()[:-1])

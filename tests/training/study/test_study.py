@@ -141,7 +141,8 @@ def test_candidates_are_the_states_own_point_its_neighbours_and_the_single_set_s
 
 
 def part(point: tuple[int, ...]) -> Part:
-    return Part.from_json({"found": [{"point": point, "score": {"violation": 0, "cost": 0, "cases": 1}}], "runs": 1})
+    return Part.from_json({"found": [{"point": point, "score": {"violation": 0, "cost": 0, "cases": 1}}], "runs": 1,
+                           "evaluations": []})  # fmt: skip
 
 
 def test_a_stage_can_be_confirmed_on_epochs_that_did_not_train() -> None:
@@ -178,7 +179,8 @@ def test_finals_go_on_from_a_journal_and_end_the_same(tmp_path: Path) -> None:
 
 
 def test_a_part_comes_back_from_json_exactly() -> None:
-    part = Part.from_json({"found": [], "runs": 3})
+    evaluation = {"class": 1, "point": [3], "score": {"violation": 0.1, "cost": 1e-17, "cases": 2}}
+    part = Part.from_json({"found": [], "runs": 3, "evaluations": [evaluation]})
     assert Part.from_json(part.to_json()) == part
 
 
@@ -211,16 +213,19 @@ def test_a_study_that_is_interrupted_within_a_search_goes_on_from_its_last_step(
     assert stopped.run(journal).digest == trained.digest
     assert journal.begun() == []
     # The work of the two steps that were interrupted was done twice, and no more.
-    assert sum(steps) == pytest.approx(whole_work(tmp_path) + sum(lost))
+    whole, work = without_interruption(tmp_path)
+    assert sum(steps) == pytest.approx(work + sum(lost))
+    assert stopped.trials == whole.trials
 
 
-def whole_work(folder: Path) -> float:
-    """The work of the study without an interruption."""
+def without_interruption(folder: Path) -> tuple[Study, float]:
+    """The study after a run without an interruption, and its work."""
     steps: list[float] = []
 
     class Counts(Silent):
         def advance(self, amount: float) -> None:
             steps.append(amount)
 
-    Study(study(), RECORDINGS, unseen=UNSEEN, threads=1, progress=Counts()).run(Journal(folder, key="cd" * 32))
-    return sum(steps)
+    whole = Study(study(), RECORDINGS, unseen=UNSEEN, threads=1, progress=Counts())
+    whole.run(Journal(folder, key="cd" * 32))
+    return whole, sum(steps)

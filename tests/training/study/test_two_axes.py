@@ -154,7 +154,8 @@ def test_the_report_says_in_how_many_states_rows_hold(folder: Path) -> None:
     assert result.exit_code == (0 if figures["holds"] else 1)
     assert figures["rows_short"] == sum(not row["holds"] for row in figures["rows"])
     text = CliRunner().invoke(report, options, catch_exceptions=False).stdout
-    assert "least delay, 95 % of bbr    beside the default" in text
+    assert "least delay, 95 % of bbr:\n  met by the row in " in text
+    assert "\n  beside the default " in text
     assert "least delay, 100 % of roccet" in text
 
 

@@ -184,7 +184,8 @@ def test_this_machines_kernel_verifies_two_finalists(program: None, tmp_path: Pa
         assert run["kernel"]["throughput_mbps"] > 0.3 * run["simulator"]["throughput_mbps"]
     file = tmp_path / "gr.json"
     ensemble.save(file)
-    shown = CliRunner().invoke(report, ["verify", str(file), "--plot", str(tmp_path / "it.png")])
+    shown = CliRunner().invoke(report, ["verify", str(file), "--plot", str(tmp_path / "it.png")], env={"COLUMNS": "80"})
     assert f"kernel {found['kernel']}" in shown.output
     assert row["outcome"] in shown.output
+    assert all(len(line) <= 80 for line in shown.output.splitlines()[:-1])
     assert (tmp_path / "it.png").stat().st_size > 0

@@ -31,8 +31,7 @@ def ccatune(job: dict[str, Any], *words: str) -> list[str]:
 
 def agent_words(job: dict[str, Any]) -> list[str]:
     """The agent, with a short interval."""
-    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", str(STATE), "--interval", "0.2", "--json")
-    return ccatune(job, *words)
+    return [job["agent"], "--url", URL, "--cca", tree.CCA, "--state-dir", str(STATE), "--interval", "0.2", "--json"]
 
 
 def state() -> dict[str, Any]:
@@ -151,11 +150,9 @@ def read_beforehand(job: dict[str, Any]) -> None:
     While a file is on its way from the host the guest's own clock skips what it would idle, tick by tick: on a busy
     machine the agent's start then takes seconds that no disk took (docs/decisions/0012).
     """
-    words = ("agent", "--registry", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--once")
+    words = (job["agent"], "--url", URL, "--cca", tree.CCA, "--state-dir", "/tmp/nothing", "--once")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(
-        ccatune(job, *words), env=environment, capture_output=True, check=False, timeout=120 * job["patience"]
-    )
+    subprocess.run(words, env=environment, capture_output=True, check=False, timeout=120 * job["patience"])
 
 
 def started_anew(job: dict[str, Any], *, serial: int) -> float:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune enable` and `disable` on the real settings and modules."""
+"""`ccatune-agent enable` and `disable` on the real settings and modules."""
 
 from __future__ import annotations
 

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+"""`python -m serving.agent` is `ccatune-agent`."""
+
+from serving.agent.cli import main
+
+main()
