@@ -162,7 +162,10 @@ def test_parameters_that_are_no_mapping_are_refused_with_their_place(capsys: Cap
     assert refused(capsys, str(file)).endswith("s.yaml: flows.0.params: expected a valid dictionary, got [1]")
 
 
-def test_names_are_printed_and_drawn_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
+def test_names_are_printed_and_drawn_as_they_are_written(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, even_trace: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # nothing is cut
     picture, model = tmp_path / "$_$.svg", tmp_path / "model.json"
     for words in (
         ["simulate", "--traces", str(even_trace), "--duration", "2", "--plot", str(picture)],

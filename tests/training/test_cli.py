@@ -141,7 +141,7 @@ def test_training_that_takes_longer_than_was_asked_exits_1(
         (train, ["gr", "--out", "/"], "'--out': File '/' is a directory"),
         (evaluate, ["gr.json", "--require", "nan"], "'--require': expected a finite number"),
         (evaluate, ["gr.json", "--require", "98"], "'--require': 98.0 is not in the range 0<=x<=1"),
-        (evaluate, ["gr.json", "--require", "0.9,"], "'--require': '' is not a valid float"),
+        (evaluate, ["gr.json", "--require", "0.9,x"], "'--require': 'x' is not a valid float"),
         (report, ["bound", "gr.json", "--least", "1"], "'--least': 1 is not in the range x>=2"),
         (train, ["gr", "--base", "bbr"], "--base: expected an algorithm that is built on others, got gr"),
     ],
