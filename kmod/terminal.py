@@ -8,8 +8,9 @@ Commands print with `echo` and with emulation.printing.as_written, which use `vi
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
-__all__ = ["echo", "visible"]
+__all__ = ["counted", "echo", "listed", "visible"]
 
 
 def visible(text: str) -> str:
@@ -17,6 +18,16 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number and what it counts, such as "1 file" or "2 files". many: None for a plural that ends in s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
+def listed(names: Sequence[str], *, most: int) -> str:
+    """Return the first names with commas between them, and dots if there are more."""
+    return ", ".join(names[:most]) + (" ..." if len(names) > most else "")
 
 
 def echo(text: object = "", *, err: bool = False) -> None:

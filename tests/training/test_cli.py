@@ -206,7 +206,7 @@ def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path,
     result = CliRunner().invoke(train, [*words, "--skip-bad", "--json"], catch_exceptions=False)
     assert json.loads(result.stdout)["requirements_judged_unseen"] > 0
     assert "validation: left out: a-validation/bad.down, line 2" in result.stderr
-    assert "validation: 1 bad files left out" in result.stderr
+    assert "validation: 1 bad file left out" in result.stderr
 
 
 def test_training_goes_without_traces_that_judge(folder: Path, tmp_path: Path) -> None:
