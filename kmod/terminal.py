@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["echo", "visible"]
+__all__ = ["COLUMNS", "echo", "echo_wrapped", "visible"]
+
+# The width of a line of text where the terminal's does not matter.
+COLUMNS = 80
 
 
 def visible(text: str) -> str:
@@ -24,3 +27,10 @@ def echo(text: object = "", *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     stream.write("\n".join(map(visible, str(text).split("\n"))) + "\n")
     stream.flush()
+
+
+def echo_wrapped(text: str) -> None:
+    """Print an empty line and then the text, in lines of at most COLUMNS characters."""
+    import textwrap  # not needed by the agent, whose start it would delay
+
+    echo("\n" + textwrap.fill(text, COLUMNS))

@@ -98,6 +98,7 @@ def test_tables_of_the_registry(command) -> None:
     audit = ["when (UTC)", "by", "action", "target", "details"]
     rows = require_table(command("audit"), audit, rows=8)
     assert any("roll-back" in row and "serial 3" in row for row in rows)
+    assert any(row.split()[3:5] == ["create", "token"] for row in rows)
 
 
 def test_tables_of_root_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
