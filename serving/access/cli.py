@@ -66,7 +66,7 @@ _AUDIT: Cells = {
     Column("when (UTC)"): lambda row: time_in_words(row["at"], to="seconds"),
     Column("by", least=9): lambda row: str(row["actor"]),
     Column("action"): _action,
-    Column("target", least=14, cut="end"): lambda row: _DIGEST.sub(
+    Column("target", least=22, cut="end"): lambda row: _DIGEST.sub(
         lambda found: short_digest(found[0]), str(row["target"])
     ),
     Column("details", least=10, cut="end"): lambda row: _details(row["details"]),
