@@ -10,7 +10,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-__all__ = ["counted", "echo", "listed", "visible"]
+__all__ = ["COLUMNS", "counted", "echo", "echo_wrapped", "listed", "visible"]
+
+# The width of a line of text where the terminal's does not matter.
+COLUMNS = 80
 
 
 def visible(text: str) -> str:
@@ -35,3 +38,10 @@ def echo(text: object = "", *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     stream.write("\n".join(map(visible, str(text).split("\n"))) + "\n")
     stream.flush()
+
+
+def echo_wrapped(text: str) -> None:
+    """Print an empty line and then the text, in lines of at most COLUMNS characters."""
+    import textwrap  # not needed by the agent, whose start it would delay
+
+    echo("\n" + textwrap.fill(text, COLUMNS))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/gr.h: timeouts and their undoing, the drain, silence, and hosts that do not keep to the contract. */
+/* kmod/core/gr.h, gr_model.h: timeouts and their undoing, the drain, outages, silence, and hosts that do not keep to the contract. */
 #include "gr_path.h"
 
 #define TOP 0xffffffffu
