@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The command line `ccatune`: a table of commands, each imported when it is called.
 
-Listing the commands imports none of them, so that `ccatune --help` answers at once and so that a machine
-with one extra installed can use that extra's commands. Exit status of every command: 0 what was asked for
-holds, 1 it falls short, 2 it could not be asked (usage, input, set-up), 70 a fault of ours, with its traceback,
-130 interrupted.
+Listing the commands imports none of them. `ccatune --help` therefore prints at once, and a machine with one extra
+installed can use the commands of that extra. The exit status of every command is
+
+    0     the requirement holds
+    1     it does not hold
+    2     the command could not run: its usage, its input or the set-up is wrong
+    70    a fault of ccatune, with its traceback
+    130   interrupted
 """
 
 from __future__ import annotations
@@ -194,7 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point: run the command line (sys.argv by default) and exit."""
     try:
         status = run(arguments)
-    except Exception:  # told whole, under a status that no answer has
+    except Exception:  # printed whole, with a status that no result has
         echo(traceback.format_exc().rstrip(), err=True)
         status = EXIT_FAULT
     sys.exit(status)

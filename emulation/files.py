@@ -25,6 +25,7 @@ The options of the command line replace fields of such a document. So all scenar
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -40,6 +41,7 @@ from emulation.traces import Recording, Trace, read_recordings
 from emulation.video import VideoSpec
 from kmod.ensemble import Deployment, Ensemble, table_text
 from kmod.errors import DocumentError
+from kmod.terminal import listed
 from kmod.yaml12 import load_yaml
 
 __all__ = ["build_scenario", "first_fault", "load_scenario", "read_document", "read_settings"]
@@ -186,7 +188,9 @@ def _with_trace(link: Document, *, what: str, folder: Path) -> Document:
             raise EmulationError(f"{what}.start_ms: expected a trace beside it, got none")
         return link
     found = _located(path, folder, f"{what}.trace")
-    link["trace"] = _one_recording(read_recordings(found), recording, found).trace
+    # Only options give a path as a Path. A document gives it as a text.
+    named_with = "--recording" if isinstance(path, Path) else "`recording`"
+    link["trace"] = _one_recording(read_recordings(found), recording, found, named_with=named_with).trace
     return link
 
 
@@ -246,18 +250,21 @@ def _located(path: object, folder: Path, what: str) -> Path:
     raise EmulationError(f"{what}: expected a path, got {_SHOWN.repr(path)}")
 
 
-def _one_recording(recordings: list[Recording], name: str | None, path: Path) -> Recording:
-    """Return the recording of that name, or else the only one whose name contains it (None: the only one)."""
+def _one_recording(recordings: list[Recording], name: str | None, path: Path, *, named_with: str) -> Recording:
+    """Return the recording of that name, or else the only one whose name contains it (None: the only one).
+
+    named_with: the field or option that names a recording, for messages.
+    """
     wanted = name or ""
     chosen = [recording for recording in recordings if recording.name == wanted]
     chosen = chosen or [recording for recording in recordings if wanted in recording.name]
     if len(chosen) == 1:
         return chosen[0]
     names = [recording.name for recording in chosen or recordings]
-    shown = ", ".join(names[:MOST_NAMES_SHOWN]) + (" ..." if len(names) > MOST_NAMES_SHOWN else "")
-    asked = f" with {wanted} in its name" if wanted else ""
+    in_name = f" with {wanted} in its name" if wanted else ""
     raise EmulationError(
-        f"{path}: expected one recording{asked}, got {len(chosen)}; name one with `recording` among {shown}"
+        f"{path}: expected one recording{in_name}, got {len(chosen)}; name one with {named_with} among "
+        f"{listed(names, most=MOST_NAMES_SHOWN)}"
     )
 
 
@@ -295,6 +302,7 @@ def first_fault(error: ValidationError, *, known: Callable[[Location], Iterable[
     fault = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in fault["loc"])
     text = fault["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    text = re.sub("a valid dictionary( or instance of .*)?", "a mapping", text)
     if fault["type"] == "extra_forbidden":
         names = list(known(fault["loc"])) if known else []
         text = f"expected one of {', '.join(names)}" if names else "expected no such field"

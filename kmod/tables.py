@@ -2,8 +2,7 @@
 """Prints tables of text that fit the terminal: a row is one line, and no column is left out.
 
 A table that is wider than the terminal shortens the cells of the columns that allow it, the widest first, and then
-halves the gaps. Without a
-terminal, as in a pipe or a file, nothing is shortened, unless COLUMNS sets a width.
+halves the gaps. Without a terminal, as in a pipe or a file, nothing is shortened, unless COLUMNS sets a width.
 """
 
 from __future__ import annotations

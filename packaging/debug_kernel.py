@@ -16,7 +16,6 @@ Example: python packaging/debug_kernel.py --jobs 2
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import os
 import re
@@ -25,7 +24,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from guest_files import LINES, Apt, FetchError, cache_root, run
+from guest_files import LINES, Apt, FetchError, cache_root, locked, run
 
 LINE = "6.12"
 NAME = f"{LINE}-debug"
@@ -134,9 +133,7 @@ def main() -> None:
     jobs = parser.parse_args().jobs
     root = cache_root() / NAME
     root.mkdir(parents=True, exist_ok=True)
-    # Other users cannot open the lock, and so cannot hold it.
-    with os.fdopen(os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(root / "lock"):
         done, seen = root / "release", root / "built-from"
         if not (done.exists() and seen.exists() and seen.read_text(encoding="ascii") == digest()):
             done.unlink(missing_ok=True)

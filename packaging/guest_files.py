@@ -22,7 +22,6 @@ nevertheless, because only the tiers `vm` and `mahimahi` need the files.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -34,6 +33,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+# It runs before anything is installed.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from kmod.locks import locked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,9 +367,7 @@ def main(only: Sequence[str] = ()) -> None:
         say(f"not fetched, so that neither the virtual machine nor real links can run: {error}")
         return
     root.mkdir(parents=True, exist_ok=True)
-    # Other users cannot open the lock, and so cannot hold it.
-    with os.fdopen(os.open(root / "lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(root / "lock"):
         for problem in fetch_all(root, only=only):
             say(f"not fetched, so that what needs it cannot run: {problem}")
 

@@ -41,9 +41,7 @@ class _Backend(httpcore.SyncBackend):
             return super().connect_tcp(host, port, timeout, local_address, socket_options)
         deadline_s = time.monotonic() + timeout
         try:
-            raw = connect(host, port, deadline_s=deadline_s, clock=time.monotonic)
-            for option in socket_options or ():
-                raw.setsockopt(*option)
+            raw = connect(host, port, deadline_s=deadline_s, clock=time.monotonic, options=socket_options or ())
         except TimeoutError as error:
             raise httpcore.ConnectTimeout(str(error)) from error
         except OSError as error:

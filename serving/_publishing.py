@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
-from kmod.terminal import echo
+from kmod.terminal import echo, echo_wrapped
 from serving._printing import print_move
 from serving._signed_files import signature_path
 from serving.client import RegistryClient
@@ -37,7 +35,7 @@ def print_published(results: Sequence[Json]) -> None:
             print_move(result["deployment"])
     for result in results:
         for warning in result["warnings"]:
-            echo("\n" + click.wrap_text(f"{result['file']}: {warning}", 80))
+            echo_wrapped(f"{result['file']}: {warning}")
 
 
 def _published_in_words(result: Json) -> str:

@@ -78,7 +78,7 @@ _rollback_urgent_option = click.option(
     help="Running flows take the table at once, instead of at the end of their epoch.  [default: urgent]",
 )
 _if_serial_option = click.option(
-    "--if-serial", type=click.IntRange(min=0), help="Move only where the channel stands at this serial (0: at none)."
+    "--if-serial", type=click.IntRange(min=0), help="Only where the channel stands at this serial (0: at none)."
 )
 
 
@@ -283,7 +283,8 @@ def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_j
     """
     with connect(url, token_file) as client:
         found = client.channel(cca, name)
-    shown = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
+    facts = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
+    shown = {heading: text for heading, text in facts.items() if text}
     print_facts(
         found if as_json else {"registry": found["registry"], "channel": channel_of(found), **shown}, as_json=as_json
     )

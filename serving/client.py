@@ -32,7 +32,8 @@ __all__ = ["DEFAULT_URL", "RegistryClient"]
 
 DEFAULT_URL = f"http://127.0.0.1:{DEFAULT_PORT}"
 _TIMEOUT_S = 30.0
-_DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,63})")
+_DIGEST_PREFIX = re.compile(r"(?:sha256:)?([0-9a-f]{8,64})")
+_DIGEST_DIGITS = 64
 _SHOWN_DIGEST_CHARS = 31
 # A repeated request waits this long, or as long as the registry asks for, up to the second time.
 _RETRY_S = 1.0
@@ -173,12 +174,17 @@ class RegistryClient:
         return Ensemble.from_json(_read(_Answer, self._ask("GET", f"/v1/ensembles/{digest}")))
 
     def whole_digest(self, digest: str, *, cca: str | None = None) -> str:
-        """Return the published digest that begins with these digits; a text of another form is returned as it is.
+        """Return the published digest that begins with these digits; a whole digest is returned as it is.
 
-        Raises RegistryClientError where no ensemble or several have such a digest.
+        Raises RegistryClientError where no ensemble or several have such a digest, or the text is not of this form.
         """
         prefix = _DIGEST_PREFIX.fullmatch(digest)
         if prefix is None:
+            raise RegistryClientError(
+                f"digest: expected a digest or at least its first 8 hexadecimal digits, got {digest!r:.200}; "
+                "`ccatune ensembles list` shows them"
+            )
+        if digest == f"sha256:{prefix[1]}" and len(prefix[1]) == _DIGEST_DIGITS:
             return digest
         wanted = f"sha256:{prefix[1]}"
         found = sorted({str(row.get("digest")) for row in self.ensembles(cca=cca)})
@@ -278,9 +284,9 @@ class RegistryClient:
         """Yield a channel's deployments, newest first."""
         return self._pages(f"{require_channel(cca, channel)}/history", cca=None)
 
-    def agents(self, *, cca: str | None = None) -> Iterator[Json]:
+    def agents(self, *, cca: str | None = None, channel: str | None = None, state: str | None = None) -> Iterator[Json]:
         """Yield the latest report of each agent and algorithm."""
-        return self._pages("/v1/agents", cca=cca)
+        return self._pages("/v1/agents", cca=cca, channel=channel, state=state)
 
     def remove_agent(self, agent_id: str) -> None:
         """Delete an agent's reports on all algorithms."""
@@ -409,7 +415,7 @@ def _parse(url: str) -> httpx.URL:
 
 
 def _unless_none(**fields: object) -> Json:
-    """Return the fields that are not None. An older registry would refuse a request with a field that it lacks."""
+    """Return the fields that are not None, so that the registry uses its defaults for the others."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -12,7 +12,7 @@ import click
 
 from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
-from kmod.terminal import echo
+from kmod.terminal import COLUMNS, echo, echo_wrapped
 from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
@@ -25,7 +25,6 @@ __all__ = ["evaluate", "report", "train"]
 STUDIES = Path(__file__).resolve().parents[1] / "configs" / "studies"
 TUNED = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
 FAMILIES = list(dict.fromkeys(name.partition("_")[0] for name in TUNED))
-COLUMNS = 80
 BASES = [base for name in TUNED if (base := name.partition("_")[2])]
 
 
@@ -111,7 +110,7 @@ def show(figures: dict[str, Any], *, as_json: bool) -> None:
         elif name != "warnings":
             echo(_line(name.replace("_", " "), ", ".join(map(str, value)) if isinstance(value, list) else value))
     for warning in figures["warnings"]:
-        echo("\n" + click.wrap_text(warning, COLUMNS))
+        echo_wrapped(warning)
 
 
 def _line(name: str, value: object) -> str:

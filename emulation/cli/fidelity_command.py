@@ -33,7 +33,7 @@ from emulation.fidelity.report import document_of, print_report
 from emulation.options import check_output
 from emulation.printing import as_written
 from emulation.traces import default_traces
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 
 __all__ = ["fidelity"]
 
@@ -201,7 +201,7 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
         kept = f"{row['real']} of {row['runs']} real, {row['simulated']} of {row['seeds']} simulated"
         what = f"cannot run: {row['cannot_run']}" if row["cannot_run"] else f"{row['duration_s']:g} s, {kept}"
         echo(f"{row['case']:<{width}}  {row['runner']:<8}  {what}")
-    echo(f"{len(rows)} cases of {len({outcome.case.name for outcome in outcomes})} scenarios")
+    echo(f"{counted(len(rows), 'case')} of {counted(len({o.case.name for o in outcomes}), 'scenario')}")
 
 
 def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:

@@ -17,6 +17,7 @@ from emulation.options import FiniteRange
 from emulation.qos import FlowQoS, QoS
 from emulation.scenario import FlowSpec, Scenario, Transfer
 from emulation.simulator import simulate as run_scenario
+from emulation.traces._sources import ARCHIVE_SUFFIX, TRACE_SUFFIXES
 from emulation.video import VideoFlowQoS, VideoQoS
 from kmod.tables import Column, print_table
 from kmod.terminal import echo
@@ -51,7 +52,10 @@ _PARAM = re.compile(r"([a-z][a-z0-9_]*)=(\d{1,18})")
 @click.command()
 @click.argument("file", required=False, metavar="[SCENARIO.yaml]", type=click.Path(path_type=Path))
 @click.option(
-    "--traces", "trace", type=click.Path(path_type=Path), help="Link's recorded trace (.down, .txt, .tar.xz)."
+    "--traces",
+    "trace",
+    type=click.Path(path_type=Path),
+    help=f"Link's recorded trace ({', '.join([*TRACE_SUFFIXES, ARCHIVE_SUFFIX])}), or a folder with it.",
 )
 @click.option("--recording", help="Part of its name, where --traces holds several recordings.")
 @click.option("--rate-mbps", type=float, help="Link of this constant rate, instead of a trace.")

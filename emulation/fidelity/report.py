@@ -12,7 +12,7 @@ from emulation.fidelity.campaign import Outcome
 from emulation.fidelity.judge import Comparison, Error, Middle, Reduction, Verdict
 from emulation.fidelity.machine import LATE_MOST
 from kmod.tables import Column, print_table
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 
 __all__ = ["document_of", "print_report"]
 
@@ -116,7 +116,7 @@ def print_report(
         )
     _print_machine(outcomes, comparisons)
     for versions, runs in _earlier(outcomes).items():
-        echo(f"{runs} real runs were recorded with {versions}: not the present code")
+        echo(f"{counted(runs, 'real run was', 'real runs were')} recorded with {versions}: not the present code")
     _print_missing(outcomes, hint=hint)
     for verdict in verdicts:
         echo(f"{'holds' if verdict.holds else 'SHORT'}  {verdict.line}: {verdict.found}")
@@ -124,7 +124,7 @@ def print_report(
     missing = f", {unjudged} without runs" if unjudged else ""
     short = sum(not verdict.holds for verdict in verdicts)
     word = "nothing to judge" if not verdicts else f"{short} of {len(verdicts)} lines short" if short else "all hold"
-    echo(f"fidelity: {len(comparisons)} cases compared{missing}: {word}")
+    echo(f"fidelity: {counted(len(comparisons), 'case')} compared{missing}: {word}")
 
 
 def _earlier(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -136,9 +136,9 @@ def _print_missing(outcomes: Sequence[Outcome], *, hint: str) -> None:
     """Print how many real runs are missing, and of which cases."""
     short = [outcome for outcome in outcomes if outcome.missing]
     if short:
-        runs, asked = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
+        runs, required = sum(outcome.missing for outcome in short), sum(outcome.asked for outcome in outcomes)
         cases = ", ".join(f"{outcome.case.key} ({outcome.missing})" for outcome in short)
-        echo(f"missing: {runs} of {asked} real runs, of {len(short)} cases: {cases}{hint}")
+        echo(f"missing: {runs} of {counted(required, 'real run')}, of {counted(len(short), 'case')}: {cases}{hint}")
 
 
 def _print_table(comparisons: Sequence[Comparison]) -> None:
@@ -165,10 +165,10 @@ def _middle(middle: Middle, form: str) -> str:
 
 def _error(error: Error) -> str:
     mark = "!!" if error.is_beyond else "" if error.is_within else "!"
-    return f"{mark}{_told(error)}"
+    return f"{mark}{_in_its_unit(error)}"
 
 
-def _told(error: Error) -> str:
+def _in_its_unit(error: Error) -> str:
     match error.metric.name:
         case "throughput":
             return f"{error.share:+.1%}"
@@ -180,22 +180,22 @@ def _told(error: Error) -> str:
 
 def _print_outside(comparisons: Sequence[Comparison]) -> None:
     """Print each case outside a target and its explanation. A repeated explanation refers to the first such case."""
-    told_at: dict[str, str] = {}
+    explained_at: dict[str, str] = {}
     for comparison in comparisons:
         if not comparison.outside:
             continue
-        told = []
+        parts = []
         for error in comparison.outside:
             spread = f"the kernel's runs differ by {error.real.spread:.3g} {error.metric.unit}"
             more = ", more than that" if error.is_of_the_spread else ""
             open_question = ", unexplained" if error in comparison.unexplained else ""
-            told.append(f"{error.metric.title} {_told(error)} ({spread}{more}{open_question})")
-        echo(f"{comparison.key}: {'; '.join(told)}")
+            parts.append(f"{error.metric.title} {_in_its_unit(error)} ({spread}{more}{open_question})")
+        echo(f"{comparison.key}: {'; '.join(parts)}")
         why = comparison.explanation
         if why is not None:
-            first = told_at.setdefault(why.mechanism, comparison.key)
-            as_told = f": {why.mechanism}" if first == comparison.key else f", as {first}"
-            echo(f"    {why.at_fault} at fault{as_told}")
+            first = explained_at.setdefault(why.mechanism, comparison.key)
+            how = f": {why.mechanism}" if first == comparison.key else f", as {first}"
+            echo(f"    {why.at_fault} at fault{how}")
 
 
 def _print_machine(outcomes: Sequence[Outcome], comparisons: Sequence[Comparison]) -> None:

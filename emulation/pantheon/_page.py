@@ -24,7 +24,7 @@ from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.plots import BLACK, CAPACITY, FAINT, GRID, INK, Style, run_figure, summary_figure
 from emulation.pantheon.tables import Table, flow_table, left_out_table, overview_table, summary_table
-from kmod.terminal import visible
+from kmod.terminal import counted, visible
 
 __all__ = ["page_text"]
 
@@ -132,7 +132,7 @@ def _section(analysis: Analysis, at: int, styles: Mapping[str, Style], numbers: 
 
 
 def _scheme(scheme: SchemeAnalysis, analysis: Analysis, style: Style, numbers: count[int]) -> str:
-    valid = f"{len(scheme.valid_runs)} of {len(scheme.runs)} runs valid"
+    valid = f"{len(scheme.valid_runs)} of {counted(len(scheme.runs), 'run')} valid"
     runs = "".join(_run(run, analysis, next(numbers)) for run in scheme.runs)
     return (
         f"<details><summary>{_mark(style)}<b>{escape(style.name)}</b>"

@@ -69,7 +69,7 @@ def schemes(checkout: Path | None, *, as_json: bool) -> None:
 
 
 def _row(scheme: Scheme) -> dict[str, str]:
-    from emulation.pantheon.runner import check_scheme
+    from emulation.pantheon.flows import check_scheme
 
     row = {"scheme": scheme.name, "name": scheme.label, "listens": "", "missing_packages": "", "problem": ""}
     try:
@@ -85,8 +85,8 @@ def not_installed(packages: Sequence[str]) -> list[str]:
     if not packages or not (program := shutil.which("dpkg-query")):
         return list(packages)
     form = "${Package} ${db:Status-Status}\n"
-    asked = subprocess.run([program, "-W", "-f", form, "--", *packages], capture_output=True, text=True, check=False)
-    return [name for name in packages if f"{name} installed" not in asked.stdout.splitlines()]
+    listed = subprocess.run([program, "-W", "-f", form, "--", *packages], capture_output=True, text=True, check=False)
+    return [name for name in packages if f"{name} installed" not in listed.stdout.splitlines()]
 
 
 @pantheon.command()

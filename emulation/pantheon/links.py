@@ -34,11 +34,13 @@ from emulation.traces import OPPORTUNITY_BYTES, Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson
 from kmod.ensemble import write_atomically
+from kmod.terminal import listed
 
 __all__ = ["EmulatorFile", "TestLink", "link_of_file", "link_of_folder", "link_of_options", "shells_of"]
 
 SHELLS = ("mm-delay", "mm-loss")
 PERIOD_S = 600.0
+MOST_NAMES_SHOWN = 8
 
 
 class Side(BaseModel):
@@ -161,8 +163,10 @@ class TestLink:
 def _recorded_ms(path: Path, recording: str | None, start_ms: int) -> NDArray[Any]:
     found = [each for each in read_recordings([path]) if recording is None or recording in each.name]
     if len(found) != 1:
-        names = ", ".join(each.name for each in found[:6]) or "none"
-        raise EmulationError(f"{path}: expected one recording, got {names}; name one by `recording`")
+        names = listed([each.name for each in found], most=MOST_NAMES_SHOWN) or "none"
+        raise EmulationError(
+            f"{path}: expected one recording, got {names}; name one with `recording` in a file for --emulator"
+        )
     trace = found[0].trace
     if start_ms >= trace.period_ms:
         raise EmulationError(

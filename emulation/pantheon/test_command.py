@@ -8,15 +8,11 @@ times are equal to those of the folder. A resumed test may have more schemes and
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
-import platform
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +23,22 @@ from emulation.errors import EmulationError
 from emulation.fidelity.machine import LATE_MOST, Watch
 from emulation.options import FiniteRange, words_of
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
+from emulation.pantheon.data_folder import alone_in, begin, described, remove_unfinished
 from emulation.pantheon.links import TestLink, link_of_file, link_of_folder, link_of_options, shells_of
-from emulation.pantheon.metadata import FILE_NAME, Metadata, Ours, RunNote, read_metadata, write_metadata
+from emulation.pantheon.metadata import RunNote, write_metadata
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
 from emulation.pantheon.runner import run_tests as run_all
 from emulation.pantheon.schemes import read_schemes, schemes_of
 from emulation.printing import as_written
 from emulation.processors import kept_awake
 from kmod.ensemble import Ensemble
-from kmod.locks import open_lock
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 
-__all__ = ["begin", "default_jobs", "run_tests", "test"]
+__all__ = ["default_jobs", "run_tests", "test"]
 
 # A run with its shells, two captures and the ends of its flows. With three runs on two processors 1.5 % of the timers
 # were late, with two 0.4 to 0.7 %. A run is disturbed from 1 % on.
 _CORES_PER_RUN = 1.0
-_LOCK_NAME = ".lock"
 _FILES = click.Path(path_type=Path, exists=True, dir_okay=False)
 _FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -170,7 +165,8 @@ def test(
     if as_json:
         echo(json.dumps(verdicts, indent=1))
     elif all(row["verdict"] == "ok" for row in verdicts):
-        echo(f"{data_dir}: {len(verdicts)} runs, all ok; `ccatune pantheon report --data-dir {data_dir}` reports them")
+        runs = counted(len(verdicts), "run")
+        echo(f"{data_dir}: {runs}, all ok; `ccatune pantheon report --data-dir {data_dir}` reports them")
     if any(row["verdict"] != "ok" for row in verdicts):
         sys.exit(1)
 
@@ -214,127 +210,8 @@ def links_of(emulators: Sequence[Path], link_of: Path | None, options: dict[str,
     return [link_of_options(**options, name=options["uplink"].stem)]
 
 
-def _identity(metadata: Metadata) -> dict[str, object]:
-    """Return the entries that must be equal if a test is resumed."""
-    names = ("mode", "flows", "runtime", "interval", "prepend_mm_cmds", "append_mm_cmds", "extra_mm_link_args")
-    ours = metadata.ccatune or Ours()
-    return {
-        **{name: getattr(metadata, name) or None for name in names},
-        "ensembles": ours.ensembles,
-        "parameters": ours.parameters,
-        "start_s": ours.start_s,
-    }
-
-
-def _described(settings: TestSettings, notes: dict[str, dict[int, RunNote]]) -> Metadata:
-    link = settings.link
-    names = [scheme.name for scheme in settings.schemes]
-    return Metadata(
-        mode="local",
-        cc_schemes=tuple(dict.fromkeys([*names, *notes])),
-        run_times=max([settings.run_times, *(run for runs in notes.values() for run in runs)]),
-        flows=settings.flows,
-        runtime=settings.runtime_s,
-        interval=settings.interval_s,
-        random_order=settings.order_seed is not None,
-        uplink_trace="uplink.trace",
-        downlink_trace="downlink.trace",
-        prepend_mm_cmds=link.prepend or None,
-        append_mm_cmds=link.append or None,
-        extra_mm_link_args=link.extra or None,
-        ccatune=Ours(
-            link=link.name,
-            versions={"ccatune": version("ccatune"), "kernel": platform.release()},
-            ensembles={cca: ensemble.digest for cca, ensemble in settings.ensembles.items()},
-            parameters={cca: dict(values) for cca, values in settings.parameters.items()},
-            start_s=link.start_s,
-            runs=notes,
-        ),
-    )
-
-
-def begin(settings: TestSettings, folder: Path, *, resume: bool | None) -> dict[str, dict[int, RunNote]]:
-    """Prepare a data folder, and return the notes on its finished runs.
-
-    resume: whether to keep earlier runs; None if the user has not decided.
-
-    Raises:
-        click.UsageError: the folder has runs, and the user has not decided whether to keep them.
-        EmulationError: the folder has runs of another test, or other files.
-    """
-    link = settings.link
-    if not (folder / FILE_NAME).exists():
-        if folder.is_dir() and any(path.name != _LOCK_NAME for path in folder.iterdir()):
-            raise EmulationError(
-                f"{folder}: expected an empty folder or the data folder of a test, got other files in it"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        return {}
-    if resume is None:
-        raise click.UsageError(f"{folder}: has runs already; expected --resume to keep them, or --fresh to remove them")
-    before = read_metadata(folder)
-    if before.ccatune is None:
-        raise EmulationError(f"{folder}: expected a test of ccatune, got a test of Pantheon; choose another folder")
-    if not resume:
-        with _alone_in(folder):
-            _remove_runs(folder)
-        return {}
-    notes = dict(before.ccatune.runs)
-    wanted = _described(settings, notes)
-    for name, value in _identity(wanted).items():
-        was = _identity(before)[name]
-        if was != value:
-            raise EmulationError(
-                f"{folder}: expected a test with {name} {was}, as in the folder, got {value}; "
-                "choose another folder, or use `ccatune pantheon test --fresh`"
-            )
-    if not link.is_written_in(folder):
-        raise EmulationError(f"{folder}: expected a link with the traces in the folder, got other traces; use --fresh")
-    # Runs that failed are repeated.
-    return {scheme: {run: note for run, note in runs.items() if note.verdict == "ok"} for scheme, runs in notes.items()}
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Hold the lock of a data folder. Raises EmulationError if another test holds it."""
-    try:
-        lock = open_lock(folder / _LOCK_NAME)
-    except OSError as error:
-        raise EmulationError(f"{folder}: expected a folder that can be locked, got {error.strerror}") from error
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise EmulationError(
-                f"{folder}: expected no other test in this folder, but one still runs; choose another folder, or wait"
-            ) from error
-        yield
-    finally:
-        os.close(lock)
-
-
-def _remove_unfinished(planned: PlannedTest) -> None:
-    """Remove the working folders and the logs of runs that were killed or failed."""
-    for key in planned.settings.order():
-        for path in planned.data_dir.glob(f".{key.scheme}-{key.run}-*"):
-            shutil.rmtree(path, ignore_errors=True)
-        if key not in planned.done:
-            for kind in ("datalink", "acklink", "mm_datalink", "mm_acklink", "stats"):
-                (planned.data_dir / key.file(kind)).unlink(missing_ok=True)
-
-
-def _remove_runs(folder: Path) -> None:
-    """Remove the files of a test from its folder, and no others."""
-    metadata = read_metadata(folder)
-    for path in folder.iterdir():
-        scheme = next((name for name in metadata.cc_schemes if path.name.startswith(f"{name}_")), None)
-        if scheme is not None and path.suffix in {".log", ".png"} and path.is_file():
-            path.unlink()
-    (folder / FILE_NAME).unlink()
-
-
 Test = tuple[TestSettings, Path, dict[str, dict[int, RunNote]]]
-"""A test, its data folder, and the notes on its finished runs (see `begin`)."""
+"""A test, its data folder, and the notes on its finished runs (see data_folder.begin)."""
 
 
 def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str, Any]]:
@@ -345,7 +222,7 @@ def run_tests(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[str
     """
     with contextlib.ExitStack() as stack:
         for _, folder, _ in tests:
-            stack.enter_context(_alone_in(folder))
+            stack.enter_context(alone_in(folder))
         return _run_alone(tests, jobs=jobs, quiet=quiet)
 
 
@@ -356,9 +233,9 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
     for settings, folder, notes in tests:
         written = replace(settings, link=settings.link.written(folder))
         done = frozenset(RunKey(scheme, run) for scheme, runs in notes.items() for run in runs)
-        write_metadata(_described(written, notes), folder)
+        write_metadata(described(written, notes), folder)
         planned.append(PlannedTest(written, folder, done))
-        _remove_unfinished(planned[-1])
+        remove_unfinished(planned[-1])
     total = sum(len(settings.order()) for settings, _, _ in tests)
     left_out = sum(len(one.done & set(one.settings.order())) for one in planned)
     silent = quiet or not console.is_terminal
@@ -371,7 +248,7 @@ def _run_alone(tests: Sequence[Test], *, jobs: int, quiet: bool) -> list[dict[st
             late_share = machine.during_a_run(settings.runtime_s).late_share
             note = RunNote(verdict=verdict.kind, reason=verdict.reason, late_share=late_share)
             notes.setdefault(key.scheme, {})[key.run] = note
-            write_metadata(_described(settings, notes), folder)
+            write_metadata(described(settings, notes), folder)
             bar.advance(task)
             if verdict.kind != "ok" and not quiet:
                 echo(f"{settings.link.name}: {key}: {verdict.kind}: {verdict.reason}", err=True)

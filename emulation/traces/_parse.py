@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import TraceError
+from kmod.terminal import counted
 
 __all__ = ["MAX_TIME_MS", "parse_trace"]
 
@@ -25,6 +26,8 @@ MAX_DIGITS = 10
 LINE_FEED = 10
 DIGIT_ZERO = 48
 TEXT = re.compile(rb"[\t\n\r\x20-\x7e]*")
+# A line with several cells.
+TABLE = re.compile(rb"^[^\s,;]+[ \t,;]+[^\s,;]", re.MULTILINE)
 SHOWN_CHARS = 40
 MOST_FAULTS_SHOWN = 5
 
@@ -107,8 +110,9 @@ def _parse_lines(data: bytes, name: str) -> NDArray[np.uint32]:
         else:
             n_more += 1
     if faults:
-        more = f"; and {n_more} more bad lines" if n_more else ""
-        raise TraceError(f"{name}, {'; '.join(faults)}{more}")
+        more = f"; and {counted(n_more, 'more bad line')}" if n_more else ""
+        hint = "; `ccatune traces import` converts tables of rates" if TABLE.search(data) else ""
+        raise TraceError(f"{name}, {'; '.join(faults)}{more}{hint}")
     return np.array(values, dtype=np.uint32)
 
 

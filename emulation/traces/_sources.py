@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from emulation.errors import TraceError
-from kmod.terminal import visible
+from kmod.terminal import listed, visible
 
 __all__ = ["ARCHIVE_SUFFIX", "TRACE_SUFFIXES", "Refuse", "TraceFile", "find_files", "is_trace", "refuse"]
 
@@ -88,10 +88,10 @@ def find_files(
             if wanted(dataset):
                 yield from _plain_file(below, dataset=dataset, folder=folder, bad=bad)
     if not found:
-        listed = ", ".join(str(path) for path in paths) or "no path"
-        others = ", ".join(unread[:MOST_NAMES_SHOWN]) + (" ..." if len(unread) > MOST_NAMES_SHOWN else "")
+        given = ", ".join(str(path) for path in paths) or "no path"
+        others = listed(unread, most=MOST_NAMES_SHOWN)
         raise TraceError(
-            f"{listed}: expected files {', '.join(TRACE_SUFFIXES)} or {ARCHIVE_SUFFIX}, got "
+            f"{given}: expected files {', '.join(TRACE_SUFFIXES)} or {ARCHIVE_SUFFIX}, got "
             + (f"only others ({others}); `ccatune traces import` converts other formats" if unread else "none of them")
         )
 

@@ -25,6 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -32,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from emulation.errors import TraceError
+from kmod.terminal import counted, listed
 
 __all__ = ["Piece", "RateTable", "read_table", "row_of_numbers"]
 
@@ -39,6 +41,8 @@ Floats = NDArray[np.float64]
 
 MAX_GAP_STEPS = 5
 MOST_STEP_S = 60
+# In s this is the year 5138, so that larger numbers are the ms since 1970.
+MOST_TIME_S = 1e11
 MOST_RATE_MBPS = 1e6
 MOST_COLUMNS_SHOWN = 30
 WITHOUT_RATE = frozenset({"", "-", "na", "nan", "null", "none"})
@@ -46,6 +50,7 @@ TIME_FORMAT = "%Y.%m.%d_%H.%M.%S"
 RUN_COLUMN = "run_num"
 RATE_UNIT = re.compile(r"(?:^|[^A-Za-z0-9])([kKmMgG]?)(?:bps|bits?/s)[)\]]?$")
 RATE_FACTORS = {"": 1e-6, "k": 1e-3, "m": 1.0, "g": 1e3}
+_shown = partial(listed, most=MOST_COLUMNS_SHOWN)
 TIME_NAME = re.compile(r"(?:timestamp|time|datetime|seconds|seq_num)(?:\W|_)*(s|sec|seconds|ms)?[)\]]?", re.IGNORECASE)
 
 
@@ -72,6 +77,7 @@ class _Column:
     name: str
     unit: str
     factor: float
+    """unit: "" for a column of times whose unit is not stated."""
 
 
 def row_of_numbers(line: str) -> list[float]:
@@ -120,7 +126,7 @@ def _pensieve(path: Path, lines: Sequence[tuple[int, str]]) -> RateTable:
     rows: list[tuple[int, float, float]] = []
     for number, line in lines:
         values = row_of_numbers(line)
-        if line.strip() and (len(values) != 2 or not 0 <= values[1] <= MOST_RATE_MBPS):
+        if line.strip() and (len(values) != 2 or values[0] > MOST_TIME_S or not 0 <= values[1] <= MOST_RATE_MBPS):
             raise TraceError(f"{path}, line {number}: expected a time in s and a rate in Mbit/s, got {line[:60]!r}")
         if values:
             rows.append((number, values[0], values[1]))
@@ -139,7 +145,7 @@ def _csv(
     at_rate, at_time = header.index(rate.name), header.index(time.name)
     at_run = header.index(RUN_COLUMN) if RUN_COLUMN in header else None
     runs: defaultdict[str, list[tuple[int, float, float]]] = defaultdict(list)
-    n_without_rate = 0
+    n_without_rate, is_date = 0, False
     for number, row in rows:
         if not row:
             continue
@@ -153,13 +159,15 @@ def _csv(
             expected = f"a rate in {rate.unit} of 0 to {MOST_RATE_MBPS:g} Mbit/s in {rate.name}"
             raise TraceError(f"{where}: expected {expected}, got {cells[at_rate][:60]!r}")
         run = "" if at_run is None else "run" + re.sub(r"[^A-Za-z0-9._-]+", "_", cells[at_run])
-        runs[run].append((number, _seconds(cells[at_time], where) * time.factor, values[0] * rate.factor))
+        time_s, is_date = _seconds(cells[at_time], time, where)
+        runs[run].append((number, time_s, values[0] * rate.factor))
     pieces = [piece for name, found in runs.items() for piece in _pieces(path, name, found)]
     if not pieces:
         raise TraceError(f"{path}: expected rows with a rate in {rate.name}, got none")
     direction: Literal["down", "up"] = "up" if rate.name.lower().startswith(("ul", "up")) else "down"
-    columns = f"{rate.name} in {rate.unit}, times in {time.name}"
-    columns += f", without {n_without_rate} rows that have no rate" if n_without_rate else ""
+    columns = f"{rate.name} in {rate.unit}, times in {time.name} ({'dates' if is_date else time.unit or 's'})"
+    if n_without_rate:
+        columns += f", without {counted(n_without_rate, 'row that has no rate', 'rows that have no rate')}"
     return RateTable(columns, direction, tuple(pieces))
 
 
@@ -198,7 +206,7 @@ def _time_column(path: Path, header: list[str], chosen: str | None) -> _Column:
         name, unit = _named(path, header, chosen, option="--time-column")
         if unit not in {"", "s", "ms"}:
             raise TraceError(f"{path}: expected --time-column {name}:s or {name}:ms, got {unit}")
-        return _Column(name, unit or "s", 1e-3 if unit == "ms" else 1.0)
+        return _Column(name, unit, 1e-3 if unit == "ms" else 1.0)
     found = [(name, match) for name in header if (match := TIME_NAME.fullmatch(name))]
     if len(found) != 1:
         raise TraceError(
@@ -206,8 +214,8 @@ def _time_column(path: Path, header: list[str], chosen: str | None) -> _Column:
             f"{_shown([name for name, _ in found] or header)}; name it, for example --time-column NAME:ms"
         )
     name, match = found[0]
-    is_ms = (match[1] or "").lower() == "ms"
-    return _Column(name, "ms" if is_ms else "s", 1e-3 if is_ms else 1.0)
+    unit = (match[1] or "").lower()
+    return _Column(name, unit if unit in {"", "ms"} else "s", 1e-3 if unit == "ms" else 1.0)
 
 
 def _named(path: Path, header: list[str], chosen: str, *, option: str) -> tuple[str, str]:
@@ -218,20 +226,24 @@ def _named(path: Path, header: list[str], chosen: str, *, option: str) -> tuple[
     return name, unit
 
 
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names[:MOST_COLUMNS_SHOWN]) + (" ..." if len(names) > MOST_COLUMNS_SHOWN else "")
+def _seconds(text: str, column: _Column, where: str) -> tuple[float, bool]:
+    """The time of a row in s, and whether it is a date: a number, a time of G-NetTrack, or one of ISO 8601.
 
-
-def _seconds(text: str, where: str) -> float:
-    """The time of a row: a number, a time of G-NetTrack, or one of ISO 8601. Without a time zone it counts as UTC."""
+    A number in a column without a unit counts as s. A date without a time zone counts as UTC.
+    """
     if values := row_of_numbers(text):
-        return values[0]
+        if not column.unit and values[0] > MOST_TIME_S:
+            raise TraceError(
+                f"{where}: expected a time in s of at most {MOST_TIME_S:.0e} in {column.name}, which has no unit, got "
+                f"{text[:60]}; if it is in ms, give --time-column {column.name}:ms"
+            )
+        return values[0] * column.factor, False
     for form in (TIME_FORMAT, None):
         try:
             time = datetime.strptime(text, form) if form else datetime.fromisoformat(text)
         except ValueError:
             continue
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp(), True
     raise TraceError(f"{where}: expected a time as a number, 2019.12.14_10.16.30 or in ISO 8601, got {text[:60]!r}")
 
 

@@ -21,7 +21,7 @@ from emulation.traces.recording import Recording
 from emulation.traces.trace import Trace
 from emulation.traces.variation import variation_of
 from kmod.tables import Column, print_table
-from kmod.terminal import echo
+from kmod.terminal import counted, echo
 
 __all__ = ["traces"]
 
@@ -75,8 +75,8 @@ def check(paths: tuple[Path, ...], *, as_json: bool) -> None:
         _print_unread(reading.unread)
         n_bad, n_unread = len(reading.skipped), len(reading.unread)
         hours = sum(row["duration_s"] for row in rows) / 3600
-        echo(f"{len(rows)} recordings of {reading.n_files} files, {hours:.2f} h; "
-                   f"{n_bad} bad files, {n_unread} files not read")  # fmt: skip
+        echo(f"{counted(len(rows), 'recording')} of {counted(reading.n_files, 'file')}, {hours:.2f} h; "
+             f"{counted(n_bad, 'bad file')}, {counted(n_unread, 'file')} not read")  # fmt: skip
     if reading.skipped:
         sys.exit(1)
 
@@ -143,7 +143,7 @@ def fit(paths: tuple[Path, ...], *, skip_bad: bool, out: Path, as_json: bool) ->
     if as_json:
         echo(json.dumps({"model": str(out), "links": [link.name for link in model.links], "recorded_s": recorded_s}))
     else:
-        echo(f"{out}: {len(model.links)} links, fitted on {recorded_s / 3600:.2f} h")
+        echo(f"{out}: {counted(len(model.links), 'link')}, fitted on {recorded_s / 3600:.2f} h")
 
 
 @traces.command()
@@ -247,7 +247,7 @@ def import_(
         return
     _print_unread(unread)
     n_written = sum(row["trace"] is not None for row in rows)
-    echo(f"{n_written} traces written, {len(unread)} files not read")
+    echo(f"{counted(n_written, 'trace')} written, {counted(len(unread), 'file')} not read")
 
 
 def _figures(trace: Trace) -> str:

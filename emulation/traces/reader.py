@@ -15,6 +15,7 @@ from emulation.traces._parse import parse_trace
 from emulation.traces._sources import Refuse, TraceFile, find_files, refuse
 from emulation.traces.recording import MAX_RECORDING_MS, ParsedFile, Recording, join_files
 from emulation.traces.trace import OPPORTUNITY_BYTES
+from kmod.terminal import counted, listed
 
 __all__ = ["Reading", "read", "read_recordings", "survey"]
 
@@ -43,10 +44,10 @@ class Reading:
     def left_out(self) -> list[str]:
         """A line for each bad file, one with their number, and one about files that are no traces, if there are any."""
         lines = [f"left out: {text}" for text in self.skipped]
-        lines += [f"{len(lines)} bad files left out"] if lines else []
+        lines += [f"{counted(len(lines), 'bad file')} left out"] if lines else []
         if self.unread:
-            names = ", ".join(self.unread[:MOST_NAMES_SHOWN]) + (" ..." if len(self.unread) > MOST_NAMES_SHOWN else "")
-            lines.append(f"{len(self.unread)} files that are no traces were not read: {names}")
+            files = counted(len(self.unread), "file that is no trace was", "files that are no traces were")
+            lines.append(f"{files} not read: {listed(self.unread, most=MOST_NAMES_SHOWN)}")
         return lines
 
 
@@ -68,8 +69,8 @@ def read(
     """
     reading = survey(paths, bad=None if skip_bad else refuse, wanted=wanted, progress=progress)
     if reading.skipped and not reading.recordings:
-        n_bad = len(reading.skipped)
-        raise TraceError(f"{reading.skipped[0]}; {n_bad} bad files were left out, and nothing is left")
+        n_bad = counted(len(reading.skipped), "bad file was", "bad files were")
+        raise TraceError(f"{reading.skipped[0]}; {n_bad} left out, and nothing is left")
     return reading
 
 

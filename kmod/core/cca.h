@@ -282,8 +282,9 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
  * computed.
  *
  * ACKs arrive in bursts, because the path or the receiver holds them together. A burst
- * is its first ACK and all ACKs up to W / 32 after it. After a gap, it is all ACKs up to
- * half of the gap after it. Each burst is one sample:
+ * is its first ACK and all ACKs up to W / 32 after it. If a gap precedes it, the burst
+ * also continues while its ACKs are less than half of the gap apart, for at most the time
+ * of the gap, and at most a time that the caller states. Each burst is one sample:
  *
  *   (arrival of its first ACK, packets delivered before that ACK)
  *
@@ -294,8 +295,8 @@ CCA_FN u64 cca_sampled_rate(const struct cca_ack *ack)
  * and W = 20 ms. A window that cuts through a burst is biased, too: between two pairs of
  * ACKs lies the second one of the first pair only, which is half of the packets.
  *
- * The packets of the newest burst count when the next one begins. The window is at most
- * W and a burst long while ACKs arrive, and longer over a gap in them.
+ * The packets of the newest burst count when the next one begins. The window is at least
+ * W long, and at most W, a burst and the longest gap.
  */
 #define CCA_RATE_SAMPLES 64u	/* a power of two, > 2 x 32 */
 #define CCA_RATE_MERGE 32u
@@ -308,7 +309,7 @@ struct cca_rate_window {
 	u64 newest_us;			/* of the newest ACK */
 	u32 delivered_pkts;		/* after the newest ACK */
 	u32 oldest, next;		/* samples [oldest, next), free-running; empty: closed */
-	u32 burst_us;			/* half of the gap before the newest burst, bounded */
+	u32 burst_us;			/* the gap before the newest burst, bounded */
 };
 
 /* Opens the window at an ACK. before_pkts: delivered before that ACK. */
@@ -340,13 +341,13 @@ CCA_FN u32 cca_rate_at_us(const struct cca_rate_window *w, u32 index)
 }
 
 /*
- * Adds an ACK. most_burst_us bounds the length of a burst after a long gap. For that long
- * after an outage, the bandwidth would otherwise remain that of the outage.
+ * Adds an ACK. most_burst_us bounds the length of a burst after a gap: B includes the gap
+ * for that long, and then for W.
  */
 CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pkts,
 			 u32 window_us, u32 most_burst_us)
 {
-	u32 before_pkts = w->delivered_pkts, gap_us, i;
+	u32 before_pkts = w->delivered_pkts, gap_us, age_us, i;
 
 	/* Restart if closed, if the clock stepped back, or after 2^28 us (4.5 min) without ACK. */
 	if (cca_rate_is_closed(w) || now_us < w->newest_us ||
@@ -355,11 +356,12 @@ CCA_FN void cca_rate_add(struct cca_rate_window *w, u64 now_us, u32 delivered_pk
 	gap_us = (u32)(now_us - w->newest_us);
 	w->newest_us = now_us;
 	w->delivered_pkts = delivered_pkts;
-	/* The ACK belongs to the newest burst. Times are modulo 2^32 us = 71 min. */
-	if ((u32)now_us - cca_rate_at_us(w, w->next - 1) <=
-	    cca_max_u32(w->burst_us, window_us / CCA_RATE_MERGE))
+	/* Does the ACK belong to the newest burst? Times are modulo 2^32 us = 71 min. */
+	age_us = (u32)now_us - cca_rate_at_us(w, w->next - 1);
+	if (age_us <= window_us / CCA_RATE_MERGE ||
+	    (age_us < w->burst_us && gap_us < w->burst_us / 2))
 		return;
-	w->burst_us = cca_min_u32(gap_us / 2, most_burst_us);
+	w->burst_us = cca_min_u32(gap_us, most_burst_us);
 	if (w->next - w->oldest == CCA_RATE_SAMPLES)
 		w->oldest++;	/* full, because window_us has grown: drop the oldest */
 	i = w->next++ & (CCA_RATE_SAMPLES - 1);

@@ -138,12 +138,12 @@ CCA_FN void ens_clock_on_ack(struct ens_clock *c, const struct cca_ack *ack,
 	if (ack->app_limited) {
 		if (ens_clock_is_whole(c))
 			c->whole_bytes_per_s = cca_rate_of(&c->acked, c->mss_bytes);
-		cca_rate_reset(&c->acked, ack->now_us, ack->delivered_pkts);
-		return;
+		cca_rate_reset(&c->acked, ack->now_us, ack->delivered_pkts - ack->acked_pkts);
 	}
 	cca_rate_add(&c->acked, ack->now_us, ack->delivered_pkts, c->estimate_us,
 		     c->estimate_us);
-	if (!ack->rtt_us || queueing_delay_us == ENS_NO_DELAY || c->samples == CCA_MAX_PKTS)
+	if (ack->app_limited || !ack->rtt_us || queueing_delay_us == ENS_NO_DELAY ||
+	    c->samples == CCA_MAX_PKTS)
 		return;
 	c->samples++;
 	c->within_high += queueing_delay_us <= c->high_us;

@@ -26,7 +26,7 @@
  *           sample came last. An interval continues until it has a sample.
  *   floor   The rate is at least one packet per RTTmin. Otherwise B and the rate could
  *           fall to 0 in an outage, and no ACK would ever return to raise them.
- *   cwnd    limits the packets that an outage can accumulate. It is cwnd_gain_pct of the
+ *   cwnd    limits the packets that accumulate in an outage. It is cwnd_gain_pct of the
  *           packets that the rate carries in RTTmin + T, plus two for the delayed ACK.
  *           The rule itself never needs more than the rate carries in RTTmin + T.
  *   slow    DEVIATION: of HyStart's two rules GR omits the one for ACK trains, because
@@ -37,8 +37,7 @@
  *   RTTmin  If no RTT within 1/16 of RTTmin was measured for min_rtt_window_ms, the path
  *           may have changed. GR then sends at half of B for two round trips, and takes
  *           the minimum RTT of that time as RTTmin. The round trips are counted by
- *           packets. Two RTTs would last for twice the length of an outage, if the last
- *           RTT contains one.
+ *           packets, because an RTT may be far longer than the path.
  *   loss    The paper does not react to loss. Here a timeout restarts slow start. If
  *           loss_hold_permille of a round trip is lost, the buffer is shorter than T/2,
  *           and the rule alone would overrun it without end. The rate may then not exceed
@@ -53,11 +52,14 @@
  *           grow a window of which less than half was used.
  *   silence An idle time does not count in B, nor does the round trip after it. The first
  *           ACK after the idle time opens W and Delta anew.
- *   outage  After more than GR_OUTAGE_US without an ACK (and 2 (RTTmin + T)), the RTTs of
- *           packets sent before the first ACK contain the outage. They are no queueing
- *           delay, and the rule omits them. Until the first RTT of a later packet, cwnd
- *           lets new packets follow those that leave the path. Otherwise GR would wait
- *           for Linux's probe of a lost tail, which comes after two such RTTs.
+ *   outage  is a time without ACKs that is longer than GR_OUTAGE_US and than twice the
+ *           larger of RTTmin + T and the last RTT. An RTT that contains it is no queueing
+ *           delay, and the rule omits it. Until the first RTT of a packet that was sent
+ *           later, the rate may not exceed B, and W begins after the outage. In this time
+ *           GR_OUTAGE_PKTS new packets may be sent in each round trip, whatever cwnd is.
+ *           They show whether the outage lost the last packets of a window. Otherwise GR
+ *           would wait for Linux's probe of a lost tail, which comes after two smoothed
+ *           RTTs, and these contain the outage.
  *   undo    If a timeout proves spurious, GR restores the mode, cwnd and rate from before
  *           it, in any mode. Of several timeouts in a row it undoes the one with the
  *           largest cwnd.
@@ -65,209 +67,7 @@
 #ifndef CCA_GR_H
 #define CCA_GR_H
 
-#include "cca.h"
-#include "params.h"
-
-#define GR_MIN_CWND_PKTS 2u
-#define GR_DELAYED_ACK_PKTS 2u
-#define GR_HYSTART_SAMPLES 8u		/* RFC 9406 N_RTT_SAMPLE */
-#define GR_HYSTART_MIN_US 4000u		/* RFC 9406 MIN_RTT_THRESH */
-#define GR_HYSTART_MAX_US 16000u	/* RFC 9406 MAX_RTT_THRESH */
-#define GR_DRAIN_ROUNDS 2u
-#define GR_OUTAGE_US 1000000u
-#define GR_LOSS_MIN_PKTS 3u		/* with fewer losses their share means nothing */
-
-enum gr_mode {
-	GR_SLOW_START,
-	GR_CRUISE,
-	GR_DRAIN,
-};
-
-/* One u32 for each GR parameter in params.def: W, Delta, T and those that are set by hand. */
-struct gr_params {
-#define CCA_ONLY CCA_ID_gr
-#define CCA_PARAM(algorithm, name, unit, min, default, max, kind, meaning) u32 name;
-#include "params.def"
-};
-
-struct gr_state {
-	struct cca_rate_window bandwidth;
-	u64 rate_bytes_per_s;		/* at most 2^37 */
-	u64 undo_rate_bytes_per_s;	/* rate before the timeout */
-	u64 marked_rate_bytes_per_s;	/* ECN: upper bound in this round trip; 0: no mark */
-	u64 min_rtt_at_us;		/* last time that an RTT was within 1/16 of RTTmin */
-	u64 outage_end_us;		/* first ACK after an outage */
-	u64 interval_start_us;
-	u64 interval_rtt_us;		/* sum: at most 2^24 samples of 2^26 us */
-	u32 interval_samples;
-	u32 min_rtt_us;			/* 0: no sample yet */
-	u32 drain_min_rtt_us;
-	u32 cwnd_pkts;
-	u32 undo_cwnd_pkts;		/* 0: no timeout to undo */
-	u32 mss_bytes;
-	u32 round_end_pkts;		/* delivered count at which the round trip ends */
-	u32 round_delivered_pkts;
-	u32 round_lost_pkts;
-	u32 round_min_rtt_us;		/* of the first GR_HYSTART_SAMPLES */
-	u32 round_samples;
-	u8 mode;			/* enum gr_mode */
-	u8 undo_mode;
-	u8 hold : 1;			/* loss: the rate is at most B in this round trip */
-	u8 marked_round : 1;		/* the round trip after the mark has begun */
-	u8 outage : 1;			/* no RTT of a packet sent after the outage yet */
-	u8 drain_rounds : 2;		/* round trips of DRAIN that have begun */
-};
-
-/* --- helpers ------------------------------------------------------------ */
-
-CCA_FN bool gr_knows_rtt(const struct gr_state *s)
-{
-	return s->min_rtt_us != 0;
-}
-
-/* The queueing delay in an RTT sample (RTT - RTTmin); 0 if it has none. */
-CCA_FN u32 gr_queueing_delay_us(const struct gr_state *s, u32 rtt_us)
-{
-	return rtt_us > s->min_rtt_us && gr_knows_rtt(s) ? rtt_us - s->min_rtt_us : 0;
-}
-
-CCA_FN u64 gr_floor_bytes_per_s(const struct gr_state *s)
-{
-	/* At least 1 byte/s, because a rate of 0 means "not paced". */
-	return cca_max_u64(cca_rate_bytes_per_s(1, s->mss_bytes, cca_max_u32(s->min_rtt_us, 1)), 1);
-}
-
-/* The cwnd for a rate. Overflow: 2^24 packets x a gain of at most 2^10. */
-CCA_FN u32 gr_cwnd_for(const struct gr_state *s, const struct gr_params *p, u64 rate)
-{
-	u64 span_us = (u64)s->min_rtt_us + p->delay_threshold_us;
-	u64 pkts = (u64)cca_pkts_at_rate(rate, span_us, s->mss_bytes) * p->cwnd_gain_pct;
-
-	pkts = cca_div(pkts, 100) + GR_DELAYED_ACK_PKTS;
-	return (u32)cca_min_u64(cca_max_u64(pkts, GR_MIN_CWND_PKTS), CCA_MAX_PKTS);
-}
-
-/* B x target / RTT. Overflow: 2^37 x 2^26. RTT is at least 1. */
-CCA_FN u64 gr_scale(u64 bandwidth, u32 target_us, u64 rtt_us)
-{
-	return cca_div(bandwidth * cca_min_u32(target_us, CCA_MAX_RTT_US),
-		       cca_max_u64(rtt_us, 1));
-}
-
-/*
- * Twice the window per RTTmin, because slow start doubles the window; 0 (not paced)
- * before an RTT is known.
- */
-CCA_FN u64 gr_slow_start_rate(const struct gr_state *s)
-{
-	if (!gr_knows_rtt(s))
-		return 0;
-	return cca_max_u64(cca_rate_bytes_per_s(2 * s->cwnd_pkts, s->mss_bytes, s->min_rtt_us),
-			   gr_floor_bytes_per_s(s));
-}
-
-CCA_FN void gr_start_interval(struct gr_state *s, u64 now_us)
-{
-	s->interval_start_us = now_us;
-	s->interval_rtt_us = 0;
-	s->interval_samples = 0;
-}
-
-CCA_FN void gr_start_round(struct gr_state *s, u32 delivered_pkts, u32 inflight_pkts)
-{
-	s->round_end_pkts = delivered_pkts + inflight_pkts;
-	s->round_delivered_pkts = 0;
-	s->round_lost_pkts = 0;
-	s->round_min_rtt_us = 0;
-	s->round_samples = 0;
-}
-
-CCA_FN void gr_decide(const struct gr_state *s, struct cca_decision *d)
-{
-	d->cwnd_pkts = s->cwnd_pkts;
-	d->pacing_bytes_per_s = s->rate_bytes_per_s;
-}
-
-/* --- the model: RTTmin, the interval's RTT, B, the round trip ------------ */
-
-/* Notes an outage. Call this before the ACK is added to the bandwidth. */
-CCA_FN void gr_note_outage(struct gr_state *s, const struct gr_params *p, u64 now_us)
-{
-	u64 outage_us = 2 * ((u64)s->min_rtt_us + p->delay_threshold_us);
-
-	if (!gr_knows_rtt(s) || cca_rate_is_closed(&s->bandwidth) ||
-	    cca_elapsed_us(now_us, s->bandwidth.newest_us) <= cca_max_u64(outage_us, GR_OUTAGE_US))
-		return;
-	s->outage = 1;
-	s->outage_end_us = now_us;
-	gr_start_interval(s, now_us);
-}
-
-/* Whether the RTT of a packet contains the outage: the packet was sent before its end. */
-CCA_FN bool gr_contains_outage(struct gr_state *s, u64 now_us, u32 rtt_us)
-{
-	if (s->outage && now_us >= s->outage_end_us && now_us - s->outage_end_us >= rtt_us)
-		s->outage = 0;
-	return s->outage;
-}
-
-CCA_FN void gr_sample_rtt(struct gr_state *s, const struct cca_ack *ack)
-{
-	u32 rtt_us = cca_min_u32(ack->rtt_us, CCA_MAX_RTT_US);
-
-	if (!rtt_us)
-		return;
-	if (!gr_knows_rtt(s) || rtt_us < s->min_rtt_us)
-		s->min_rtt_us = rtt_us;
-	if (rtt_us - s->min_rtt_us <= s->min_rtt_us / 16)
-		s->min_rtt_at_us = ack->now_us;
-	if (gr_contains_outage(s, ack->now_us, rtt_us))
-		return;
-	if (!s->drain_min_rtt_us || rtt_us < s->drain_min_rtt_us)
-		s->drain_min_rtt_us = rtt_us;
-	if (s->interval_samples < CCA_MAX_PKTS) {
-		s->interval_rtt_us += rtt_us;
-		s->interval_samples++;
-	}
-	if (s->round_samples < GR_HYSTART_SAMPLES) {
-		if (!s->round_samples || rtt_us < s->round_min_rtt_us)
-			s->round_min_rtt_us = rtt_us;
-		s->round_samples++;
-	}
-}
-
-/*
- * Returns true if the round trip has ended and the next one has begun. It ends when
- * the packets in flight at its start are delivered or lost. Without counting the losses
- * it would take ten round trips where a rate limit delivers only a tenth of the packets.
- */
-CCA_FN bool gr_count_round(struct gr_state *s, const struct gr_params *p,
-			   const struct cca_ack *ack)
-{
-	u64 lost, sent;
-
-	s->round_delivered_pkts += ack->acked_pkts;
-	s->round_lost_pkts += ack->lost_pkts;
-	if ((u32)(ack->delivered_pkts + s->round_lost_pkts - s->round_end_pkts) >= 1u << 31)
-		return false;
-	lost = s->round_lost_pkts;
-	sent = lost + s->round_delivered_pkts;
-	s->hold = lost >= GR_LOSS_MIN_PKTS && lost * 1000 >= sent * p->loss_hold_permille;
-	gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
-	return true;
-}
-
-CCA_FN void gr_update_model(struct gr_state *s, const struct gr_params *p,
-			    const struct cca_ack *ack)
-{
-	s->mss_bytes = cca_clamp_u32(ack->mss_bytes, 1, CCA_MAX_MSS_BYTES);
-	if (cca_rate_is_closed(&s->bandwidth))
-		gr_start_interval(s, ack->now_us);
-	gr_note_outage(s, p, ack->now_us);
-	cca_rate_add(&s->bandwidth, ack->now_us, ack->delivered_pkts, p->bandwidth_window_us,
-		     cca_max_u32(p->bandwidth_window_us, s->min_rtt_us / 4));
-	gr_sample_rtt(s, ack);
-}
+#include "gr_model.h"
 
 /* --- slow start: as in HyStart it ends when the delay rises -------------- */
 
@@ -335,12 +135,16 @@ CCA_FN void gr_start_drain(struct gr_state *s, const struct gr_params *p)
 
 CCA_FN void gr_end_drain(struct gr_state *s, const struct gr_params *p, u64 now_us)
 {
+	u64 bandwidth = cca_rate_of(&s->bandwidth, s->mss_bytes), rate = s->rate_bytes_per_s;
+
 	if (s->drain_min_rtt_us)
 		s->min_rtt_us = s->drain_min_rtt_us;
 	s->min_rtt_at_us = now_us;
-	/* DRAIN had halved the rate, and with it B. The path carries twice that. */
+	/* DRAIN had halved the rate, and with it B. The path carries twice that, or twice B. */
+	if (bandwidth)
+		rate = cca_min_u64(rate, cca_max_u64(bandwidth, gr_floor_bytes_per_s(s)));
 	s->mode = GR_CRUISE;
-	s->rate_bytes_per_s = cca_min_u64(2 * s->rate_bytes_per_s, CCA_MAX_RATE_BYTES_PER_S);
+	s->rate_bytes_per_s = cca_min_u64(2 * rate, CCA_MAX_RATE_BYTES_PER_S);
 	s->cwnd_pkts = gr_cwnd_for(s, p, s->rate_bytes_per_s);
 	gr_start_interval(s, now_us);
 }
@@ -355,6 +159,7 @@ CCA_FN void gr_drain(struct gr_state *s, const struct gr_params *p, const struct
 		gr_start_round(s, ack->delivered_pkts, ack->inflight_pkts);
 	else if (!round_ended)
 		return;
+	/* The rounds that have begun are one more than those that have ended. */
 	if (s->drain_rounds++ == GR_DRAIN_ROUNDS)
 		gr_end_drain(s, p, ack->now_us);
 }
@@ -393,7 +198,7 @@ CCA_FN void gr_adapt(struct gr_state *s, const struct gr_params *p, const struct
 	    cca_elapsed_us(ack->now_us, s->interval_start_us) < p->adaptation_interval_us)
 		return;
 	if (!s->interval_samples) {
-		if (s->hold)
+		if (s->hold || s->outage)
 			gr_take_rate(s, p, cca_min_u64(s->rate_bytes_per_s, bandwidth));
 		return;
 	}
@@ -445,6 +250,17 @@ CCA_FN void gr_keep_marked_rate(struct gr_state *s, const struct gr_params *p,
 	}
 }
 
+/* The cwnd that allows GR_OUTAGE_PKTS packets to be sent in a round trip after an outage. */
+CCA_FN u32 gr_outage_cwnd_pkts(const struct gr_state *s, const struct cca_ack *ack)
+{
+	u32 inflight_pkts = cca_min_u32(ack->inflight_pkts, CCA_MAX_PKTS - GR_OUTAGE_PKTS);
+	/* The round trip began when so many packets were delivered, lost or in flight. */
+	u32 sent_pkts = ack->delivered_pkts + s->round_lost_pkts + inflight_pkts -
+			s->round_end_pkts;
+
+	return inflight_pkts + GR_OUTAGE_PKTS - cca_min_u32(sent_pkts, GR_OUTAGE_PKTS);
+}
+
 /* --- entry points ---------------------------------------------------------- */
 
 CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
@@ -462,6 +278,7 @@ CCA_FN void gr_init(struct gr_state *s, const struct gr_params *p,
 	s->drain_rounds = 0;
 	s->outage = 0;
 	s->outage_end_us = 0;
+	s->newest_rtt_us = s->min_rtt_us;
 	s->cwnd_pkts = cca_clamp_u32(start->cwnd_pkts, GR_MIN_CWND_PKTS, CCA_MAX_PKTS);
 	s->undo_cwnd_pkts = 0;
 	s->rate_bytes_per_s = gr_slow_start_rate(s);
@@ -487,10 +304,8 @@ CCA_FN void gr_on_ack(struct gr_state *s, const struct gr_params *p,
 	gr_drain(s, p, ack, round_ended);
 	gr_keep_marked_rate(s, p, ack, round_ended);
 	gr_decide(s, d);
-	if (s->outage)
-		d->cwnd_pkts = cca_max_u32(d->cwnd_pkts, GR_DELAYED_ACK_PKTS +
-					   cca_min_u32(ack->inflight_pkts,
-						       CCA_MAX_PKTS - GR_DELAYED_ACK_PKTS));
+	if (s->outage && !s->marked_rate_bytes_per_s)
+		d->cwnd_pkts = cca_max_u32(d->cwnd_pkts, gr_outage_cwnd_pkts(s, ack));
 }
 
 CCA_FN void gr_on_timeout(struct gr_state *s, const struct cca_event *ev)
@@ -513,6 +328,7 @@ CCA_FN void gr_on_undo(struct gr_state *s, const struct cca_event *ev)
 	if (s->mode != GR_SLOW_START || !s->undo_cwnd_pkts)
 		return;
 	s->mode = s->undo_mode;
+	s->drain_rounds = 0;
 	s->cwnd_pkts = s->undo_cwnd_pkts;
 	s->undo_cwnd_pkts = 0;
 	/* Slow start's rate is recomputed: RTTmin may be new, or smaller than before. */

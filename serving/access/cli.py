@@ -15,7 +15,7 @@ from kmod.terminal import echo
 from serving._connecting import connect, registry_options
 from serving._printing import Cells, print_facts, print_table, short_digest, time_in_words
 from serving.access.grants import SCOPES
-from serving.access.secret_file import written_to
+from serving.access.secret_file import new_secret_file
 
 __all__ = ["audit", "tokens"]
 
@@ -39,6 +39,11 @@ def _limits(row: Json) -> str:
     return " ".join(named)
 
 
+def _action(row: Json) -> str:
+    """Return e.g. `create` for `create-token`: the target begins with the word `token`."""
+    return str(row["action"]).removesuffix("-" + str(row["target"]).partition(" ")[0])
+
+
 def _details(details: Json) -> str:
     # The serial stands first, because the end may be cut.
     ordered = sorted(details.items(), key=lambda item: item[0] != "serial")
@@ -60,8 +65,10 @@ _TOKENS: Cells = {
 _AUDIT: Cells = {
     Column("when (UTC)"): lambda row: time_in_words(row["at"], to="seconds"),
     Column("by", least=9): lambda row: str(row["actor"]),
-    Column("action"): lambda row: str(row["action"]),
-    Column("target", least=14): lambda row: _DIGEST.sub(lambda found: short_digest(found[0]), str(row["target"])),
+    Column("action"): _action,
+    Column("target", least=22, cut="end"): lambda row: _DIGEST.sub(
+        lambda found: short_digest(found[0]), str(row["target"])
+    ),
     Column("details", least=10, cut="end"): lambda row: _details(row["details"]),
 }
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -152,7 +159,7 @@ def create(
         raise click.UsageError(
             f"{'--expires' if scopes else '--scope'}: expected it for all but agents (--kind agent), got none"
         )
-    with connect(url, token_file) as client:
+    with connect(url, token_file) as client, new_secret_file(out) as write:
         made = client.create_token(
             name,
             kind=kind,
@@ -163,10 +170,8 @@ def create(
             lifetime_s=None if lifetime_s < 0 else lifetime_s,
         )
         if out is not None:
-            text = made.pop("token")
             try:
-                with written_to(out, text):
-                    pass
+                write(made.pop("token"))
             except BaseException:
                 # Nobody has the token, so it must not stay valid.
                 client.revoke_token(made["id"])
@@ -221,7 +226,7 @@ def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file:
 
 @click.command()
 @click.option("--actor", help="Only changes by this principal.")
-@click.option("--action", help="Only this kind of change, such as move.")
+@click.option("--action", help="Only this kind of change, as in --json, such as move or create-token.")
 @click.option("--target", help="Only changes of this, such as 'channel gr/champion'.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Entries, at most.")
 @registry_options

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from serving.access import repository, service
 from serving.access.grants import local_caller
-from serving.access.secret_file import written_to
+from serving.access.secret_file import new_secret_file
 from serving.access.token_text import NewToken, new_token
 from serving.database import Database, open_database, registry_name
 from serving.errors import SettingsError
@@ -63,7 +63,8 @@ def make_admin_token(
     try:
         registry = registry_name(database, wanted=settings.registry, now=now)
         # The file is complete before the commit, so the token of a committed row is never lost.
-        with written_to(token_file, new.text), database.write() as session:
+        with new_secret_file(token_file) as write, database.write() as session:
+            write(new.text)
             if is_first and repository.has_principal(session):
                 raise _exists(database)
             service.create_admin_token(session, new, by=local_caller(INIT), now=now)

@@ -11,8 +11,9 @@ changes since the last one. Until the first query no token is known.
 
 A change by this process is followed by `refresh`, so it takes effect at once. A revocation by another process takes
 effect within `refresh_s`, and before a held request receives an answer. The expiry of a token is compared with the
-clock at each use. Tokens that have expired are not kept in memory. If the clock was set back since a query, the next
-query therefore reads all tokens, because some that had expired by the wrong time may be valid.
+clock at each use. A query drops the tokens that have expired, at most once a minute, from memory. If the clock was set
+back since a query, the next query therefore reads all tokens, because some that had expired by the wrong time may be
+valid.
 
 Limits: the memory grows with the tokens that are neither revoked nor expired, by about 0.5 KiB each.
 """
@@ -40,6 +41,7 @@ __all__ = ["KnownTokens"]
 _USES_INTERVAL_S = 300.0
 _USES_BATCH = 500
 _RETRY_S = 1.0
+_DROP_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class KnownTokens:
         # From these times on a query begins in the background, and requests wait for a query.
         self._renew_at_s = self._stale_at_s = float("-inf")
         self._write_uses_at_s = monotonic() + _USES_INTERVAL_S
+        self._drop_expired_at_s = monotonic() + _DROP_INTERVAL_S
         self._waiting: list[asyncio.Future[None]] = []
         self._queries: asyncio.Task[None] | None = None
         self._uses: asyncio.Task[None] | None = None
@@ -170,6 +173,7 @@ class KnownTokens:
                 self._note_time()
                 try:
                     self._apply(await self._reads.run(self._read_changes))
+                    self._drop_expired()
                 except Exception as error:
                     for one in waiting:
                         if not one.done():
@@ -209,6 +213,18 @@ class KnownTokens:
             # One that is in memory stays, because held requests may have it and must notice its revocation.
             if known is not None or not self._has_expired(grant):
                 self._grants[digest] = grant
+
+    def _drop_expired(self) -> None:
+        if self._monotonic() < self._drop_expired_at_s:
+            return
+        self._drop_expired_at_s = self._monotonic() + _DROP_INTERVAL_S
+        now = self._clock()
+        for digest, grant in list(self._grants.items()):
+            # The time of the last use is written first.
+            if grant.expires_at is not None and now >= grant.expires_at and not grant.is_used:
+                # A held request may have it, and would not notice its revocation if the clock were set back.
+                grant.is_revoked = True
+                del self._grants[digest]
 
     def _write_used(self, ids: list[int]) -> None:
         with self._database.write() as session:

@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from serving.errors import SettingsError
 
-__all__ = ["written_to"]
+__all__ = ["new_secret_file"]
 
 
 @contextlib.contextmanager
-def written_to(path: Path | None, text: str) -> Iterator[None]:
-    """Write a secret to a new file that only its owner can read. The file is removed if the block raises.
+def new_secret_file(path: Path | None) -> Iterator[Callable[[str], None]]:
+    """Create a file that only its owner can read, and yield a function that writes the secret to it.
+
+    The file is removed if the block raises. Without a path nothing is created, and the function does nothing.
 
     Raises:
         SettingsError: the file exists, or it cannot be written.
     """
     if path is None:
-        yield
+        yield lambda _: None
         return
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -31,12 +33,16 @@ def written_to(path: Path | None, text: str) -> Iterator[None]:
         raise SettingsError(f"{path}: expected a file that can be made, got {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{text}\n")
-            file.flush()
-            os.fsync(descriptor)
-        yield
-    except BaseException as error:
+
+            def write(text: str) -> None:
+                try:
+                    file.write(f"{text}\n")
+                    file.flush()
+                    os.fsync(descriptor)
+                except OSError as error:
+                    raise SettingsError(f"{path}: expected room for a token, got {error.strerror}") from error
+
+            yield write
+    except BaseException:
         path.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise SettingsError(f"{path}: expected room for a token, got {error.strerror}") from error
         raise

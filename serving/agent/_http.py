@@ -28,7 +28,7 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import SplitResult
@@ -38,6 +38,8 @@ MAX_IDLE_S = 70.0
 MAX_AGE_S = 3600.0
 
 Clock = Callable[[], float]
+
+_NO_DELAY = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 # The errors of a connection that the server has closed. Both errors of TLS are no ConnectionError.
 _CLOSED = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -135,10 +137,11 @@ def remaining_s(deadline_s: float, clock: Clock) -> float:
     return left_s
 
 
-def connect(host: str, port: int, *, deadline_s: float, clock: Clock) -> socket.socket:
+def connect(host: str, port: int, *, deadline_s: float, clock: Clock, options: Iterable[Any] = ()) -> socket.socket:
     """Connect to the first address of the host that accepts the connection.
 
     Each address has an equal share of the time that is left, so that one that does not answer leaves time for others.
+    options: the arguments of setsockopt for each option of the socket beside TCP_NODELAY.
     Limits: the look-up of the host's name has the limits of the system's resolver.
     Raises OSError, and TimeoutError after the deadline.
     """
@@ -147,6 +150,8 @@ def connect(host: str, port: int, *, deadline_s: float, clock: Clock) -> socket.
     for number, (family, kind, protocol, _, address) in enumerate(found):
         raw = socket.socket(family, kind, protocol)
         try:
+            for option in (_NO_DELAY, *options):
+                raw.setsockopt(*option)
             raw.settimeout(remaining_s(deadline_s, clock) / (len(found) - number))
             raw.connect(address)
         except OSError as error:

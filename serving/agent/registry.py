@@ -18,6 +18,7 @@ from __future__ import annotations
 import http.client
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -163,12 +164,12 @@ class RegistryClient:
             raise RegistryUnavailableError(f"registry {self._name}: expected its own token's agent: {error}") from error
         return named
 
-    def post_report(self, agent_id: str, report: CcaReport) -> None:
-        """Send a report to the registry, under the token's agent id if it has one.
+    def post_report(self, find_agent_id: Callable[[], str], report: CcaReport) -> None:
+        """Send a report to the registry, under the token's agent id, or else the one that `find_agent_id` returns.
 
         Raises RegistryUnavailableError, SettingsError for an invalid id.
         """
-        agent_id = self.agent_id_of_token() or agent_id
+        agent_id = self.agent_id_of_token() or find_agent_id()
         require_agent_id(agent_id)
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
@@ -211,7 +212,7 @@ class RegistryClient:
 
     def _not_asked(self, error: SettingsError) -> RegistryUnavailableError:
         # A file of a secret was changed while the agent runs. It is read again for the next request.
-        return RegistryUnavailableError(f"registry {self._name} was not asked: {error}")
+        return RegistryUnavailableError(f"no request was sent to the registry {self._name}: {error}")
 
     def _token(self) -> str:
         assert self._token_file is not None  # noqa: S101 - callers check this
@@ -228,11 +229,13 @@ class RegistryClient:
                 f"registry {self._name}: expected {expected}, got {answer.status} to {where!r:.100}; "
                 "redirects are refused, set --url to where it is"
             )
-        text = (
-            f"registry {self._name}: expected {expected}, got {answer.status} {_problem_detail(answer.body)}".rstrip()
-        )
+        text = f"registry {self._name}: expected {expected}, got {answer.status}"
         problem = _members(answer.body).get("type")
-        if answer.status == http.HTTPStatus.UNAUTHORIZED or problem == _TOO_MANY_ATTEMPTS:
+        if answer.status == http.HTTPStatus.UNAUTHORIZED:
+            # The detail names the settings of `ccatune`, which differ from those of the agent.
+            return NotPermittedError(f"{text}; {self._how_to_get_accepted()}")
+        text = f"{text} {_problem_detail(answer.body)}".rstrip()
+        if problem == _TOO_MANY_ATTEMPTS:
             return NotPermittedError(f"{text}; {self._how_to_get_accepted()}")
         if answer.status == http.HTTPStatus.FORBIDDEN and problem == _NOT_PERMITTED:
             return NotPermittedError(
@@ -245,7 +248,10 @@ class RegistryClient:
 
     def _how_to_get_accepted(self) -> str:
         if self._token_file is None:
-            return "the registry requires a token: get one from its administrator, and set --token-file"
+            return (
+                "the registry requires a token: get one from its administrator, and set --token-file or "
+                "CCATUNE_AGENT_TOKEN_FILE"
+            )
         return (
             f"it does not accept the token in {self._token_file}, which may be expired or revoked: get another one "
             "from its administrator, and put it into this file"

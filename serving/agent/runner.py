@@ -78,6 +78,7 @@ class Agent:
         self._given_rng = rng
         self._clock = clock
         self._store = Store(settings.state_dir)
+        self._agent_id = settings.agent_id
         self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
         self._trust = trust_of(settings, store=self._store, log=log, now_s=now_s)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
@@ -145,10 +146,9 @@ class Agent:
                     _tell(keeper, heard)
                     keeper.check()
                 reports = [keeper.report() for keeper in self._keepers.values()]
-                agent_id = self._agent_id()
                 for report in reports:
                     try:
-                        client.post_report(agent_id, report)
+                        client.post_report(self._find_agent_id, report)
                     except RegistryUnavailableError as error:
                         unsent[report.cca] = str(error)
                         self._log.event("report_failed", cca=report.cca, error=str(error))
@@ -195,10 +195,13 @@ class Agent:
         except queue.Empty:
             return None
 
-    def _agent_id(self) -> str:
+    def _find_agent_id(self) -> str:
         from serving.agent.identity import find_agent_id
 
-        return find_agent_id(self._settings.agent_id, store=self._store, log=self._log)
+        # An id that cannot be saved is kept here.
+        if not self._agent_id:
+            self._agent_id = find_agent_id("", store=self._store, log=self._log)
+        return self._agent_id
 
     def _rng(self) -> random.Random:
         import random
@@ -230,7 +233,7 @@ class Agent:
         from serving.agent.threads import Reporter
 
         return Reporter(
-            agent_id=self._agent_id(),
+            find_agent_id=self._find_agent_id,
             client=self._client(),
             log=self._log,
             every_s=self._settings.report_every_s,

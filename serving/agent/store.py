@@ -2,7 +2,7 @@
 """The state folder keeps the agent's knowledge across restarts.
 
     DIR/lock                   held (flock) by the one agent that may use the folder
-    DIR/agent-id               the id that the agent chose at random, where none was given
+    DIR/agent-id               the id that the agent chose at random, where neither a setting nor the token names one
     DIR/root                   the newest root document, and the SHA-256 of the pinned file that it descends from
     DIR/<cca>/last-known-good  the last table that the kernel accepted and read back as written
     DIR/<cca>/pending          a table that is being applied; removed when it becomes the last known good or is refused
@@ -32,6 +32,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from kmod.ensemble import EnsembleError, write_atomically
+from kmod.folders import OTHERS_MAY_WRITE, SharedFolderError, kind_of, require_own_folder, require_own_path
 from kmod.locks import open_lock
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.table import Table
@@ -44,7 +45,6 @@ _MAGIC = b"ccatune-agent-file 1"
 _MAX_FILE_BYTES = 8 * 1024 * 1024
 _LOCK_ATTEMPTS = 20
 _LOCK_PAUSE_S = 0.05
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 LAST_KNOWN_GOOD = "last-known-good"
 PENDING = "pending"
@@ -93,12 +93,14 @@ class Store:
         """
         try:
             # The state folder itself may be a symbolic link, as systemd makes it for some units.
-            folder, link = self.root.resolve(), [self.root] if self.root.is_symlink() else []
-            for place in (*link, *self.root.absolute().parents, *folder.parents):
-                _refuse_redirectable_by_others(place)
+            require_own_path(self.root)
+            folder = self.root.resolve()
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _refuse_writable_by_others(folder)
+            # Whoever writes there could make the next start apply any table.
+            require_own_folder(folder)
             descriptor = open_lock(folder / "lock")
+        except SharedFolderError as error:
+            raise StateDirError(f"state folder: {error}") from error
         except OSError as error:
             raise StateDirError(
                 f"state folder {self.root}: expected a folder to write to, got {error.strerror}; set --state-dir"
@@ -139,9 +141,11 @@ class Store:
         """Raise StateDirError unless the CCA's folder is missing, or a folder that no other user may write to."""
         folder = self._folder(cca)
         try:
-            _refuse_writable_by_others(folder)
+            require_own_folder(folder)
         except FileNotFoundError:
             return
+        except SharedFolderError as error:
+            raise StateDirError(f"state folder: {error}") from error
         except OSError as error:
             raise self._cannot("read", cca, "", error) from error
 
@@ -291,43 +295,6 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
     return False
 
 
-def _refuse_redirectable_by_others(place: Path) -> None:
-    """Raise StateDirError where another user could replace this part of the state folder's path, or what is below it.
-
-    Root would else write its process number into the file `lock` of any folder. Raises OSError.
-    """
-    try:
-        found = place.lstat()
-    except FileNotFoundError:
-        return  # the agent creates it
-    is_shared = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
-    if is_shared or found.st_uid not in {0, os.geteuid()}:
-        raise StateDirError(
-            f"state folder: expected {place} to be of root or user {os.geteuid()}, and not writable by all users, got "
-            f"user {found.st_uid} and {stat.filemode(found.st_mode)}; set another --state-dir"
-        )
-
-
-def _refuse_writable_by_others(folder: Path) -> None:
-    """Raise StateDirError unless this is a folder that only its owner, who is root or the agent's user, may write to.
-
-    Whoever writes there could make the next start apply any table. Raises OSError where it cannot be examined.
-    """
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise StateDirError(f"state folder: expected {folder} to be a folder, got {_kind(found.st_mode)}; remove it")
-    if found.st_mode & _OTHERS_MAY_WRITE:
-        raise StateDirError(
-            f"state folder {folder}: expected to be writable by its owner alone, "
-            f"its mode is {stat.filemode(found.st_mode)}; chmod go-w it, and examine its files first"
-        )
-    if found.st_uid not in {0, os.geteuid()}:
-        raise StateDirError(
-            f"state folder {folder}: expected root or user {os.geteuid()} as its owner, "
-            f"got user {found.st_uid}; chown it, and examine its files first"
-        )
-
-
 def _read(path: Path) -> bytes:
     """Read a regular file. Raises DamagedFileError for any other kind, and for a file that others may write to."""
     try:
@@ -340,8 +307,8 @@ def _read(path: Path) -> bytes:
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
-            raise DamagedFileError(f"expected a regular file, got {_kind(mode)}")
-        if mode & _OTHERS_MAY_WRITE:
+            raise DamagedFileError(f"expected a regular file, got {kind_of(mode)}")
+        if mode & OTHERS_MAY_WRITE:
             raise DamagedFileError(
                 f"expected a file that its owner alone may write to, its mode is {stat.filemode(mode)}"
             )
@@ -349,11 +316,6 @@ def _read(path: Path) -> bytes:
             return file.read(_MAX_FILE_BYTES + 1)
     finally:
         os.close(descriptor)
-
-
-def _kind(mode: int) -> str:
-    kinds = ((stat.S_ISDIR, "a folder"), (stat.S_ISLNK, "a symbolic link"), (stat.S_ISREG, "a file"))
-    return next((name for is_kind, name in kinds if is_kind(mode)), "a device, FIFO or socket")
 
 
 def _sync_folder(folder: Path) -> None:

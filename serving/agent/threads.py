@@ -2,8 +2,9 @@
 """The agent's threads that wait for the network.
 
 A Poller requests one CCA's offer and passes the answer on; the Reporter sends reports. Each has its own thread.
-Only the agent's main thread accesses the kernel and the state folder, except for the file `root`, which the pollers
-write (trust.py). A slow registry therefore cannot delay a check of the table.
+Only the agent's main thread accesses the kernel and the state folder, except for two files: the pollers write `root`
+(trust.py), and the Reporter writes `agent-id` where the token names no agent. A slow registry therefore cannot delay a
+check of the table.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class Poller:
         if heard.is_absent:
             self._backoff.reset()
             if not was_absent and self._wait_s > 0:
-                # The registry was not allowed to hold this request. The next one asks it to.
+                # The registry was not allowed to hold this request. The next one allows it.
                 return min(FIRST_S, self._absent_pause_s) * self._rng.uniform(0.5, 1.0)
             # A registry that held the request has waited already.
             was_held = wait_s > 0 and took_s >= _HELD_FRACTION * wait_s
@@ -177,7 +178,7 @@ class Reporter:
     def __init__(
         self,
         *,
-        agent_id: str,
+        find_agent_id: Callable[[], str],
         client: RegistryClient,
         log: EventLog,
         every_s: float,
@@ -186,7 +187,7 @@ class Reporter:
         rng: random.Random,
         clock: Callable[[], float],
     ) -> None:
-        self._agent_id = agent_id
+        self._find_agent_id = find_agent_id
         self._client = client
         self._log = log
         self._every_s = every_s
@@ -253,7 +254,7 @@ class Reporter:
     def _send(self, reports: list[CcaReport]) -> bool:
         for report in reports:
             try:
-                self._client.post_report(self._agent_id, report)
+                self._client.post_report(self._find_agent_id, report)
             except RegistryUnavailableError as error:
                 if not self._failing and not self._stopping:
                     self._log.event("report_failed", cca=report.cca, error=str(error))

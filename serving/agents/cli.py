@@ -37,9 +37,18 @@ def agents() -> None:
 @agents.command("list")
 @click.option("--cca", help="Only reports on this algorithm.")
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
+@click.option("--state", help="Only agents in this state, such as Offline.")
 @registry_options
 @_json_option
-def list_agents(*, cca: str | None, channel_name: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+def list_agents(
+    *,
+    cca: str | None,
+    channel_name: str | None,
+    state: str | None,
+    url: str,
+    token_file: Path | None,
+    as_json: bool,
+) -> None:
     """List the agents, each with its last report on each algorithm.
 
     The serial is that of the table in force, and the one that the registry offers if it is another. An agent whose
@@ -50,8 +59,7 @@ def list_agents(*, cca: str | None, channel_name: str | None, url: str, token_fi
       ccatune agents list --cca gr --channel champion
     """
     with connect(url, token_file) as client:
-        rows = [row for row in client.agents(cca=cca) if channel_name in {None, row.get("channel")}]
-    print_table(rows, _AGENTS, as_json=as_json)
+        print_table(client.agents(cca=cca, channel=channel_name, state=state), _AGENTS, as_json=as_json)
 
 
 def _serials(row: Json) -> str:

@@ -60,7 +60,7 @@ class AgentReport(BaseModel):
     module_version: Version | None = Field(default=None, description="Version of the loaded module.")
     agent_version: Version | None = Field(default=None, description="Version of the agent.")
     run_id: Annotated[str, Field(pattern=rf"^[A-Za-z0-9_-]{{1,{RUN_ID_CHARS}}}$")] | None = Field(
-        default=None, description="Random word that the agent chooses at each start; null from an older agent."
+        default=None, description="Random word that the agent chooses at each start, or null."
     )
 
 

@@ -263,7 +263,7 @@ def _require_match(session: Session, channel: ChannelRow, *, registry: str, if_m
     if not matches_strongly(_of_deployment(if_match), frozenset(accepted)):
         raise SerialMismatchError(
             f"{channel.cca}/{channel.name}: expected {if_match} to be current, it stands at serial {serial}; "
-            "look at it again before you move it"
+            "look at it again before you change it"
         )
 
 

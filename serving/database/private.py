@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from kmod.folders import SharedFolderError, require_own_folder, require_own_path
 from serving.errors import DatabaseError
 
 __all__ = ["keep_private"]
@@ -27,22 +28,20 @@ def keep_private(file: Path) -> None:
     """Create the database if it is missing, and take the rights of other users from its files. Say so in the log.
 
     Raises:
-        DatabaseError: others can write to the folder, or a file is not a regular one, or its mode cannot be changed.
+        DatabaseError: others can write to the folder or redirect the path, or a file is not a regular one of this
+            user, or its mode cannot be changed.
     """
-    # No file is opened here: a process that closes a file loses all locks that SQLite has on it.
-    file = file.resolve()
     try:
-        mode = file.parent.stat().st_mode
-        if mode & stat.S_IWOTH:
-            raise DatabaseError(
-                f"database {file}: expected a folder that other users cannot write to, {file.parent} has the mode "
-                f"{stat.S_IMODE(mode):04o}; chmod o-w it, or use another folder"
-            )
+        require_own_path(file)
+        file = file.resolve()
+        require_own_folder(file.parent)
         with suppress(FileExistsError):
             os.mknod(file, stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR)
         for ending in _ENDINGS:
             with suppress(FileNotFoundError):
                 _take_rights(file.with_name(file.name + ending))
+    except SharedFolderError as error:
+        raise DatabaseError(f"database {file}: {error}") from error
     except OSError as error:
         raise DatabaseError(
             f"database {error.filename}: expected a file that its owner alone can open, got {error.strerror}; run as "
@@ -51,15 +50,26 @@ def keep_private(file: Path) -> None:
 
 
 def _take_rights(path: Path) -> None:
-    mode = path.lstat().st_mode
-    if not stat.S_ISREG(mode):
-        raise DatabaseError(f"database {path}: expected a regular file, got another one; move it away")
-    if mode & _FOR_OTHERS:
-        path.chmod(stat.S_IMODE(mode) & ~_FOR_OTHERS)
-        _log.warning(
-            "database %s: had the mode %04o, so other users could read and lock it; its mode is %04o now, but a "
-            "process that has it open keeps its access until it ends",
-            path,
-            stat.S_IMODE(mode),
-            stat.S_IMODE(mode) & ~_FOR_OTHERS,
-        )
+    # A process that closes a file loses all locks that SQLite has on it. A descriptor with O_PATH is no open file.
+    descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            raise DatabaseError(
+                f"database {path}: expected a regular file of user {os.geteuid()}, got another one; run as its owner, "
+                "or move it away"
+            )
+        mode = stat.S_IMODE(found.st_mode)
+        if not mode & _FOR_OTHERS:
+            return
+        # fchmod refuses such a descriptor. This link leads to the file itself, whatever the path names now.
+        Path(f"/proc/self/fd/{descriptor}").chmod(mode & ~_FOR_OTHERS)
+    finally:
+        os.close(descriptor)
+    _log.warning(
+        "database %s: had the mode %04o, so other users could read and lock it; its mode is %04o now, but a process "
+        "that has it open keeps its access until it ends",
+        path,
+        mode,
+        mode & ~_FOR_OTHERS,
+    )

@@ -159,10 +159,21 @@ def test_parameters_lie_over_those_of_the_file(capsys: Capture, tmp_path: Path) 
 def test_parameters_that_are_no_mapping_are_refused_with_their_place(capsys: Capture, tmp_path: Path) -> None:
     file = tmp_path / "s.yaml"
     file.write_text("link: {rate_mbps: 4}\nflows: [{params: [1]}]\n")
-    assert refused(capsys, str(file)).endswith("s.yaml: flows.0.params: expected a valid dictionary, got [1]")
+    assert refused(capsys, str(file)).endswith("s.yaml: flows.0.params: expected a mapping, got [1]")
 
 
-def test_names_are_printed_and_drawn_as_they_are_written(capsys: Capture, tmp_path: Path, even_trace: Path) -> None:
+def test_traces_name_their_suffixes_and_the_option_for_one_of_several(capsys: Capture, tmp_path: Path) -> None:
+    for name in ("a.down", "b.down"):
+        (tmp_path / name).write_text("1\n")
+    assert "name one with --recording among" in refused(capsys, "--traces", str(tmp_path))
+    assert ccatune.run(["simulate", "--help"]) == 0
+    assert ".down, .up, .trace, .txt, .tar.xz" in " ".join(capsys.readouterr().out.split())
+
+
+def test_names_are_printed_and_drawn_as_they_are_written(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, even_trace: Path
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # nothing is cut
     picture, model = tmp_path / "$_$.svg", tmp_path / "model.json"
     for words in (
         ["simulate", "--traces", str(even_trace), "--duration", "2", "--plot", str(picture)],

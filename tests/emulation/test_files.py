@@ -93,7 +93,7 @@ def test_a_key_of_its_own_stands_over_a_merged_one(file: Path) -> None:
         ("link: {rate_mbps: 4, behind: [{kind: [a]}]}", r"behind\.0\.kind: expected one of access, .*, got \['a'\]"),
         ("link: {rate_mbps: 4, start_ms: 5}", r"link\.start_ms: expected a trace beside it, got none"),
         (LINK + "seed: true", r"seed: expected a valid integer, got True"),
-        (LINK + "flows: [{params: [1]}]", r"flows\.0\.params: expected a valid dictionary, got \[1\]"),
+        (LINK + "flows: [{params: [1]}]", r"flows\.0\.params: expected a mapping, got \[1\]"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_with_its_place(file: Path, text: str, message: str) -> None:

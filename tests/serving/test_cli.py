@@ -230,7 +230,8 @@ def test_the_first_digits_of_a_digest_are_enough_where_they_name_one_ensemble(co
     status, _, error = command("channels", "set", "gr", "champion", "sha256:" + "0" * 12)
     assert status == 2
     assert "expected sha256:000000000000 to begin the digest of one published ensemble, got none" in error
-    assert command("channels", "set", "gr", "champion", digest[:11])[0] == 2
+    status, _, error = command("channels", "set", "gr", "champion", digest[:11])
+    assert (status, "expected a digest or at least its first 8 hexadecimal digits" in error) == (2, True)
 
 
 def test_agents_are_listed_with_the_age_of_their_reports(command, api):
@@ -242,6 +243,7 @@ def test_agents_are_listed_with_the_age_of_their_reports(command, api):
     assert status == 0
     assert [line.split()[:3] for line in out.splitlines()[1:]] == [["a", "gr/champion", "InSync"]]
     assert "\x1b" not in out
+    assert json.loads(command("agents", "list", "--state", "Offline", "--json")[1]) == []
     assert [row["agent_id"] for row in json.loads(command("agents", "list", "--json")[1])] == ["a", "b"]
 
 

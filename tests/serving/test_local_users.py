@@ -7,6 +7,8 @@ import fcntl
 import json
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +16,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from emulation.mahimahi import in_bpf
 from emulation.standin import StandInTree
 from kmod.locks import locked
 from serving.agent import StateDirError, Store
 from serving.database import Database, migrate
+from serving.database.private import keep_private
 from serving.errors import DatabaseError
 from tests.serving.process import Process
 
@@ -96,6 +100,13 @@ def test_rights_of_other_users_on_an_existing_database_are_taken_away_with_a_wor
     for path in files:
         path.chmod(0o664)
     second = Database(f"sqlite:///{file}")
+    with first.write() as session:
+        session.execute(text("DELETE FROM agents"))
+        keep_private(file)
+        # The lock of a writer has survived that its file was examined: no other process can write.
+        code = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+        other = subprocess.run([sys.executable, "-c", code, file], check=False, capture_output=True, text=True)
+        assert "database is locked" in other.stderr
     second.ping()
     assert [stat.S_IMODE(path.stat().st_mode) for path in files] == [0o600] * 3
     assert [f"{path}: had the mode 0664" in caplog.text for path in files] == [True] * 3
@@ -106,11 +117,12 @@ def test_rights_of_other_users_on_an_existing_database_are_taken_away_with_a_wor
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        (lambda folder: folder.chmod(0o777), "expected a folder that other users cannot write to"),
-        (lambda folder: folder.chmod(0o1777), "expected a folder that other users cannot write to"),
+        (lambda folder: folder.chmod(0o1777), "expected to be writable by its owner alone"),
+        (lambda folder: folder.chmod(0o775), "expected to be writable by its owner alone"),
+        (lambda folder: os.chown(folder, NOBODY, NOBODY), "to be of root or user 0, and not writable by all users"),
         (lambda folder: (folder / "registry.db-wal").symlink_to("/etc/hostname"), "expected a regular file"),
     ],
-    ids=["shared", "sticky", "link"],
+    ids=["sticky", "group", "owner", "link"],
 )
 def test_database_that_others_could_replace_is_refused(
     folder: Path, prepare: Callable[[Path], object], said: str

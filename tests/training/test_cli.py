@@ -141,7 +141,7 @@ def test_training_that_takes_longer_than_was_asked_exits_1(
         (train, ["gr", "--out", "/"], "'--out': File '/' is a directory"),
         (evaluate, ["gr.json", "--require", "nan"], "'--require': expected a finite number"),
         (evaluate, ["gr.json", "--require", "98"], "'--require': 98.0 is not in the range 0<=x<=1"),
-        (evaluate, ["gr.json", "--require", "0.9,"], "'--require': '' is not a valid float"),
+        (evaluate, ["gr.json", "--require", "0.9,x"], "'--require': 'x' is not a valid float"),
         (report, ["bound", "gr.json", "--least", "1"], "'--least': 1 is not in the range x>=2"),
         (train, ["gr", "--base", "bbr"], "--base: expected an algorithm that is built on others, got gr"),
     ],
@@ -206,7 +206,7 @@ def test_bad_traces_that_judge_are_refused_as_those_that_train_are(folder: Path,
     result = CliRunner().invoke(train, [*words, "--skip-bad", "--json"], catch_exceptions=False)
     assert json.loads(result.stdout)["requirements_judged_unseen"] > 0
     assert "validation: left out: a-validation/bad.down, line 2" in result.stderr
-    assert "validation: 1 bad files left out" in result.stderr
+    assert "validation: 1 bad file left out" in result.stderr
 
 
 def test_training_goes_without_traces_that_judge(folder: Path, tmp_path: Path) -> None:

@@ -157,15 +157,15 @@ class JointSearch:
         return all(search.done for search, _ in self._searches)
 
     def step(self) -> int:
-        """Ask each search that is not done, evaluate, and tell; the number of points, each counted once."""
-        asked = [(c, search, objective, search.ask(self._batch))
-                 for c, (search, objective) in enumerate(self._searches) if not search.done]  # fmt: skip
+        """Evaluate what each unfinished search proposes, and give it the scores; the number of distinct points."""
+        proposed = [(c, search, objective, search.ask(self._batch))
+                    for c, (search, objective) in enumerate(self._searches) if not search.done]  # fmt: skip
         requests = [
             Request(proposal.point, objective, partial(search.hopeless, proposal.number))
-            for _, search, objective, proposals in asked for proposal in proposals
+            for _, search, objective, proposals in proposed for proposal in proposals
         ]  # fmt: skip
         scores = iter(self._evaluator.evaluate(requests))
-        for c, search, _, proposals in asked:
+        for c, search, _, proposals in proposed:
             for proposal in proposals:
                 score = next(scores)
                 search.tell(proposal.number, score)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kmod.tables import Column, table_lines
+from kmod.terminal import counted
 from training.options import as_json_option, plot_option
 from training.reports.judged import finish
 
@@ -60,7 +61,7 @@ def table(rows: Sequence[Mapping[str, Any]], classes: Sequence[str], verified: M
     ratios = [*places, Column("outcome"), Column("throughput"), Column("delay")]
     return [
         made,
-        f"{len(rows[0]['finalists'][0]['runs']) if rows else 0} runs of each point",
+        f"{counted(len(rows[0]['finalists'][0]['runs']) if rows else 0, 'run')} of each point",
         *table_lines(points, [cells for row in rows for cells in _points(row, classes)]),
         "kernel over simulator, with the 95 % interval:",
         *table_lines(ratios, [(*_place(row, classes), row["outcome"], *_ratios(row)) for row in rows]),
@@ -99,7 +100,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     from training.verification.choice import ratio_95
 
     counts = [f"{sum(row['outcome'] == name for row in rows)} {name}" for name in ("confirmed", "replaced", "missed")]
-    lines = [f"{len(rows)} rows: {', '.join(counts)}",
+    lines = [f"{counted(len(rows), 'row')}: {', '.join(counts)}",
              "! marks a point that misses its requirement beyond chance"]  # fmt: skip
     for name, title in FIGURES if len(rows) > 1 else ():
         ratio = ratio_95([row["kernel_over_simulator"][name][0] for row in rows], [1.0] * len(rows), least=1e-6)

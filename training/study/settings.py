@@ -219,12 +219,13 @@ def study_of(ensemble: Ensemble) -> StudySettings:
     Raises:
         TrainingError: its provenance holds none, or one of another version.
     """
+    found = ensemble.provenance.get("study")
     try:
-        return StudySettings.model_validate(ensemble.provenance.get("study"))
+        return StudySettings.model_validate(found)
     except ValidationError as error:
+        fault = "got none" if found is None else f"got one of another version ({first_fault(error)})"
         raise TrainingError(
-            f"ensemble {ensemble.digest}: expected the study in its provenance, got {error.errors()[0]['msg']}; "
-            "train it with this version"
+            f"ensemble {ensemble.digest}: expected the study in its provenance, {fault}; train it with this version"
         ) from error
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emulation.options import check_output
+from kmod.ensemble import write_atomically
 from training.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -69,20 +71,33 @@ def trial_rows(study: Study, parts: Mapping[str, Part]) -> list[dict[str, Any]]:
 
 
 def write_trials(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
-    """Write the rows to a .csv or .parquet file.
+    """Write the rows to a .csv or .parquet file, completely or not at all.
 
     Raises:
-        TrainingError: as check_trials_path does.
+        TrainingError: as check_trials_path does, or the file cannot be written.
+        EmulationError: as check_trials_path does.
     """
     path = Path(path)
     check_trials_path(path)
-    if path.suffix == ".parquet":
-        import pyarrow
-        import pyarrow.parquet
+    data = _parquet(rows) if path.suffix == ".parquet" else _csv(rows)
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise TrainingError(f"{path}: cannot be written ({error.strerror}); name another") from error
 
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), path)
-        return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
-        writer.writeheader()
-        writer.writerows(rows)
+
+def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([dict(row) for row in rows]), buffer)
+    return buffer.getvalue()
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()

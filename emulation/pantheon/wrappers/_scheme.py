@@ -14,13 +14,13 @@ A wrapper is run as `python WRAPPER [WORD ...] VERB ...`, so it imports this fil
 Builds are in $CCATUNE_SCHEMES, or else in ~/.cache/ccatune/schemes. The name of a build holds a digest of its sources
 and versions. A build is made beside its place and then renamed, so a build in its place is complete.
 
-It uses the standard library alone. Its exit status is 2 if the scheme could not be built or started.
+It uses the standard library and kmod.locks, which uses nothing else. Its exit status is 2 if the scheme could not be
+built or started.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import platform
@@ -33,6 +33,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
+
+# The interpreter may be another one than that of ccatune.
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+
+from kmod.locks import locked
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "programs"
 USAGE = "deps, run_first, setup, check, setup_after_reboot, receiver PORT, or sender IP PORT"
@@ -129,9 +134,7 @@ def build_once(target: Path, make: Callable[[Path, Path], None]) -> None:
     """
     name = target.name.rsplit("-", 1)[0]
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Other users cannot open the lock, and so cannot hold it.
-    with os.fdopen(os.open(target.parent / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(target.parent / f".{name}.lock"):
         if target.is_dir():
             return
         for left in target.parent.glob(f".{name}.building-*"):

@@ -343,6 +343,32 @@ static void a_pair_of_acks_counts_as_a_pair(void)
 	}
 }
 
+struct long_burst_case { u32 window_us, every_us, lasts_us; };
+
+/* A burst that lasts longer than half of the gap before it is still one burst. */
+static void a_long_burst_counts_wholly(void)
+{
+	static const struct long_burst_case cases[] = {
+		{ 15758, 40000, 4000 }, { 15758, 40000, 13000 }, { 15758, 40000, 14000 },
+		{ 15758, 40000, 18000 }, { 5000, 40000, 18000 }, { 100000, 40000, 16000 },
+	};
+
+	FOR_ROWS(struct long_burst_case, cases) {
+		struct cca_rate_window w;
+		u64 expected = cca_rate_bytes_per_s(20, MSS, c->every_us);
+		u32 i, n;
+
+		cca_rate_reset(&w, 0, 0);
+		for (i = 0; i < 50; i++)
+			for (n = 0; n < 20; n++) {
+				cca_rate_add(&w, (u64)i * c->every_us + n * c->lasts_us / 20,
+					     20 * i + n + 1, c->window_us, 25000);
+				if (i > 10)
+					CHECK_EQ(cca_rate_of(&w, MSS), expected);
+			}
+	}
+}
+
 /* 20 s without an ACK, then an ACK per millisecond: the outage leaves B after a burst and W. */
 static void an_outage_leaves_the_window_after_a_burst(void)
 {
@@ -440,6 +466,7 @@ int main(void)
 	RUN(a_window_that_grows_forgets_the_far_end_first);
 	RUN(the_spread_of_a_burst_does_not_change_the_bandwidth);
 	RUN(a_pair_of_acks_counts_as_a_pair);
+	RUN(a_long_burst_counts_wholly);
 	RUN(an_outage_leaves_the_window_after_a_burst);
 	RUN(a_clock_that_steps_back_starts_the_window_over);
 	RUN(a_long_silence_starts_the_window_over);

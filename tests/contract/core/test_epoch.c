@@ -414,6 +414,23 @@ static void a_silence_is_not_measured(void)
 	CHECK_EQ(ens_clock_measure(&f.c), 1000000);
 }
 
+/* ACKs of ten packets: the first one after the application's time counts wholly. */
+static void the_first_burst_after_limited_time_counts(void)
+{
+	struct flow f;
+	u32 i;
+
+	open_flow(&f);
+	for (i = 0; i < 12; i++) {
+		f.ack.app_limited = i < 3;
+		f.ack.now_us += 40 * MS;
+		f.ack.acked_pkts = 10;
+		f.ack.delivered_pkts += 10;
+		ens_clock_on_ack(&f.c, &f.ack, 0);
+	}
+	CHECK_EQ(ens_clock_measure(&f.c), 250000);
+}
+
 static void epoch_0_that_is_cut_by_the_application_counts_its_whole_part(void)
 {
 	struct flow f;
@@ -458,6 +475,7 @@ int main(void)
 	RUN(application_limited_time_is_not_measured);
 	RUN(application_limited_samples_are_not_judged);
 	RUN(a_silence_is_not_measured);
+	RUN(the_first_burst_after_limited_time_counts);
 	RUN(epoch_0_that_is_cut_by_the_application_counts_its_whole_part);
 	RUN(a_class_beyond_the_last_is_the_last);
 	return check_report();

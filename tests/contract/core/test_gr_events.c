@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* kmod/core/gr.h: timeouts and their undoing, the drain, silence, and hosts that do not keep to the contract. */
+/* kmod/core/gr.h, gr_model.h: timeouts and their undoing, the drain, outages, silence, and hosts that do not keep to the contract. */
 #include "gr_path.h"
 
 #define TOP 0xffffffffu
@@ -223,20 +223,66 @@ static void the_rtts_of_an_outage_are_no_delay(void)
 	u32 i;
 
 	open_cruise(&f, 100000);
-	f.ack.inflight_pkts = 500;		/* the tail of the window is lost */
 	for (i = 0; i < 100; i++) {
+		f.ack.inflight_pkts = 500 - i;
 		take_ack(&f, i ? MS : 61 * SECOND, 1, 61 * SECOND);
 		CHECK_EQ(f.s.mode, GR_CRUISE);
 		CHECK_EQ(f.d.pacing_bytes_per_s, CRUISE_BYTES_PER_S);
-		CHECK_EQ(f.d.cwnd_pkts, 502);	/* two packets may follow */
+		CHECK_EQ(f.d.cwnd_pkts, 504 - i);	/* four packets may follow */
 	}
 	f.ack.inflight_pkts = 100;
 	for (i = 0; i < 300; i++) {
 		take_ack(&f, MS, 1, 100000);
-		CHECK(f.d.cwnd_pkts < 502);
+		CHECK(f.d.cwnd_pkts < 500);
 	}
 	CHECK_EQ(f.s.mode, GR_CRUISE);
 	CHECK_EQ(f.s.min_rtt_us, 100000);
+}
+
+/* A gap between ACKs that is no longer than the RTTs is the path, not an outage. */
+static void a_path_that_delivers_a_packet_a_second_has_no_outages(void)
+{
+	struct path f;
+	u32 i;
+
+	open_cruise(&f, 60000);
+	f.ack.inflight_pkts = 200;
+	for (i = 0; i < 100; i++, f.ack.inflight_pkts--)
+		take_ack(&f, 1100 * MS, 1, cca_min_u32(1100 * (i + 1), 67000) * MS);
+	CHECK(f.d.cwnd_pkts <= f.ack.inflight_pkts + GR_OUTAGE_PKTS + 1);
+	f.ack.inflight_pkts = 2;
+	take_acks(&f, 10, 1100 * MS, 2200 * MS);
+	CHECK(!f.s.outage);
+	CHECK(f.d.cwnd_pkts <= 5);
+	CHECK(f.d.pacing_bytes_per_s <= 2 * gr_floor_bytes_per_s(&f.s));
+}
+
+/* Paced at a packet per 1.2 s, GR finds that the path has become shorter. */
+static void a_lowest_rate_below_a_packet_a_second_is_left(void)
+{
+	struct path f;
+	u32 i;
+
+	open_cruise(&f, 1200000);
+	f.ack.inflight_pkts = 1;
+	take_acks(&f, 20, 1200 * MS, 4 * SECOND);	/* down to the lowest rate */
+	CHECK_EQ(f.d.pacing_bytes_per_s, gr_floor_bytes_per_s(&f.s));
+	for (i = 0; i < 50; i++)
+		take_ack(&f, (u32)(MSS * 1000000ull / f.d.pacing_bytes_per_s), 1, 60000);
+	CHECK(f.d.pacing_bytes_per_s >= 2 * gr_floor_bytes_per_s(&f.s));
+}
+
+/* A window of 4 s does not contain the outage before it. */
+static void the_bandwidth_after_an_outage_is_measured_anew(void)
+{
+	struct path f;
+
+	open_cruise(&f, 60000);
+	f.p.bandwidth_window_us = 4 * SECOND;
+	f.ack.inflight_pkts = 60;
+	take_ack(&f, 20 * SECOND, 1, 20 * SECOND);
+	take_acks(&f, 400, MS, 60000);
+	CHECK(f.d.pacing_bytes_per_s >= CRUISE_BYTES_PER_S);
 }
 
 static void a_timeout_in_a_drain_is_undone_into_it(void)
@@ -544,6 +590,9 @@ int main(void)
 	RUN(a_minimum_that_is_seen_again_stays);
 	RUN(a_longer_path_is_found_by_draining);
 	RUN(the_rtts_of_an_outage_are_no_delay);
+	RUN(a_path_that_delivers_a_packet_a_second_has_no_outages);
+	RUN(a_lowest_rate_below_a_packet_a_second_is_left);
+	RUN(the_bandwidth_after_an_outage_is_measured_anew);
 	RUN(a_timeout_in_a_drain_is_undone_into_it);
 	RUN(a_mark_halves_the_rate_once_a_window);
 	RUN(a_marks_round_trip_ends_with_losses_too);

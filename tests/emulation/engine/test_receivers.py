@@ -59,6 +59,18 @@ def test_acks_are_sent_for_every_few_segments(every: int) -> None:
     assert qos.packets / acks_of(qos) == pytest.approx(every, rel=0.01)
 
 
+@pytest.mark.parametrize(("rtt_ms", "silence_ms"), [(20, 220), (100, 300), (250, 750)])
+@pytest.mark.parametrize("around", [0.9, 1.15])
+def test_a_silence_is_longer_than_the_receivers_own_timeout(rtt_ms: float, silence_ms: float, around: float) -> None:
+    # Of the three segments of a transfer the first two share an ACK, unless they arrive after a silence.
+    gap_s = (around * silence_ms - rtt_ms) / 1000
+    flow = fixed(10, transfers=[{"size_bytes": 3 * MSS_BYTES, "gap_s": gap_s, "count": 50}])
+    link = LinkSpec(rate_mbps=100, rtt_ms=rtt_ms, acks=AckPath(uplink=LinkRate(rate_mbps=100)))
+    qos = run(flow, link=link, duration_s=60)
+    assert qos.packets == 150
+    assert (acks_of(qos) == 150) == (around > 1)
+
+
 @pytest.mark.parametrize("stretch_pkts", [8, 40])
 def test_a_burst_is_acknowledged_by_one_ack_for_as_many_segments_as_stretch_says(stretch_pkts: int) -> None:
     # Segments come every 0.12 ms: one burst for a gap of 0.2 ms, none for the default of 0.05 ms.

@@ -167,7 +167,7 @@ def test_recorded_runs_are_judged_without_a_run_or_a_runner(
     first = told(capsys, plan_file, "--runner", "mahimahi")
     assert told(capsys, plan_file, *words, "--runner", "mahimahi") == first
     out = told(capsys, plan_file, *words)
-    assert "missing: 2 of 8 real runs, of 1 cases: slow/gr (2); --run-missing runs them" in out
+    assert "missing: 2 of 8 real runs, of 1 case: slow/gr (2); --run-missing runs them" in out
     assert "not the present code" not in out
     said = told(capsys, plan_file, *words, "--only", "fast/cubic", "--overlay", str(overlay), status=2)
     assert "expected runs with their series, got recorded ones" in said
@@ -222,7 +222,7 @@ def test_lines_of_old_records_count_in_their_order_and_are_shown_as_such(
     words += ["--runner", "mahimahi"]
     changed(path, key="0" * 64, origin=None)
     out = told(capsys, plan_file, *words)
-    assert "1 real runs were recorded with versions that the file does not name: not the present code" in out
+    assert "1 real run was recorded with versions that the file does not name: not the present code" in out
     assert "missing" not in out
     # Recorded anew, it stays a run of unknown versions.
     again = path.with_name("again.jsonl")
@@ -239,7 +239,7 @@ def test_a_recorded_run_of_another_scenario_is_none_of_the_case_of_its_name(
     slower = plan_file.read_text(encoding="utf-8").replace("rate_mbps: 12", "rate_mbps: 11")
     plan_file.write_text(slower, encoding="utf-8")
     out = told(capsys, plan_file, *words, "--runner", "mahimahi")
-    assert "missing: 2 of 6 real runs, of 1 cases: fast/cubic (2)" in out
+    assert "missing: 2 of 6 real runs, of 1 case: fast/cubic (2)" in out
     assert not kernel.ran
 
 

@@ -115,7 +115,7 @@ def test_after_a_restart_a_scheme_is_prepared_once(tmp_path: Path) -> None:
 
 
 def test_the_priority_of_a_socket_chooses_the_class_of_an_ensemble() -> None:
-    from emulation.pantheon.runner import _priority
+    from emulation.pantheon.flows import _priority
 
     ensemble = Ensemble(
         cca="gr", epoch_ms=30_000, estimate_ms=250, epsilon_pct=25,

@@ -48,7 +48,7 @@ def test_every_bad_file_is_named_with_its_line_and_every_other_file_is_read(fold
     expected = ["torn.down, line 3", "a.down, line 2", "b.trace", "f.tar.xz", "numbered 1"]
     assert [name for line, name in zip(bad, expected, strict=True) if name not in line] == []
     assert f"not read: {tmp_path}/e.csv" in result.stdout
-    assert "2 recordings of 2 files, 0.00 h; 5 bad files, 1 files not read" in result.stdout
+    assert "2 recordings of 2 files, 0.00 h; 5 bad files, 1 file not read" in result.stdout
     found = json.loads(CliRunner().invoke(traces, ["check", str(tmp_path), "--json"]).stdout)
     assert (len(found["bad_files"]), found["unread_files"]) == (4, [f"{tmp_path}/e.csv"])
 
@@ -92,7 +92,7 @@ def test_bad_files_that_are_left_out_are_told_and_counted(folder: Path, tmp_path
         result = CliRunner().invoke(traces, [*words, str(folder), "--skip-bad"], catch_exceptions=False)
         assert result.exit_code == 0
         assert "left out: bad/torn.down, line 3" in result.stderr
-        assert "1 bad files left out" in result.stderr
+        assert "1 bad file left out" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,8 @@ LUMOS = (
 )
 GOPHERS = "protocol,num_tcp_conn,seq_num,Sprint_throughput_mbps,TMobile_throughput_mbps,Verizon_throughput_mbps"
 
+EPOCH_MS = 1_700_000_000_000
+
 
 def run(*words: str | Path) -> Result:
     return CliRunner().invoke(traces, ["import", *map(str, words)], catch_exceptions=False)
@@ -69,7 +71,7 @@ def test_the_5g_dataset_of_ucc_is_read_by_its_downlink_and_cut_where_the_log_has
     (tmp_path / "5G" / "README.md").write_text("Rates in kbit/s\n")
     rows = imported(tmp_path / "5G", "-o", tmp_path / "ucc-5g")
     assert {row["columns"] for row in rows} == {
-        "DL_bitrate in kbit/s, times in Timestamp, without 1 rows that have no rate"
+        "DL_bitrate in kbit/s, times in Timestamp (dates), without 1 row that has no rate"
     }
     first, second = read(tmp_path / "ucc-5g" / "Download").recordings
     assert carried(first.trace, 1000) == [1000, 1000, 2000, 2000]
@@ -88,7 +90,7 @@ def test_each_run_of_lumos5g_is_a_link_of_its_own(tmp_path: Path) -> None:
     ]
     (tmp_path / "Lumos5G-v1.0.csv").write_text("\n".join([LUMOS, *rows]))
     (one, _) = imported(tmp_path / "Lumos5G-v1.0.csv", "-o", tmp_path / "lumos")
-    assert one["columns"] == "Throughput in Mbit/s, times in seq_num"
+    assert one["columns"] == "Throughput in Mbit/s, times in seq_num (s)"
     found = read(tmp_path / "lumos").recordings
     assert [(recording.duration_s, recording.trace.mean_rate_mbps) for recording in found] == [(10, 120), (10, 240)]
 
@@ -157,6 +159,8 @@ def test_a_pair_that_does_not_fit_is_refused(tmp_path: Path, delays: str, messag
         ("x,a_mbps\n1,2\n", [], "expected one column of times, such as Timestamp or time_s, got x, a_mbps; name it"),
         ("time,timestamp,a_mbps\n1,2,3\n", [], "expected one column of times, .* got time, timestamp; name it"),
         ("time,a_mbps\n1000,2\n2000,2\n3000,2\n", [], "rows at most 60 s apart, got a median of 1000"),
+        (f"time,a_mbps\n{EPOCH_MS},2\n{EPOCH_MS + 20},2\n", [], "line 2: expected a time .* --time-column time:ms"),
+        (f"{EPOCH_MS} 2\n{EPOCH_MS + 20} 2\n", [], "line 1: expected a time in s and a rate in Mbit/s"),
         ("time,a_mbps\n1,2\n3,2\n2,2\n", [], "line 4: expected a time of at least 3 s, .* got 2 s"),
         ("time,a_mbps\n1,2\n2,-1\n", [], "line 3: expected a rate in Mbit/s of 0 to .* in a_mbps, got '-1'"),
         ("time,a_mbps\n1,inf\n", [], "line 2: expected a rate in Mbit/s of 0 to .* in a_mbps, got 'inf'"),
@@ -189,7 +193,7 @@ def test_columns_that_the_user_names_are_read_with_their_units(tmp_path: Path) -
     assert (row["duration_s"], row["mean_rate_mbps"]) == (2, 9)
     (tmp_path / "b.csv").write_text("t,DL (Kbps)\n0,12000\n500,6000\n")
     (row,) = imported(tmp_path / "b.csv", "--time-column", "t:ms", "-o", tmp_path / "out")
-    assert (row["columns"], row["duration_s"], row["mean_rate_mbps"]) == ("DL (Kbps) in kbit/s, times in t", 1, 9)
+    assert (row["columns"], row["duration_s"], row["mean_rate_mbps"]) == ("DL (Kbps) in kbit/s, times in t (ms)", 1, 9)
 
 
 def test_a_second_source_of_one_name_is_refused_before_it_replaces_the_first(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_byte_order_mark_is_no_part_of_the_numbers() -> None:
         (b"1\n\n2\n", "f, line 2: expected a whole number of milliseconds, got ''"),
         (b"1\n2\n\n", "f, line 3: expected a whole number of milliseconds, got ''"),
         (b"1\nx\n", "f, line 2: expected a whole number of milliseconds, got 'x'"),
+        (b"0 2\n1 3\n", "f, line 1: .*, got '0 2'; .*; `ccatune traces import` converts tables of rates$"),
         (b"1\n2.5\n", "f, line 2: expected a whole number of milliseconds, got '2.5'"),
         (b"1\n 2\n", "f, line 2: expected a whole number of milliseconds, got ' 2'"),
         (b"1\n+2\n", "f, line 2: expected a whole number of milliseconds, got '\\+2'"),

@@ -98,7 +98,7 @@ def test_a_bad_file_in_a_series_ends_the_recording(tmp_path: Path) -> None:
 
 
 def test_nothing_left_after_skipping_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="1 bad files were left out, and nothing is left"):
+    with pytest.raises(TraceError, match="1 bad file was left out, and nothing is left"):
         read(write(tmp_path / "set", a=""), skip_bad=True)
 
 

@@ -66,7 +66,7 @@ def test_a_part_that_is_not_there_is_read_as_nothing_but_bad_files_of_it_are_not
         read_split(folder, part="validation")
     reading = read_split(folder, part="validation", skip_bad=True)
     assert [recording.dataset for recording in reading.recordings] == ["mobile", "x-validation"]
-    assert reading.left_out[-1] == "1 bad files left out"
+    assert reading.left_out[-1] == "1 bad file left out"
 
 
 def test_the_parts_are_told_by_what_they_are_for(folder: Path) -> None:

@@ -135,6 +135,19 @@ def test_a_clock_that_was_ahead_refuses_no_token_for_longer_than_it_was(seconds,
 
 
 @sqlite_alone
+def test_an_expired_token_leaves_the_memory_with_a_query_and_is_read_again_if_the_clock_is_set_back(seconds, api):
+    caller = api.limited("read", lifetime_s=3600)
+    tokens = api.app.state.context.tokens
+    n_tokens = len(tokens)
+    api.clock.advance(seconds=3600)
+    seconds.now_s += 61
+    assert api.get("/v1/channels").status_code == 200
+    assert len(tokens) == n_tokens - 1
+    api.clock.advance(seconds=-60)
+    assert caller.get("/v1/channels").status_code == 200
+
+
+@sqlite_alone
 def test_known_tokens_cost_no_query(seconds, api):
     queries: list[str] = []
     caller = api.limited("report", agent_id="a")

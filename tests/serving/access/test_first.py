@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 import ccatune
 from serving.access.first import check_accounts, make_admin_token
-from serving.access.secret_file import written_to
+from serving.access.secret_file import new_secret_file
 from serving.database import Database
 from serving.errors import SettingsError
 from serving.settings import ServingSettings
@@ -93,7 +93,7 @@ def test_a_refused_start_leaves_no_file_of_a_token(sqlite_url, tmp_path):
 def test_a_link_is_not_followed_to_the_file_of_a_token(tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "target")
-    with pytest.raises(SettingsError, match="expected no such file"), written_to(link, "x"):
+    with pytest.raises(SettingsError, match="expected no such file"), new_secret_file(link):
         pass
     assert not (tmp_path / "target").exists()
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from typing import Any
 import click
 import pytest
 
-from serving.agent import AgentSettings, Store, Tree
+from serving.agent import AgentSettings, Store, Tree, state_cli
 from serving.agent import cli as agent_cli
 from serving.agent.cli import run
 from serving.agent.log import EventLog, is_journal
@@ -207,13 +208,32 @@ def test_status_says_each_cause_of_exit_status_1(tmp_path: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["why"] == ["gr Rejected", "gr stale"]
 
 
+def test_second_signal_to_stop_leaves_the_first_ones_deadline() -> None:
+    class Stopping:
+        def stop(self) -> None:
+            left_s.append(signal.getitimer(signal.ITIMER_REAL)[0])
+
+    numbers = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before, left_s = [signal.getsignal(number) for number in numbers], list[float]()
+    try:
+        agent_cli._install_signals(Stopping())  # type: ignore[arg-type]  # it needs no more of an agent
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(0.1)
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    assert 0 < left_s[1] < left_s[0] - 0.05
+
+
 def test_fault_of_the_agent_has_a_status_that_no_answer_has(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_: Any) -> Tree:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(agent_cli, "Store", fail)
+    monkeypatch.setattr(state_cli, "Store", fail)
     monkeypatch.setattr(sys, "argv", ["ccatune-agent", "status"])
     with pytest.raises(SystemExit) as ended:
         agent_cli.main()

@@ -6,21 +6,24 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from serving.agent import _http
-from serving.agent._http import Answer, Connection, Request
+from serving.agent._http import Answer, Connection, Request, connect
 
 ASK = Request("GET", "/", {}, None)
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EMPTY = b"HTTP/1.1 304 Not Modified\r\n\r\n"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
 LIMIT_S = 20.0
+OPEN = Path("/proc/self/fd")
 
 
 @dataclass
@@ -188,3 +191,15 @@ def test_aborted_connection_sends_nothing_again() -> None:
         with pytest.raises(OSError, match=r"ended by the agent|closed"):
             ask(connection)
     assert script.used == [1]
+
+
+def test_connection_sends_small_packets_at_once_and_closes_a_socket_without_its_options() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        deadline_s = time.monotonic() + 60
+        with connect(host, port, deadline_s=deadline_s, clock=time.monotonic) as raw:
+            assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        n_open = len(list(OPEN.iterdir()))
+        with pytest.raises(OSError, match="Protocol not available"):
+            connect(host, port, deadline_s=deadline_s, clock=time.monotonic, options=[(socket.SOL_SOCKET, 9999, 1)])
+        assert len(list(OPEN.iterdir())) == n_open

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import socket
 import threading
@@ -132,7 +133,7 @@ def test_registry_below_a_path_is_asked_there(registry: FakeRegistry) -> None:
 
 
 def test_report_is_posted_under_the_agents_name(registry: FakeRegistry) -> None:
-    client_of(registry.url).post_report("host:1", REPORT)
+    client_of(registry.url).post_report(lambda: "host:1", REPORT)
     assert registry.reports == [{"path": "/v1/agents/host%3A1/reports", **REPORT.to_json()}]
 
 
@@ -300,5 +301,5 @@ def test_control_characters_of_a_registry_are_shown_as_escapes(registry: FakeReg
 def test_report_under_an_invalid_name_is_not_sent(registry: FakeRegistry) -> None:
     for name in ("", "..", "a b", "a" * 129):
         with pytest.raises(SettingsError, match="agent_id: expected 1 to 128"):
-            client_of(registry.url).post_report(name, REPORT)
+            client_of(registry.url).post_report(functools.partial(str, name), REPORT)
     assert registry.reports == []

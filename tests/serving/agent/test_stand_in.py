@@ -165,4 +165,6 @@ def test_dry_run_of_the_stand_in_writes_no_file(tmp_path: Path) -> None:
         registry.offer(ONE)
         words = ["--url", registry.url, "--cca", "gr", "--state-dir", str(tmp_path / "state")]
         assert agent_cli.run([*words, "--stand-in", str(tmp_path / "tree"), "--dry-run"]) == 0
+        for other in (["--via", "auto"], ["--proc-root", str(tmp_path)]):
+            assert agent_cli.run([*words, "--stand-in", str(tmp_path / "tree"), *other, "--dry-run"]) == 2
     assert list(tmp_path.iterdir()) == []

@@ -98,7 +98,7 @@ def test_poller_asks_again_without_etag_after_a_damaged_offer(
 
 def reporter_of(registry: FakeRegistry, *, every_s: float, spread_s: float = 0.0) -> Reporter:
     return Reporter(
-        agent_id="host",
+        find_agent_id=lambda: "host",
         client=RegistryClient(registry.url, timeout_s=20),
         log=log_to(),
         every_s=every_s,
@@ -136,7 +136,7 @@ def in_sync(serial: int, *, state: State = State.IN_SYNC, error: str | None = No
 def due_in_s(registry: FakeRegistry, *reports: CcaReport, sent: CcaReport | None = None, seed: int = 1) -> float:
     """How long a reporter that spreads over 5 s waits with the last of these reports; its clock stands still."""
     reporter = Reporter(
-        agent_id="host",
+        find_agent_id=lambda: "host",
         client=RegistryClient(registry.url, timeout_s=20),
         log=log_to(),
         every_s=3600,

@@ -26,6 +26,7 @@ from serving.agent import (
     State,
 )
 from serving.agent.errors import NotPermittedError
+from serving.agent.store import AGENT_ID
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
@@ -129,9 +130,9 @@ def test_agent_shows_its_certificate_where_the_registry_wants_one(authority: Aut
             RegistryClient(url, timeout_s=WAIT_S, tls=trusted) as client,
             pytest.raises(RegistryUnavailableError),
         ):
-            client.post_report("web-1", report)
+            client.post_report(lambda: "web-1", report)
         with RegistryClient(url, timeout_s=WAIT_S, tls=own) as client:
-            client.post_report("web-1", report)
+            client.post_report(lambda: "web-1", report)
         with OperatorClient(url, tls=own) as operator:
             assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
 
@@ -161,7 +162,7 @@ def test_agent_with_its_token_is_served_by_a_registry_with_accounts(authority: A
             RegistryClient(url, timeout_s=WAIT_S, tls=trusted, token_file=str(path), agent_id="host") as client,
             pytest.raises(NotPermittedError, match="expected another, for which the token"),
         ):
-            client.post_report("host", REPORT)
+            client.post_report(lambda: "host", REPORT)
 
 
 @contextmanager
@@ -195,6 +196,7 @@ def test_agent_takes_its_id_from_its_token_and_a_contradiction_is_an_error(tmp_p
         report, unsent = once("one")
         assert (report.state, unsent) == (State.UNSIGNED, {})
         assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
+        assert not (tmp_path / "one" / AGENT_ID).exists(), "no other id is chosen"
         report, unsent = once("two", agent_id="web-2")
         assert report.state == State.TOKEN_REFUSED
         assert "agent_id: expected web-1, for which the token" in (report.error or "")
@@ -327,7 +329,7 @@ def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path:
     with agent(tmp_path, fake.url, FakeTree(), log=log, token_file=str(path)):
         wait_until(lambda: state_of(tmp_path).get("state") == State.TOKEN_REFUSED)
         error = state_of(tmp_path)["error"]
-        assert f"got 401 (the token was not accepted); it does not accept the token in {path}" in error
+        assert f"got 401; it does not accept the token in {path}" in error
         assert "from its administrator" in error
         token_file(tmp_path, TOKEN)
         fake.wait_for_report(lambda report: report["state"] == "Unsigned")
@@ -363,7 +365,8 @@ def test_registry_that_wants_a_token_is_told_apart_from_one_that_refuses_it(fake
     error = client_error(fake)
     assert isinstance(error, NotPermittedError)
     assert "the registry requires a token" in str(error)
-    assert "set --token-file" in str(error)
+    assert "set --token-file or CCATUNE_AGENT_TOKEN_FILE" in str(error)
+    assert "the token was not accepted" not in str(error), "advice to users of `ccatune`"
 
 
 def test_token_that_does_not_permit_the_request_is_an_error_with_the_scopes(fake: FakeRegistry) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,13 @@ def test_the_best_single_sets_come_with_the_ensemble(trained: Ensemble) -> None:
 
 def test_the_study_can_be_read_back_from_its_ensemble(trained: Ensemble) -> None:
     assert study_of(trained) == study()
+    other = {**trained.provenance["study"], "axes": 5}
+    for provenance, got in (
+        ({}, "none"),
+        ({"study": other}, r"one of another version \(axes: expected a mapping, .*\)"),
+    ):
+        with pytest.raises(TrainingError, match=f"expected the study in its provenance, got {got}; train it"):
+            study_of(replace(trained, provenance=provenance))
 
 
 def test_the_key_changes_with_study_and_traces() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kmod.terminal import counted
 from training.papers.figures import Figure, Statement, row_of
 from training.papers.roccet.judging import quantile_below, quantile_near, sums_over
 from training.papers.roccet.made import NAMES
@@ -130,6 +131,6 @@ def judge_recorded(_settings: RoccetSettings, results: Results) -> list[dict[str
             def get(scheme: str, figure: str, kind: str = kind) -> NDArray[np.float64]:
                 return results[f"{kind}-{scheme}"][figure]
 
-            at = f"{kind}, {len(get('roccet', GOODPUT))} runs"
+            at = f"{kind}, {counted(len(get('roccet', GOODPUT)), 'run')}"
             rows.append(row_of(statement, statement.figures(get), at=at))
     return rows

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kmod.terminal import counted
 from training.intervals import interval_of
 from training.papers.roccet.cases import FIRSTS, KINDS, RIVALS
 from training.papers.roccet.made import NAMES
@@ -87,7 +88,7 @@ def _recorded_table(rows: Rows) -> list[str]:
     for row in rows:
         goodputs = [f"{row[f'goodput_{name}_mbps']:.2f}" for name in QUARTILES]
         rtts = [f"{row[f'rtt_{name}_ms']:.0f}" for name in QUARTILES]
-        cells.append((f"{row['links']}, {row['runs']} runs", row["scheme"], *goodputs, *rtts))
+        cells.append((f"{row['links']}, {counted(row['runs'], 'run')}", row["scheme"], *goodputs, *rtts))
     return _table(heads, cells)
 
 
