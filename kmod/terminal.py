@@ -44,4 +44,4 @@ def echo_wrapped(text: str) -> None:
     """Print an empty line and then the text, in lines of at most COLUMNS characters."""
     import textwrap  # not needed by the agent, whose start it would delay
 
-    echo("\n" + textwrap.fill(text, COLUMNS))
+    echo("\n" + textwrap.fill(text, COLUMNS, break_on_hyphens=False, break_long_words=False))

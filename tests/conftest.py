@@ -33,6 +33,11 @@ hypothesis.settings.load_profile("ccatune")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Readline, which pytest imports, sets them to the size of a terminal. Output to a pipe has no width of its own.
+for variable in ("COLUMNS", "LINES"):
+    os.environ.pop(variable, None)
+    os.unsetenv(variable)
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 VM_FOLDER = "vm"
 REQUIRED = frozenset(os.environ.get("CCATUNE_REQUIRE_TIERS", "").replace(",", " ").split())

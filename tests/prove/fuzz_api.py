@@ -39,8 +39,8 @@ from tests.serving.postgresql import PostgreSql, postgresql_binaries
 
 SEED = 20260301
 REQUEST_TIMEOUT_S = 30.0
-# A valid request of these would end the access of the campaign itself.
-NOT_SENT = frozenset({"DELETE /v1/principals/{name}"})
+# A valid request of these would end the access of the campaign itself, or delete the channel that it examines.
+NOT_SENT = frozenset({"DELETE /v1/principals/{name}", "DELETE /v1/channels/{cca}/{name}"})
 # The share of requests that name things that exist.
 SHARE_OF_KNOWN = 0.5
 SHARE_WITH_TOKEN = 0.97

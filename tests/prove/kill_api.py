@@ -168,6 +168,7 @@ class Client(threading.Thread):
         with self._ledger.lock:
             self._ledger.notes_asked.add(note)
         moved = ask(note)
+        del moved["created"]  # the history does not tell it
         with self._ledger.lock:
             if moved["serial"] in self._ledger.moves[channel]:
                 self._ledger.failures.append(f"{channel}: serial {moved['serial']} was acknowledged twice")

@@ -208,17 +208,23 @@ def test_a_token_that_does_not_permit_it_gives_no_table(make: Callable[[Scene], 
     own = scene.token
     scene.move(3)
     scene.token = make(scene)
-    assert_refused(scene, "Offline", words)
+    assert_refused(scene, "TokenRefused", words)
     assert scene.reported() == {"web-1": "InSync"}
     scene.token = own
     assert_in_sync(scene, serial=3)
 
 
-@pytest.mark.parametrize("limits", [{"scopes": ["read"]}, {"scopes": ["read", "report"], "agent_id": "web-2"}])
-def test_a_report_in_anothers_name_is_not_stored(limits: dict[str, object], scene: Scene) -> None:
-    scene.token = scene.new_token(*limits.pop("scopes"), **limits)  # type: ignore[misc]
+@pytest.mark.parametrize(
+    ("scopes", "agent_id", "state"),
+    [(("read",), None, "Rejected"), (("read", "report"), "web-2", "TokenRefused")],
+    ids=["no scope", "another agent's"],
+)
+def test_a_report_in_anothers_name_is_not_stored(
+    scopes: tuple[str, ...], agent_id: str | None, state: str, scene: Scene
+) -> None:
+    scene.token = scene.new_token(*scopes, agent_id=agent_id)
     scene.attacker.offer = lambda offer: without_signature(scene, offer)
-    assert scene.ask().state == "Rejected"
+    assert scene.ask().state == state
     assert "event=report_failed" in scene.log.getvalue()
     assert scene.reported() == {"web-1": "InSync"}
 

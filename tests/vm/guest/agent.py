@@ -48,11 +48,17 @@ def wait_for_state(name: str, timeout_s: float = 30) -> None:
 @contextlib.contextmanager
 def registry(job: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """A new registry that answers."""
-    ready = Path(f"/tmp/registry-ready-{tree.CCA}")
-    serve = ccatune(job, "serve", "--open", "--database", f"sqlite:////tmp/registry-{tree.CCA}.db",
-                    "--ready-file", str(ready))  # fmt: skip
-    with inside.process(*serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as started:
-        inside.wait_for(ready.exists, timeout_s=90, what="the registry")
+    folder = Path(f"/tmp/registry-{tree.CCA}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    ready, log = folder / "ready", folder / "log"
+    serve = ccatune(job, "serve", "--open", "--database", f"sqlite:///{folder}/registry.db", "--ready-file", str(ready))
+    with (
+        log.open("w") as output,
+        inside.process(*serve, stdout=output, stderr=output) as started,
+    ):
+        inside.wait_for(lambda: ready.exists() or started.poll() is not None, timeout_s=90, what="the registry")
+        if started.poll() is not None:
+            raise RuntimeError(f"the registry ended with status {started.returncode}: {log.read_text()}")
         yield started
 
 
