@@ -55,21 +55,21 @@ from serving.channels.signing import SIGNED_ROWS, OfferSigner
 from serving.channels.watch import ChannelKey, ChannelWatch
 from serving.context import Clock, Context, InContext
 from serving.database import Database, registry_name
-from serving.docs_page import docs_html
 from serving.ensembles.endpoints import router as ensembles_router
-from serving.etags import matches_weakly, quoted
-from serving.front import FrontedApplication
-from serving.guard import LOOPBACK_NAMES, Guard
-from serving.heads import Heads
-from serving.health import Health
-from serving.problems import add_problem_handlers, problems
+from serving.http.docs_page import docs_html
+from serving.http.etags import matches_weakly, quoted
+from serving.http.front import FrontedApplication
+from serving.http.guard import LOOPBACK_NAMES, Guard
+from serving.http.heads import Heads
+from serving.http.health import Health
+from serving.http.problems import add_problem_handlers, problems
+from serving.http.shortcut import Shortcut
+from serving.http.work import WorkPool
 from serving.roots import repository as root_rows
 from serving.roots import service as roots
 from serving.roots.endpoints import router as roots_router
 from serving.settings import ServingSettings
-from serving.shortcut import Shortcut
 from serving.signatures import PrivateKey
-from serving.work import WorkPool
 
 __all__ = ["create_app", "utc_now"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Python client of the registry's API. The commands of serving/cli.py use it.
+"""Python client of the registry's API. The commands of serving/commands/channels.py use it.
 
 Agents have their own client (serving/agent/registry.py), which needs only the standard library.
 """
@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
 from kmod.terminal import visible
-from serving._deadline import limit_connecting
 from serving.agent.address import without_user_info
 from serving.agent.tls import ClientTls, TlsFiles
 from serving.errors import RegistryClientError
+from serving.http.deadline import limit_connecting
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words
 from serving.settings import DEFAULT_PORT
 from serving.signatures import Envelope, SignatureError

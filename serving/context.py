@@ -16,9 +16,9 @@ from serving.agents.retention import AgentRetention
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelWatch
 from serving.database import Database
-from serving.health import Health
+from serving.http.health import Health
+from serving.http.work import WorkPool
 from serving.settings import ServingSettings
-from serving.work import WorkPool
 
 __all__ = ["Clock", "Context", "InContext"]
 

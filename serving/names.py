@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from kmod.abi import ALGORITHMS
-from serving.example import EXAMPLE_DIGEST
+from serving.http.example import EXAMPLE_DIGEST
 
 __all__ = ["AgentId", "CcaName", "ChannelName", "DigestText", "HostName", "Note", "PlainText", "in_words", "is_name"]
 

@@ -13,9 +13,9 @@ import click
 from emulation.options import FiniteRange
 from kmod.abi import ALGORITHMS
 from kmod.terminal import COLUMNS, echo, echo_wrapped
-from training.judging.command import evaluate
 from training.options import as_json_option, skip_bad_option, threads_option, traces_option
 from training.reports.cli import report
+from training.validation.command import evaluate
 
 if TYPE_CHECKING:
     from training.evaluation.executors import ExecutorName

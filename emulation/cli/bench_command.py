@@ -9,8 +9,8 @@
     flows     processor time per packet with 10, 100 and 1,000 GR flows in one simulation. The link has 2 Mbit/s and
               100 packets of buffer per flow, and the flows start within a second
     core      ns per ACK of each algorithm's core alone, and of the log that BBRv3 needs besides it in the kernel
-    bpf       ns per ACK and throughput of the algorithms in BPF on this machine's kernel (emulation/bpf_bench.py). It
-              requires root and changes the list of congestion controls meanwhile, so it runs only if it is named
+    bpf       ns per ACK and throughput of the algorithms in BPF on this machine's kernel (bpf_bench.py). It requires
+              root and changes the list of congestion controls meanwhile, so it runs only if it is named
 
 Speed, base and scaling are also measured by processor time, which approximates the result of an idle machine on a busy
 one. The figures are medians of `repeats` runs. The targets are for wall time:
@@ -44,12 +44,13 @@ import click
 import numpy as np
 from rich.progress import track
 
-from emulation import _engine, bpf_bench
+from emulation import _engine
+from emulation.cli import bpf_bench
 from emulation.options import FiniteRange
 from emulation.printing import as_written
-from emulation.qos import QoS
-from emulation.scenario import Cca, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import default_threads, simulate, simulate_many
+from emulation.run.qos import QoS
+from emulation.run.simulator import default_threads, simulate, simulate_many
+from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.traces import Trace
 from kmod.tables import Column, print_table
 from kmod.terminal import echo

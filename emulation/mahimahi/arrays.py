@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.linklog import LinkLog, LogError, read_log
-from emulation.path import AckPath
-from emulation.scenario import Scenario
+from emulation.scenario.model import Scenario
+from emulation.scenario.path import AckPath
 
 __all__ = ["WIRE_BYTES", "LinkArrays", "RunArrays", "Samples", "Times", "Values", "find_drops"]
 

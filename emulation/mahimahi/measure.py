@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from emulation import _engine
 from emulation.mahimahi.arrays import WIRE_BYTES, LinkArrays, RunArrays, Samples, Times, Values
-from emulation.qos import Delays, ElementQoS, ElementSeries, FlowQoS, QoS, TransferQoS, Windows
-from emulation.scenario import FlowSpec, Scenario
-from emulation.simulator import element_names
+from emulation.run.qos import Delays, ElementQoS, ElementSeries, FlowQoS, QoS, TransferQoS, Windows
+from emulation.run.simulator import element_names
+from emulation.scenario.model import FlowSpec, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 
 __all__ = ["to_qos"]
@@ -109,7 +109,7 @@ def _points_s(scenario: Scenario, every_s: float) -> Values:
 
 
 def _series(run: RunArrays, every_s: float) -> dict[str, Values]:
-    """Return the columns of SERIES in emulation/qos.py."""
+    """Return the columns of SERIES in emulation/run/qos.py."""
     link, ends_s = run.link, _points_s(run.scenario, every_s)
     bounds_s = np.append(0.0, ends_s)
     offered = np.diff(np.searchsorted(link.opportunities_ms, bounds_s * 1000, side="right")) * OPPORTUNITY_BYTES

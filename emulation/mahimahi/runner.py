@@ -32,8 +32,8 @@ from emulation.mahimahi.in_bpf import InBpf, available_ccas, can_share
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.process import SYSTEM_PATH, RunProcess
 from emulation.mahimahi.translate import Files, Runner, files_in_bpf, rate_mbps_of, to_job
-from emulation.qos import QoS
-from emulation.scenario import Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import Scenario
 from emulation.vm.kernels import GuestError, mahimahi_root
 from kmod.bpf_host import BPF_CCAS
 

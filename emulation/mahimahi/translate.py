@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from emulation.errors import EmulationError
-from emulation.path import LinkRate, Policer, RateStep
-from emulation.scenario import LinkSpec, Scenario
+from emulation.scenario.model import LinkSpec, Scenario
+from emulation.scenario.path import LinkRate, Policer, RateStep
 from emulation.traces import OPPORTUNITY_BYTES, Trace
 
 __all__ = [

@@ -18,7 +18,7 @@ from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from emulation._figure import new_figure
+from emulation.figure import new_figure
 from emulation.pantheon._describe import METHOD, head_line, set_up
 from emulation.pantheon.analysis import Analysis
 from emulation.pantheon.plots import FAINT, INK, Style, draw_run, draw_summary

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
 from emulation.pantheon.metadata import read_metadata
+from emulation.scenario.files import first_fault, read_document
 from emulation.traces import OPPORTUNITY_BYTES, Trace, read_recordings
 from emulation.traces._parse import parse_trace
 from emulation.traces.poisson import make_poisson

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault
+from emulation.scenario.files import first_fault
 from kmod.ensemble import write_atomically
 
 __all__ = ["FILE_NAME", "Metadata", "Ours", "RunNote", "read_metadata", "write_metadata"]
@@ -46,7 +46,7 @@ class RunNote(_Tolerant):
     """The runner's verdict on a run.
 
     verdict: "ok", or the kind of failure. output: the file with the output of the scheme. late_share: the share of this
-    machine's timers that were late during the run (emulation/fidelity/machine.py). Mahimahi's shells are late as often.
+    machine's timers that were late during the run (emulation/mahimahi/machine.py). Mahimahi's shells are late as often.
     """
 
     verdict: str

@@ -28,7 +28,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from emulation._figure import columns_that_fit, new_figure
+from emulation.figure import columns_that_fit, new_figure
 from emulation.pantheon.analysis import Analysis, RunAnalysis, SchemeAnalysis
 from emulation.pantheon.logs import Floats
 from kmod.terminal import visible

@@ -22,7 +22,7 @@ from emulation.pantheon.links import TestLink
 from emulation.pantheon.logs import TunnelLog, log_path, read_log
 from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict, run_tests
 from emulation.pantheon.schemes import read_schemes
-from emulation.scenario import FlowSpec, Scenario
+from emulation.scenario.model import FlowSpec, Scenario
 
 __all__ = ["run_scenarios"]
 

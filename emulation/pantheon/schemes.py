@@ -38,7 +38,7 @@ from typing import IO, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
+from emulation.scenario.files import first_fault, read_document
 
 __all__ = ["Role", "Scheme", "SchemeError", "caller", "environment", "read_schemes", "schemes_of"]
 

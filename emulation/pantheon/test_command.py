@@ -20,7 +20,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from emulation.errors import EmulationError
-from emulation.fidelity.machine import LATE_MOST, Watch
+from emulation.mahimahi.machine import LATE_MOST, Watch
+from emulation.mahimahi.processors import kept_awake
 from emulation.options import FiniteRange, words_of
 from emulation.pantheon.cli import ensembles_of, pantheon, parameters_of
 from emulation.pantheon.data_folder import alone_in, begin, described, remove_unfinished
@@ -30,7 +31,6 @@ from emulation.pantheon.runner import PlannedTest, RunKey, TestSettings, Verdict
 from emulation.pantheon.runner import run_tests as run_all
 from emulation.pantheon.schemes import read_schemes, schemes_of
 from emulation.printing import as_written
-from emulation.processors import kept_awake
 from kmod.ensemble import Ensemble
 from kmod.terminal import counted, echo
 

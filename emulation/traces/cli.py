@@ -96,7 +96,7 @@ def show(paths: tuple[Path, ...], *, skip_bad: bool, plot: Path | None, as_json:
       ccatune traces show drive.down --plot drive.png
     """
     if plot is not None:
-        from emulation._plot import check_path
+        from emulation.run.plot import check_path
 
         check_path(plot)
     recordings = _read(paths, skip_bad=skip_bad)

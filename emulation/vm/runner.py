@@ -25,8 +25,8 @@ from emulation.errors import EmulationError
 from emulation.mahimahi.launch import launch_words
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.translate import Runner, to_job
-from emulation.qos import QoS
-from emulation.scenario import WITH_ENSEMBLE, Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import WITH_ENSEMBLE, Scenario
 from emulation.vm._folder import owned_folder
 from emulation.vm.guest import run_in_guest
 from emulation.vm.kernels import FULL_LINE, mahimahi_root

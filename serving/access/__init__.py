@@ -3,6 +3,6 @@
 
 request -> request_ids.py   gives it an id
         -> check.py         finds its token in known.py, and makes the `Caller`
-        -> a route          requires the scope that its endpoint declares, before the body is read (serving/routes.py)
+        -> a route          requires the scope that its endpoint declares, before its body (serving/http/routes.py)
         -> a service        records the change in the audit log, in the transaction of the change
 """

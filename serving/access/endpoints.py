@@ -22,9 +22,9 @@ from serving.access.schemas import (
 from serving.access.token_text import new_token
 from serving.context import InContext
 from serving.database import AuditRow, PrincipalRow, TokenRow
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.routes import ApiRoute
+from serving.http.paging import Cursor, Limit, Page, cursor_position
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
 
 __all__ = ["router"]
 

@@ -34,7 +34,7 @@ from serving.access.repository import ChangedToken
 from serving.access.token_text import digest_of
 from serving.database import Database
 from serving.errors import NotAuthenticatedError
-from serving.work import WorkPool
+from serving.http.work import WorkPool
 
 __all__ = ["KnownTokens"]
 

@@ -22,7 +22,7 @@ from serving.access.schemas import TokenCreate
 from serving.access.token_text import NewToken
 from serving.database import AuditRow, PrincipalRow, TokenRow
 from serving.errors import PrincipalConflictError, PrincipalNotFoundError, TokenNotFoundError
-from serving.paging import page_of
+from serving.http.paging import page_of
 
 __all__ = ["ADMIN", "audit_page", "create_admin_token", "create_token", "disable_principal", "revoke_token", "tokens"]
 

@@ -15,10 +15,10 @@ from serving.agents.schemas import AgentRead, AgentReport, StateWord
 from serving.agents.service import ReceivedReport
 from serving.context import InContext
 from serving.database import AgentRow
+from serving.http.paging import Cursor, Limit, Page, cursor_position
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
 from serving.names import AgentId, CcaName, ChannelName
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.routes import ApiRoute
 
 __all__ = ["received", "router"]
 

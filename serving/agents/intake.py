@@ -20,7 +20,7 @@ from serving.agents import service
 from serving.agents.service import ReceivedReport
 from serving.database import Database
 from serving.errors import BusyError
-from serving.work import WorkPool
+from serving.http.work import WorkPool
 
 __all__ = ["ReportIntake"]
 

@@ -19,7 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from serving.agents import service
 from serving.database import Database
 from serving.errors import BusyError
-from serving.work import WorkPool
+from serving.http.work import WorkPool
 
 __all__ = ["AgentRetention"]
 

@@ -23,7 +23,7 @@ from serving.agents import repository
 from serving.agents.schemas import SHARED_WINDOW
 from serving.database import AgentRow
 from serving.errors import AgentNotFoundError
-from serving.paging import page_of
+from serving.http.paging import page_of
 
 __all__ = ["ReceivedReport", "delete_silent", "page", "remove", "silent", "store"]
 

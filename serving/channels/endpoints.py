@@ -16,13 +16,13 @@ from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, Rol
 from serving.channels.watch import ChannelKey
 from serving.context import Context, InContext
 from serving.database import DeploymentRow
-from serving.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
+from serving.http.etags import IF_MATCH, IF_NONE_MATCH, IF_NONE_MATCH_MOVE
+from serving.http.openapi import ETAG, answered
+from serving.http.paging import Cursor, Limit, Page, cursor_position
+from serving.http.problems import problems
+from serving.http.protocol import connection_of
+from serving.http.routes import ApiRoute
 from serving.names import CcaName, ChannelName
-from serving.openapi import ETAG, answered
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
-from serving.protocol import connection_of
-from serving.routes import ApiRoute
 
 __all__ = ["offer_headers", "router"]
 

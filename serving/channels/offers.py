@@ -30,10 +30,10 @@ from serving.channels.signing import SIGNED_ROWS, OfferSigner
 from serving.channels.watch import ChannelKey, ChannelWatch, Poll
 from serving.database import Database
 from serving.errors import ChannelNotFoundError
-from serving.etags import matches_weakly
-from serving.protocol import Connection
+from serving.http.etags import matches_weakly
+from serving.http.protocol import Connection
+from serving.http.work import WorkPool
 from serving.roots import repository as roots
-from serving.work import WorkPool
 
 __all__ = ["Offer", "Offers"]
 

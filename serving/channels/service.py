@@ -37,8 +37,8 @@ from serving.errors import (
     SerialMismatchError,
     WrongAlgorithmError,
 )
-from serving.etags import matches_strongly, matches_weakly, names_a_tag, quoted
-from serving.paging import page_of
+from serving.http.etags import matches_strongly, matches_weakly, names_a_tag, quoted
+from serving.http.paging import page_of
 
 __all__ = ["current", "current_with_document", "delete", "etag_of", "history", "list_channels", "move", "roll_back"]
 

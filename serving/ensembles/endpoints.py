@@ -14,15 +14,15 @@ from serving.context import InContext
 from serving.database import EnsembleRow
 from serving.ensembles import service, signing
 from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
-from serving.etags import IF_NONE_MATCH, matches_weakly, quoted
-from serving.example import EXAMPLE_DOCUMENT
+from serving.http.etags import IF_NONE_MATCH, matches_weakly, quoted
+from serving.http.example import EXAMPLE_DOCUMENT
+from serving.http.openapi import ETAG, LOCATION, answered
+from serving.http.paging import Cursor, Limit, Page, cursor_position
+from serving.http.problems import problems
+from serving.http.routes import LARGE_BODY, ApiRoute
 from serving.names import CcaName, DigestText
-from serving.openapi import ETAG, LOCATION, answered
-from serving.paging import Cursor, Limit, Page, cursor_position
-from serving.problems import problems
 from serving.roots import repository as roots
 from serving.roots.schemas import SignedEnvelope
-from serving.routes import LARGE_BODY, ApiRoute
 
 __all__ = ["router"]
 

@@ -21,7 +21,7 @@ from serving.access.grants import Caller
 from serving.database import EnsembleRow
 from serving.ensembles import repository
 from serving.errors import EnsembleInvalidError, EnsembleNotFoundError
-from serving.paging import page_of
+from serving.http.paging import page_of
 
 __all__ = ["document", "page", "prepare", "publish"]
 

@@ -11,11 +11,11 @@ from serving.access.check import Administrator, needs
 from serving.channels.signing import SIGNED_ROWS
 from serving.context import InContext
 from serving.database import RootRow
-from serving.openapi import LOCATION, answered
-from serving.problems import problems
+from serving.http.openapi import LOCATION, answered
+from serving.http.problems import problems
+from serving.http.routes import ApiRoute
 from serving.roots import repository, service
 from serving.roots.schemas import RootAdded, SignedEnvelope
-from serving.routes import ApiRoute
 
 __all__ = ["router"]
 

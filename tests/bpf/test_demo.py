@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from emulation.mahimahi.in_bpf import available_ccas
-from serving.demo_kernel import opened
+from serving.commands.demo_kernel import opened
 from tests.bpf.conftest import kernel_objects
 from tests.bpf.sole import mounted_host, no_emulation, sole_user
 from tests.emulation.mahimahi.test_in_bpf import has_receiver, state_of_the_machine, state_once_free

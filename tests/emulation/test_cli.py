@@ -15,10 +15,10 @@ import pytest
 import ccatune
 from emulation.cli import bench as bench_command
 from emulation.cli import simulate as simulate_command
-from emulation.files import load_scenario
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate
+from emulation.run.qos import QoS
+from emulation.run.simulator import simulate
+from emulation.scenario.files import load_scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from kmod.ensemble import Axis, DelayClass, Ensemble
 
 Capture = pytest.CaptureFixture[str]

@@ -30,12 +30,12 @@ from typing import Any
 import click
 
 from emulation import Jitter, Policer, Scenario, Shaper, simulate_many
-from emulation.fidelity import Case, Plan, cases_of, load_plan
-from emulation.fidelity._threads import side_by_side
-from emulation.fidelity.judge import Middle, Reduction
-from emulation.fidelity.pieces import Pieces
 from emulation.vm import FULL_LINE, LINES, GuestError, build_modules, run_in_guest
 from emulation.vm.runner import KERNEL_NAMES
+from experiments.fidelity import Case, Plan, cases_of, load_plan
+from experiments.fidelity._threads import side_by_side
+from experiments.fidelity.judge import Middle, Reduction
+from experiments.fidelity.pieces import Pieces
 from tests.vm import boot
 
 PLAN = boot.REPOSITORY / "configs" / "fidelity-rtcp.yaml"

@@ -11,8 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from emulation.fidelity import Case, Plan, cases_of, load_plan
-from emulation.fidelity.pieces import Pieces
+from experiments.fidelity import Case, Plan, cases_of, load_plan
+from experiments.fidelity.pieces import Pieces
 from tests.prove import police
 from tests.prove.police import (
     Sent,

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 import numpy as np
 
 from emulation import _engine
-from emulation.measures import Measures, Trial, measure
-from emulation.simulator import BYTES_PER_S
+from emulation.run.measures import Measures, Trial, measure
+from emulation.run.simulator import BYTES_PER_S
 from training.objectives.tally import Objective, Tally
 from training.searches.space import Point
 from training.workloads.case import Case

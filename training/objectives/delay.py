@@ -50,7 +50,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from emulation.simulator import compact_edges_us
+from emulation.run.simulator import compact_edges_us
 from kmod.ensemble import DelayClass
 from training.fields import StudyPart
 from training.objectives.tally import Floats, Objective, Pool, Rest, Tally, percentile_us, ratio_error

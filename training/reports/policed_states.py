@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from emulation.simulator import default_threads
+from emulation.run.simulator import default_threads
 from emulation.traces import Recording
 from kmod.ensemble import Ensemble
 from kmod.tables import Column, table_lines
-from training.judging.policed import judge_policed
 from training.progress import Terminal
 from training.reports.judged import Judged, finish
 from training.study import StudySettings
+from training.validation.policed import judge_policed
 
 __all__ = ["LINE", "policed_lines", "report_policed_states"]
 

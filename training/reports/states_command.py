@@ -46,10 +46,10 @@ def states(*, judged: Judged, least: int, most: int, runs: int) -> None:
       ccatune report states roccet.json
       ccatune report states rtcp.json
     """
-    from emulation.simulator import default_threads
-    from training.judging.states import judge_states
+    from emulation.run.simulator import default_threads
     from training.objectives import RetransmissionSettings
     from training.reports.policed_states import report_policed_states
+    from training.validation.states import judge_states
 
     with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
         if isinstance(study.objective, RetransmissionSettings):
@@ -78,7 +78,7 @@ def bound(*, judged: Judged, least: int, most: int) -> None:
     Example:
       ccatune report bound gr.json
     """
-    from emulation.simulator import default_threads
+    from emulation.run.simulator import default_threads
     from training.reports.bound import SCHEMES, bounds
 
     with judged.read(with_targets=False) as (ensemble, study, recordings, terminal):
@@ -154,7 +154,7 @@ def summary_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
     The first counts the states in which each set meets the requirement. The others count the states in which the
     learned row holds or is better, and give the mean figures.
     """
-    from training.judging.states import OTHERS, summary
+    from training.validation.states import OTHERS, summary
 
     lines = []
     for one in summary(rows):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from emulation._figure import new_figure
-from emulation._plot import FAINT, FLOW_COLOURS, save
+from emulation.figure import new_figure
+from emulation.run.plot import FAINT, FLOW_COLOURS, save
 
 __all__ = ["draw"]
 

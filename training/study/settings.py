@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer, model_validator
 
 from emulation.errors import EmulationError
-from emulation.files import first_fault, read_document
+from emulation.scenario.files import first_fault, read_document
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Ensemble, canonical_json
 from training.errors import TrainingError

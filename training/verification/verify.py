@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from emulation.measures import Trial
-from emulation.simulator import compact_edges_us
+from emulation.run.measures import Trial
+from emulation.run.simulator import compact_edges_us
 from kmod.ensemble import canonical_json
 from training.evaluation.evaluator import Evaluator, Request
 from training.evaluation.runner import CaseRunner

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import Field, model_validator
 
-from emulation.scenario import Scenario
+from emulation.scenario.model import Scenario
 from emulation.traces import Recording
 from kmod.ensemble import Axis
 from training.fields import StudyPart
@@ -30,7 +30,7 @@ State = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A scenario. An algorithm is assigned to its flows when it runs (emulation.measures.Trial).
+    """A scenario. An algorithm is assigned to its flows when it runs (emulation.run.measures.Trial).
 
     key: names the content; equal keys, equal runs. state: the network state that it belongs to. group: its kind, for
     objectives that distinguish kinds. capacity_bytes: the most that its link carries; a run's cost is proportional to

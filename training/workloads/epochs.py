@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
-from emulation.simulator import simulate_many
+from emulation.run.simulator import simulate_many
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from emulation.traces import Recording
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, Deployment, Ensemble, table_text

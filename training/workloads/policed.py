@@ -23,9 +23,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from emulation.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
-from emulation.scenario import WIRE, FlowSpec, LinkSpec, Scenario
-from emulation.simulator import BYTES_PER_S
+from emulation.run.simulator import BYTES_PER_S
+from emulation.scenario.model import WIRE, FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import GilbertElliott, Jitter, Policer, RateStep, SteppedPolicer
 from emulation.traces import Recording, place_of
 from kmod.ensemble import Axis
 from training.fields import Drawn, StudyPart
@@ -41,7 +41,7 @@ MOST_TIMES = 4.0  # a file that takes so many times as long as R takes for it is
 
 
 class Burst(StudyPart):
-    """Loss in bursts (emulation/path.py, GilbertElliott)."""
+    """Loss in bursts (emulation/scenario/path.py, GilbertElliott)."""
 
     to_bad: float = Field(gt=0, le=1)
     to_good: float = Field(gt=0, le=1)

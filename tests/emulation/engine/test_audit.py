@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulation import EmulationError, simulate
-from emulation.files import load_scenario
+from emulation.scenario.files import load_scenario
 from tests.emulation.engine.test_determinism import fingerprint
 from tests.prove.fuzz_scenarios import check, fault_of, minimise
 from tests.prove.scenarios import CCAS, Drawn, draw, load, save

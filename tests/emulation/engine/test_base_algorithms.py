@@ -9,7 +9,7 @@ import statistics
 import pytest
 
 from emulation import FlowSpec, LinkSpec, Scenario, simulate
-from emulation.scenario import Cca
+from emulation.scenario.model import Cca
 from tests.emulation.engine.links import PACKET_MS, RATE_MBPS, run
 
 PRODUCT_PKTS = 67

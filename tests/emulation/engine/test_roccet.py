@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from emulation import FlowSpec, LinkSpec, QoS, ReceiverSpec, Scenario, simulate
-from emulation.path import RateStep
-from emulation.scenario import Cca
+from emulation.scenario.model import Cca
+from emulation.scenario.path import RateStep
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 from tests.emulation.engine.links import run
 

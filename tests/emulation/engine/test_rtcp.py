@@ -20,8 +20,8 @@ from emulation import (
     SteppedPolicer,
     simulate,
 )
-from emulation.path import BucketOwner
-from emulation.scenario import MSS_BYTES, Cca, Transfer
+from emulation.scenario.model import MSS_BYTES, Cca, Transfer
+from emulation.scenario.path import BucketOwner
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
 
 RATE_MBPS = 2.07

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulation import LinkSpec, Scenario, VideoFlowQoS, VideoQoS, VideoSpec, _engine, simulate, simulate_many
-from emulation.path import Policer
-from emulation.scenario import FlowSpec
-from emulation.video import Abr
+from emulation.scenario.model import FlowSpec
+from emulation.scenario.path import Policer
+from emulation.scenario.video import Abr
 from tests.emulation.engine.links import fixed, run
 from tests.prove.scenarios import draw, load
 

@@ -18,8 +18,8 @@ from emulation.pantheon.metadata import read_metadata
 from emulation.pantheon.runner import Verdict, judge
 from emulation.pantheon.scenarios import run_scenarios
 from emulation.pantheon.statistics import run_statistics
-from emulation.path import AckPath
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import AckPath
 from tests.emulation.pantheon.checkout import RUNS, make_checkout
 from tests.emulation.real_links.test_real_links import below
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulation.delays import BaseDelay, DelayStep
 from emulation.mahimahi.translate import DELAY_SHELL
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.delays import BaseDelay, DelayStep
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from tests.emulation.real_links.quiet import least_disturbed
 
 PROBE = Path(__file__).with_name("probe.py")

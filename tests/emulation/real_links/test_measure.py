@@ -13,9 +13,9 @@ from emulation.mahimahi.arrays import find_drops
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.namespace.linklog import LogError, header, read_log
 from emulation.mahimahi.namespace.traffic import INFO_FIELDS
-from emulation.path import AckPath, Policer
-from emulation.qos import SERIES, QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.run.qos import SERIES, QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.path import AckPath, Policer
 
 HEADER = "# mahimahi mm-link (Downlink) [t] > log\n# init timestamp: 1000000\n# base timestamp: 50\n"
 LEAD_MS = 100

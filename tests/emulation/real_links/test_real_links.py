@@ -19,9 +19,9 @@ from emulation.errors import EmulationError
 from emulation.mahimahi.arrays import link_arrays
 from emulation.mahimahi.measure import to_qos
 from emulation.mahimahi.runner import cores_of, emulate, emulate_many, host_runner, side_by_side
-from emulation.path import AckPath
-from emulation.qos import QoS
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.run.qos import QoS
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
+from emulation.scenario.path import AckPath
 from tests.emulation.real_links.quiet import Runs, least_disturbed
 
 LINK = LinkSpec(rate_mbps=12, rtt_ms=40, buffer_pkts=100)

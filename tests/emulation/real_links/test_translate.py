@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from pydantic import Field
 
-from emulation.delays import BaseDelay, DelayStep
 from emulation.errors import EmulationError
 from emulation.mahimahi.namespace.policer import police, rules
 from emulation.mahimahi.translate import Runner, ack_opportunities_ms, check_fields, link_opportunities_ms, to_job
-from emulation.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
-from emulation.scenario import FlowSpec, LinkSpec, Scenario, Transfer
-from emulation.simulator import simulate
+from emulation.run.simulator import simulate
+from emulation.scenario.delays import BaseDelay, DelayStep
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario, Transfer
+from emulation.scenario.path import AckPath, LinkRate, Policer, RandomLoss, RateStep
 from emulation.traces import Trace
 
 HOST = Runner(name="mahimahi", algorithms={"reno": "reno", "cubic": "cubic", "bbr": "bbr"})

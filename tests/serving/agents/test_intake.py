@@ -14,7 +14,7 @@ from sqlalchemy import event
 from serving.agents.intake import ReportIntake
 from serving.agents.service import ReceivedReport
 from serving.errors import BusyError
-from serving.work import WorkPool
+from serving.http.work import WorkPool
 from tests.serving.api import START
 
 pytestmark = pytest.mark.service

@@ -14,7 +14,7 @@ import pytest
 from serving.agents import repository, retention, service
 from serving.agents.retention import AgentRetention
 from serving.database import AgentRow
-from serving.work import WorkPool
+from serving.http.work import WorkPool
 from tests.serving.agents.test_intake import a_report
 from tests.serving.api import START
 from tests.serving.running import Running

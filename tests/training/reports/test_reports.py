@@ -12,7 +12,6 @@ from small import RECORDINGS, small
 from kmod.ensemble import Ensemble
 from training.cli import train
 from training.errors import TrainingError
-from training.judging.recordings import judge
 from training.reports import search as search_report
 from training.reports.bound import bounds
 from training.reports.cli import report
@@ -21,6 +20,7 @@ from training.reports.search import SearchReport, halves, state_cases
 from training.reports.synthetic import synthetic
 from training.searches import SobolChoice
 from training.study import Journal, Study
+from training.validation.recordings import judge
 from training.workloads import Sample
 from training.workloads.states import StateEpoch
 

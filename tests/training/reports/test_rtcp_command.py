@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`ccatune report rtcp` on a small scale: its forms, and that it goes on where it was."""
+"""`python -m experiments rtcp` on a small scale: its forms, and that it goes on where it was."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 from links import recording
 
-from training.papers import rtcp
-from training.papers.rtcp import KINDS, load_settings
+from experiments import rtcp
+from experiments.rtcp import KINDS, load_settings
+from experiments.rtcp.command import CONFIG, journal_keys
 from training.reports.cli import report
-from training.reports.rtcp_command import CONFIG, journal_keys
 
 SIZES = "sizes_bytes: [500000, 1000000, 2000000, 4000000, 8000000, 16000000, 32000000]"
 

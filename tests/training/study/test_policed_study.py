@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small import RECORDINGS, policed, small
 
-from emulation.measures import Trial
-from emulation.simulator import simulate
+from emulation.run.measures import Trial
+from emulation.run.simulator import simulate
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
 from training.evaluation.evaluator import Evaluator

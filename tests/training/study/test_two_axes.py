@@ -15,10 +15,10 @@ from kmod.ensemble import Deployment, Ensemble, table_text
 from training.cli import evaluate
 from training.errors import TrainingError
 from training.evaluation.runner import CaseRunner
-from training.judging.states import judge_states, summary
 from training.objectives import Pool
 from training.reports.cli import report
 from training.study import Study, StudySettings, study_of
+from training.validation.states import judge_states, summary
 from training.workloads import Sample
 from training.workloads.epochs import default_values
 from training.workloads.states import StateEpoch

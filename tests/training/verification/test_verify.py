@@ -14,8 +14,8 @@ from links import recording, study
 from small import small
 
 from emulation.mahimahi.translate import Runner
-from emulation.measures import Trial
-from emulation.scenario import FlowSpec, LinkSpec, Scenario
+from emulation.run.measures import Trial
+from emulation.scenario.model import FlowSpec, LinkSpec, Scenario
 from kmod import bpf_host
 from kmod.ensemble import Ensemble
 from tests.bpf.sole import built_program, sole_user

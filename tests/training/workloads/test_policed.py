@@ -7,9 +7,9 @@ import math
 import pytest
 from links import recording, workload
 
-from emulation.measures import Trial
-from emulation.path import Policer, SteppedPolicer
-from emulation.scenario import WIRE
+from emulation.run.measures import Trial
+from emulation.scenario.model import WIRE
+from emulation.scenario.path import Policer, SteppedPolicer
 from emulation.traces import Recording
 from kmod.ensemble import Axis
 from training.study import StudySettings

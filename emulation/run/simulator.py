@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: MIT
+"""The packet-level simulator. It runs scenarios on several threads and returns their QoS.
+
+Equal scenarios give equal results, on any number of threads and any machine.
+Runs execute in C++ without the GIL. Ctrl-C stops them within a moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from emulation import _engine
+from emulation.errors import EmulationError
+from emulation.run.jobs import BYTES_PER_S, Jobs
+from emulation.run.qos import (
+    Delays,
+    ElementQoS,
+    ElementSeries,
+    EpochTurn,
+    FlowQoS,
+    LimitEstimate,
+    QoS,
+    TransferQoS,
+    Windows,
+)
+from emulation.scenario.model import FlowSpec, Scenario
+from emulation.scenario.path import AckPath
+from emulation.scenario.video import ChunkQoS, VideoFlowQoS, VideoQoS
+
+__all__ = [
+    "BYTES_PER_S",
+    "Progress",
+    "compact_edges_us",
+    "default_threads",
+    "element_names",
+    "simulate",
+    "simulate_many",
+]
+
+Progress = Callable[[int], None]
+_TURNS = ("waited", "looked_up", "raised", "kept")
+_LIMITS = ("unknown", "limited", "cleared", "split")  # enum rtcp_class
+_NO_STATE = 2**32 - 1
+
+
+def default_threads() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+@cache
+def compact_edges_us() -> NDArray[np.float64]:
+    """Return the upper edges of the delay bins of windows and of `measure`, in us.
+
+    The bins are 0.1 ms wide up to 6.4 ms, and then at most 3.1 % wide.
+    """
+    return _engine.compact_edges_us()
+
+
+@cache
+def _delay_edges_us() -> NDArray[np.float64]:
+    return _engine.delay_edges_us()
+
+
+@cache
+def _rtt_edges_us() -> NDArray[np.float64]:
+    return _engine.rtt_edges_us()
+
+
+def simulate(scenario: Scenario, *, series_every_s: float | None = None, audit: bool = False) -> QoS:
+    """Run one scenario.
+
+    series_every_s: the interval of the points in `QoS.series`; None: no series.
+    audit: check at every event that packets, ACKs, marks and times are consistent (emulation/cpp/simulation/audit.hpp).
+    If no event is left at the end of the run, also check that all data is acknowledged. The result is the same.
+
+    Raises:
+        EmulationError: the engine does not have an algorithm, the core does not accept an ensemble text, or the audit
+            found an inconsistency.
+    """
+    job = Jobs().job(scenario, sample_s=series_every_s or 0.0, audit=audit)
+    try:
+        return _qos(scenario, _engine.run([job], 1, None)[0])
+    except RuntimeError as error:
+        raise EmulationError(f"{scenario.name}: {error}") from error
+
+
+def simulate_many(
+    scenarios: Sequence[Scenario], *, threads: int | None = None, progress: Progress | None = None
+) -> list[QoS]:
+    """Run scenarios in parallel and return the results in their order.
+
+    threads: None: one for each processor. progress: called about ten times a second with the number of finished runs.
+
+    Raises:
+        EmulationError: the engine does not have an algorithm, or the core does not accept an ensemble text.
+    """
+    jobs = Jobs()
+    results = _engine.run([jobs.job(s) for s in scenarios], threads or default_threads(), progress)
+    return [_qos(scenario, result) for scenario, result in zip(scenarios, results, strict=True)]
+
+
+def _transfers(spec: FlowSpec, flow: dict[str, Any]) -> tuple[TransferQoS, ...]:
+    times = zip(flow["transfer_start_s"].tolist(), flow["transfer_complete_s"].tolist(), strict=True)
+    # The engine returns only the transfers that have begun. The plan may contain more.
+    pairs = zip(times, _sizes(spec, flow), strict=False)
+    return tuple(TransferQoS(size, start_s, None if end_s < 0 else end_s) for (start_s, end_s), size in pairs)
+
+
+def _sizes(spec: FlowSpec, flow: dict[str, Any]) -> Iterable[int]:
+    if spec.video is None:
+        return spec.transfer_sizes()
+    page = [spec.video.page_bytes] if spec.video.page_bytes else []
+    return [*page, *flow["chunk_size_bytes"].tolist()]
+
+
+def _with_video(spec: FlowSpec, flow: dict[str, Any], qos: FlowQoS) -> FlowQoS:
+    if spec.video is None:
+        return qos
+    columns = ("bitrate_kbps", "size_bytes", "start_s", "complete_s", "rebuffer_s", "buffer_s")
+    rows = zip(*(flow[f"chunk_{name}"].tolist() for name in columns), strict=True)
+    chunks = tuple(
+        ChunkQoS(kbps, size, start_s, None if end_s < 0 else end_s, rebuffer_s, buffer_s)
+        for kbps, size, start_s, end_s, rebuffer_s, buffer_s in rows
+    )
+    start_s = qos.transfers[0].start_s if qos.transfers else 0.0
+    video = VideoQoS(chunks, start_s, spec.video.rebuffer_penalty_mbps, spec.video.switch_penalty)
+    return VideoFlowQoS(**vars(qos), video=video)
+
+
+def element_names(scenario: Scenario) -> list[str]:
+    """Return the names of the path's elements in the engine's order: the kind, with a number if a kind is repeated."""
+    link = scenario.link
+    kinds = (
+        ["delay"] * (link.delays is not None)
+        + [element.kind for element in link.before]
+        + ["link"]
+        + ["loss"] * (link.loss > 0)
+    )
+    kinds += [element.kind for element in link.behind]
+    return [f"{k} {kinds[: i + 1].count(k)}" if kinds.count(k) > 1 else k for i, k in enumerate(kinds)]
+
+
+def _element_qos(name: str, row: dict[str, Any], delay: Delays | None = None) -> ElementQoS:
+    return ElementQoS(
+        name=name,
+        entered=row["entered"],
+        passed=row["passed"],
+        dropped=row["dropped"],
+        codel_dropped=row["codel_dropped"],
+        inside=row["inside"],
+        delay=delay or Delays(_rtt_edges_us(), row["delay_hist"]),
+    )
+
+
+def _flow_qos(spec: FlowSpec, flow: dict[str, Any], measured_s: float) -> FlowQoS:
+    turns = zip(
+        flow["turn_at_us"].tolist(),
+        flow["turn_measured_bytes_per_s"].tolist(),
+        flow["turn_epoch"].tolist(),
+        flow["turn_state"].tolist(),
+        flow["turn_kind"].tolist(),
+        strict=True,
+    )
+    return FlowQoS(
+        throughput_mbps=flow["delivered_pkts"] * 1500 * 8e-6 / measured_s,
+        goodput_mbps=flow["goodput_pkts"] * 1448 * 8e-6 / measured_s,
+        retransmission_rate=flow["retransmitted_pkts"] / max(flow["sent_pkts"], 1),
+        timeouts=flow["timeouts"],
+        undone=flow["undone"],
+        complete_s=None if flow["complete_s"] < 0 else flow["complete_s"],
+        rtt=Delays(_rtt_edges_us(), flow["rtt_hist"]),
+        turns=tuple(
+            EpochTurn(at_us / 1000, measured, epoch, None if state == _NO_STATE else state, _TURNS[kind])
+            for at_us, measured, epoch, state, kind in turns
+        ),
+        transfers=_transfers(spec, flow),
+        limits=_limits(flow),
+    )
+
+
+def _limits(flow: dict[str, Any]) -> tuple[LimitEstimate, ...]:
+    columns = ("limit_at_us", "limit_kind", "limit_bucket_bytes", "limit_bytes_per_s")
+    rows = zip(*(flow[name].tolist() for name in columns), strict=True)
+    return tuple(LimitEstimate(at_us / 1000, _LIMITS[kind], bucket, rate) for at_us, kind, bucket, rate in rows)
+
+
+def _qos(scenario: Scenario, result: Any) -> QoS:
+    measured_s = scenario.duration_s - scenario.warmup_s
+    raw_flows = result.flows
+    pairs = list(zip(scenario.flows, raw_flows, strict=True))
+    flows = tuple(_with_video(spec, flow, _flow_qos(spec, flow, measured_s)) for spec, flow in pairs)
+    delay = Delays(_delay_edges_us(), result.delay_hist)
+    rows = zip(element_names(scenario), result.elements, strict=True)
+    sampled = result.element_series
+    windows = result.windows
+    sent = sum(flow["sent_pkts"] for flow in raw_flows)
+    return QoS(
+        scenario=scenario.name,
+        throughput_mbps=result.delivered_bytes * 8e-6 / measured_s,
+        goodput_mbps=sum(flow.goodput_mbps for flow in flows),
+        capacity_mbps=result.capacity_bytes * 8e-6 / measured_s,
+        utilization=result.delivered_bytes / max(result.capacity_bytes, 1),
+        queueing_delay=delay,
+        mean_queueing_delay_ms=result.delay_sum_s * 1000 / max(result.packets, 1),
+        retransmission_rate=sum(flow["retransmitted_pkts"] for flow in raw_flows) / max(sent, 1),
+        packets=result.packets,
+        simulated_packets=result.all_packets,
+        sent=sum(flow["all_sent_pkts"] for flow in raw_flows),
+        queued=result.queued,
+        dropped=result.dropped,
+        lost_at_random=result.lost_at_random,
+        flows=flows,
+        windows=Windows(
+            windows["start_ms"],
+            windows["capacity_bytes"],
+            windows["delivered_bytes"],
+            windows["packets"],
+            windows["hist"],
+            compact_edges_us(),
+        ),
+        series=result.series,
+        elements=tuple(_element_qos(name, row, delay if name == "link" else None) for name, row in rows),
+        element_series=ElementSeries(sampled["time_s"], sampled["dropped"], sampled["inside"]),
+        acks=None if scenario.link.acks == AckPath() else _element_qos("acks", result.acks),
+    )

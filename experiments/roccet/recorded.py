@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT
+"""Statements of the ROCCET paper on live networks (sections VI and VII), judged on recorded links.
+
+Quantiles are those of smoothed RTTs pooled over all runs. The goodputs of two algorithms are compared run by run, on
+the same links. `target` marks a requirement of this project that the paper does not state.
+
+DEVIATION: the paper measures two 5G networks whose links are not available. The links here are 4G links recorded in one
+place ("stationary") and 3G and 4G links recorded while driving ("mobile"). Their RTT and buffer are choices of this
+project.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.figures import Figure, Statement, row_of
+from experiments.roccet.judging import quantile_below, quantile_near, sums_over
+from experiments.roccet.made import NAMES
+from experiments.roccet.runs import Results
+from experiments.roccet.settings import RoccetSettings
+from kmod.terminal import counted
+
+__all__ = ["RECORDED", "judge_recorded"]
+
+Get = Callable[[str, str], NDArray[np.float64]]
+RTTS, MAXIMA, GOODPUT = "rtts_ms", "rtt_max_ms", "goodput_mbps"
+
+
+def _below(get: Get, share: float, rival: str, than_share: float) -> Figure:
+    label = f"ROCCET {_named(share)}, {NAMES[rival]} {_named(than_share)}"
+    return quantile_below(label, get("roccet", RTTS), share, get(rival, RTTS), than_share)
+
+
+def _named(share: float) -> str:
+    return "median" if share == 0.5 else f"p{100 * share:g}"
+
+
+def _longest_below(get: Get, label: str, than_ms: float) -> Figure:
+    """Check the longest RTT of all runs. It has no interval, because it is a single sample."""
+    longest_ms = float(get("roccet", MAXIMA).max())
+    return Figure(f"ROCCET max, {label} {than_ms:.1f}:", longest_ms, math.nan, longest_ms <= than_ms, "ms")
+
+
+def all_below_first_quartile(get: Get) -> list[Figure]:
+    return [_longest_below(get, "CUBIC p25", float(np.quantile(get("cubic", RTTS), 0.25)))]
+
+
+def below_bbr3_median(get: Get) -> list[Figure]:
+    return [_below(get, 0.75, "bbr3", 0.5)]
+
+
+def cubic_has_more(get: Get) -> list[Figure]:
+    return [sums_over("CUBIC's over ROCCET's", get("cubic", GOODPUT), get("roccet", GOODPUT), least=1)]
+
+
+def goodput_like_bbr3(get: Get) -> list[Figure]:
+    return [sums_over("ROCCET's over BBRv3's*", get("roccet", GOODPUT), get("bbr3", GOODPUT), least=0.9, most=1.1)]
+
+
+def below_cubic_p75(get: Get) -> list[Figure]:
+    return [_below(get, 0.5, "cubic", 0.75), _below(get, 0.75, "cubic", 0.75), _below(get, 0.5, "cubic", 0.5)]
+
+
+def below_bbr3_above(get: Get) -> list[Figure]:
+    return [
+        _below(get, 0.75, "bbr3", 0.75),
+        _longest_below(get, f"{NAMES['bbr3']} max", float(get("bbr3", MAXIMA).max())),
+    ]
+
+
+def like_bbr3_below(get: Get) -> list[Figure]:
+    return [
+        quantile_near(f"ROCCET {_named(share)}, BBRv3*", get("roccet", RTTS), share, get("bbr3", RTTS),
+                      within_share=0.2)
+        for share in (0.25, 0.5)
+    ]  # fmt: skip
+
+
+def p75_below_median(get: Get) -> list[Figure]:
+    return [_below(get, 0.75, "cubic", 0.5)]
+
+
+def each_below(get: Get) -> list[Figure]:
+    return [_below(get, 0.5, "cubic", 0.5), _below(get, 0.75, "cubic", 0.75)]
+
+
+def goodput_of_bbr(get: Get) -> list[Figure]:
+    mine = get("roccet", GOODPUT)
+    return [sums_over(f"{NAMES[rival]}", mine, get(rival, GOODPUT), least=0.9) for rival in ("bbr", "bbr3")]
+
+
+STATIONARY = (
+    Statement("VI-1", "All of ROCCET's smoothed RTTs are below CUBIC's first quartile", "max < p25",
+              all_below_first_quartile),
+    Statement("VI-2", "75 % of ROCCET's smoothed RTTs are below BBRv3's median", "p75 < median", below_bbr3_median,
+              unvalidated=True),
+    Statement("VI-3", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
+    Statement("VI-4", "ROCCET's and BBRv3's goodput are nearly the same", "0.9 to 1.1 x", goodput_like_bbr3,
+              unvalidated=True),
+    Statement("target-3a", "ROCCET's 75th percentile is below CUBIC's median", "p75 < median", p75_below_median),
+    Statement("target-3b", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
+)  # fmt: skip
+MOBILE = (
+    Statement("VII-1", "ROCCET's median and 75th percentile are below CUBIC's 75th, its median below CUBIC's",
+              "median and p75 < p75, median < median", below_cubic_p75),
+    Statement("VII-2", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
+    Statement("VII-3", "ROCCET's 75th percentile and maximum are below BBRv3's", "p75 < p75, max < max",
+              below_bbr3_above, unvalidated=True),
+    Statement("VII-4", "ROCCET's 25th percentile and median are nearly BBRv3's", "within 20 %", like_bbr3_below,
+              unvalidated=True),
+    Statement("VII-5", "ROCCET and BBRv3 have nearly the same goodput", "0.9 to 1.1 x", goodput_like_bbr3,
+              unvalidated=True),
+    Statement("target-3c", "ROCCET's median and 75th percentile are each below CUBIC's", "median < median, p75 < p75",
+              each_below),
+    Statement("target-3d", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
+)  # fmt: skip
+RECORDED = {"stationary": STATIONARY, "mobile": MOBILE}
+
+
+def judge_recorded(_settings: RoccetSettings, results: Results) -> list[dict[str, Any]]:
+    """A row for each statement of sections VI and VII."""
+    rows = []
+    for kind, statements in RECORDED.items():
+        for statement in statements:
+
+            def get(scheme: str, figure: str, kind: str = kind) -> NDArray[np.float64]:
+                return results[f"{kind}-{scheme}"][figure]
+
+            at = f"{kind}, {counted(len(get('roccet', GOODPUT)), 'run')}"
+            rows.append(row_of(statement, statement.figures(get), at=at))
+    return rows
