@@ -310,7 +310,7 @@ noinline int ccatune_add_epoch(struct ccatune_flow *flow, u32 class, u64 time_us
 }
 
 noinline int ccatune_take_row(struct ccatune_flow *flow, struct ccatune_table *table,
-			      struct ens_clock *clock, u32 turn)
+			      struct ens_clock *clock, u32 epoch_end)
 {
 	struct ccatune_sums *of_row;
 	u32 class;
@@ -326,7 +326,7 @@ noinline int ccatune_take_row(struct ccatune_flow *flow, struct ccatune_table *t
 	if (!of_row)
 		return 0;
 	ccatune_count(&of_row->visits, 1);
-	if (turn == ENS_LOOKED_UP)
+	if (epoch_end == ENS_LOOKED_UP)
 		ccatune_count(&of_row->lookups, 1);
 	return 0;
 }
@@ -340,10 +340,10 @@ ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 	struct ccatune_counters *counts = ccatune_counters();
 	bool same = table && flow->table == table->ens.generation;
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u8 turn = ens->turn;
+	u8 epoch_end = ens->epoch_end;
 
-	if (counts && turn <= ENS_KEPT)
-		ccatune_count(&counts->turns[turn], 1);
+	if (counts && epoch_end <= ENS_KEPT)
+		ccatune_count(&counts->epoch_ends[epoch_end], 1);
 	if (same) {
 		flow->epoch_bytes = tp->bytes_acked - flow->epoch_bytes;
 		flow->epoch_segments = tp->data_segs_out - flow->epoch_segments;
@@ -351,16 +351,16 @@ ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 		ccatune_add_epoch(flow, ccatune_class_of(table, flow->delay_class),
 				  cca_elapsed_us(now_us, flow->epoch_start_us));
 	}
-	if (counts && same && turn != ENS_KEPT)
+	if (counts && same && epoch_end != ENS_KEPT)
 		ccatune_count(&counts->reoptimisations, 1);
 	ccatune_flow_begin_epoch(flow, sk, now_us);
-	flow->turn = turn;
+	flow->epoch_end = epoch_end;
 	flow->delay_class = clock->delay_class;
 	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
 	flow->table = 0;
 	if (table && clock->state != ENS_NO_STATE) {
 		flow->table = table->ens.generation;
-		ccatune_take_row(flow, table, (struct ens_clock *)clock, turn);
+		ccatune_take_row(flow, table, (struct ens_clock *)clock, epoch_end);
 	}
 }
 

@@ -8,7 +8,7 @@
 #include "ccatune.h"
 
 #include "cubic.h"
-#include "plain.h"
+#include "fallback.h"
 #include "window.h"
 
 struct cubic_kflow {

@@ -33,7 +33,7 @@ noinline int gr_bpf_recall(struct gr_flow *f, struct gr_params *defaults,
 	gr_bpf_recall(f, (struct gr_params *)(defaults), (struct ccatune_config *)(table), now_us)
 
 #include "gr_ops.h"
-#include "plain.h"
+#include "fallback.h"
 
 CCATUNE_FLOWS(struct gr_kflow)
 

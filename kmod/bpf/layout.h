@@ -88,7 +88,7 @@ struct ccatune_counters {
 	u64 flows;
 	u64 flows_started;
 	u64 allocation_fallbacks;
-	u64 turns[ENS_KEPT + 1];	/* by enum ens_turn */
+	u64 epoch_ends[ENS_KEPT + 1];	/* by enum ens_epoch_end */
 	u64 reoptimisations;
 	u64 keys;			/* of flows, given so far */
 };
@@ -120,7 +120,7 @@ struct ccatune_flow {
 	u8 is_ipv6;
 	u8 delay_class;
 	u8 group;			/* enum ccatune_group */
-	u8 turn;			/* that began the epoch */
+	u8 epoch_end;			/* that began the epoch */
 	u32 bucket[CCA_HISTOGRAM_BUCKETS];
 };
 

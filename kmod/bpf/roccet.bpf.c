@@ -31,7 +31,7 @@ noinline int roccet_bpf_recall(struct roccet_flow *f, struct roccet_params *defa
 	roccet_bpf_recall(f, (struct roccet_params *)(defaults), \
 			  (struct ccatune_config *)(table), now_us)
 
-#include "plain.h"
+#include "fallback.h"
 #include "roccet_ops.h"
 
 CCATUNE_FLOWS(struct roccet_kflow)

@@ -40,7 +40,7 @@ noinline int rtcp_cubic_bpf_recall(struct rtcp_cubic_flow *f, struct rtcp_client
 			      (struct rtcp_client *)(c), (struct rtcp_params *)(defaults), \
 			      (struct ccatune_config *)(table), now_us)
 
-#include "plain.h"
+#include "fallback.h"
 #include "rtcp_cubic_ops.h"
 
 CCATUNE_FLOWS(struct rtcp_cubic_kflow)

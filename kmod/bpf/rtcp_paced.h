@@ -47,7 +47,7 @@ noinline int paced_bpf_recall(struct paced_kflow *f, struct rtcp_params *default
 	paced_bpf_recall(container_of(e, struct paced_kflow, bbr.ens), \
 			 (struct rtcp_params *)(defaults), (struct ccatune_config *)(table), now_us)
 
-#include "plain.h"
+#include "fallback.h"
 #include "rtcp_paced_ops.h"
 
 CCATUNE_FLOWS(struct paced_kflow)

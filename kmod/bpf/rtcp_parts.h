@@ -78,11 +78,11 @@ noinline int ens_bpf_flow_turn(struct ens_flow *f, struct ccatune_config *config
 			       struct ens_values *values, struct rtcp_params *params)
 {
 	if (f && values && params)
-		ens_flow_turn(f, config ? &config->table.ens : NULL, now_us, values, params);
+		ens_flow_end_epoch(f, config ? &config->table.ens : NULL, now_us, values, params);
 	return 0;
 }
 
-#define ens_flow_turn(f, table, now_us, values, params) \
+#define ens_flow_end_epoch(f, table, now_us, values, params) \
 	ens_bpf_flow_turn(f, (struct ccatune_config *)(table), now_us, \
 			  (struct ens_values *)(values), params)
 

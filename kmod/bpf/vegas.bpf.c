@@ -8,7 +8,7 @@
 
 #include "ccatune.h"
 
-#include "plain.h"
+#include "fallback.h"
 #include "vegas.h"
 #include "window.h"
 

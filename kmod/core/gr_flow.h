@@ -44,7 +44,7 @@ CCA_FN void gr_flow_on_ack(struct gr_flow *f, const struct gr_params *defaults,
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, f->gr.mode == GR_SLOW_START))
 		return;
 	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, ack->now_us, 0, &f->params);
+	ens_flow_end_throughput_epoch(&f->ens, table, ack->now_us, 0, &f->params);
 }
 
 /*
@@ -57,7 +57,7 @@ CCA_FN void gr_flow_recall(struct gr_flow *f, const struct gr_params *defaults,
 	if (!ens_flow_is_recalled(&f->ens, table))
 		return;
 	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, now_us, 0, &f->params);
+	ens_flow_end_throughput_epoch(&f->ens, table, now_us, 0, &f->params);
 }
 
 CCA_FN void gr_flow_on_event(struct gr_flow *f, const struct cca_event *ev,

@@ -35,7 +35,7 @@ enum rec_kind {
 	REC_START,
 	REC_ACK,
 	REC_EVENT,
-	REC_TOLD,		/* an ACK in window mode */
+	REC_WINDOW_ACK,		/* an ACK in window mode */
 	REC_GROW,
 	REC_SSTHRESH,
 	REC_UNDO,
@@ -68,7 +68,7 @@ struct rec_header {
 struct rec_record {
 	u8 kind;		/* enum rec_kind */
 	u8 event;		/* enum cca_event_kind */
-	u8 turn;		/* enum ens_turn */
+	u8 epoch_end;		/* enum ens_epoch_end */
 	u8 mode;		/* of the algorithm, after the event */
 	u8 delay_class;
 	u8 app_limited;

@@ -51,7 +51,7 @@ CCA_FN void roccet_flow_on_ack(struct roccet_flow *f, const struct roccet_params
 	if (!ens_flow_on_ack(&f->ens, ack, delay_us, !f->roccet.launched))
 		return;
 	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, ack->now_us, f->roccet.min_rtt_us,
+	ens_flow_end_throughput_epoch(&f->ens, table, ack->now_us, f->roccet.min_rtt_us,
 				 &f->params);
 }
 
@@ -65,7 +65,7 @@ CCA_FN void roccet_flow_recall(struct roccet_flow *f, const struct roccet_params
 	if (!ens_flow_is_recalled(&f->ens, table))
 		return;
 	f->params = *defaults;
-	ens_flow_throughput_turn(&f->ens, table, now_us, f->roccet.min_rtt_us, &f->params);
+	ens_flow_end_throughput_epoch(&f->ens, table, now_us, f->roccet.min_rtt_us, &f->params);
 }
 
 CCA_FN void roccet_flow_grow(struct roccet_flow *f, struct cca_window *w, u32 acked_pkts)

@@ -83,13 +83,13 @@ CCA_FN bool rtcp_ens_has_moved(const struct rtcp_ens *e, const struct rtcp_clien
 }
 
 /* Ends the epoch with its measurement, and selects the row of the next one. */
-CCA_FN void rtcp_ens_turn(struct rtcp_ens *e, const struct rtcp_client *c,
+CCA_FN void rtcp_ens_end_epoch(struct rtcp_ens *e, const struct rtcp_client *c,
 			  const struct ens_table *table, u64 now_us, void *params)
 {
 	struct ens_values values = rtcp_ens_values(table, c);
 
 	(void)ens_clock_values(&e->flow.clock, 0);	/* measures for the host's statistics */
-	ens_flow_turn(&e->flow, table, now_us, &values, params);
+	ens_flow_end_epoch(&e->flow, table, now_us, &values, params);
 	e->min_rtt_us = c->min_rtt_us;
 	e->kind = c->kind;
 	e->starts = false;
@@ -109,7 +109,7 @@ CCA_FN void rtcp_ens_on_ack(struct rtcp_ens *e, const struct rtcp_client *c,
 	if (!is_over && !rtcp_ens_has_moved(e, c))
 		return;
 	*params = *defaults;
-	rtcp_ens_turn(e, c, table, ack->now_us, params);
+	rtcp_ens_end_epoch(e, c, table, ack->now_us, params);
 }
 
 /*
@@ -123,7 +123,7 @@ CCA_FN void rtcp_ens_recall(struct rtcp_ens *e, const struct rtcp_client *c,
 	if (!ens_flow_is_recalled(&e->flow, table))
 		return;
 	*params = *defaults;
-	rtcp_ens_turn(e, c, table, now_us, params);
+	rtcp_ens_end_epoch(e, c, table, now_us, params);
 }
 
 CCA_FN void rtcp_ens_on_event(struct rtcp_ens *e, const struct cca_event *ev)

@@ -141,7 +141,7 @@ struct ccatune_cca {
 	atomic_t n_flows;
 	atomic64_t flows_started;
 	atomic64_t allocation_fallbacks;
-	atomic64_t turns[ENS_KEPT + 1];		/* ends of epochs, by enum ens_turn */
+	atomic64_t epoch_ends[ENS_KEPT + 1];		/* ends of epochs, by enum ens_epoch_end */
 	atomic64_t reoptimisations;		/* epochs after which a row was chosen anew */
 };
 
@@ -166,7 +166,7 @@ struct ccatune_flow {
 	u32 target_us;
 	u8 delay_class;
 	u8 group;			/* enum ccatune_group; followers: + CCATUNE_FOLLOWERS */
-	u8 turn;			/* enum ens_turn that began the epoch */
+	u8 epoch_end;			/* enum ens_epoch_end that began the epoch */
 	u32 samples;
 	u32 within;
 	u64 delay_us;

@@ -147,7 +147,7 @@ static void ccatune_flow_add_epoch(struct ccatune_flow *flow, const struct sock 
 }
 
 static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_table *table,
-				  const struct ens_clock *clock, u8 turn)
+				  const struct ens_clock *clock, u8 epoch_end)
 {
 	struct ccatune_sums *sums;
 	u32 class;
@@ -159,7 +159,7 @@ static void ccatune_flow_take_row(struct ccatune_flow *flow, struct ccatune_tabl
 		flow->target_us = table->ens.classes[class].queueing_delay_us;
 	sums = &table->sums[flow->row * table->groups + flow->group];
 	atomic64_inc(&sums->visits);
-	if (turn == ENS_LOOKED_UP)
+	if (epoch_end == ENS_LOOKED_UP)
 		atomic64_inc(&sums->lookups);
 }
 
@@ -174,17 +174,17 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 {
 	const struct ens_clock *clock = &ens->clock;
 	struct ccatune_cca *cca = flow->cca;
-	u8 turn = ens->turn;
+	u8 epoch_end = ens->epoch_end;
 	bool same = table && flow->table == table->ens.generation;
 
-	if (turn <= ENS_KEPT)
-		atomic64_inc(&cca->turns[turn]);
+	if (epoch_end <= ENS_KEPT)
+		atomic64_inc(&cca->epoch_ends[epoch_end]);
 	if (same)
 		ccatune_flow_add_epoch(flow, sk, table, now_us);
-	if (same && turn != ENS_KEPT)
+	if (same && epoch_end != ENS_KEPT)
 		atomic64_inc(&cca->reoptimisations);
 	ccatune_flow_begin_epoch(flow, sk, now_us);
-	flow->turn = turn;
+	flow->epoch_end = epoch_end;
 	flow->delay_class = clock->delay_class;
 	flow->group = ens->held_back ? CCATUNE_HELD_BACK : CCATUNE_ENSEMBLE;
 	/*
@@ -196,7 +196,7 @@ void ccatune_flow_epoch_ended(struct ccatune_flow *flow, const struct sock *sk,
 	flow->table = 0;
 	if (table && clock->state != ENS_NO_STATE) {
 		flow->table = table->ens.generation;
-		ccatune_flow_take_row(flow, table, clock, turn);
+		ccatune_flow_take_row(flow, table, clock, epoch_end);
 	}
 }
 EXPORT_SYMBOL_GPL(ccatune_flow_epoch_ended);

@@ -50,7 +50,7 @@ static void gr_record_ack(struct gr_kflow *f, const struct cca_ack *ack,
 		return;
 	rec_init(&r, REC_ACK, f->head.recorded_as, ack->now_us);
 	ens_flow_put_ack(&r, &f->gr.ens, ack, table ? table->ens.generation : 0, params->version);
-	if (f->gr.ens.turn != ENS_WAITED) {
+	if (f->gr.ens.epoch_end != ENS_WAITED) {
 		ccatune_record_table(recording, table);
 		ccatune_record_params(recording, params, CCA_ID_gr);
 	}
@@ -113,7 +113,7 @@ CCATUNE_CONG_CONTROL(gr_main)
 	if (ack.rtt_us)
 		f->queueing_delay_us = gr_queueing_delay_us(&f->gr.gr, ack.rtt_us);
 	ccatune_flow_sample(&f->head, &ack, f->queueing_delay_us);
-	if (f->gr.ens.turn != ENS_WAITED)
+	if (f->gr.ens.epoch_end != ENS_WAITED)
 		ccatune_flow_epoch_ended(&f->head, sk, &f->gr.ens, table, ack.now_us);
 	gr_record_ack(f, &ack, table, params);
 	rcu_read_unlock();

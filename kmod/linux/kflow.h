@@ -11,7 +11,7 @@
 #include "roccet_flow.h"
 
 /* State at the last ACK that was passed to the core. */
-struct ccatune_told {
+struct ccatune_last_ack {
 	u32 delivered_pkts;
 	u32 lost_pkts;
 	u32 limited_pkts;	/* delivered count up to which packets are application-limited */
@@ -28,7 +28,7 @@ struct gr_kflow {
 struct roccet_kflow {
 	struct ccatune_flow head;
 	struct roccet_flow roccet;
-	struct ccatune_told told;
+	struct ccatune_last_ack last_ack;
 	u32 queueing_delay_us;
 };
 

@@ -34,7 +34,7 @@ static inline void ccatune_flow_recalled(struct ccatune_flow *flow, const struct
 	struct ccatune_recording *recording;
 	struct rec_record r;
 
-	if (ens->turn == ENS_WAITED)
+	if (ens->epoch_end == ENS_WAITED)
 		return;
 	ccatune_flow_epoch_ended(flow, sk, ens, table, now_us);
 	recording = ccatune_recording(flow);

@@ -42,14 +42,14 @@ static void roccet_record_ack(struct roccet_kflow *f, const struct sock *sk,
 	struct ccatune_recording *recording;
 	struct rec_record r;
 
-	recording = ccatune_begin_record(&f->head, sk, &r, REC_TOLD);
+	recording = ccatune_begin_record(&f->head, sk, &r, REC_WINDOW_ACK);
 	if (!recording)
 		return;
 	ens_flow_put_ack(&r, &f->roccet.ens, ack, table ? table->ens.generation : 0,
 			 params->version);
 	roccet_put_windows(&r, before, after);
 	roccet_put_outcome(&r, &f->roccet);
-	if (f->roccet.ens.turn != ENS_WAITED) {
+	if (f->roccet.ens.epoch_end != ENS_WAITED) {
 		ccatune_record_table(recording, table);
 		ccatune_record_params(recording, params, CCA_ID_roccet);
 	}
@@ -102,7 +102,7 @@ static void roccet_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	struct cca_window before, w;
 	struct cca_ack ack;
 
-	if (!f || !ccatune_read_told(sk, &f->told, sample, &ack))
+	if (!f || !ccatune_read_window_ack(sk, &f->last_ack, sample, &ack))
 		return;
 	ccatune_read_window(sk, &before);
 	w = before;
@@ -116,7 +116,7 @@ static void roccet_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	if (ack.rtt_us)
 		f->queueing_delay_us = roccet_queueing_delay_us(&f->roccet.roccet, ack.rtt_us);
 	ccatune_flow_sample(&f->head, &ack, f->queueing_delay_us);
-	if (f->roccet.ens.turn != ENS_WAITED)
+	if (f->roccet.ens.epoch_end != ENS_WAITED)
 		ccatune_flow_epoch_ended(&f->head, sk, &f->roccet.ens, table, ack.now_us);
 	roccet_record_ack(f, sk, &ack, &before, &w, table, params);
 	rcu_read_unlock();
@@ -135,7 +135,7 @@ static void roccet_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	w = before;
 	roccet_flow_grow(&f->roccet, &w, acked_pkts);
 	ccatune_write_window(sk, &w);
-	ccatune_record_asked(&f->head, sk, REC_GROW, &before, &w, acked_pkts, 0);
+	ccatune_record_call(&f->head, sk, REC_GROW, &before, &w, acked_pkts, 0);
 }
 
 static u32 roccet_threshold(struct sock *sk)
@@ -150,7 +150,7 @@ static u32 roccet_threshold(struct sock *sk)
 	w = before;
 	result = roccet_flow_ssthresh(&f->roccet, &w);
 	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
-	ccatune_record_asked(&f->head, sk, REC_SSTHRESH, &before, &w, 0, result);
+	ccatune_record_call(&f->head, sk, REC_SSTHRESH, &before, &w, 0, result);
 	return result;
 }
 
@@ -176,7 +176,7 @@ static u32 roccet_undo_cwnd(struct sock *sk)
 		return tcp_reno_undo_cwnd(sk);
 	ccatune_read_window(sk, &w);
 	result = roccet_flow_undo(&f->roccet, &w);
-	ccatune_record_asked(&f->head, sk, REC_UNDO, &w, &w, 0, result);
+	ccatune_record_call(&f->head, sk, REC_UNDO, &w, &w, 0, result);
 	roccet_notify(sk, CCA_UNDO);
 	return result;
 }
@@ -186,7 +186,7 @@ static void roccet_set_state(struct sock *sk, u8 new_state)
 	struct roccet_kflow *f = roccet_kflow_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
+	if (f && ccatune_read_window_state(sk, &f->last_ack, new_state, &kind))
 		roccet_notify(sk, kind);
 }
 
@@ -212,7 +212,7 @@ static void roccet_begin(struct roccet_kflow *f, struct sock *sk)
 	struct cca_start start;
 
 	ccatune_read_start(sk, &start);
-	ccatune_told_init(sk, &f->told);
+	ccatune_last_ack_init(sk, &f->last_ack);
 	rcu_read_lock();
 	params = ccatune_flow_params(&f->head);
 	roccet_flow_init(&f->roccet, (const struct roccet_params *)params->value, &start,

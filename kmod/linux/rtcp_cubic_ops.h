@@ -54,7 +54,7 @@ static void rtcp_cubic_record_ack(struct rtcp_cubic_kflow *f, const struct rtcp_
 
 	if (!recording)
 		return;
-	rtcp_begin_ack(recording, &r, REC_TOLD, &f->shared, &f->cubic.ens, ack, waiting_bytes,
+	rtcp_begin_ack(recording, &r, REC_WINDOW_ACK, &f->shared, &f->cubic.ens, ack, waiting_bytes,
 		       table, params, CCA_ID_rtcp_cubic);
 	rtcp_cubic_put_windows(&r, before, after);
 	rtcp_cubic_put_outcome(&r, &f->cubic, c);
@@ -126,7 +126,7 @@ static void rtcp_cubic_pkts_acked(struct sock *sk, const struct ack_sample *samp
 	struct cca_window w;
 	struct cca_ack ack;
 
-	if (!f || !ccatune_read_told(sk, &f->told, sample, &ack))
+	if (!f || !ccatune_read_window_ack(sk, &f->last_ack, sample, &ack))
 		return;
 	head = &f->shared.head;
 	ens = &f->cubic.ens.flow;
@@ -134,7 +134,7 @@ static void rtcp_cubic_pkts_acked(struct sock *sk, const struct ack_sample *samp
 	rcu_read_lock();
 	table = rtcp_cubic_take_ack(f, sk, &ack, &w);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
-	if (ens->turn != ENS_WAITED)
+	if (ens->epoch_end != ENS_WAITED)
 		ccatune_flow_epoch_ended(head, sk, ens, table, ack.now_us);
 	rcu_read_unlock();
 	rtcp_cubic_copy_info(sk, f);
@@ -231,7 +231,7 @@ static void rtcp_cubic_set_state(struct sock *sk, u8 new_state)
 	struct rtcp_cubic_kflow *f = rtcp_cubic_of(sk);
 	enum cca_event_kind kind;
 
-	if (f && ccatune_read_window_state(sk, &f->told, new_state, &kind))
+	if (f && ccatune_read_window_state(sk, &f->last_ack, new_state, &kind))
 		rtcp_cubic_notify(sk, kind);
 }
 
@@ -267,7 +267,7 @@ static void rtcp_cubic_begin(struct rtcp_cubic_kflow *f, struct sock *sk)
 	ccatune_read_start(sk, &start);
 	ccatune_read_window(sk, &before);
 	w = before;
-	ccatune_told_init(sk, &f->told);
+	ccatune_last_ack_init(sk, &f->last_ack);
 	rtcp_member_join(&f->shared.member, sk, start.now_us);
 	rcu_read_lock();
 	recording = ccatune_recording(head);

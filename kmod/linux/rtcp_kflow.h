@@ -19,7 +19,7 @@ struct rtcp_kflow {
 struct rtcp_cubic_kflow {
 	struct rtcp_kflow shared;
 	struct rtcp_cubic_flow cubic;
-	struct ccatune_told told;
+	struct ccatune_last_ack last_ack;
 };
 
 struct rtcp_bbr1_kflow {

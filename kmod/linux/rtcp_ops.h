@@ -48,14 +48,14 @@ static inline void rtcp_begin_start(struct ccatune_recording *recording, struct 
 	r->word[RTCP_REC_START_WAITING] = waiting_bytes;
 }
 
-/* Begins the record of an ACK, REC_ACK or REC_TOLD. id: of the algorithm. */
+/* Begins the record of an ACK, REC_ACK or REC_WINDOW_ACK. id: of the algorithm. */
 static inline void rtcp_begin_ack(struct ccatune_recording *recording, struct rec_record *r,
 				  enum rec_kind kind, const struct rtcp_kflow *f,
 				  const struct rtcp_ens *ens, const struct cca_ack *ack,
 				  u32 waiting_bytes, const struct ccatune_table *table,
 				  const struct ccatune_params *params, u32 id)
 {
-	if (ens->flow.turn != ENS_WAITED) {
+	if (ens->flow.epoch_end != ENS_WAITED) {
 		ccatune_record_table(recording, table);
 		ccatune_record_params(recording, params, id);
 	}
@@ -131,7 +131,7 @@ static inline void rtcp_kflow_follow_recall(struct rtcp_kflow *f, const struct s
 	ens_flow_set_class(&ens->flow, ccatune_flow_class(&f->head, sk, table));
 	rtcp_ens_recall(ens, c, (const struct rtcp_params *)params->value,
 			table ? &table->ens : NULL, now_us, set);
-	if (ens->flow.turn == ENS_WAITED)
+	if (ens->flow.epoch_end == ENS_WAITED)
 		return;
 	ccatune_flow_epoch_ended(&f->head, sk, &ens->flow, table, now_us);
 	recording = ccatune_recording_still(recording, &f->head);

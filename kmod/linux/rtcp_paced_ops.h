@@ -176,7 +176,7 @@ CCATUNE_CONG_CONTROL(paced_main)
 	rcu_read_lock();
 	table = paced_take_ack(f, sk, &ack);
 	ccatune_flow_sample(head, &ack, f->shared.queueing_delay_us);
-	if (ens->turn != ENS_WAITED)
+	if (ens->epoch_end != ENS_WAITED)
 		ccatune_flow_epoch_ended(head, sk, ens, table, ack.now_us);
 	rcu_read_unlock();
 	paced_copy_info(sk, f);

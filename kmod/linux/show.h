@@ -25,7 +25,7 @@ static inline const char *ccatune_name(const char *const *names, u32 count, u32 
 static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flow *flow,
 				    const struct ens_clock *clock)
 {
-	static const char *const turns[] = {
+	static const char *const epoch_ends[] = {
 		[ENS_WAITED] = "none",
 		[ENS_LOOKED_UP] = "looked_up",
 		[ENS_RAISED] = "raised",
@@ -42,7 +42,7 @@ static inline void ccatune_show_row(struct seq_file *m, const struct ccatune_flo
 		   READ_ONCE(clock->delay_class),
 		   state == ENS_NO_STATE ? "none" : held_back ? "held_back" : "ensemble",
 		   READ_ONCE(clock->epoch),
-		   ccatune_name(CCATUNE_NAMES(turns), READ_ONCE(flow->turn)),
+		   ccatune_name(CCATUNE_NAMES(epoch_ends), READ_ONCE(flow->epoch_end)),
 		   (unsigned long long)READ_ONCE(clock->measured_bytes_per_s));
 }
 

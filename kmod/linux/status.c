@@ -82,12 +82,12 @@ static void status_show_totals(struct seq_file *m, const struct status_file *of)
 	status_put(m, "flows_started", &cca->flows_started);
 	status_put(m, "allocation_fallbacks", &cca->allocation_fallbacks);
 	seq_printf(m, "epochs_run %llu\n",
-		   (u64)atomic64_read(&cca->turns[ENS_LOOKED_UP]) +
-		   (u64)atomic64_read(&cca->turns[ENS_RAISED]) +
-		   (u64)atomic64_read(&cca->turns[ENS_KEPT]));
-	status_put(m, "looked_up", &cca->turns[ENS_LOOKED_UP]);
-	status_put(m, "raised", &cca->turns[ENS_RAISED]);
-	status_put(m, "kept", &cca->turns[ENS_KEPT]);
+		   (u64)atomic64_read(&cca->epoch_ends[ENS_LOOKED_UP]) +
+		   (u64)atomic64_read(&cca->epoch_ends[ENS_RAISED]) +
+		   (u64)atomic64_read(&cca->epoch_ends[ENS_KEPT]));
+	status_put(m, "looked_up", &cca->epoch_ends[ENS_LOOKED_UP]);
+	status_put(m, "raised", &cca->epoch_ends[ENS_RAISED]);
+	status_put(m, "kept", &cca->epoch_ends[ENS_KEPT]);
 	status_put(m, "reoptimisations", &cca->reoptimisations);
 }
 

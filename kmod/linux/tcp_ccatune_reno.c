@@ -9,14 +9,14 @@
 
 #include "ccatune.h"
 
-#include "offer.h"
+#include "register.h"
 #include "reno.h"
 #include "window.h"
 
 struct reno_sock {
 	struct ccatune_flow *flow;
 	struct reno_state reno;
-	struct ccatune_told told;
+	struct ccatune_last_ack last_ack;
 };
 
 static struct ccatune_algorithm reno_algorithm;
@@ -67,11 +67,11 @@ static void reno_told(struct sock *sk, const struct ack_sample *sample)
 	struct cca_ack ack;
 	struct rec_record r;
 
-	if (!ccatune_read_told(sk, &own->told, sample, &ack))
+	if (!ccatune_read_window_ack(sk, &own->last_ack, sample, &ack))
 		return;
 	reno_on_ack(&own->reno, &ack);
 	rcu_read_lock();
-	recording = ccatune_begin_record(own->flow, sk, &r, REC_TOLD);
+	recording = ccatune_begin_record(own->flow, sk, &r, REC_WINDOW_ACK);
 	if (recording) {
 		rec_put_ack(&r, &ack);
 		ccatune_record(recording, &r);
@@ -91,7 +91,7 @@ static void reno_cong_avoid(struct sock *sk, u32 ack_seq, u32 acked_pkts)
 	w = before;
 	reno_grow(&own->reno, &w, acked_pkts);
 	ccatune_write_window(sk, &w);
-	ccatune_record_asked(own->flow, sk, REC_GROW, &before, &w, acked_pkts, 0);
+	ccatune_record_call(own->flow, sk, REC_GROW, &before, &w, acked_pkts, 0);
 }
 
 static u32 reno_threshold(struct sock *sk)
@@ -104,7 +104,7 @@ static u32 reno_threshold(struct sock *sk)
 	w = before;
 	result = reno_ssthresh(&own->reno, &w);
 	tcp_sk(sk)->snd_cwnd_cnt = w.credit_pkts;
-	ccatune_record_asked(own->flow, sk, REC_SSTHRESH, &before, &w, 0, result);
+	ccatune_record_call(own->flow, sk, REC_SSTHRESH, &before, &w, 0, result);
 	return result;
 }
 
@@ -116,7 +116,7 @@ static u32 reno_undo_cwnd(struct sock *sk)
 
 	ccatune_read_window(sk, &w);
 	result = reno_undo(&own->reno, &w);
-	ccatune_record_asked(own->flow, sk, REC_UNDO, &w, &w, 0, result);
+	ccatune_record_call(own->flow, sk, REC_UNDO, &w, &w, 0, result);
 	return result;
 }
 
@@ -125,7 +125,7 @@ static void reno_set_state(struct sock *sk, u8 new_state)
 	struct reno_sock *own = inet_csk_ca(sk);
 	enum cca_event_kind kind;
 
-	if (ccatune_read_window_state(sk, &own->told, new_state, &kind))
+	if (ccatune_read_window_state(sk, &own->last_ack, new_state, &kind))
 		reno_note(sk, kind);
 }
 
@@ -143,7 +143,7 @@ static void reno_open(struct sock *sk)
 
 	own->flow = ccatune_flow_start(&reno_algorithm, sk);
 	reno_init(&own->reno);
-	ccatune_told_init(sk, &own->told);
+	ccatune_last_ack_init(sk, &own->last_ack);
 	reno_note_start(sk);
 }
 

@@ -3,7 +3,7 @@
  * tcp_gr.ko: GR (kmod/core/gr.h) as a congestion control of Linux, in control mode: every ACK
  * sets pacing rate and cwnd. The flow's state is allocated when the connection begins. The
  * socket's private area has a pointer to it and the values that `ss` shows. A socket without a
- * flow runs CUBIC, under the name gr-plain (plain.h).
+ * flow runs CUBIC, under the name gr-plain (fallback.h).
  */
 #include <linux/inet_diag.h>
 #include <linux/module.h>
@@ -13,8 +13,8 @@
 #include "ccatune.h"
 
 #include "gr_ops.h"
-#include "offer.h"
-#include "plain.h"
+#include "register.h"
+#include "fallback.h"
 #include "show.h"
 
 struct gr_sock {

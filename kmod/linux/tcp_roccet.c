@@ -3,7 +3,7 @@
  * tcp_roccet.ko: ROCCET (kmod/core/roccet.h) as a congestion control of Linux, in window mode:
  * the kernel requests growth, threshold and undo, and does loss recovery itself. An ACK may lower
  * the window. The flow's state is allocated when the connection begins. A socket without a flow
- * runs CUBIC, under the name roccet-plain (plain.h).
+ * runs CUBIC, under the name roccet-plain (fallback.h).
  *
  * An ECN mark and a full local queue count as a loss.
  */
@@ -14,8 +14,8 @@
 
 #include "ccatune.h"
 
-#include "offer.h"
-#include "plain.h"
+#include "register.h"
+#include "fallback.h"
 #include "roccet_ops.h"
 #include "show.h"
 

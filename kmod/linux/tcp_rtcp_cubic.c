@@ -5,7 +5,7 @@
  * growth, threshold and undo, and does loss recovery itself. An ACK may lower the window. The
  * knowledge of the limiter belongs to the client (tcp_rtcp.h), whose lock is held while the core
  * runs. The flow's state is allocated when the connection begins. A socket without a flow runs
- * CUBIC, under the name rtcp-plain (plain.h).
+ * CUBIC, under the name rtcp-plain (fallback.h).
  *
  * An ECN mark and a full local queue count as a loss.
  */
@@ -15,8 +15,8 @@
 
 #include "ccatune.h"
 
-#include "offer.h"
-#include "plain.h"
+#include "register.h"
+#include "fallback.h"
 #include "tcp_rtcp.h"
 #include "rtcp_cubic_ops.h"
 

@@ -4,7 +4,7 @@
  * every ACK sets pacing rate and cwnd. The knowledge of the limiter belongs to the client
  * (tcp_rtcp.h), whose lock is held while the core runs. The flow's state is allocated when the
  * connection begins. A socket without a flow runs CUBIC. Its name is then that of the algorithm
- * with the suffix -plain (plain.h).
+ * with the suffix -plain (fallback.h).
  *
  * Each module defines what rtcp_paced_ops.h requires, and the following. It then includes this file
  * once:
@@ -22,8 +22,8 @@
 
 #include "ccatune.h"
 
-#include "offer.h"
-#include "plain.h"
+#include "register.h"
+#include "fallback.h"
 #include "sock.h"
 #include "tcp_rtcp.h"
 #include "rtcp_text.h"

@@ -214,7 +214,7 @@ def kill_loads(on: Site, *, count: int) -> None:
         on.tally.loads_done += done
         on.tally.loads_cut += not done and (on.pins / CCA).is_dir()
         if number % 3 == 1:
-            take_back(on)
+            undo_recovery(on)
         if number % 3 == 1 or not done:
             on.host.load(CCA)
         on.write(on.next_table())
@@ -231,7 +231,7 @@ def kill_load_of_loaded(on: Site, *, longest_s: float) -> None:
     on.write(on.next_table())
 
 
-def take_back(on: Site) -> None:
+def undo_recovery(on: Site) -> None:
     """Unload after a killed load, which may have loaded nothing yet."""
     if (on.pins / CCA).is_dir():
         on.host.unload(CCA)

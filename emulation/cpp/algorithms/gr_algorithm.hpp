@@ -29,9 +29,9 @@ public:
     void on_ack(const cca_ack& ack) override {
         gr_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, &decision_);
         const ens_flow& ens = flow_.ens;
-        if (ens.turn != ENS_WAITED) [[unlikely]]
+        if (ens.epoch_end != ENS_WAITED) [[unlikely]]
             turns_.push_back(
-                {ack.now_us, ens.clock.measured_bytes_per_s, ens.clock.epoch, ens.clock.state, ens.turn});
+                {ack.now_us, ens.clock.measured_bytes_per_s, ens.clock.epoch, ens.clock.state, ens.epoch_end});
     }
 
     void on_event(const cca_event& event) override { gr_flow_on_event(&flow_, &event, &decision_); }

@@ -25,9 +25,9 @@ public:
 
     void on_ack(const cca_ack& ack, cca_window* window) {
         roccet_flow_on_ack(&flow_, &defaults_, table_ ? &table_->table() : nullptr, &ack, window);
-        if (flow_.ens.turn != ENS_WAITED) [[unlikely]]
+        if (flow_.ens.epoch_end != ENS_WAITED) [[unlikely]]
             turns_.push_back({ack.now_us, flow_.ens.clock.measured_bytes_per_s, flow_.ens.clock.epoch,
-                              flow_.ens.clock.state, flow_.ens.turn});
+                              flow_.ens.clock.state, flow_.ens.epoch_end});
     }
 
     void grow(cca_window* window, std::uint32_t acked_pkts) { roccet_flow_grow(&flow_, window, acked_pkts); }

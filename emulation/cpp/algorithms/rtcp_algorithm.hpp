@@ -157,9 +157,9 @@ public:
             return;
         rtcp_ens_on_ack(ens_.get(), &client, &defaults_, &table_->table(), &ack, params);
         const ens_flow& flow = ens_->flow;
-        if (flow.turn != ENS_WAITED) [[unlikely]]
+        if (flow.epoch_end != ENS_WAITED) [[unlikely]]
             turns_.push_back(
-                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.turn});
+                {ack.now_us, flow.clock.measured_bytes_per_s, flow.clock.epoch, flow.clock.state, flow.epoch_end});
     }
 
     void on_event(const cca_event& event) {

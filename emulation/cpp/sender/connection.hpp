@@ -225,7 +225,7 @@ protected:
         return repeated || (advanced && undo_.shows_original(ack.echo_tx));
     }
 
-    void take_back(Instant now) {
+    void undo_recovery(Instant now) {
         ++counters_.undone;
         // A spurious timeout shows that segments were late, not that they were reordered.
         if (state_ != State::loss) rack_.see_reordering();

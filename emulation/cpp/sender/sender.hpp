@@ -108,7 +108,7 @@ public:
         const Delivery delivery = take(now_us, ack);
         const bool advanced = board_.una() != una;
         sample(now_us, ack, delivery, advanced, &report);
-        if (is_spurious(ack, delivery, advanced)) take_back(now);
+        if (is_spurious(ack, delivery, advanced)) undo_recovery(now);
         if (state_ != State::open && board_.una() >= episode_end_) leave_episode(now);
         if (probe_.take_ack(ack, advanced || delivery.pkts) && state_ == State::open) answer_probed_loss(now);
         report.lost_pkts = detect_losses(now);

@@ -56,10 +56,10 @@ static void show_totals(const struct loaded *l, FILE *out)
 	fprintf(out, "flows_started %llu\n", (number)c.flows_started);
 	fprintf(out, "allocation_fallbacks %llu\n", (number)c.allocation_fallbacks);
 	fprintf(out, "epochs_run %llu\n",
-		(number)(c.turns[ENS_LOOKED_UP] + c.turns[ENS_RAISED] + c.turns[ENS_KEPT]));
-	fprintf(out, "looked_up %llu\n", (number)c.turns[ENS_LOOKED_UP]);
-	fprintf(out, "raised %llu\n", (number)c.turns[ENS_RAISED]);
-	fprintf(out, "kept %llu\n", (number)c.turns[ENS_KEPT]);
+		(number)(c.epoch_ends[ENS_LOOKED_UP] + c.epoch_ends[ENS_RAISED] + c.epoch_ends[ENS_KEPT]));
+	fprintf(out, "looked_up %llu\n", (number)c.epoch_ends[ENS_LOOKED_UP]);
+	fprintf(out, "raised %llu\n", (number)c.epoch_ends[ENS_RAISED]);
+	fprintf(out, "kept %llu\n", (number)c.epoch_ends[ENS_KEPT]);
 	fprintf(out, "reoptimisations %llu\n", (number)c.reoptimisations);
 }
 

@@ -59,11 +59,11 @@ static void take_acks(struct flow *f, u32 count, u32 gap_us, u32 delay_us)
 	}
 }
 
-static enum ens_turn turn(struct flow *f, const struct ens_table *t)
+static enum ens_epoch_end turn(struct flow *f, const struct ens_table *t)
 {
 	struct ens_values values = ens_clock_values(&f->c, 0);
 
-	return ens_clock_turn(&f->c, t, f->ack.now_us, &values);
+	return ens_clock_end_epoch(&f->c, t, f->ack.now_us, &values);
 }
 
 /* Epoch 0 behind the flow: state 8 from 1,000,000 bytes/s. */
@@ -194,7 +194,7 @@ static void epsilon_gives_two_limits(void)
 struct judge_case {
 	u32 epsilon_pct;
 	u32 below, between, above;	/* samples at 75 ms, at 125 ms, at 125.001 ms */
-	enum ens_turn turn;
+	enum ens_epoch_end turn;
 };
 
 /* 95th percentile against 100 ms. Between the limits: kept, above: looked up, below: one up. */

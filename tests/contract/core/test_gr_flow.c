@@ -73,7 +73,7 @@ static void take_acks(struct host *h, u32 count, u32 gap_us)
 		h->ack.acked_pkts = 1;
 		h->ack.rtt_us = 50 * MS;
 		gr_flow_on_ack(&h->f, &h->defaults, h->table, &h->ack, &h->d);
-		h->turns[h->f.ens.turn]++;
+		h->turns[h->f.ens.epoch_end]++;
 		h->ack.lost_pkts = 0;
 	}
 }
@@ -95,7 +95,7 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 
 	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.ens.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_LOOKED_UP);
 	CHECK_EQ(h.f.ens.clock.epoch, 1);
 	CHECK_EQ(h.f.ens.clock.state, 1);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 11102);
@@ -192,7 +192,7 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 
 	open_host(&h, NULL, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.ens.turn, ENS_KEPT);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_KEPT);
 	CHECK_EQ(h.f.ens.clock.state, ENS_NO_STATE);
 	CHECK_EQ(h.f.params.bandwidth_window_us, 100000);
 	h.table = &two;
@@ -214,7 +214,7 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 static bool recall(struct host *h)
 {
 	gr_flow_recall(&h->f, &h->defaults, h->table, h->ack.now_us);
-	return h->f.ens.turn != ENS_WAITED;
+	return h->f.ens.epoch_end != ENS_WAITED;
 }
 
 static void a_recall_ends_the_epoch_of_a_flow_on_another_tables_row(void)
@@ -364,7 +364,7 @@ static void rows_do_not_depend_on_where_counters_start(void)
 			base.ack.app_limited = h.ack.app_limited = i % 2000 > 1900;
 			take_acks(&base, 1, gap_us);
 			take_acks(&h, 1, gap_us);
-			CHECK(h.f.ens.turn == base.f.ens.turn);
+			CHECK(h.f.ens.epoch_end == base.f.ens.epoch_end);
 			CHECK(h.f.ens.clock.measured_bytes_per_s == base.f.ens.clock.measured_bytes_per_s);
 			CHECK(h.f.params.bandwidth_window_us == base.f.params.bandwidth_window_us);
 			CHECK(h.d.pacing_bytes_per_s == base.d.pacing_bytes_per_s);

@@ -173,7 +173,7 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 	rec_init(&r, REC_ACK, 1, ack.now_us);
 	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
 	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.turn, ENS_WAITED);
+	CHECK_EQ(r.epoch_end, ENS_WAITED);
 	CHECK_EQ(r.table, 0);
 	CHECK_EQ(r.params, 0);
 	ack.lost_pkts = 1;			/* ends slow start, and with it epoch 0 */
@@ -182,7 +182,7 @@ static void an_ack_names_what_was_read_at_its_turn(void)
 	rec_init(&r, REC_ACK, 1, ack.now_us);
 	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
 	gr_put_outcome(&r, &f, &d);
-	CHECK_EQ(r.turn, ENS_KEPT);
+	CHECK_EQ(r.epoch_end, ENS_KEPT);
 	CHECK_EQ(r.mode, GR_CRUISE);
 	CHECK_EQ(r.table, 7);
 	CHECK_EQ(r.params, 8);
@@ -204,7 +204,7 @@ static void an_ack_of_roccet_comes_back_with_the_windows_beside_it(void)
 	roccet_flow_init(&f, &p, &start, 0, 1);
 	after = before;
 	roccet_flow_on_ack(&f, &p, NULL, &ack, &after);
-	rec_init(&r, REC_TOLD, 1, ack.now_us);
+	rec_init(&r, REC_WINDOW_ACK, 1, ack.now_us);
 	ens_flow_put_ack(&r, &f.ens, &ack, 7, 8);
 	roccet_put_windows(&r, &before, &after);
 	roccet_put_outcome(&r, &f);

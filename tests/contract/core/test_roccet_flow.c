@@ -86,7 +86,7 @@ static void take_acks(struct host *h, u32 count, u32 gap_us, u32 rtt_us)
 		h->ack.rtt_us = rtt_us;
 		roccet_flow_on_ack(&h->f, &h->defaults, h->table, &h->ack, &h->w);
 		roccet_flow_grow(&h->f, &h->w, 1);
-		h->turns[h->f.ens.turn]++;
+		h->turns[h->f.ens.epoch_end]++;
 	}
 }
 
@@ -107,7 +107,7 @@ static void slow_start_is_on_the_hosts_parameters_and_its_end_looks_a_row_up(voi
 
 	open_host(&h, &t, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.ens.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_LOOKED_UP);
 	CHECK_EQ(h.f.ens.clock.epoch, 1);
 	/* 1,448,000 bytes/s: level 1; 50 ms: the octave from 40 ms on. */
 	CHECK_EQ(h.f.ens.clock.state, 1 * RTT_LEVELS + 1);
@@ -145,10 +145,10 @@ static void a_recall_looks_up_at_once_on_both_axes_or_leaves_the_table(void)
 	leave_slow_start(&h);
 	take_acks(&h, 300, MS, 50 * MS);
 	roccet_flow_recall(&h.f, &h.defaults, &three, h.ack.now_us);
-	CHECK_EQ(h.f.ens.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_LOOKED_UP);
 	CHECK_EQ(h.f.params.srrtt_bound_pct, bound_pct(3, 1, 1, 1));
 	roccet_flow_recall(&h.f, &h.defaults, &three, h.ack.now_us);
-	CHECK_EQ(h.f.ens.turn, ENS_WAITED);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_WAITED);
 	roccet_flow_recall(&h.f, &h.defaults, NULL, h.ack.now_us);
 	CHECK_EQ(h.f.params.srrtt_bound_pct, DEFAULT_BOUND_PCT);
 }
@@ -191,7 +191,7 @@ static void a_table_is_taken_and_left_at_the_end_of_an_epoch(void)
 
 	open_host(&h, NULL, 1, HASH);
 	leave_slow_start(&h);
-	CHECK_EQ(h.f.ens.turn, ENS_KEPT);
+	CHECK_EQ(h.f.ens.epoch_end, ENS_KEPT);
 	CHECK_EQ(h.f.ens.clock.state, ENS_NO_STATE);
 	h.table = &two;
 	take_acks(&h, 29999, MS, 50 * MS);		/* the epoch that began without one: 30 s */

@@ -91,7 +91,7 @@ static void take(struct host *h, u32 count, u32 rtt_us, u32 lost_pkts)
 		h->ack.lost_pkts = lost_pkts;
 		h->ack.rtt_us = rtt_us;
 		rtcp_cubic_flow_on_ack(&h->f, h->c, &h->defaults, h->table, &h->ack, &h->w);
-		h->turns[h->f.ens.flow.turn]++;
+		h->turns[h->f.ens.flow.epoch_end]++;
 	}
 }
 
@@ -265,12 +265,12 @@ static void a_recall_looks_up_at_once_or_leaves_the_table(void)
 	open_host(&h, &c, &first, HASH);
 	take(&h, 5, 50 * MS, 0);
 	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, &second, h.ack.now_us, &h.f.params.rtcp);
-	CHECK_EQ(h.f.ens.flow.turn, ENS_LOOKED_UP);
+	CHECK_EQ(h.f.ens.flow.epoch_end, ENS_LOOKED_UP);
 	CHECK_EQ(eta_of(&h), eta(3, 1, 0));
 	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, &second, h.ack.now_us, &h.f.params.rtcp);
-	CHECK_EQ(h.f.ens.flow.turn, ENS_WAITED);
+	CHECK_EQ(h.f.ens.flow.epoch_end, ENS_WAITED);
 	rtcp_ens_recall(&h.f.ens, &c, &h.defaults, 0, h.ack.now_us, &h.f.params.rtcp);
-	CHECK_EQ(h.f.ens.flow.turn, ENS_KEPT);
+	CHECK_EQ(h.f.ens.flow.epoch_end, ENS_KEPT);
 	CHECK_EQ(eta_of(&h), DEFAULT_ETA);
 	CHECK_EQ(h.f.ens.flow.clock.state, ENS_NO_STATE);
 }

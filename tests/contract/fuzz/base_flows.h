@@ -212,7 +212,7 @@ static void roccet_send_ack(struct roccet_flow *f, const struct base_flows *b, s
 	roccet_flow_on_ack(f, &b->roccet_params, b->table, ack, w);
 	base_counters[0].count += s->launches - launches;
 	base_counters[1].count += s->events - events;
-	base_counters[2].count += f->ens.turn == ENS_LOOKED_UP && !f->ens.held_back;
+	base_counters[2].count += f->ens.epoch_end == ENS_LOOKED_UP && !f->ens.held_back;
 	PROPERTY(w->cwnd_pkts <= cca_max_u32(before.cwnd_pkts, CUBIC_MIN_CWND_PKTS));
 	if (s->in_recovery) {
 		PROPERTY(w->cwnd_pkts == before.cwnd_pkts);
@@ -273,7 +273,7 @@ static void base_send_ack(struct base_flows *b, const struct cca_ack *ack)
 	vegas_send_ack(&b->vegas_twin, &b->vegas_params, &b->vegas_twin_window, ack);
 	roccet_send_ack(&b->roccet, b, &b->roccet_window, ack);
 	roccet_send_ack(&b->roccet_twin, b, &b->roccet_twin_window, ack);
-	if (b->roccet.ens.turn != ENS_WAITED)
+	if (b->roccet.ens.epoch_end != ENS_WAITED)
 		b->states = b->table ? ens_states(b->table) : 0;
 	bbr1_on_ack(&b->bbr1, &b->bbr1_params, ack, &b->d1);
 	bbr1_on_ack(&b->bbr1_twin, &b->bbr1_params, ack, &other);

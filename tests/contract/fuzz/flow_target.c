@@ -150,7 +150,7 @@ static void check_flow(const struct run *r)
 	PROPERTY(r->d.pacing_bytes_per_s <= CCA_MAX_RATE_BYTES_PER_S);
 	PROPERTY(!f->gr.min_rtt_us || r->d.pacing_bytes_per_s > 0);
 	PROPERTY(f->gr.min_rtt_us <= CCA_MAX_RTT_US);
-	PROPERTY(f->gr.mode <= GR_DRAIN && f->ens.turn <= ENS_KEPT);
+	PROPERTY(f->gr.mode <= GR_DRAIN && f->ens.epoch_end <= ENS_KEPT);
 	PROPERTY(f->gr.mode == GR_SLOW_START || f->gr.min_rtt_us);
 	for (i = 0; cca_param_at(CCA_ID_gr, i); i++) {
 		PROPERTY(cca_param_get(&f->params, i) >= cca_param_at(CCA_ID_gr, i)->min);
@@ -182,8 +182,8 @@ static void count_ack(const struct run *r, u8 mode_before, u64 rate_before)
 	counters[HOLDS].count += r->a->gr.hold;
 	counters[RATES_CHANGED].count += r->a->gr.mode == GR_CRUISE &&
 					 rate_before != r->d.pacing_bytes_per_s;
-	if (r->a->ens.turn)
-		counters[turns[r->a->ens.turn]].count++;
+	if (r->a->ens.epoch_end)
+		counters[turns[r->a->ens.epoch_end]].count++;
 }
 
 static void count_rtcp(struct rtcp_reached reached)

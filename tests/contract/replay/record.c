@@ -184,14 +184,14 @@ static void tell_step(struct maker *m, u32 i, struct rec_record *r)
 static void window_step(struct maker *m, u32 i)
 {
 	static const enum rec_kind kinds[] = { REC_GROW, REC_GROW, REC_GROW, REC_GROW, REC_GROW,
-					       REC_TOLD, REC_SSTHRESH, REC_UNDO, REC_EVENT };
+					       REC_WINDOW_ACK, REC_SSTHRESH, REC_UNDO, REC_EVENT };
 	enum rec_kind kind = kinds[roll(m, 9)];
 	struct cca_event ev = { (enum cca_event_kind)roll(m, 6), m->now_us, 5, 10, MSS };
 	struct rec_record r;
 
 	/* ROCCET learns from what it is told, over round trips that nothing interrupts. */
 	if (m->header.id == CCA_ID_roccet && roll(m, 12))
-		kind = roll(m, 2) ? REC_TOLD : REC_GROW;
+		kind = roll(m, 2) ? REC_WINDOW_ACK : REC_GROW;
 	rec_init(&r, kind, i + 1, m->now_us);
 	if (kind == REC_EVENT) {
 		rec_put_event(&r, &ev);
@@ -199,7 +199,7 @@ static void window_step(struct maker *m, u32 i)
 			roccet_flow_on_event(&m->roccet[i], &ev);
 			roccet_put_outcome(&r, &m->roccet[i]);
 		}
-	} else if (kind == REC_TOLD) {
+	} else if (kind == REC_WINDOW_ACK) {
 		tell_step(m, i, &r);
 	} else {
 		ask_step(m, i, &r);
@@ -239,7 +239,7 @@ static void recall_flow(struct maker *m, u32 i, const struct ens_table *t)
 	else
 		rtcp_ens_recall(rtcp_ens_of(m, i), client_of(m, i), rtcp_defaults(m), t, m->now_us,
 				rtcp_set_of_flow(m, i));
-	if (ens->turn == ENS_WAITED)
+	if (ens->epoch_end == ENS_WAITED)
 		return;
 	ens_flow_put_recall(&r, ens, t ? t->generation : 0, m->params.version);
 	if (m->header.id == CCA_ID_gr)

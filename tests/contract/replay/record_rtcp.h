@@ -267,8 +267,8 @@ static void outside(struct maker *m)
 
 static void rtcp_step(struct maker *m, u32 i)
 {
-	static const enum rec_kind kinds[] = { REC_TOLD, REC_TOLD, REC_TOLD, REC_TOLD, REC_TOLD,
-					       REC_TOLD, REC_TOLD, REC_TOLD, REC_GROW, REC_GROW,
+	static const enum rec_kind kinds[] = { REC_WINDOW_ACK, REC_WINDOW_ACK, REC_WINDOW_ACK, REC_WINDOW_ACK, REC_WINDOW_ACK,
+					       REC_WINDOW_ACK, REC_WINDOW_ACK, REC_WINDOW_ACK, REC_GROW, REC_GROW,
 					       REC_GROW, REC_GROW, REC_GROW, REC_GROW };
 	enum rec_kind kind = kinds[roll(m, 14)];
 	struct rec_record r;
@@ -286,7 +286,7 @@ static void rtcp_step(struct maker *m, u32 i)
 	rec_init(&r, kind, i + 1, m->now_us);
 	if (kind == REC_EVENT)
 		rtcp_event(m, i, &r);
-	else if (kind == REC_TOLD)
+	else if (kind == REC_WINDOW_ACK)
 		rtcp_cubic_pkts_acked(m, i, &r);
 	else if (kind == REC_ACK)
 		rtcp_paced_ack(m, i, &r);

@@ -40,7 +40,7 @@ static inline int replay_gr_ack(struct replay *r, u32 index, const struct rec_re
 	gr_flow_on_ack(&f->gr, (const struct gr_params *)(const void *)f->defaults, t, &ack, &d);
 	ens_flow_put_ack(mine, &f->gr.ens, &ack, rec->table, rec->params);
 	gr_put_outcome(mine, &f->gr, &d);
-	r->turns[f->gr.ens.turn]++;
+	r->turns[f->gr.ens.epoch_end]++;
 	r->slow_start += f->gr.gr.mode == GR_SLOW_START;
 	return 0;
 }
@@ -114,7 +114,7 @@ static inline int replay_reno(struct replay *r, u32 index, const struct rec_reco
 		reno_init(&f->reno);
 		rec_put_start(mine, &start, 0, 0, 0);
 		return 0;
-	case REC_TOLD:
+	case REC_WINDOW_ACK:
 		rec_get_ack(rec, &ack);
 		reno_on_ack(&f->reno, &ack);
 		rec_put_ack(mine, &ack);
@@ -158,7 +158,7 @@ static inline int replay_roccet_ack(struct replay *r, u32 index, const struct re
 			   &ack, &w);
 	ens_flow_put_ack(mine, &f->roccet.ens, &ack, rec->table, rec->params);
 	roccet_put_windows(mine, &before, &w);
-	r->turns[f->roccet.ens.turn]++;
+	r->turns[f->roccet.ens.epoch_end]++;
 	r->lowered += w.cwnd_pkts < before.cwnd_pkts;
 	return 0;
 }
@@ -173,7 +173,7 @@ static inline int replay_roccet(struct replay *r, u32 index, const struct rec_re
 	case REC_START:
 		err = replay_roccet_start(r, index, rec, f, mine);
 		break;
-	case REC_TOLD:
+	case REC_WINDOW_ACK:
 		err = replay_roccet_ack(r, index, rec, f, mine);
 		break;
 	case REC_EVENT:
@@ -238,7 +238,7 @@ static inline void replay_count_losses(struct replay *r, const struct rec_record
 {
 	if (rec->kind == REC_EVENT && rec->event == CCA_TIMEOUT)
 		f->timed_out = true;
-	if (rec->kind != REC_TOLD)
+	if (rec->kind != REC_WINDOW_ACK)
 		return;
 	r->told_lost += rec->word[REC_LOST];
 	if (f->timed_out)
@@ -253,7 +253,7 @@ static inline int replay_event(struct replay *r, u32 index, const struct rec_rec
 
 	if (!f != (rec->kind == REC_START) || r->n_flows == REPLAY_MAX_FLOWS)
 		return replay_refuse(r, index, "expected a flow's start first, once, and not too many");
-	if (rec->event > CCA_ECN || rec->turn > ENS_KEPT)
+	if (rec->event > CCA_ECN || rec->epoch_end > ENS_KEPT)
 		return replay_refuse(r, index, "expected a known event and turn");
 	if (!f) {
 		f = &r->flows[r->n_flows++];

@@ -33,7 +33,7 @@ static inline void replay_paced_ack(struct replay *r, const struct rec_record *r
 	paced_flow_on_ack(flow, c, replay_rtcp_defaults(f), t, &ack, &f->decision);
 	ens_flow_put_ack(mine, &flow->ens.flow, &ack, rec->table, rec->params);
 	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];
-	r->turns[flow->ens.flow.turn]++;
+	r->turns[flow->ens.flow.epoch_end]++;
 	r->slow_start += flow->state.base.mode == PACED_STARTUP;
 }
 

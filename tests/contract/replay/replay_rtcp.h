@@ -6,7 +6,7 @@
 #ifndef TESTS_REPLAY_RTCP_H
 #define TESTS_REPLAY_RTCP_H
 
-#include "replay_told.h"
+#include "replay_state.h"
 
 static inline bool replay_is_rtcp(u32 id)
 {
@@ -94,7 +94,7 @@ static inline void replay_rtcp_cubic_ack(struct replay *r, const struct rec_reco
 	mine->word[RTCP_REC_WAITING] = rec->word[RTCP_REC_WAITING];
 	rtcp_cubic_put_windows(mine, &before, &w);
 	rtcp_cubic_put_outcome(mine, flow, c);
-	r->turns[flow->ens.flow.turn]++;
+	r->turns[flow->ens.flow.epoch_end]++;
 	r->lowered += w.cwnd_pkts < before.cwnd_pkts;
 }
 
@@ -130,7 +130,7 @@ static inline int replay_rtcp_cubic(struct replay *r, u32 index, const struct re
 	case REC_START:
 		replay_rtcp_cubic_start(rec, f, c, mine);
 		return 0;
-	case REC_TOLD:
+	case REC_WINDOW_ACK:
 		replay_rtcp_cubic_ack(r, rec, f, c, t, mine);
 		return 0;
 	case REC_EVENT:
@@ -178,7 +178,7 @@ static inline int replay_rtcp_cubic(struct replay *r, u32 index, const struct re
 
 static inline bool replay_is_ack(const struct rec_record *rec)
 {
-	return rec->kind == REC_TOLD || rec->kind == REC_ACK;
+	return rec->kind == REC_WINDOW_ACK || rec->kind == REC_ACK;
 }
 
 /* Behind an ACK a flow leaves a client that is split. */

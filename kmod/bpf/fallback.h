@@ -4,8 +4,8 @@
  * of the kernel (ccatune_fall_back() in ccatune.h): a route has fixed its algorithm. It keeps no
  * state.
  */
-#ifndef CCATUNE_BPF_PLAIN_H
-#define CCATUNE_BPF_PLAIN_H
+#ifndef CCATUNE_BPF_FALLBACK_H
+#define CCATUNE_BPF_FALLBACK_H
 
 #include "reno.h"
 #include "window.h"
@@ -29,4 +29,4 @@ static inline void ccatune_plain_set_state(struct sock *sk, u8 new_state)
 		tcp_snd_cwnd_set(tcp_sk(sk), tcp_reno_ssthresh(sk));
 }
 
-#endif /* CCATUNE_BPF_PLAIN_H */
+#endif /* CCATUNE_BPF_FALLBACK_H */

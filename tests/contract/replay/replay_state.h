@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a recording (kmod/core/recording.h) tells of beside events: flows, tables, parameters. */
-#ifndef TESTS_REPLAY_TOLD_H
-#define TESTS_REPLAY_TOLD_H
+#ifndef TESTS_REPLAY_STATE_H
+#define TESTS_REPLAY_STATE_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +171,7 @@ static inline int replay_take_turn(struct replay *r, u32 index, const struct rec
 				   struct replay_flow *f, const struct ens_table **t)
 {
 	*t = NULL;
-	if (rec->turn == ENS_WAITED)
+	if (rec->epoch_end == ENS_WAITED)
 		return 0;
 	*t = rec->table ? replay_find_table(r, rec->table) : NULL;
 	if (rec->table && (!*t || !(*t)->values))
@@ -179,4 +179,4 @@ static inline int replay_take_turn(struct replay *r, u32 index, const struct rec
 	return replay_take_params(r, index, rec, f);
 }
 
-#endif /* TESTS_REPLAY_TOLD_H */
+#endif /* TESTS_REPLAY_STATE_H */

@@ -7,8 +7,8 @@
  * choose a restricted algorithm. `ccatune-agent enable`, or a write to
  * net.ipv4.tcp_allowed_congestion_control, permits it to all others at any time.
  */
-#ifndef CCATUNE_OFFER_H
-#define CCATUNE_OFFER_H
+#ifndef CCATUNE_REGISTER_H
+#define CCATUNE_REGISTER_H
 
 #include <linux/moduleparam.h>
 #include <net/tcp.h>
@@ -25,4 +25,4 @@ static inline int ccatune_offer(struct tcp_congestion_ops *ops)
 	return tcp_register_congestion_control(ops);
 }
 
-#endif /* CCATUNE_OFFER_H */
+#endif /* CCATUNE_REGISTER_H */

@@ -13,8 +13,8 @@
  * once. The owner of these operations is the same module, so the socket releases the module
  * reference that it took.
  */
-#ifndef CCATUNE_PLAIN_H
-#define CCATUNE_PLAIN_H
+#ifndef CCATUNE_FALLBACK_H
+#define CCATUNE_FALLBACK_H
 
 #include "cubic.h"
 #include "window.h"
@@ -140,4 +140,4 @@ static inline void ccatune_plain_begin(struct sock *sk)
 	WRITE_ONCE(inet_csk(sk)->icsk_ca_ops, &plain_ops);
 }
 
-#endif /* CCATUNE_PLAIN_H */
+#endif /* CCATUNE_FALLBACK_H */
