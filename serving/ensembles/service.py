@@ -3,8 +3,8 @@
 
 - Only a valid ensemble is stored. Its key is the digest of its content, and it is never changed.
 - Publishing the same content again returns the existing row, even if several clients publish at once.
-- A document with the key `signature` is refused, because nothing would verify it. Documents that were stored with one
-  are served unchanged. Signatures have requests of their own (signing.py).
+- A document with the key `signature` is refused, because nothing would verify it. Signatures have requests of their own
+  (signing.py).
 """
 
 from __future__ import annotations
