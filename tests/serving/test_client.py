@@ -17,8 +17,8 @@ from serving.errors import RegistryClientError
 from serving.signatures import Envelope
 
 DIGEST = "sha256:" + "0" * 64
-MOVED = (
-    '{"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": null, "urgent": false}'
+MOVED = json.dumps(
+    {"registry": "r", "cca": "gr", "channel": "c", "serial": 1, "digest": "d", "restores_serial": None, "urgent": False}
 )
 
 
