@@ -15,7 +15,7 @@ import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import uvicorn
@@ -58,8 +58,8 @@ class RegistryServer(uvicorn.Server):
         idle: IdleConnections,
         tls: RegistryTls | None,
         handshake_timeout_s: float,
-        on_start: Callable[[], None],
-        on_stop: Callable[[], None],
+        on_start: Sequence[Callable[[], None]],
+        on_stop: Sequence[Callable[[], None]],
     ) -> None:
         super().__init__(config)
         self._listener = listener
@@ -88,12 +88,14 @@ class RegistryServer(uvicorn.Server):
                 handshake_timeout_s=self._handshake_timeout_s,
             )
             self._acceptor.start()
-            self._on_start()
+            for step in self._on_start:
+                step()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
-        self._on_stop()
+        for step in self._on_stop:
+            step()
         if self.tls is not None:
             asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
@@ -224,22 +226,15 @@ def listen(
     )
     url = _url_of(listener, scheme="http" if tls is None else "https")
 
-    def start() -> None:
-        context.retention.start()
-        on_listening(url, context)
-
-    def stop() -> None:
-        context.retention.stop()
-        context.watch.close()
-
+    context.on_start.append(lambda: on_listening(url, context))
     return RegistryServer(
         config,
         listener,
         idle=idle,
         tls=tls,
         handshake_timeout_s=settings.head_timeout_s,
-        on_start=start,
-        on_stop=stop,
+        on_start=context.on_start,
+        on_stop=context.on_stop,
     )
 
 

@@ -17,9 +17,12 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.access.check import caller_of
+from serving.access.known import KnownTokens
 from serving.agents.endpoints import received
+from serving.agents.intake import ReportIntake
 from serving.agents.schemas import AgentReport
 from serving.channels.endpoints import offer_headers
+from serving.channels.offers import Offers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
 from serving.http.bodies import SMALL_BODY_BYTES, read_body, replaying
@@ -45,6 +48,9 @@ class Shortcut:
     def __init__(self, app: ASGIApp, *, context: Context) -> None:
         self._app = app
         self._context = context
+        self._offers = context.part(Offers)
+        self._tokens = context.part(KnownTokens)
+        self._reports = context.part(ReportIntake)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on to the application."""
@@ -63,14 +69,14 @@ class Shortcut:
         try:
             caller = caller_of(scope)
             caller.require("read", cca=key[0], channel=key[1])
-            offer, is_held = await self._context.offers.follow(
+            offer, is_held = await self._offers.follow(
                 key,
                 if_none_match=None if header is None else header.decode("latin-1"),
                 wait_s=min(wait_s, self._context.settings.max_wait_s),
                 connection=connection_of(scope),
             )
             if wait_s > 0 and not is_held:
-                await self._context.tokens.require_live(caller.grant)
+                await self._tokens.require_live(caller.grant)
         except Exception as error:
             await _send_problem(error, scope, receive, send)
             return
@@ -88,7 +94,7 @@ class Shortcut:
             body = await read_body(scope, receive, max_bytes=min(limit_bytes, SMALL_BODY_BYTES))
             report = _report_of(scope, body)
             if report is not None:
-                await self._context.reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
+                await self._reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
         except ClientDisconnect:
             return
         except Exception as error:
