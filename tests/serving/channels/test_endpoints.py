@@ -12,6 +12,7 @@ from kmod.ensemble import Ensemble
 from serving.access.grants import local_caller
 from serving.agent import parse_offer
 from serving.channels import service
+from serving.channels.schemas import ChannelMove
 from serving.database import Database
 
 pytestmark = pytest.mark.service
@@ -247,14 +248,14 @@ def test_moves_at_once_through_two_processes_give_every_serial_once(api, databas
     digest = api.publish()
     databases = [Database(database_url, busy_timeout_ms=60_000) for _ in range(2)]
     serials: list[int] = []
+    change = service.Change(
+        registry="lab", cca="gr", name="race", by=local_caller("test"), now=api.clock(), if_match=None
+    )
 
     def move(database: Database) -> None:
         for _ in range(8):
             with database.write() as session:
-                row = service.move(
-                    session, registry="lab", cca="gr", name="race", digest=digest, hold_back_permille=0,
-                    urgent=False, note="", if_match=None, now=api.clock(), by=local_caller("test"),
-                )  # fmt: skip
+                row, _ = service.move(session, change, ChannelMove(digest=digest))
             serials.append(row.serial)
 
     threads = [threading.Thread(target=move, args=(database,)) for database in databases * 2]

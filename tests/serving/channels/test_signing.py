@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from serving.access.grants import local_caller
+from serving.channels.watch import ChannelWatch
 from serving.roots import service as roots
 from serving.signatures import Envelope, PrivateKey, Root, check_deployment, check_ensemble
 from tests.serving.api import START, Api
@@ -110,7 +111,7 @@ def test_a_step_ends_the_wait_of_no_held_poll_and_the_next_poll_is_answered(sign
     signed_move(signing, keys)
     etag = signing.get(CHAMPION).headers["etag"]
     waits = []
-    watch = signing.app.state.context.watch
+    watch = signing.part(ChannelWatch)
     wait = watch.wait
 
     async def through_a_step(*arguments, **options):
