@@ -43,7 +43,6 @@ from pydantic import BaseModel, Field
 from serving.access import endpoints as access
 from serving.access.check import AccessCheck
 from serving.access.known import KnownTokens
-from serving.access.request_ids import RequestIds
 from serving.agents import endpoints as agents
 from serving.channels import endpoints as channels
 from serving.context import Clock, Context, InContext
@@ -52,9 +51,8 @@ from serving.ensembles import endpoints as ensembles
 from serving.http.docs_page import docs_html
 from serving.http.etags import matches_weakly, quoted
 from serving.http.front import FrontedApplication
-from serving.http.guard import LOOPBACK_NAMES, Guard
-from serving.http.heads import Heads
 from serving.http.health import Health
+from serving.http.layers import LOOPBACK_NAMES, Guard, Heads, RequestIds
 from serving.http.problems import add_problem_handlers, problems
 from serving.http.shortcut import Shortcut
 from serving.http.work import WorkPool

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from serving.database import DeploymentRow
-from serving.http.example import EXAMPLE_DOCUMENT
-from serving.names import CcaName, ChannelName, DigestText, Note
+from serving.names import EXAMPLE_DOCUMENT, CcaName, ChannelName, DigestText, Note
 from serving.roots.schemas import SignedEnvelope
 
 __all__ = ["ChannelMove", "DeploymentRead", "OfferRead", "OfferSignatures", "RollBack"]

@@ -13,12 +13,11 @@ from serving.context import InContext
 from serving.ensembles import repository, service, signing
 from serving.ensembles.schemas import EnsembleSignatures, EnsembleSummary, PublishedEnsemble
 from serving.http.etags import IF_NONE_MATCH, matches_weakly, quoted
-from serving.http.example import EXAMPLE_DOCUMENT
 from serving.http.openapi import ETAG, LOCATION, answered
 from serving.http.paging import Cursor, Limit, Page, cursor_position, page_of
 from serving.http.problems import problems
 from serving.http.routes import LARGE_BODY, ApiRoute
-from serving.names import CcaName, DigestText
+from serving.names import EXAMPLE_DOCUMENT, CcaName, DigestText
 from serving.roots.schemas import SignedEnvelope
 
 __all__ = ["router"]

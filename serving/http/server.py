@@ -26,9 +26,13 @@ from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
-from serving.http.acceptor import Acceptor
-from serving.http.idle import IdleConnections
-from serving.http.limits import BoundedListener, connection_bound, raise_descriptor_limit
+from serving.http.connections import (
+    Acceptor,
+    BoundedListener,
+    IdleConnections,
+    connection_bound,
+    raise_descriptor_limit,
+)
 from serving.http.protocol import TimeLimits, timed_protocol
 from serving.http.tls import RegistryTls, tls_of
 from serving.settings import ServingSettings

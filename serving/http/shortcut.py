@@ -25,9 +25,9 @@ from serving.channels.endpoints import offer_headers
 from serving.channels.offers import Offers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
-from serving.http.bodies import SMALL_BODY_BYTES, read_body, replaying
 from serving.http.problems import fault_response, problem_of
 from serving.http.protocol import connection_of
+from serving.http.routes import SMALL_BODY_BYTES, read_body, replaying
 from serving.names import AgentId, CcaName, ChannelName
 
 __all__ = ["Shortcut"]

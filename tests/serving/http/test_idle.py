@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from serving.http.idle import IdleConnections
+from serving.http.connections import IdleConnections
 
 
 @dataclass(eq=False)
