@@ -12,9 +12,8 @@ from fastapi import APIRouter, BackgroundTasks, Header, Query, Request, Response
 from serving.access.check import Mover, Reader, needs
 from serving.access.known import KnownTokens
 from serving.channels import repository, service
-from serving.channels.idempotency import IdempotencyKey, idempotency_of
 from serving.channels.offers import Offer, Offers
-from serving.channels.schemas import ChannelMove, DeploymentRead, OfferRead, RollBack
+from serving.channels.schemas import ChannelMove, DeploymentRead, IdempotencyKey, OfferRead, RollBack, idempotency_of
 from serving.channels.signing import OfferSigner
 from serving.channels.watch import SIGNED_ROWS, ChannelKey, ChannelWatch
 from serving.context import Context, InContext

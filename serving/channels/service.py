@@ -27,8 +27,7 @@ from sqlalchemy.orm import Session
 from serving.access import audit
 from serving.access.grants import Caller
 from serving.channels import repository
-from serving.channels.idempotency import Idempotency
-from serving.channels.schemas import ChannelMove, RollBack
+from serving.channels.schemas import ChannelMove, Idempotency, RollBack
 from serving.database import ChannelRow, DeploymentRow
 from serving.ensembles import repository as ensembles
 from serving.ensembles.signing import require_signed

@@ -57,8 +57,9 @@ def backup(*, file: Path, config: Path | None, database: str | None) -> None:
     opened = Database(url)
     opened.close()
     if opened.sqlite_file is None:
-        advice = f"run `{pg_dump_command(url, file)}`" if url.startswith("postgresql") else "use its own programs"
-        raise DatabaseError(f"database {opened.shown_url}: expected sqlite:///FILE, got another one; {advice}")
+        raise DatabaseError(
+            f"database {opened.shown_url}: expected sqlite:///FILE, got another one; run `{pg_dump_command(url, file)}`"
+        )
     facts = asdict(back_up_sqlite(opened.sqlite_file, file))
     channels = ", ".join(f"{name} at serial {serial}" for name, serial in facts["channels"].items())
     print_facts(facts, shown={**facts, "channels": channels})

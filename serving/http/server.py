@@ -9,13 +9,12 @@ as the longest poll. With TLS, SIGHUP or a changed file makes it load the certif
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -76,6 +75,10 @@ class RegistryServer(uvicorn.Server):
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
+        if threading.current_thread() is threading.main_thread():
+            # uvicorn raises the signal again after the stop. The process then ends with the status 0.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: None)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self.serve(sockets=[self._listener]))
 
@@ -92,6 +95,8 @@ class RegistryServer(uvicorn.Server):
                 handshake_timeout_s=self._handshake_timeout_s,
             )
             self._acceptor.start()
+            if self.tls is not None and threading.current_thread() is threading.main_thread():
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.tls.reload)
             for step in self._on_start:
                 step()
 
@@ -114,29 +119,6 @@ class RegistryServer(uvicorn.Server):
     def _make_protocol(self) -> asyncio.Protocol:
         make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own method raises the signal again after the stop. The process would then be killed by the signal
-        # instead of exiting with status 0.
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
-        if self.tls is not None:
-            handlers[signal.SIGHUP] = self.tls.reload
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
-
-    def _stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
 
 
 def bind(settings: ServingSettings) -> BoundedListener:
