@@ -11,6 +11,7 @@ the same paths call the same functions. A request with anything unusual goes on 
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
@@ -37,6 +38,8 @@ _REPORT = re.compile(r"/v1/agents/([^/]+)/reports")
 _WAIT = re.compile(rb"(?:wait=([0-9]{1,4}(?:\.[0-9]{1,6})?))?")
 _MAX_WAIT_S = 3600.0
 _JSON = b"application/json"
+
+Value = TypeVar("Value")
 
 _KEY: TypeAdapter[ChannelKey] = TypeAdapter(tuple[CcaName, ChannelName])
 _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
@@ -122,20 +125,17 @@ async def _send_problem(error: Exception, scope: Scope, receive: Receive, send: 
 
 def _key_of(scope: Scope) -> ChannelKey | None:
     found = _CHANNEL.fullmatch(scope["path"])
-    if found is None:
-        return None
-    try:
-        return _KEY.validate_python(found.groups())
-    except ValidationError:
-        return None
+    return None if found is None else _valid(_KEY, found.groups())
 
 
 def _agent_of(scope: Scope) -> str | None:
     found = _REPORT.fullmatch(scope["path"])
-    if found is None:
-        return None
+    return None if found is None else _valid(_AGENT_ID, found[1])
+
+
+def _valid(kind: TypeAdapter[Value], value: object) -> Value | None:
     try:
-        return _AGENT_ID.validate_python(found[1])
+        return kind.validate_python(value)
     except ValidationError:
         return None
 
