@@ -20,31 +20,6 @@ pytestmark = pytest.mark.service
 CHAMPION = "/v1/channels/gr/champion"
 
 
-def test_anonymous_callers_list_no_channels(api, problem):
-    api.move()
-    problem(api.anonymous.get("/v1/channels"), status=401)
-
-
-def test_anonymous_callers_read_no_channel(api, problem):
-    api.move()
-    problem(api.anonymous.get(CHAMPION), status=401)
-    problem(api.anonymous.get(f"{CHAMPION}?wait=1"), status=401)
-    problem(api.anonymous.get(f"{CHAMPION}/history"), status=401)
-
-
-def test_anonymous_callers_move_no_channel(api, problem):
-    digest = api.publish()
-    problem(api.anonymous.request("PUT", CHAMPION, json={"digest": digest}), status=401)
-    assert api.get("/v1/channels").json()["items"] == []
-
-
-def test_anonymous_callers_roll_no_channel_back(api, problem):
-    api.move(0)
-    api.move(1)
-    problem(api.anonymous.request("POST", f"{CHAMPION}/rollback"), status=401)
-    assert api.get(CHAMPION).json()["serial"] == 2
-
-
 def test_a_channel_offers_its_ensemble_with_all_that_a_deployment_needs(api):
     digest = api.publish(3)
     body = {"digest": digest, "hold_back_permille": 100, "note": "first"}

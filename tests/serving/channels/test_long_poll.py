@@ -29,11 +29,6 @@ def registry(api) -> Iterator[Running]:
         yield running
 
 
-def test_anonymous(registry):
-    """Without accounts, whoever reaches the registry may wait for a channel."""
-    assert registry.get(etag=None, wait=LONG_S).status_code == 200
-
-
 def test_a_poll_is_held_until_the_channel_moves(registry):
     first = registry.get(etag=None, wait=0)
     poll = Poll(registry, etag=first.headers["etag"])
