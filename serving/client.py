@@ -53,7 +53,7 @@ _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
 
 
 class _Answer(BaseModel):
-    """The fields of an answer that this client requires. A newer registry may send more."""
+    """The fields of an answer that this client requires. The registry sends more."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -97,8 +97,7 @@ class _Deployment(_Answer):
     serial: int
     digest: str
     restores_serial: int | None
-    # A registry older than the mark `urgent` does not send it, and has no urgent deployments.
-    urgent: bool = False
+    urgent: bool
 
 
 class _Bearer(httpx.Auth):

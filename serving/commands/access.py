@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ from kmod.tables import Column
 from kmod.terminal import echo
 from serving.access.grants import SCOPES
 from serving.access.secret_file import new_secret_file
-from serving.commands.connecting import connect, registry_options
-from serving.commands.printing import Cells, print_facts, print_table, short_digest, time_in_words
+from serving.commands.options import FILE, connect, json_option, registry_options
+from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, time_in_words
 
 __all__ = ["audit", "tokens"]
 
@@ -71,7 +70,6 @@ _AUDIT: Cells = {
     ),
     Column("details", least=10, cut="end"): lambda row: _details(row["details"]),
 }
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class Lifetime(click.ParamType[int]):
@@ -125,11 +123,11 @@ def tokens() -> None:
 )
 @click.option(
     "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the token to this new file, with mode 0600, instead of printing it.",
 )
 @registry_options
-@_json_option
+@json_option
 def create(
     *,
     name: str,
@@ -140,9 +138,6 @@ def create(
     agent_id: str | None,
     lifetime_s: int | None,
     out: Path | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
 ) -> None:
     """Make a token for NAME, a person, an agent or a build system. It is shown once.
 
@@ -159,7 +154,7 @@ def create(
         raise click.UsageError(
             f"{'--expires' if scopes else '--scope'}: expected it for all but agents (--kind agent), got none"
         )
-    with connect(url, token_file) as client, new_secret_file(out) as write:
+    with connect() as client, new_secret_file(out) as write:
         made = client.create_token(
             name,
             kind=kind,
@@ -177,32 +172,31 @@ def create(
                 client.revoke_token(made["id"])
                 raise
             made["file"] = str(out)
-    shown = {name: value for name, value in made.items() if value is not None}
-    print_facts(made if as_json else shown, as_json=as_json, whole="token")
+    print_facts(made, shown={name: value for name, value in made.items() if value is not None}, whole="token")
 
 
 @tokens.command("list")
 @click.option("--principal", help="Only tokens of this principal.")
 @registry_options
-@_json_option
-def list_tokens(*, principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def list_tokens(*, principal: str | None) -> None:
     """List the tokens without their texts, newest first.
 
     \b
     Example:
       ccatune tokens list --principal web-1
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         rows = list(client.tokens(principal=principal))
-    print_table(rows, _TOKENS, as_json=as_json)
+    print_table(rows, _TOKENS)
 
 
 @tokens.command()
 @click.argument("ids", metavar="[ID]...", nargs=-1)
 @click.option("--principal", help="All tokens of this principal, which is then disabled.")
 @registry_options
-@_json_option
-def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def revoke(*, ids: tuple[str, ...], principal: str | None) -> None:
     """Revoke tokens, for ever. `ccatune tokens list` shows their ids.
 
     \b
@@ -212,16 +206,13 @@ def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file:
     """
     if bool(ids) == (principal is not None):
         raise click.UsageError("expected either ids of tokens or --principal")
-    with connect(url, token_file) as client:
+    with connect() as client:
         if principal is not None:
-            print_facts(client.disable_principal(principal), as_json=as_json)
+            print_facts(client.disable_principal(principal))
             return
         revoked = [client.revoke_token(one) for one in ids]
-    if as_json:
-        echo(json.dumps(revoked))
-        return
-    for one in revoked:
-        echo(f"revoked {one['id']} of {one['principal']}")
+    lines = "\n".join(f"revoked {one['id']} of {one['principal']}" for one in revoked)
+    print_answer(revoked, lambda: echo(lines))
 
 
 @click.command()
@@ -230,17 +221,8 @@ def revoke(*, ids: tuple[str, ...], principal: str | None, url: str, token_file:
 @click.option("--target", help="Only changes of this, such as 'channel gr/champion'.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Entries, at most.")
 @registry_options
-@_json_option
-def audit(
-    *,
-    actor: str | None,
-    action: str | None,
-    target: str | None,
-    limit: int,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
-) -> None:
+@json_option
+def audit(*, actor: str | None, action: str | None, target: str | None, limit: int) -> None:
     """List the changes, newest first, each with who made it. This needs a token with the scope admin.
 
     \b
@@ -248,6 +230,6 @@ def audit(
       ccatune audit --actor alice
       ccatune audit --target "channel gr/champion" --limit 10
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         rows = client.audit(actor=actor, action=action, target=target, limit=limit)
-    print_table(rows, _AUDIT, as_json=as_json)
+    print_table(rows, _AUDIT)

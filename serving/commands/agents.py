@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from kmod.tables import Column
 from kmod.terminal import echo
-from serving.commands.connecting import connect, registry_options
+from serving.commands.options import connect, json_option, registry_options
 from serving.commands.printing import Cells, age_in_words, channel_of, print_table, short_digest
 
 __all__ = ["agents"]
@@ -19,8 +18,6 @@ Json = dict[str, Any]
 
 # Three times the time after which an agent reports at the latest by default.
 _SILENT_S = 180.0
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -39,16 +36,8 @@ def agents() -> None:
 @click.option("--channel", "channel_name", help="Only agents that follow this channel.")
 @click.option("--state", help="Only agents in this state, such as Offline.")
 @registry_options
-@_json_option
-def list_agents(
-    *,
-    cca: str | None,
-    channel_name: str | None,
-    state: str | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
-) -> None:
+@json_option
+def list_agents(*, cca: str | None, channel_name: str | None, state: str | None) -> None:
     """List the agents, each with its last report on each algorithm.
 
     The serial is that of the table in force, and the one that the registry offers if it is another. An agent whose
@@ -58,8 +47,8 @@ def list_agents(
     Example:
       ccatune agents list --cca gr --channel champion
     """
-    with connect(url, token_file) as client:
-        print_table(client.agents(cca=cca, channel=channel_name, state=state), _AGENTS, as_json=as_json)
+    with connect() as client:
+        print_table(client.agents(cca=cca, channel=channel_name, state=state), _AGENTS)
 
 
 def _serials(row: Json) -> str:
@@ -91,7 +80,7 @@ _AGENTS: Cells = {
 @agents.command()
 @click.argument("agent_id", metavar="ID")
 @registry_options
-def remove(*, agent_id: str, url: str, token_file: Path | None) -> None:
+def remove(*, agent_id: str) -> None:
     """Delete the reports of the agent ID from the registry, as of a server that is gone.
 
     If the agent still runs, its next report lists it again.
@@ -100,6 +89,6 @@ def remove(*, agent_id: str, url: str, token_file: Path | None) -> None:
     Example:
       ccatune agents remove web-1
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         client.remove_agent(agent_id)
     echo(f"{agent_id}: removed")

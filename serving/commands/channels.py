@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ import click
 from kmod.coverage import training_warnings
 from kmod.ensemble import Ensemble
 from kmod.tables import Column
-from kmod.terminal import echo
-from serving.client import require_channel, require_note
-from serving.commands.connecting import connect, registry_options
+from kmod.terminal import echo, echo_wrapped
+from serving.client import RegistryClient, require_channel, require_note
+from serving.commands.options import FILE, connect, json_option, registry_options
 from serving.commands.printing import (
     Cells,
     channel_of,
+    print_answer,
     print_facts,
     print_move,
     print_table,
@@ -26,9 +28,9 @@ from serving.commands.printing import (
     time_in_words,
     yes_or_no,
 )
-from serving.commands.publishing import print_published, upload_signatures
-from serving.commands.signed_files import read_signature
+from serving.commands.signed_files import read_signature, signature_path
 from serving.errors import RegistryClientError
+from serving.signatures import Envelope
 
 __all__ = ["channels", "ensembles", "publish"]
 
@@ -58,7 +60,6 @@ _ENSEMBLES: Cells = {
     Column("bytes", "right"): lambda row: str(row["size_bytes"]),
     Column("published (UTC)"): lambda row: time_in_words(row["published_at"]),
 }
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _note_option = click.option("--note", default="", help="Why, for those who read the history.")
 _hold_back_option = click.option(
     "--hold-back-permille",
@@ -83,23 +84,15 @@ _if_serial_option = click.option(
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--channel", "channel_name", help="Point this channel of its algorithm to the ensemble, too.")
 @_hold_back_option
 @_urgent_option
 @_note_option
 @registry_options
-@_json_option
+@json_option
 def publish(
-    *,
-    files: tuple[Path, ...],
-    channel_name: str | None,
-    hold_back_permille: int,
-    urgent: bool | None,
-    note: str,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
+    *, files: tuple[Path, ...], channel_name: str | None, hold_back_permille: int, urgent: bool | None, note: str
 ) -> None:
     """Put ensembles into the registry. Ensembles that it already holds are not changed.
 
@@ -123,11 +116,11 @@ def publish(
         require_channel(loaded[0].cca, channel_name)
         require_note(note)
     results: list[Json] = []
-    with connect(url, token_file) as client:
+    with connect() as client:
         for path, ensemble, envelope in zip(files, loaded, signatures, strict=True):
             results.append({"file": str(path), **client.publish(ensemble), "warnings": training_warnings(ensemble)})
             if envelope is not None:
-                results[-1]["signatures"] = upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
+                results[-1]["signatures"] = _upload_signatures(client, path, digest=ensemble.digest, envelope=envelope)
         if channel_name is not None:
             try:
                 results[0]["deployment"] = client.move(
@@ -140,10 +133,30 @@ def publish(
                 )
             except RegistryClientError as error:
                 raise RegistryClientError(f"{error} ({files[0]} is published, --channel alone failed)") from error
-    if as_json:
-        echo(json.dumps(results))
-    else:
-        print_published(results)
+    print_answer(results, lambda: _print_published(results))
+
+
+def _upload_signatures(client: RegistryClient, path: Path, *, digest: str, envelope: Envelope) -> Json:
+    """Upload the signatures of a published ensemble. Raises RegistryClientError, which says what is done already."""
+    try:
+        return client.add_signature(digest, envelope)
+    except RegistryClientError as error:
+        raise RegistryClientError(f"{error} ({path} is published, {signature_path(path)} is not)") from error
+
+
+def _print_published(results: Sequence[Json]) -> None:
+    """Print a line about each published file and the move of its channel, and last what its training lacks."""
+    for result in results:
+        line = f"{result['file']}: {'published' if result['created'] else 'published before'} {result['digest']}"
+        if (found := result.get("signatures")) is not None:
+            n_valid = sum(row.get("counts") is True for row in found["signatures"])
+            line += f", signed by {n_valid} of {found['threshold']} needed publishers"
+        echo(line)
+        if "deployment" in result:
+            print_move(result["deployment"])
+    for result in results:
+        for warning in result["warnings"]:
+            echo_wrapped(f"{result['file']}: {warning}")
 
 
 @click.group()
@@ -166,19 +179,9 @@ def channels() -> None:
 @_note_option
 @_if_serial_option
 @registry_options
-@_json_option
+@json_option
 def set_(
-    *,
-    cca: str,
-    name: str,
-    digest: str,
-    hold_back_permille: int,
-    urgent: bool | None,
-    note: str,
-    if_serial: int | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
+    *, cca: str, name: str, digest: str, hold_back_permille: int, urgent: bool | None, note: str, if_serial: int | None
 ) -> None:
     """Point channel NAME of algorithm CCA to the published ensemble DIGEST.
 
@@ -188,7 +191,7 @@ def set_(
     Example:
       ccatune channels set gr canary sha256:0123... --hold-back-permille 100
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         moved = client.move(
             cca,
             name,
@@ -198,7 +201,7 @@ def set_(
             note=note,
             if_serial=if_serial,
         )
-    print_move(moved, as_json=as_json)
+    print_move(moved)
 
 
 @channels.command()
@@ -208,18 +211,8 @@ def set_(
 @_note_option
 @_if_serial_option
 @registry_options
-@_json_option
-def rollback(
-    *,
-    cca: str,
-    name: str,
-    urgent: bool | None,
-    note: str,
-    if_serial: int | None,
-    url: str,
-    token_file: Path | None,
-    as_json: bool,
-) -> None:
+@json_option
+def rollback(*, cca: str, name: str, urgent: bool | None, note: str, if_serial: int | None) -> None:
     """Point the channel back to its previous ensemble.
 
     Each running flow applies the ensemble at its next ACK or transmission. With --no-urgent it does so at the end of
@@ -229,9 +222,9 @@ def rollback(
     Example:
       ccatune channels rollback gr champion --note "p95 rose on 3g"
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         moved = client.roll_back(cca, name, urgent=urgent, note=note, if_serial=if_serial)
-    print_move(moved, as_json=as_json)
+    print_move(moved)
 
 
 @channels.command("remove")
@@ -239,7 +232,7 @@ def rollback(
 @click.argument("name")
 @_if_serial_option
 @registry_options
-def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, token_file: Path | None) -> None:
+def remove_channel(*, cca: str, name: str, if_serial: int | None) -> None:
     """Delete the channel and its history. Its agents keep their tables and report the state NoChannel.
 
     A channel that is made again under this name has higher serials. The audit log keeps the moves.
@@ -248,7 +241,7 @@ def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, toke
     Example:
       ccatune channels remove gr canary
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         client.remove_channel(cca, name, if_serial=if_serial)
     echo(f"{cca}/{name}: removed; its agents keep their tables")
 
@@ -257,52 +250,50 @@ def remove_channel(*, cca: str, name: str, if_serial: int | None, url: str, toke
 @click.argument("cca")
 @click.argument("name")
 @registry_options
-@_json_option
-def history(*, cca: str, name: str, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def history(*, cca: str, name: str) -> None:
     """List the channel's deployments, newest first.
 
     \b
     Example:
       ccatune channels history gr champion
     """
-    with connect(url, token_file) as client:
-        print_table(client.history(cca, name), _DEPLOYMENTS, as_json=as_json)
+    with connect() as client:
+        print_table(client.history(cca, name), _DEPLOYMENTS)
 
 
 @channels.command("show")
 @click.argument("cca")
 @click.argument("name")
 @registry_options
-@_json_option
-def show_channel(*, cca: str, name: str, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def show_channel(*, cca: str, name: str) -> None:
     """Show the channel's current deployment. With --json its ensemble, too.
 
     \b
     Example:
       ccatune channels show gr champion
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         found = client.channel(cca, name)
     facts = {column.heading: cell(found) for column, cell in _DEPLOYMENTS.items()}
     shown = {heading: text for heading, text in facts.items() if text}
-    print_facts(
-        found if as_json else {"registry": found["registry"], "channel": channel_of(found), **shown}, as_json=as_json
-    )
+    print_facts(found, shown={"registry": found["registry"], "channel": channel_of(found), **shown})
 
 
 @channels.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
 @registry_options
-@_json_option
-def list_channels(*, cca: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def list_channels(*, cca: str | None) -> None:
     """List the channels, each with its current deployment.
 
     \b
     Example:
       ccatune channels list
     """
-    with connect(url, token_file) as client:
-        print_table(client.channels(cca=cca), _CHANNELS, as_json=as_json)
+    with connect() as client:
+        print_table(client.channels(cca=cca), _CHANNELS)
 
 
 @click.group()
@@ -319,27 +310,27 @@ def ensembles() -> None:
 @ensembles.command("list")
 @click.option("--cca", help="Only those of this algorithm.")
 @registry_options
-@_json_option
-def list_ensembles(*, cca: str | None, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def list_ensembles(*, cca: str | None) -> None:
     """List the published ensembles, newest first.
 
     \b
     Example:
       ccatune ensembles list --cca gr
     """
-    with connect(url, token_file) as client:
-        print_table(client.ensembles(cca=cca), _ENSEMBLES, as_json=as_json)
+    with connect() as client:
+        print_table(client.ensembles(cca=cca), _ENSEMBLES)
 
 
 @ensembles.command()
 @click.argument("digest")
 @registry_options
-def show(*, digest: str, url: str, token_file: Path | None) -> None:
+def show(*, digest: str) -> None:
     """Print the ensemble DIGEST as JSON, after verifying its digest. At least 8 digits of it are enough.
 
     \b
     Example:
       ccatune ensembles show sha256:0123... > gr.json
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         echo(json.dumps(client.ensemble(client.whole_digest(digest)).to_json(), indent=1, sort_keys=True))

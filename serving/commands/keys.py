@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -11,13 +10,12 @@ import click
 from kmod.ensemble import Ensemble
 from kmod.terminal import echo
 from serving.commands.key_files import load_key, new_passphrase, passphrase_option, public_key, public_path
-from serving.commands.printing import print_facts
+from serving.commands.options import FILE, json_option
+from serving.commands.printing import print_answer, print_facts
 from serving.commands.signed_files import read_signature, signature_path, write_envelope
 from serving.signatures import EnsembleStatement, PrivateKey, SignatureError, sign_ensemble
 
 __all__ = ["keys", "sign"]
-
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -32,13 +30,13 @@ def keys() -> None:
 
 
 @keys.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--passphrase-file", metavar="FILE", help="File whose first line is the passphrase; - reads standard input."
 )
 @click.option("--ask-passphrase", is_flag=True, help="Ask for a passphrase on the terminal.")
-@_json_option
-def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool, as_json: bool) -> None:
+@json_option
+def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool) -> None:
     """Make a private key FILE, and its public key FILE.pub. Files that exist are not replaced.
 
     With a passphrase the private key is encrypted. The registry's own key needs none, because the registry starts
@@ -72,14 +70,14 @@ def new(*, file: Path, passphrase_file: str | None, ask_passphrase: bool, as_jso
         "public": made.public.text,
         "encrypted": passphrase is not None,
     }
-    print_facts(facts, as_json=as_json)
+    print_facts(facts)
 
 
 @keys.command()
 @click.argument("key_word", metavar="KEY")
 @passphrase_option
-@_json_option
-def show(*, key_word: str, passphrase_file: str | None, as_json: bool) -> None:
+@json_option
+def show(*, key_word: str, passphrase_file: str | None) -> None:
     """Show a key's id and public key. KEY is a file of `ccatune keys new`, or a public key in base64.
 
     \b
@@ -87,22 +85,22 @@ def show(*, key_word: str, passphrase_file: str | None, as_json: bool) -> None:
       ccatune keys show publisher.pem.pub
     """
     found = public_key(key_word, passphrase_file=passphrase_file)
-    print_facts({"id": found.key_id, "public": found.text}, as_json=as_json)
+    print_facts({"id": found.key_id, "public": found.text})
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option(
     "--key",
     "key_files",
     multiple=True,
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Private key of a publisher; may be repeated.",
 )
 @passphrase_option
-@_json_option
-def sign(*, files: tuple[Path, ...], key_files: tuple[Path, ...], passphrase_file: str | None, as_json: bool) -> None:
+@json_option
+def sign(*, files: tuple[Path, ...], key_files: tuple[Path, ...], passphrase_file: str | None) -> None:
     """Sign ensembles as a publisher. The signatures of FILE are in FILE.sig, which `ccatune publish` sends, too.
 
     Further keys add their signatures to a FILE.sig of the same ensemble.
@@ -128,8 +126,5 @@ def sign(*, files: tuple[Path, ...], key_files: tuple[Path, ...], passphrase_fil
                 "key_ids": sorted(envelope.signatures),
             }
         )
-    if as_json:
-        echo(json.dumps(results))
-        return
-    for result in results:
-        echo(f"{result['file']}: signed {result['digest']} with {', '.join(result['signed_by'])}")
+    lines = [f"{one['file']}: signed {one['digest']} with {', '.join(one['signed_by'])}" for one in results]
+    print_answer(results, lambda: echo("\n".join(lines)))

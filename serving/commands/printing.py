@@ -10,11 +10,13 @@ from typing import Any
 from kmod import tables
 from kmod.tables import Column
 from kmod.terminal import echo
+from serving.commands.options import is_json
 
 __all__ = [
     "Cells",
     "age_in_words",
     "channel_of",
+    "print_answer",
     "print_facts",
     "print_move",
     "print_table",
@@ -33,11 +35,36 @@ _AGES = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 _LEAST_VALUE = 20
 
 
-def print_facts(facts: Json, *, as_json: bool, whole: str = "") -> None:
-    """Print one fact a line, after its name. whole: the fact that is never shortened, as it is shown only here."""
-    if as_json:
-        echo(json.dumps(facts))
-        return
+def print_answer(answer: Any, in_words: Callable[[], None]) -> None:
+    """Print the answer as JSON if the command has --json, else let `in_words` print it."""
+    if is_json():
+        echo(json.dumps(answer))
+    else:
+        in_words()
+
+
+def print_facts(facts: Json, *, shown: Json | None = None, whole: str = "") -> None:
+    """Print one fact a line, after its name.
+
+    shown: the facts to print without --json, if others. whole: the fact that is never shortened, as it is shown only
+    here.
+    """
+    print_answer(facts, lambda: _facts_in_words(facts if shown is None else shown, whole=whole))
+
+
+def print_move(moved: Json) -> None:
+    """Print a move of a channel in one line, after one that says whether it made the channel."""
+    print_answer(moved, lambda: _move_in_words(moved))
+
+
+def print_table(rows: Iterable[Json], cells: Cells) -> None:
+    """Print a line for each row."""
+    found = list(rows)
+    texts = ([cell(row) for cell in cells.values()] for row in found)
+    print_answer(found, lambda: tables.print_table(list(cells), list(texts)))
+
+
+def _facts_in_words(facts: Json, *, whole: str) -> None:
     width = max(8, *map(len, facts))
     names = {name: f"{name.replace('_', ' '):<{width}}" for name in facts}
     tables.print_table(
@@ -48,25 +75,12 @@ def print_facts(facts: Json, *, as_json: bool, whole: str = "") -> None:
         echo(f"{names[whole]}  {facts[whole]}")
 
 
-def print_move(moved: Json, *, as_json: bool = False) -> None:
-    """Print a move of a channel in one line, after one that says whether it made the channel."""
-    if as_json:
-        echo(json.dumps(moved))
-        return
+def _move_in_words(moved: Json) -> None:
     if moved.get("created"):
         echo(f"{channel_of(moved)}: a new channel")
     back = f" (as of serial {moved['restores_serial']})" if moved["restores_serial"] is not None else ""
     serial = f"serial {moved['serial']}{' urgent' if moved['urgent'] else ''}"
     echo(f"{moved['registry']}: {channel_of(moved)} {serial} {moved['digest']}{back}")
-
-
-def print_table(rows: Iterable[Json], cells: Cells, *, as_json: bool) -> None:
-    """Print a line for each row."""
-    found = list(rows)
-    if as_json:
-        echo(json.dumps(found))
-        return
-    tables.print_table(list(cells), [[cell(row) for cell in cells.values()] for row in found])
 
 
 def _text(value: object) -> str:

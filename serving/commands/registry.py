@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from serving.commands.options import FILE, json_option
 from serving.commands.printing import print_facts
 from serving.errors import DatabaseError
 from serving.settings import load_settings
@@ -26,7 +27,7 @@ def registry() -> None:
 
 
 @registry.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option(
     "--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Settings, as in configs/serving/."
 )
@@ -36,8 +37,8 @@ def registry() -> None:
     show_envvar=True,
     help="sqlite:///FILE.  [default: sqlite:///ccatune.db]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def backup(*, file: Path, config: Path | None, database: str | None, as_json: bool) -> None:
+@json_option
+def backup(*, file: Path, config: Path | None, database: str | None) -> None:
     """Copy the registry's SQLite database to the new FILE, also while the registry runs.
 
     The copy shows one moment and is checked before it gets its name. It is readable by its owner alone. For PostgreSQL
@@ -56,9 +57,9 @@ def backup(*, file: Path, config: Path | None, database: str | None, as_json: bo
     opened = Database(url)
     opened.close()
     if opened.sqlite_file is None:
-        advice = f"run `{pg_dump_command(url, file)}`" if url.startswith("postgresql") else "use its own programs"
-        raise DatabaseError(f"database {opened.shown_url}: expected sqlite:///FILE, got another one; {advice}")
+        raise DatabaseError(
+            f"database {opened.shown_url}: expected sqlite:///FILE, got another one; run `{pg_dump_command(url, file)}`"
+        )
     facts = asdict(back_up_sqlite(opened.sqlite_file, file))
-    if not as_json:
-        facts["channels"] = ", ".join(f"{name} at serial {serial}" for name, serial in facts["channels"].items())
-    print_facts(facts, as_json=as_json)
+    channels = ", ".join(f"{name} at serial {serial}" for name, serial in facts["channels"].items())
+    print_facts(facts, shown={**facts, "channels": channels})

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable
@@ -15,9 +14,9 @@ import click
 
 from kmod.tables import Column
 from kmod.terminal import echo
-from serving.commands.connecting import connect, registry_options
 from serving.commands.key_files import load_key, passphrase_option, public_key
-from serving.commands.printing import Cells, print_facts, print_table, short_digest, yes_or_no
+from serving.commands.options import FILE, connect, json_option, registry_options
+from serving.commands.printing import Cells, print_answer, print_facts, print_table, short_digest, yes_or_no
 from serving.commands.root_documents import first_root, next_root, require_previous, require_signed, status_of
 from serving.commands.signed_files import read_root, write_envelope, write_new_envelope
 from serving.signatures import ROLES, Envelope, PublicKey, RoleName, Root, SignatureError
@@ -40,11 +39,9 @@ _KEYS: Cells = {
     Column("signed"): lambda row: "" if row["signed"] is None else yes_or_no(row["signed"]),
 }
 
-_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_file = click.Path(dir_okay=False, path_type=Path)
-_document_argument = click.argument("document", type=_file)
-_out_option = click.option("-o", "--out", type=_file, required=True, help="The new document's file.")
-_previous_option = click.option("--previous", type=_file, help="The document of the version before.")
+_document_argument = click.argument("document", type=FILE)
+_out_option = click.option("-o", "--out", type=FILE, required=True, help="The new document's file.")
+_previous_option = click.option("--previous", type=FILE, help="The document of the version before.")
 
 
 def _expiry(ctx: click.Context, param: click.Parameter, value: str) -> int:
@@ -117,7 +114,7 @@ def root() -> None:
 @_threshold_option
 @_expires_option
 @_out_option
-@_json_option
+@json_option
 def make(
     *,
     registry: str,
@@ -127,7 +124,6 @@ def make(
     thresholds: dict[RoleName, int],
     expires: int,
     out: Path,
-    as_json: bool,
 ) -> None:
     """Make version 1 of a registry's root document, without signatures.
 
@@ -145,7 +141,7 @@ def make(
         "registry": _public_keys(registry_keys),
     }
     made = first_root(registry, keys, thresholds=thresholds, expires_s=expires)
-    _write_new(out, made, previous=None, as_json=as_json)
+    _write_new(out, made, previous=None)
 
 
 @root.command("next")
@@ -161,7 +157,7 @@ def make(
 @_threshold_option
 @_expires_option
 @_out_option
-@_json_option
+@json_option
 def next_(
     *,
     document: Path,
@@ -174,7 +170,6 @@ def next_(
     thresholds: dict[RoleName, int],
     expires: int,
     out: Path,
-    as_json: bool,
 ) -> None:
     """Make the version after DOCUMENT, without signatures. The options change keys and thresholds; the others stay.
 
@@ -197,23 +192,16 @@ def next_(
         thresholds=thresholds,
         expires_s=expires,
     )
-    _write_new(out, made, previous=old, as_json=as_json)
+    _write_new(out, made, previous=old)
 
 
 @root.command()
 @_document_argument
-@click.option("--key", "key_files", multiple=True, required=True, type=_file, help="Private root key; may be repeated.")
+@click.option("--key", "key_files", multiple=True, required=True, type=FILE, help="Private root key; may be repeated.")
 @_previous_option
 @passphrase_option
-@_json_option
-def sign(
-    *,
-    document: Path,
-    key_files: tuple[Path, ...],
-    previous: Path | None,
-    passphrase_file: str | None,
-    as_json: bool,
-) -> None:
+@json_option
+def sign(*, document: Path, key_files: tuple[Path, ...], previous: Path | None, passphrase_file: str | None) -> None:
     """Add the signatures of root keys to DOCUMENT. Each owner of a root key does this on a machine of their own.
 
     From version 2 on, enough root keys of the version before must sign, too. Name it with --previous to sign with a key
@@ -236,14 +224,14 @@ def sign(
             )
     envelope = envelope.with_signatures(keys)
     write_envelope(document, envelope)
-    _print_status(content, envelope, previous=before, as_json=as_json)
+    _print_status(content, envelope, previous=before)
 
 
 @root.command()
 @_document_argument
 @_previous_option
-@_json_option
-def show(*, document: Path, previous: Path | None, as_json: bool) -> None:
+@json_option
+def show(*, document: Path, previous: Path | None) -> None:
     """Show DOCUMENT: its keys, which of them have signed it, and whether these signatures are enough.
 
     \b
@@ -252,14 +240,14 @@ def show(*, document: Path, previous: Path | None, as_json: bool) -> None:
       ccatune root show root-2.json --previous root.json
     """
     content, envelope = read_root(document)
-    _print_status(content, envelope, previous=_previous(previous, content), as_json=as_json)
+    _print_status(content, envelope, previous=_previous(previous, content))
 
 
 @root.command()
 @_document_argument
 @registry_options
-@_json_option
-def publish(*, document: Path, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def publish(*, document: Path) -> None:
     """Upload DOCUMENT to its registry. Agents fetch it from there.
 
     \b
@@ -268,21 +256,19 @@ def publish(*, document: Path, url: str, token_file: Path | None, as_json: bool)
     """
     _, envelope = read_root(document)
     require_signed(envelope)
-    with connect(url, token_file) as client:
+    with connect() as client:
         answer = client.publish_root(envelope)
-    if as_json:
-        echo(json.dumps(answer))
-        return
     state = "published" if answer["created"] else "published before"
-    echo(f"{document}: {state} as version {answer['version']} of {answer['registry']}")
+    line = f"{document}: {state} as version {answer['version']} of {answer['registry']}"
+    print_answer(answer, lambda: echo(line))
 
 
 @root.command()
 @click.option("--version", type=click.IntRange(min=1), help="Version of the document.  [default: the newest]")
 @_out_option
 @registry_options
-@_json_option
-def fetch(*, version: int | None, out: Path, url: str, token_file: Path | None, as_json: bool) -> None:
+@json_option
+def fetch(*, version: int | None, out: Path) -> None:
     """Write a root document of the registry to a file.
 
     Use it to make the next version. Compare the ids of its root keys with those that their owners know, before you give
@@ -292,11 +278,11 @@ def fetch(*, version: int | None, out: Path, url: str, token_file: Path | None, 
     Example:
       ccatune root fetch --version 1 -o root.json
     """
-    with connect(url, token_file) as client:
+    with connect() as client:
         envelope = client.root(version)
     content = require_signed(envelope)
     write_new_envelope(out, envelope)
-    _print_status(content, envelope, previous=None, as_json=as_json)
+    _print_status(content, envelope, previous=None)
 
 
 def _public_keys(words: tuple[str, ...]) -> list[PublicKey]:
@@ -312,17 +298,18 @@ def _previous(path: Path | None, content: Root) -> Root | None:
     return before
 
 
-def _write_new(out: Path, made: Root, *, previous: Root | None, as_json: bool) -> None:
+def _write_new(out: Path, made: Root, *, previous: Root | None) -> None:
     envelope = Envelope(ROOT_TYPE, made.to_payload(), {})
     write_new_envelope(out, envelope)
-    _print_status(made, envelope, previous=previous, as_json=as_json)
+    _print_status(made, envelope, previous=previous)
 
 
-def _print_status(content: Root, envelope: Envelope, *, previous: Root | None, as_json: bool) -> None:
+def _print_status(content: Root, envelope: Envelope, *, previous: Root | None) -> None:
     status = status_of(content, envelope, previous=previous, now_s=time.time())
-    if as_json:
-        echo(json.dumps(status))
-        return
+    print_answer(status, lambda: _status_in_words(status, has_previous=previous is not None))
+
+
+def _status_in_words(status: Json, *, has_previous: bool) -> None:
     facts = {name: status[name] for name in ("registry", "version")}
     facts["expires"] = f"{status['expires']}{' (expired)' if status['is_expired'] else ''}"
     facts |= {f"{name} keys": _of_role(status, name) for name in ROLES}
@@ -331,10 +318,10 @@ def _print_status(content: Root, envelope: Envelope, *, previous: Root | None, a
         facts[f"signed by v{need['version']}"] = (
             f"{len(need['key_ids'])} of {need['needed']} needed root keys: {enough}"
         )
-    if status["version"] > 1 and previous is None:
+    if status["version"] > 1 and not has_previous:
         facts[f"signed by v{status['version'] - 1}"] = "unknown; name this version with --previous"
-    print_facts(facts, as_json=False)
-    print_table(status["keys"], _KEYS, as_json=False)
+    print_facts(facts)
+    print_table(status["keys"], _KEYS)
 
 
 def _of_role(status: Json, name: RoleName) -> str:

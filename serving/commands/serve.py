@@ -4,20 +4,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kmod.ensemble import write_atomically
+from serving.commands.options import FILE, json_option
 from serving.commands.printing import print_facts
-from serving.commands.ready_file import ReadyFile
+from serving.errors import SettingsError
 from serving.settings import ServingSettings, load_settings
 
 if TYPE_CHECKING:
     from serving.context import Context
 
 __all__ = ["serve"]
-
-_file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -26,6 +26,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--database",
+    "database_url",
     envvar="CCATUNE_DATABASE_URL",
     show_envvar=True,
     help="sqlite:///FILE or postgresql://USER@HOST/NAME.  [default: sqlite:///ccatune.db]",
@@ -38,11 +39,12 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="Name that deployments carry; kept at the first start.  [default: local]",
 )
 @click.option("--migrate/--no-migrate", default=None, help="Bring the database's schema up to date first.")
-@click.option("--tls-cert-file", type=_file, help="PEM file of the server's certificates, for https.")
-@click.option("--tls-key-file", type=_file, help="PEM file of its key, which others cannot read.")
-@click.option("--client-ca-file", type=_file, help="PEM file of authorities for clients' certificates.")
+@click.option("--tls-cert-file", type=FILE, help="PEM file of the server's certificates, for https.")
+@click.option("--tls-key-file", type=FILE, help="PEM file of its key, which others cannot read.")
+@click.option("--client-ca-file", type=FILE, help="PEM file of authorities for clients' certificates.")
 @click.option(
     "--insecure-bind-anyway",
+    "insecure_bind",
     is_flag=True,
     help="Listen without TLS on an address that others can reach, for example behind a proxy with TLS.",
 )
@@ -51,7 +53,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 @click.option("--again", is_flag=True, help="With --init, if all tokens are lost: make another one.")
 @click.option(
     "--token-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="With --init: write the token to this new file, with mode 0600, instead of printing it.",
 )
 @click.option(
@@ -62,7 +64,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--signing-key-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Private key with which deployments are signed, as `ccatune keys new` makes it.",
 )
 @click.option(
@@ -72,31 +74,21 @@ _file = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option(
     "--ready-file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the URL there once requests are answered; removed at the end.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def serve(
     *,
     config: Path | None,
-    database: str | None,
-    host: str | None,
-    port: int | None,
-    registry: str | None,
-    migrate: bool | None,
-    tls_cert_file: Path | None,
-    tls_key_file: Path | None,
-    client_ca_file: Path | None,
-    insecure_bind_anyway: bool,
+    insecure_bind: bool,
     is_open: bool,
     init: bool,
     again: bool,
     token_file: Path | None,
     host_names: tuple[str, ...],
-    signing_key_file: Path | None,
-    signature_validity_s: int | None,
     ready_file: Path | None,
-    as_json: bool,
+    **settings_given: Any,
 ) -> None:
     """Run the registry and its API until SIGTERM or Ctrl-C.
 
@@ -116,27 +108,18 @@ def serve(
         raise click.UsageError("--init: expected no --open with it, for an open registry has no tokens")
     settings = load_settings(
         config,
-        database_url=database,
-        host=host,
-        port=port,
-        registry=registry,
-        migrate=migrate,
-        tls_cert_file=tls_cert_file,
-        tls_key_file=tls_key_file,
-        client_ca_file=client_ca_file,
-        insecure_bind=insecure_bind_anyway or None,
+        insecure_bind=insecure_bind or None,
         open=is_open or None,
         host_names=host_names or None,
-        signing_key_file=signing_key_file,
-        signature_validity_s=signature_validity_s,
+        **settings_given,
     )
     if init:
-        _make_admin_token(settings, again=again, token_file=token_file, as_json=as_json)
+        _make_admin_token(settings, again=again, token_file=token_file)
         return
     # This import loads FastAPI and the database. `--help` needs neither.
     from serving.http.server import serve_until_stopped
 
-    ready = ReadyFile(ready_file)
+    ready = _ReadyFile(ready_file)
 
     def tell(url: str, context: Context) -> None:
         facts = {
@@ -145,17 +128,52 @@ def serve(
             "docs": f"{url}/v1/docs",
             "url": url,
         }
-        print_facts(facts, as_json=as_json)
+        print_facts(facts)
         ready.write(url)
 
-    with ready:
+    try:
         serve_until_stopped(settings, on_bound=ready.take, on_listening=tell)
+    finally:
+        ready.remove()
 
 
-def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None, as_json: bool) -> None:
+def _make_admin_token(settings: ServingSettings, *, again: bool, token_file: Path | None) -> None:
     from serving.access.first import make_admin_token
     from serving.app import utc_now
 
     new, name = make_admin_token(settings, is_first=not again, token_file=token_file, now=utc_now())
     where = {"token": new.text} if token_file is None else {"file": str(token_file)}
-    print_facts({"registry": name, "principal": "admin", "id": new.public_id, **where}, as_json=as_json)
+    print_facts({"registry": name, "principal": "admin", "id": new.public_id, **where})
+
+
+class _ReadyFile:
+    """The file that contains the URL while the registry answers requests. Without a path all methods do nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Raise SettingsError where the path's folder does not exist."""
+        if path is not None and not path.parent.is_dir():
+            raise SettingsError(f"--ready-file {path}: expected the folder {path.parent} to exist; make it first")
+        self._path = path
+        self._is_taken = False
+
+    def take(self) -> None:
+        """Remove a file that a killed process left. Before the port is bound it may belong to a running registry."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+            self._is_taken = True
+
+    def write(self, url: str) -> None:
+        """Write the registry's URL to the file. Raises SettingsError where it cannot be written."""
+        if self._path is None:
+            return
+        try:
+            write_atomically(self._path, f"{url}\n".encode())
+        except OSError as error:
+            raise SettingsError(
+                f"--ready-file {self._path}: expected a file that can be written, got {error.strerror}"
+            ) from error
+
+    def remove(self) -> None:
+        """Remove the file if it belongs to this process, because `take` was called."""
+        if self._is_taken and self._path is not None:
+            self._path.unlink(missing_ok=True)

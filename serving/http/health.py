@@ -13,10 +13,11 @@ import time
 
 from sqlalchemy import update
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
-from serving.database import Database, RegistryRow
+from serving.context import Context
+from serving.database import RegistryRow
 from serving.errors import BusyError, WritesStalledError
-from serving.http.work import WorkPool
 
 __all__ = ["Health"]
 
@@ -26,11 +27,9 @@ _PATIENCE_S = 1.0
 class Health:
     """The health of one registry's database. All methods belong to the event loop."""
 
-    def __init__(self, database: Database, *, reads: WorkPool, writes: WorkPool, write_stall_s: float) -> None:
-        self._database = database
-        self._reads = reads
-        self._writes = writes
-        self._write_stall_s = write_stall_s
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._write_stall_s = context.settings.write_stall_s
         self._test: asyncio.Task[str] | None = None
 
     async def check(self) -> None:
@@ -40,8 +39,8 @@ class Health:
             WritesStalledError: no write has succeeded for some time.
             SQLAlchemyError, BusyError: the database does not answer a query.
         """
-        await self._reads.run(self._database.ping)
-        idle_s = time.monotonic() - self._writes.last_success_s
+        await self._context.reads.run(self._context.database.ping)
+        idle_s = time.monotonic() - self._context.writes.last_success_s
         if idle_s <= self._write_stall_s:
             return
         if self._test is None or self._test.done():
@@ -57,11 +56,11 @@ class Health:
     async def _test_write(self) -> str:
         """Return what failed, or ""."""
         try:
-            await self._writes.run(self._write)
+            await self._context.write(_touch)
         except (SQLAlchemyError, BusyError) as error:
             return str(getattr(error, "orig", None) or error)
         return ""
 
-    def _write(self) -> None:
-        with self._database.write() as session:
-            session.execute(update(RegistryRow).values(name=RegistryRow.name))
+
+def _touch(session: Session) -> None:
+    session.execute(update(RegistryRow).values(name=RegistryRow.name))

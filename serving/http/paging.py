@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Query
@@ -37,11 +37,13 @@ def cursor_position(cursor: str | None) -> int | None:
     return None if cursor is None else int(cursor)
 
 
-def page_of(rows: Sequence[Row], *, limit: int) -> tuple[Sequence[Row], Row | None]:
-    """Cut `rows` to a page of `limit` rows. Return the page, and its last row if more follow, else None.
+def page_of(
+    rows: Sequence[Row], *, limit: int, item: Callable[[Row], Item], position: Callable[[Row], int]
+) -> Page[Item]:
+    """Return the page of the first `limit` rows. The query must have requested one row more.
 
-    The query for `rows` must request one row more than `limit`.
+    item: makes the item of a row. position: the id or serial by which the next page continues after a row.
     """
-    if len(rows) <= limit:
-        return rows, None
-    return rows[:limit], rows[limit - 1]
+    shown = rows[:limit]
+    next_cursor = str(position(shown[-1])) if len(rows) > limit else None
+    return Page(items=[item(row) for row in shown], next_cursor=next_cursor)

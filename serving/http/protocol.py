@@ -35,8 +35,8 @@ import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from serving.http.connections import IdleConnections
 from serving.http.counted_log import CountedLog
-from serving.http.idle import IdleConnections
 from serving.http.problems import problem_response
 
 __all__ = ["Connection", "TimeLimits", "connection_of", "timed_protocol"]

@@ -9,13 +9,12 @@ as the longest poll. With TLS, SIGHUP or a changed file makes it load the certif
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import ipaddress
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import uvicorn
@@ -26,9 +25,13 @@ from serving.app import create_app
 from serving.context import Context
 from serving.database import Database, open_database
 from serving.errors import SettingsError
-from serving.http.acceptor import Acceptor
-from serving.http.idle import IdleConnections
-from serving.http.limits import BoundedListener, connection_bound, raise_descriptor_limit
+from serving.http.connections import (
+    Acceptor,
+    BoundedListener,
+    IdleConnections,
+    connection_bound,
+    raise_descriptor_limit,
+)
 from serving.http.protocol import TimeLimits, timed_protocol
 from serving.http.tls import RegistryTls, tls_of
 from serving.settings import ServingSettings
@@ -58,8 +61,8 @@ class RegistryServer(uvicorn.Server):
         idle: IdleConnections,
         tls: RegistryTls | None,
         handshake_timeout_s: float,
-        on_start: Callable[[], None],
-        on_stop: Callable[[], None],
+        on_start: Sequence[Callable[[], None]],
+        on_stop: Sequence[Callable[[], None]],
     ) -> None:
         super().__init__(config)
         self._listener = listener
@@ -72,6 +75,10 @@ class RegistryServer(uvicorn.Server):
 
     def run_until_stopped(self) -> None:
         """Answer requests until SIGINT or SIGTERM arrives (in the main thread) or `should_exit` is set."""
+        if threading.current_thread() is threading.main_thread():
+            # uvicorn raises the signal again after the stop. The process then ends with the status 0.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: None)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self.serve(sockets=[self._listener]))
 
@@ -88,12 +95,16 @@ class RegistryServer(uvicorn.Server):
                 handshake_timeout_s=self._handshake_timeout_s,
             )
             self._acceptor.start()
-            self._on_start()
+            if self.tls is not None and threading.current_thread() is threading.main_thread():
+                asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self.tls.reload)
+            for step in self._on_start:
+                step()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._acceptor is not None:
             self._acceptor.close()
-        self._on_stop()
+        for step in self._on_stop:
+            step()
         if self.tls is not None:
             asyncio.get_running_loop().call_later(_TLS_STOP_S, self._abort_idle)
         await super().shutdown(sockets)
@@ -108,29 +119,6 @@ class RegistryServer(uvicorn.Server):
     def _make_protocol(self) -> asyncio.Protocol:
         make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
         return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn's own method raises the signal again after the stop. The process would then be killed by the signal
-        # instead of exiting with status 0.
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        loop = asyncio.get_running_loop()
-        handlers: dict[int, Callable[[], object]] = {signal.SIGINT: self._stop, signal.SIGTERM: self._stop}
-        if self.tls is not None:
-            handlers[signal.SIGHUP] = self.tls.reload
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
-
-    def _stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
 
 
 def bind(settings: ServingSettings) -> BoundedListener:
@@ -224,22 +212,15 @@ def listen(
     )
     url = _url_of(listener, scheme="http" if tls is None else "https")
 
-    def start() -> None:
-        context.retention.start()
-        on_listening(url, context)
-
-    def stop() -> None:
-        context.retention.stop()
-        context.watch.close()
-
+    context.on_start.append(lambda: on_listening(url, context))
     return RegistryServer(
         config,
         listener,
         idle=idle,
         tls=tls,
         handshake_timeout_s=settings.head_timeout_s,
-        on_start=start,
-        on_stop=stop,
+        on_start=context.on_start,
+        on_stop=context.on_stop,
     )
 
 

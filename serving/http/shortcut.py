@@ -11,20 +11,24 @@ the same paths call the same functions. A request with anything unusual goes on 
 from __future__ import annotations
 
 import re
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from serving.access.check import caller_of
+from serving.access.known import KnownTokens
 from serving.agents.endpoints import received
+from serving.agents.intake import ReportIntake
 from serving.agents.schemas import AgentReport
 from serving.channels.endpoints import offer_headers
+from serving.channels.offers import Offers
 from serving.channels.watch import ChannelKey
 from serving.context import Context
-from serving.http.bodies import SMALL_BODY_BYTES, read_body, replaying
 from serving.http.problems import fault_response, problem_of
 from serving.http.protocol import connection_of
+from serving.http.routes import SMALL_BODY_BYTES, read_body, replaying
 from serving.names import AgentId, CcaName, ChannelName
 
 __all__ = ["Shortcut"]
@@ -34,6 +38,8 @@ _REPORT = re.compile(r"/v1/agents/([^/]+)/reports")
 _WAIT = re.compile(rb"(?:wait=([0-9]{1,4}(?:\.[0-9]{1,6})?))?")
 _MAX_WAIT_S = 3600.0
 _JSON = b"application/json"
+
+Value = TypeVar("Value")
 
 _KEY: TypeAdapter[ChannelKey] = TypeAdapter(tuple[CcaName, ChannelName])
 _AGENT_ID: TypeAdapter[str] = TypeAdapter(AgentId)
@@ -45,6 +51,9 @@ class Shortcut:
     def __init__(self, app: ASGIApp, *, context: Context) -> None:
         self._app = app
         self._context = context
+        self._offers = context.part(Offers)
+        self._tokens = context.part(KnownTokens)
+        self._reports = context.part(ReportIntake)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the request, or pass it on to the application."""
@@ -63,14 +72,14 @@ class Shortcut:
         try:
             caller = caller_of(scope)
             caller.require("read", cca=key[0], channel=key[1])
-            offer, is_held = await self._context.offers.follow(
+            offer, is_held = await self._offers.follow(
                 key,
                 if_none_match=None if header is None else header.decode("latin-1"),
                 wait_s=min(wait_s, self._context.settings.max_wait_s),
                 connection=connection_of(scope),
             )
             if wait_s > 0 and not is_held:
-                await self._context.tokens.require_live(caller.grant)
+                await self._tokens.require_live(caller.grant)
         except Exception as error:
             await _send_problem(error, scope, receive, send)
             return
@@ -88,7 +97,7 @@ class Shortcut:
             body = await read_body(scope, receive, max_bytes=min(limit_bytes, SMALL_BODY_BYTES))
             report = _report_of(scope, body)
             if report is not None:
-                await self._context.reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
+                await self._reports.submit(received(report, agent_id=agent_id, now=self._context.clock()))
         except ClientDisconnect:
             return
         except Exception as error:
@@ -116,20 +125,17 @@ async def _send_problem(error: Exception, scope: Scope, receive: Receive, send: 
 
 def _key_of(scope: Scope) -> ChannelKey | None:
     found = _CHANNEL.fullmatch(scope["path"])
-    if found is None:
-        return None
-    try:
-        return _KEY.validate_python(found.groups())
-    except ValidationError:
-        return None
+    return None if found is None else _valid(_KEY, found.groups())
 
 
 def _agent_of(scope: Scope) -> str | None:
     found = _REPORT.fullmatch(scope["path"])
-    if found is None:
-        return None
+    return None if found is None else _valid(_AGENT_ID, found[1])
+
+
+def _valid(kind: TypeAdapter[Value], value: object) -> Value | None:
     try:
-        return _AGENT_ID.validate_python(found[1])
+        return kind.validate_python(value)
     except ValidationError:
         return None
 

@@ -60,10 +60,6 @@ class WorkPool:
         future.add_done_callback(self._ended)
         return await future
 
-    def close(self) -> None:
-        """Refuse further work. Work that runs ends by itself."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
     def _ended(self, future: asyncio.Future[Result]) -> None:
         self._n_pending -= 1
         if not future.cancelled() and future.exception() is None:

@@ -7,16 +7,14 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import ccatune
 from serving.client import RegistryClient
-from serving.commands.root_documents import first_root, next_root
 from serving.commands.signed_files import read_root
 from serving.errors import RegistryClientError
-from serving.signatures import Envelope, Root, SignatureError, SignedRoot
+from serving.signatures import Envelope, Root, SignedRoot
 from serving.signatures.root import ROOT_TYPE
 from tests.serving.running import Running
 from tests.serving.signatures.keyring import DAY_S, key, make_root, signed
@@ -231,16 +229,6 @@ def test_what_is_no_root_document_is_refused(command, content):
     for words in (("show",), ("sign", "--key", pem("r1")), ("next", "-o", "2.json"), ("publish",)):
         status, _, error = command("root", words[0], "root.json", *words[1:])
         assert (status, error.startswith("ccatune: root.json: "), error.count("\n")) == (2, True, 1)
-
-
-def test_versions_are_pure_functions_of_their_arguments():
-    keys: Any = {"root": [key("r1").public], "publisher": [key("p1").public], "registry": [key("s1").public]}
-    first = first_root("lab", keys, thresholds={}, expires_s=1_000)
-    assert first == make_root(expires_s=1_000)
-    second = next_root(first, added={}, removed={}, thresholds={}, expires_s=2_000)
-    assert second == make_root(2, expires_s=2_000)
-    with pytest.raises(SignatureError, match="expected version from 1 to 9223372036854775807"):
-        next_root(make_root(2**63 - 1), added={}, removed={}, thresholds={}, expires_s=1_000)
 
 
 @pytest.mark.service

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from serving.errors import SettingsError
-from serving.http.limits import BoundedListener, connection_bound
+from serving.http.connections import BoundedListener, connection_bound
 from tests.serving.process import Process
 from tests.serving.running import Running
 

@@ -26,7 +26,7 @@ def test_a_fault_is_a_500_problem_without_its_inside(api, problem, monkeypatch):
     def fail(*_arguments, **_options):
         raise RuntimeError("the inside")
 
-    monkeypatch.setattr("serving.ensembles.service.page", fail)
+    monkeypatch.setattr("serving.ensembles.repository.page_newest_first", fail)
     document = problem(api.get("/v1/ensembles"), status=500)
     assert "inside" not in str(document)
 
@@ -35,7 +35,7 @@ def test_a_database_that_does_not_answer_is_a_503_problem_to_try_again(api, prob
     def fail(*_arguments, **_options):
         raise OperationalError("SELECT", {}, Exception("gone"))
 
-    monkeypatch.setattr("serving.ensembles.service.page", fail)
+    monkeypatch.setattr("serving.ensembles.repository.page_newest_first", fail)
     monkeypatch.setattr(api.database, "ping", fail)
     with caplog.at_level(logging.WARNING):
         answer = api.get("/v1/ensembles")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Keeps the number of connections below the number of descriptors that the process may open.
+"""Accepts connections, and keeps their number below the number of descriptors that the process may open.
 
     connections = min(max_connections, descriptors - 64 - 4 * database_connections)
 
@@ -7,27 +7,40 @@ A SQLite connection holds three descriptors, and one more is kept in reserve. Wi
 with EMFILE. asyncio then logs one error for each entry of the backlog, and the database cannot open its files.
 A connection over the bound is answered 503 and closed, so that its client tries again later. With TLS it is only
 closed, because an answer would need a handshake.
+
+Kept connections that wait for their next request are closed in the order in which they became idle:
+
+    idle for `timeout_s`                                closed by the next sweep, one every second
+    almost as many connections as the listener allows   the oldest one is closed for each new connection
+
+A client that finds its kept connection closed opens a new one. It loses nothing, whereas a client whose connection is
+refused has to wait. All methods of the classes belong to the event loop.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import logging
 import os
 import resource
 import socket
-from typing import Any
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from serving.errors import SettingsError
 from serving.http.counted_log import CountedLog
 
-__all__ = ["BoundedListener", "connection_bound", "raise_descriptor_limit"]
+__all__ = ["Acceptor", "BoundedListener", "IdleConnections", "connection_bound", "raise_descriptor_limit"]
 
 _OWN_DESCRIPTORS = 64
 _DESCRIPTORS_PER_DATABASE_CONNECTION = 4
 _FEWEST_CONNECTIONS = 16
 _LOG_INTERVAL_S = 60.0
+_SWEEP_S = 1.0
 # Connections that one turn of the event loop accepts. asyncio itself would accept the whole backlog first. Each poll
 # that a move ends causes two requests. A much smaller number would let the backlog overflow after a move.
 _ACCEPTS_PER_TURN = 256
@@ -162,3 +175,106 @@ class BoundedListener(socket.socket):
             self.n_connections,
             self._max_connections,
         )
+
+
+class Idle(Protocol):
+    """An idle connection."""
+
+    def close_idle(self) -> None:
+        """Close the connection, because it is idle."""
+
+
+class IdleConnections:
+    """The idle connections of one server, in the order in which they became idle."""
+
+    def __init__(self, *, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        # Each connection with the time from which on it is idle. A plain dictionary would search for its first entry
+        # past all that were removed.
+        self._since_s: OrderedDict[Idle, float] = OrderedDict()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._since_s)
+
+    def add(self, connection: Idle) -> None:
+        """Add a connection that is idle now. One that was idle before remains so since then."""
+        loop = asyncio.get_running_loop()
+        self._since_s.setdefault(connection, loop.time())
+        if self._sweep is None:
+            self._sweep = loop.call_later(_SWEEP_S, self._close_old)
+
+    def discard(self, connection: Idle) -> None:
+        """Remove a connection that is not idle, or no more."""
+        self._since_s.pop(connection, None)
+
+    def close_oldest(self) -> None:
+        """Close the connection that has been idle for the longest time, if there is one."""
+        if self._since_s:
+            oldest, _ = self._since_s.popitem(last=False)
+            oldest.close_idle()
+
+    def _close_old(self) -> None:
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() - self._timeout_s
+        while self._since_s and next(iter(self._since_s.values())) <= until_s:
+            self.close_oldest()
+        self._sweep = loop.call_later(_SWEEP_S, self._close_old) if self._since_s else None
+
+
+class Acceptor:
+    """Gives each accepted connection a protocol.
+
+    The loop's own server would accept in the loop's C code, past the bounds of `BoundedListener`. It also accepts the
+    whole backlog before it does anything else.
+    """
+
+    def __init__(
+        self,
+        listener: BoundedListener,
+        make_protocol: Callable[[], asyncio.BaseProtocol],
+        *,
+        idle: IdleConnections,
+        tls: ssl.SSLContext | None,
+        handshake_timeout_s: float,
+    ) -> None:
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._idle = idle
+        self._tls = tls
+        self._handshake_timeout_s = None if tls is None else handshake_timeout_s
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        self._listener.settimeout(0)
+        asyncio.get_running_loop().add_reader(self._listener.fileno(), self._accept_pending)
+
+    def close(self) -> None:
+        """Accept no further connection."""
+        asyncio.get_running_loop().remove_reader(self._listener.fileno())
+
+    def _accept_pending(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection = self._listener.accept()[0]
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            connection.settimeout(0)
+            if self._listener.is_almost_full:
+                self._idle.close_oldest()
+            task = loop.create_task(self._serve(connection))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(
+                self._make_protocol, connection, ssl=self._tls, ssl_handshake_timeout=self._handshake_timeout_s
+            )
+        except (OSError, ssl.SSLError) as error:
+            # The client has gone already, or its TLS handshake failed.
+            _log.debug("a connection could not be served: %s", error)
+            connection.close()
