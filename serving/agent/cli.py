@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -18,14 +18,20 @@ from click.core import ParameterSource
 
 from kmod.errors import CcatuneError
 from kmod.terminal import echo, visible
-from serving.agent.decide import IN_FORCE
 from serving.agent.errors import SettingsError
+from serving.agent.kernel import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree, read_boot_id
 from serving.agent.log import EventLog, is_journal
-from serving.agent.report import agent_version
-from serving.agent.runner import Agent, notify_systemd, read_boot_id
-from serving.agent.secret import CREDENTIAL, credential_file
-from serving.agent.settings import DEFAULT_CONFIG, DEFAULT_STATE_DIR, SECONDS, AgentSettings, read_config
-from serving.agent.tree import DEFAULT_PROC_ROOT, VIAS, Tree, make_tree
+from serving.agent.loop import Agent, notify_systemd, plan
+from serving.agent.settings import (
+    CREDENTIAL,
+    DEFAULT_CONFIG,
+    DEFAULT_STATE_DIR,
+    SECONDS,
+    AgentSettings,
+    credential_file,
+    read_config,
+)
+from serving.agent.state import IN_FORCE, agent_version
 
 EXIT_FALLS_SHORT = 1
 EXIT_USAGE = 2
@@ -167,22 +173,19 @@ def _settings_options(function: _Function) -> _Function:
 
 
 class _AgentGroup(click.Group):
-    """The agent's commands. Each is imported only when it is used."""
+    """The agent's commands. They are imported only when one is used."""
 
-    _MODULES: Mapping[str, str] = {
-        **dict.fromkeys(("disable", "enable"), "serving.agent.enable_cli"),
-        **dict.fromkeys(("forget", "resume", "status", "unit"), "serving.agent.state_cli"),
-    }
+    _NAMES = ("disable", "enable", "forget", "resume", "status", "unit")
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
-        return sorted(self._MODULES)
+        return list(self._NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        if cmd_name not in self._MODULES:
+        if cmd_name not in self._NAMES:
             return None
-        command: click.Command = getattr(import_module(self._MODULES[cmd_name]), cmd_name)
+        command: click.Command = getattr(import_module("serving.agent.commands"), cmd_name)
         return command
 
 
@@ -246,8 +249,6 @@ def agent(
 
 
 def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
-    from serving.agent.plan import plan
-
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
         echo(json.dumps([one.to_json() for one in plans]))
@@ -259,11 +260,11 @@ def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
             echo(visible(f"{one.cca}: {answer}"))
             blocked = f" [{one.blocked}]" if one.blocked else ""
             echo(visible(f"{one.cca}: would do: {one.would}; why: {one.why}{blocked}"))
-    return 0 if all(one.holds for one in plans) else EXIT_FALLS_SHORT
+    return 0 if all(one.blocked is None for one in plans) else EXIT_FALLS_SHORT
 
 
 def _once(running: Agent, *, as_json: bool) -> int:
-    from serving.agent.state_cli import state_line
+    from serving.agent.commands import state_line
 
     reports, unsent = running.run_once()
     if as_json:

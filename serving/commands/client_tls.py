@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from serving.agent.tls import TlsFiles
+from serving.agent.connection import TlsFiles
 
 __all__ = ["client_tls", "client_tls_options"]
 

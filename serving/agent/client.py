@@ -7,49 +7,59 @@
     POST /v1/agents/{agent_id}/reports
 
 The agent does not trust the registry's answers. It accepts an answer only if it is at most 4 MiB long, arrives
-completely before a deadline, and is neither a redirect nor compressed. An offer must also pass the checks of
-offer.py. Proxies from environment variables are not used.
+completely before a deadline, and is neither a redirect nor compressed. The content of an offer must be valid, have the
+digest that the answer states, and be of the requested algorithm and channel. With a root document its signatures must
+hold, too (trust.py). Proxies from environment variables are not used.
 
-Requests use one connection after another (see _http.py). With a token file each request carries its token.
+Requests use one connection after another (see connection.py). With a token file each request carries its token. It is
+read before each request, so that a new one needs no restart. It appears in no log, error or report.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from kmod.ensemble import Deployment, Ensemble, EnsembleError
 from kmod.terminal import visible
-from serving.agent._http import Answer, Clock, Connection, Request
-from serving.agent.address import check_url, without_user_info
-from serving.agent.errors import ChannelAbsentError, NotPermittedError, RegistryUnavailableError, SettingsError
-from serving.agent.identity import require_agent_id
-from serving.agent.offer import parse_offer
-from serving.agent.report import CcaReport
-from serving.agent.secret import read_token
-from serving.agent.settings import AgentSettings
+from serving.agent.connection import Answer, ClientTls, Clock, Connection, Request, TlsFiles
+from serving.agent.errors import (
+    AgentError,
+    ChannelAbsentError,
+    NotPermittedError,
+    OfferExpiredError,
+    OfferRefusedError,
+    RegistryUnavailableError,
+    SecretError,
+    SettingsError,
+)
+from serving.agent.settings import AgentSettings, check_url, read_secret, require_agent_id, without_user_info
+from serving.agent.state import CcaReport, PollResult, State
 from serving.agent.table import Table
-from serving.agent.tls import ClientTls, TlsFiles
 from serving.agent.trust import Trust
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_PROBLEM_CHARACTERS = 300
+_MAX_TOKEN_BYTES = 4096
+# Visible ASCII, so that no token can end the header line that it stands in.
+_TOKEN = re.compile(rb"[!-~]+")
 _NO_CHANNEL = "urn:ccatune:problem:channel-not-found"
 _NOT_PERMITTED = "urn:ccatune:problem:not-permitted"
 # The answer to a token that is not accepted, after several of them.
 _TOO_MANY_ATTEMPTS = "urn:ccatune:problem:too-many-attempts"
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An offer, and the ETag to send with the next request. It is None if the registry sent no strong ETag."""
-
-    table: Table
-    etag: str | None
+# The state that the agent reports after such an error.
+_STATE_AFTER: dict[type[AgentError], State] = {
+    OfferRefusedError: State.REJECTED,
+    OfferExpiredError: State.STALE,
+    ChannelAbsentError: State.NO_CHANNEL,
+    NotPermittedError: State.TOKEN_REFUSED,
+    RegistryUnavailableError: State.OFFLINE,
+}
 
 
 class RegistryClient:
@@ -93,11 +103,26 @@ class RegistryClient:
         """Close the kept connection. Only the thread that sends the requests may do so."""
         self._connection.close()
 
+    def poll(
+        self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
+    ) -> PollResult:
+        """Request the offer as get_offer does, and return its errors as a result, too.
+
+        After a refusal the next request has no ETag, so that it fetches the offer again: it may have been damaged.
+        """
+        try:
+            return self.get_offer(cca, channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
+        except (RegistryUnavailableError, OfferRefusedError) as error:
+            state = _STATE_AFTER[type(error)]
+            kept = etag if state in {State.OFFLINE, State.TOKEN_REFUSED} else None
+            return PollResult(state, error=str(error), etag=kept)
+
     def get_offer(
         self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
-    ) -> Offer | None:
-        """Return the channel's offer, or None if `etag` still names the current offer.
+    ) -> PollResult:
+        """Return the channel's offer. The result has no table if `etag` still names the current offer.
 
+        The ETag of the result is None if the registry sent no strong one.
         With an `etag`, wait up to `wait_s` for the offer to change. With `is_absent`, allow the registry to wait as
         long for the channel's first deployment.
         Raises RegistryUnavailableError (ChannelAbsentError where there is no such channel, NotPermittedError where the
@@ -106,27 +131,22 @@ class RegistryClient:
         if self._agent_id:
             self.agent_id_of_token()
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
-        headers = {"Accept": "application/json"}
-        if etag is not None:
-            headers["If-None-Match"] = etag
+        headers = None if etag is None else {"If-None-Match": etag}
         if (etag is not None or is_absent) and wait_s > 0:
             path += "?" + urlencode({"wait": f"{wait_s:g}"})
-        answer = self._ask("GET", path, headers=headers, body=None, timeout_s=self._timeout_s + wait_s)
+        answer = self._ask("GET", path, headers=headers, wait_s=wait_s)
         if answer.status == http.HTTPStatus.NOT_MODIFIED and etag is not None:
-            return None
+            return PollResult(State.IN_SYNC, etag=etag)
         if answer.status != http.HTTPStatus.OK:
             raise self._unexpected(answer, "200 or 304")
-        table = parse_offer(answer.body, cca=cca, channel=channel, check=self._check if self._trust else None)
-        return Offer(table=table, etag=_strong_etag(answer.headers.get("etag")))
-
-    def _check(self, answer: dict[str, Any], table: Table) -> Table:
-        assert self._trust is not None  # noqa: S101 - get_offer passes this method only with one
-        return self._trust.check(answer, table, fetch=self._get_root)
+        offer, table = parse_offer(answer.body, cca=cca, channel=channel)
+        if self._trust is not None:
+            table = self._trust.check(offer, table, fetch=self._get_root)
+        return PollResult(State.IN_SYNC, table, etag=_strong_etag(answer.headers.get("etag")))
 
     def _get_root(self, version: int) -> bytes | None:
         """Return that version of the root document, or None if the registry has none."""
-        headers = {"Accept": "application/json"}
-        answer = self._ask("GET", f"/v1/roots/{version}", headers=headers, body=None, timeout_s=self._timeout_s)
+        answer = self._ask("GET", f"/v1/roots/{version}")
         if answer.status == http.HTTPStatus.NOT_FOUND:
             return None
         if answer.status != http.HTTPStatus.OK:
@@ -142,8 +162,7 @@ class RegistryClient:
             return None
         token = self._token()
         if self._token_of is None or self._token_of[0] != token:
-            answer = self._ask("GET", "/v1/token", headers={"Accept": "application/json"}, body=None,
-                               timeout_s=self._timeout_s)  # fmt: skip
+            answer = self._ask("GET", "/v1/token")
             if answer.status != http.HTTPStatus.OK:
                 raise self._unexpected(answer, "200")
             self._token_of = token, self._named_agent(answer)
@@ -173,8 +192,7 @@ class RegistryClient:
         require_agent_id(agent_id)
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        answer = self._ask("POST", path, headers=headers, body=body, timeout_s=self._timeout_s)
+        answer = self._ask("POST", path, headers={"Content-Type": "application/json"}, body=body)
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise self._unexpected(answer, "2xx")
 
@@ -183,14 +201,22 @@ class RegistryClient:
         self._aborted = True
         self._connection.abort()
 
-    def _ask(self, method: str, path: str, *, headers: dict[str, str], body: bytes | None, timeout_s: float) -> Answer:
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        wait_s: float = 0,
+    ) -> Answer:
         if self._aborted:
             raise RegistryUnavailableError("the agent is stopping")
-        if self._token_file is not None:
-            headers = {**headers, "Authorization": f"Bearer {self._token()}"}
+        usual = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "ccatune-agent"}
+        token = {} if self._token_file is None else {"Authorization": f"Bearer {self._token()}"}
+        request = Request(method, self._url.path.rstrip("/") + path, {**usual, **(headers or {}), **token}, body)
+        timeout_s = self._timeout_s + wait_s
         try:
-            headers = {"Accept-Encoding": "identity", "User-Agent": "ccatune-agent", **headers}
-            request = Request(method, self._url.path.rstrip("/") + path, headers=headers, body=body)
             answer = self._connection.run(request, timeout_s=timeout_s, max_body_bytes=MAX_ANSWER_BYTES)
         except SettingsError as error:
             raise self._not_asked(error) from error
@@ -218,7 +244,7 @@ class RegistryClient:
         assert self._token_file is not None  # noqa: S101 - callers check this
         try:
             return read_token(self._token_file)
-        except SettingsError as error:
+        except SecretError as error:
             raise self._not_asked(error) from error
 
     def _unexpected(self, answer: Answer, expected: str) -> RegistryUnavailableError:
@@ -256,6 +282,70 @@ class RegistryClient:
             f"it does not accept the token in {self._token_file}, which may be expired or revoked: get another one "
             "from its administrator, and put it into this file"
         )
+
+
+def read_token(path: str) -> str:
+    """Return the token in this file. Raises SecretError, with a message that does not contain it."""
+    content = read_secret("token_file", path, max_bytes=_MAX_TOKEN_BYTES).strip()
+    if not _TOKEN.fullmatch(content):
+        raise SecretError(
+            f"token_file {path}: expected one token of visible ASCII characters, got "
+            f"{'another text' if content else 'none'}; put the text there that begins with ccat_"
+        )
+    return content.decode("ascii")
+
+
+def parse_offer(body: bytes, *, cca: str, channel: str) -> tuple[dict[str, Any], Table]:
+    """Return an offer for `cca` on `channel` as JSON data, and its table, whose signatures are not verified yet.
+
+    Raises OfferRefusedError where structure, a range, the algorithm, the channel or the digest is wrong.
+    """
+    answer = _json_object(body)
+    try:
+        ensemble = Ensemble.from_json(answer.get("ensemble"))
+        deployment = Deployment(
+            registry=_field(answer, "registry", str),
+            channel=_field(answer, "channel", str),
+            serial=_field(answer, "serial", int),
+            hold_back_permille=_field(answer, "hold_back_permille", int),
+            urgent=_field(answer, "urgent", bool),
+        )
+        table = Table(ensemble=ensemble, deployment=deployment)
+    except EnsembleError as error:
+        raise OfferRefusedError(f"the registry's offer is refused: {error}") from error
+    except (RecursionError, TypeError) as error:
+        raise OfferRefusedError(f"the registry's offer is refused: no ensemble ({error})") from error
+    _require_same("cca", cca, _field(answer, "cca", str))
+    _require_same("the ensemble's cca", cca, ensemble.cca)
+    _require_same("channel", channel, deployment.channel)
+    _require_same("digest", ensemble.digest, _field(answer, "digest", str))
+    return answer, table
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise OfferRefusedError(
+            f"the registry's answer is refused: expected JSON, got {body[:60]!r} ({error})"
+        ) from error
+    if not isinstance(answer, dict):
+        raise OfferRefusedError(f"the registry's answer is refused: expected an object, got {type(answer).__name__}")
+    return answer
+
+
+def _field(answer: dict[str, Any], name: str, kind: type) -> Any:
+    value = answer.get(name)
+    if type(value) is not kind:  # in Python a bool is an int, too
+        raise OfferRefusedError(
+            f"the registry's answer is refused: expected {name} as {kind.__name__}, got {value!r:.100}"
+        )
+    return value
+
+
+def _require_same(what: str, expected: str, came: str) -> None:
+    if came != expected:
+        raise OfferRefusedError(f"the registry's offer is refused: expected {what} {expected}, got {came!r:.100}")
 
 
 def client_of(settings: AgentSettings, *, trust: Trust | None = None, clock: Clock = time.monotonic) -> RegistryClient:

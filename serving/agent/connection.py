@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""HTTP requests over one connection that is kept, each with one deadline for the whole exchange.
+"""HTTP requests over one connection that is kept, each with one deadline for the whole exchange, and its TLS.
 
 The standard library limits the time of each receive, not of the whole answer. A server that sends one byte per
 second could hold such a client for ever. Here one deadline covers connecting, the TLS handshake, sending, headers and
@@ -18,6 +18,9 @@ new one. All requests of the agent are idempotent, so this is harmless even if t
 - Redirects are not followed. They are returned like any other answer, and the caller refuses them.
 - Proxies from environment variables are ignored.
 - A body is read up to a bound.
+
+The files of TLS are read again for a new connection when one of them has changed, so that a renewed certificate needs
+no restart. Commands use `TlsFiles`, `ClientTls` and `connect`, too.
 """
 
 from __future__ import annotations
@@ -29,13 +32,18 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import SplitResult
+
+from serving.agent.errors import SettingsError
+from serving.agent.settings import read_secret
 
 # The registry keeps an idle connection for 75 s (`keep_alive_s`).
 MAX_IDLE_S = 70.0
 MAX_AGE_S = 3600.0
+_MAX_KEY_BYTES = 64 * 1024
 
 Clock = Callable[[], float]
 
@@ -289,3 +297,67 @@ class Connection:
     def _require_not_aborted(self) -> None:
         if self._aborted:
             raise ConnectionAbortedError("the exchange was ended by the agent")
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files: authorities to trust (None: the system's), and the client's own certificate and key, if it has one.
+
+    The key may stand in the file of the certificate.
+    """
+
+    ca_file: str | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+
+
+class ClientTls:
+    """Makes the SSL context of a connection."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Load the files. Raises SettingsError where one cannot be used."""
+        self._files = files
+        self._seen = self._stamps()
+        self._context = self._load()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection. Raises SettingsError where a changed file cannot be used."""
+        stamps = self._stamps()
+        if stamps != self._seen:
+            self._context = self._load()
+            self._seen = stamps
+        return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        files = self._files
+        try:
+            context = ssl.create_default_context(cafile=files.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"ca_file {files.ca_file}: expected certificates in PEM form, got {error}") from error
+        if files.client_cert_file is not None:
+            self._load_own(context, files.client_cert_file)
+        return context
+
+    def _load_own(self, context: ssl.SSLContext, cert_file: str) -> None:
+        key_file = self._files.client_key_file
+        what = "client_cert_file" if key_file is None else "client_key_file"
+        read_secret(what, key_file or cert_file, max_bytes=_MAX_KEY_BYTES)
+        try:
+            # Without a passphrase of its own OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(cert_file, key_file, password=lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(
+                f"client_cert_file {cert_file}: expected a certificate and its key without a passphrase, got {error}"
+            ) from error
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """Return what changes with the content of each file, or None for no file."""
+        return [_stamp(path) for path in astuple(self._files)]
+
+
+def _stamp(path: str | None) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat() if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)
