@@ -38,10 +38,10 @@ import click
 
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble, table_text
-from serving.agent import Store, Table
-from serving.agent.decide import IN_FORCE
-from serving.agent.store import LAST_KNOWN_GOOD, PENDING
-from serving.agent.tree import Tree
+from serving.agent.kernel import Tree
+from serving.agent.state import IN_FORCE
+from serving.agent.store import LAST_KNOWN_GOOD, PENDING, Store
+from serving.agent.table import Table
 from serving.client import RegistryClient
 
 ROOT = Path(__file__).resolve().parents[2]

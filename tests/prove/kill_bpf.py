@@ -31,7 +31,7 @@ import click
 from emulation.mahimahi.in_bpf import available_ccas
 from kmod.bpf_host import BpfHost
 from kmod.ensemble import Deployment, table_text
-from serving.agent.tree import BpfTree
+from serving.agent.kernel import BpfTree
 from tests.bpf.conftest import kernel_objects
 from tests.bpf.link import link
 from tests.bpf.sole import built_program, sole_host

@@ -39,8 +39,7 @@ import httpx
 
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, table_text
-from serving.agent import Store
-from serving.agent.store import LAST_KNOWN_GOOD
+from serving.agent.store import LAST_KNOWN_GOOD, Store
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope, SignedRoot, check_deployment, check_ensemble

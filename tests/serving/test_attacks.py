@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent.serials import MAX_ADVANCE
 from serving.agent.store import NO_CCA, ROOT, Store
+from serving.agent.table import MAX_ADVANCE
 from serving.signatures import Envelope, PrivateKey, Root
 from tests.serving.agent.fakes import ensemble, table
 from tests.serving.attacked import DAY_S, Json, Scene, envelope_of, scene_in

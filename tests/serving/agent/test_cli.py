@@ -11,19 +11,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
-from serving.agent import AgentSettings, Store, Tree, state_cli
 from serving.agent import cli as agent_cli
+from serving.agent import commands
 from serving.agent.cli import run
+from serving.agent.kernel import Tree
 from serving.agent.log import EventLog, is_journal
-from serving.agent.store import LAST_KNOWN_GOOD, STATE
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, table
+from serving.agent.settings import AgentSettings
+from serving.agent.store import LAST_KNOWN_GOOD, STATE, Store
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, table
 
 ONE, TWO = table(1), table(2)
 
@@ -33,12 +34,6 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.setattr(agent_cli, "DEFAULT_CONFIG", tmp_path / "no-agent.toml")
     for name in [name for name in os.environ if name.startswith("CCATUNE_AGENT_")]:
         monkeypatch.delenv(name)
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
 
 
 @pytest.fixture
@@ -113,15 +108,6 @@ def test_dry_run_leaves_the_state_folder_as_it_was(
 
 
 @pytest.mark.usefixtures("tree")
-def test_dry_run_names_an_offer_that_would_be_refused(
-    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.answer_with(200, answer(ONE, cca="reno"))
-    assert run([*options(tmp_path, registry), "--dry-run"]) == 1
-    assert "expected cca gr, got 'reno'" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("tree")
 def test_dry_run_names_a_damaged_file_and_leaves_it(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,19 +117,6 @@ def test_dry_run_names_a_damaged_file_and_leaves_it(
     assert run([*options(tmp_path, registry), "--dry-run"]) == 0
     assert "is damaged and is not used" in capsys.readouterr().out
     assert (tmp_path / "state" / "gr" / LAST_KNOWN_GOOD).read_bytes() == b"half"
-
-
-@pytest.mark.usefixtures("tree")
-def test_status_shows_what_was_last_known(
-    tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    run([*options(tmp_path, registry), "--once"])
-    capsys.readouterr()
-    assert run(["status", "--state-dir", str(tmp_path / "state")]) == 1  # no agent is running
-    out = capsys.readouterr().out
-    assert "gr: Unsigned; offered serial 1, in force serial 1" in out
-    assert out.endswith("not running\nfalls short: not running\n")
 
 
 @pytest.mark.usefixtures("tree")
@@ -233,7 +206,7 @@ def test_fault_of_the_agent_has_a_status_that_no_answer_has(
     def fail(_: Any) -> Tree:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(state_cli, "Store", fail)
+    monkeypatch.setattr(commands, "Store", fail)
     monkeypatch.setattr(sys, "argv", ["ccatune-agent", "status"])
     with pytest.raises(SystemExit) as ended:
         agent_cli.main()
@@ -328,10 +301,11 @@ def test_option_wins_over_environment_over_file_over_default(tmp_path: Path, mon
         'url = "http://file"\ncca = "gr"\nchannel = "file"\nagent_id = "file"\nwait_s = 7\n', encoding="utf-8"
     )
     monkeypatch.setenv("CCATUNE_AGENT_CONFIG", str(path))
+    monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
     monkeypatch.setenv("CCATUNE_AGENT_CHANNEL", "environment")
     monkeypatch.setenv("CCATUNE_AGENT_AGENT_ID", "environment")
     settings = chosen(["--agent-id", "option"])
-    assert (settings.url, settings.ccas, settings.wait_s) == ("http://file", ("gr",), 7)
+    assert (settings.url, settings.ccas, settings.wait_s) == ("http://environment", ("gr",), 7)
     assert (settings.channel, settings.agent_id) == ("environment", "option")
     assert settings.timeout_s == 10
     assert (settings.via, chosen(["--via", "proc"]).via) == ("auto", "proc")
@@ -465,12 +439,6 @@ def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, r
     paths = {report["path"] for report in registry.reports}
     assert len(paths) == 1
     assert re.fullmatch(r"/v1/agents/.*-[0-9a-f]{16}/reports", paths.pop())
-
-
-def test_registry_has_the_same_name_for_all_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert chosen(["--url", "http://option", "--cca", "gr"]).url == "http://option"
-    monkeypatch.setenv("CCATUNE_REGISTRY_URL", "http://environment")
-    assert chosen(["--cca", "gr"]).url == "http://environment"
 
 
 @pytest.mark.usefixtures("tree")

@@ -11,13 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from serving.agent.cli import agent
-from serving.agent.enable import ALLOWED, DEFAULT, Switch, SwitchError
+from serving.agent.switch import ALLOWED, DEFAULT, Switch, SwitchError
 from tests.serving.agent.machine import Machine
-
-
-@pytest.fixture
-def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "proc")
 
 
 @pytest.fixture

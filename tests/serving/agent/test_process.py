@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from emulation.standin import StandInTree
-from serving.agent import Store
-from serving.agent.store import LAST_KNOWN_GOOD
-from tests.serving.agent.fakes import FakeRegistry, fake_registry, table
+from serving.agent.store import LAST_KNOWN_GOOD, Store
+from tests.serving.agent.fakes import FakeRegistry, table
 
 ONE, TWO = table(1), table(2)
 WAIT_S = 60.0
@@ -54,12 +53,6 @@ def wait_until(holds: Callable[[], bool], folder: Path) -> None:
 
 def in_force(folder: Path) -> str:
     return StandInTree(folder / "tree").read("gr", "ensemble")
-
-
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -103,12 +96,3 @@ def test_agent_starts_with_the_last_known_good_when_nobody_answers(tmp_path: Pat
         store.save("gr", LAST_KNOWN_GOOD, TWO.to_json())
     with agent(tmp_path, NOBODY):
         wait_until(lambda: in_force(tmp_path) == TWO.text, tmp_path)
-
-
-def test_agent_that_was_killed_leaves_the_folder_to_the_next_one(tmp_path: Path, registry: FakeRegistry) -> None:
-    registry.offer(ONE)
-    for _ in range(2):
-        with agent(tmp_path, registry.url):
-            registry.wait_for_report(lambda report: report["state"] == "Unsigned", timeout_s=WAIT_S)
-            registry.reports.clear()
-    assert in_force(tmp_path) == ONE.text

@@ -9,9 +9,10 @@ import pytest
 
 from emulation.standin import StandInTree
 from kmod.ensemble import Axis, DelayClass, Ensemble
-from serving.agent import Keeper, State, Store
-from serving.agent.offer import parse_offer
-from tests.serving.agent.fakes import log_to
+from serving.agent.client import parse_offer
+from serving.agent.state import PollResult, State
+from serving.agent.store import Store
+from tests.serving.agent.fakes import applier_of
 from tests.serving.api import Api
 
 pytestmark = pytest.mark.service
@@ -34,14 +35,14 @@ def test_what_is_published_is_offered_written_and_read_back(api: Api, tmp_path: 
     moved = api.request("PUT", "/v1/channels/rtcp_cubic/champion", json={"digest": ENSEMBLE.digest})
     assert moved.status_code in {200, 201}, moved.text
     answer = api.get("/v1/channels/rtcp_cubic/champion")
-    offered = parse_offer(answer.content, cca="rtcp_cubic", channel="champion")
+    _, offered = parse_offer(answer.content, cca="rtcp_cubic", channel="champion")
     tree, store = StandInTree(tmp_path / "tree"), Store(tmp_path / "state")
     with store.acquire():
-        keeper = Keeper("rtcp_cubic", channel="champion", tree=tree, store=store, log=log_to(), boot_id="boot-1")
-        keeper.start()
-        keeper.offered(offered)
-        assert keeper.report().error is None
-        assert keeper.report().state == State.UNSIGNED
+        applier = applier_of(tree, store, cca="rtcp_cubic")
+        applier.start()
+        applier.receive(PollResult(State.IN_SYNC, offered))
+        assert applier.report().error is None
+        assert applier.report().state == State.UNSIGNED
     text = tree.read("rtcp_cubic", "ensemble")
     assert text == offered.text
     assert "axis min_rtt_us log 10000 5 1\naxis limit_bytes_per_s log 31250 5 1\n" in text

@@ -16,25 +16,19 @@ from typing import Any
 import pytest
 
 from serving.access.first import make_admin_token
-from serving.agent import (
-    Agent,
-    AgentSettings,
-    CcaReport,
-    RegistryClient,
-    RegistryUnavailableError,
-    SettingsError,
-    State,
-)
-from serving.agent.errors import NotPermittedError
-from serving.agent.store import AGENT_ID
-from serving.agent.tls import ClientTls, TlsFiles
+from serving.agent.client import RegistryClient
+from serving.agent.connection import ClientTls, TlsFiles
+from serving.agent.errors import NotPermittedError, RegistryUnavailableError, SettingsError
+from serving.agent.loop import Agent
+from serving.agent.state import CcaReport, State
+from serving.agent.store import AGENT_ID, STATE, Store
 from serving.app import utc_now
 from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
 from serving.errors import RegistryClientError
 from serving.settings import ServingSettings
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, fake_registry, log_to, table
-from tests.serving.agent.test_registry import REPORT
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, log_to, settings_of, table
+from tests.serving.agent.test_client import REPORT
 from tests.serving.certificates import Authority
 from tests.serving.running import Running
 
@@ -62,16 +56,7 @@ def registry_by_tls(folder: Path, authority: Authority, **changed: object) -> It
 @contextmanager
 def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = None, **changed: Any) -> Iterator[None]:
     """An agent in a thread."""
-    settings = AgentSettings(
-        url=url,
-        ccas=("gr",),
-        state_dir=folder / "state",
-        agent_id="host",
-        interval_s=0.05,
-        timeout_s=WAIT_S,
-        backoff_max_s=0.2,
-        **{"wait_s": 0.2, "report_spread_s": 0, "report_every_s": 1.0, **changed},
-    )
+    settings = settings_of(folder, url, **{"wait_s": 0.2, "report_every_s": 1.0, **changed})
     running = Agent(settings, tree=tree, log=log_to(log), boot_id="boot-1", rng=random.Random(1))
     thread = threading.Thread(target=running.run)
     thread.start()
@@ -187,16 +172,14 @@ def test_agent_takes_its_id_from_its_token_and_a_contradiction_is_an_error(tmp_p
         path = str(token_file(tmp_path, made["token"]))
 
         def once(state: str, **changed: Any) -> tuple[CcaReport, dict[str, str]]:
-            settings = AgentSettings(
-                url=url, ccas=("gr",), state_dir=tmp_path / state, **{"token_file": path, **changed}
-            )
+            settings = settings_of(tmp_path / state, url, **{"agent_id": "", "token_file": path, **changed})
             (report,), unsent = Agent(settings, tree=FakeTree(), log=log_to(), boot_id="b").run_once()
             return report, unsent
 
         report, unsent = once("one")
         assert (report.state, unsent) == (State.UNSIGNED, {})
         assert [row["agent_id"] for row in operator.agents()] == ["web-1"]
-        assert not (tmp_path / "one" / AGENT_ID).exists(), "no other id is chosen"
+        assert not (tmp_path / "one" / "state" / AGENT_ID).exists(), "no other id is chosen"
         report, unsent = once("two", agent_id="web-2")
         assert report.state == State.TOKEN_REFUSED
         assert "agent_id: expected web-1, for which the token" in (report.error or "")
@@ -302,11 +285,11 @@ def test_an_address_that_does_not_connect_leaves_time_for_the_next_one(
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeRegistry]:
-    with fake_registry() as made:
-        made.token = TOKEN
-        made.offer(ONE)
-        yield made
+def fake(registry: FakeRegistry) -> FakeRegistry:
+    """A registry that requires a token."""
+    registry.token = TOKEN
+    registry.offer(ONE)
+    return registry
 
 
 def token_file(folder: Path, token: str) -> Path:
@@ -317,10 +300,7 @@ def token_file(folder: Path, token: str) -> Path:
 
 
 def state_of(folder: Path) -> dict[str, Any]:
-    from serving.agent.store import STATE, Store
-
-    found: dict[str, Any] = Store(folder / "state").load("gr", STATE) or {}
-    return found
+    return Store(folder / "state").load("gr", STATE, dict) or {}
 
 
 def test_agent_with_a_token_is_served_and_a_new_token_needs_no_restart(tmp_path: Path, fake: FakeRegistry) -> None:

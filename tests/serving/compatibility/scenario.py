@@ -15,8 +15,10 @@ from typing import Any
 
 import httpx
 
-from serving.agent import Agent, AgentSettings, RegistryUnavailableError
-from serving.agent import RegistryClient as AgentClient
+from serving.agent.client import RegistryClient as AgentClient
+from serving.agent.errors import RegistryUnavailableError
+from serving.agent.loop import Agent
+from serving.agent.settings import AgentSettings
 from serving.client import RegistryClient
 from tests.serving.agent.fakes import FakeTree, log_to, table
 from tests.serving.api import make_ensemble
@@ -103,8 +105,8 @@ class AgentOfScenario:
         except RegistryUnavailableError as error:
             self.found.append(type(error).__name__)
             return None
-        self.found.append("unchanged" if offer is None else f"offered {offer.table.deployment.serial}")
-        return etag if offer is None else offer.etag
+        self.found.append("unchanged" if offer.table is None else f"offered {offer.table.deployment.serial}")
+        return offer.etag
 
 
 def run(agent: AgentOfScenario, operate: Callable[[str], None]) -> None:

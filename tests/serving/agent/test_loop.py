@@ -12,35 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent import Agent, AgentSettings, State, StateDirError, Store, Table, read_boot_id
-from serving.agent.runner import notify_systemd
-from serving.agent.store import LAST_KNOWN_GOOD
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, fake_registry, log_to, table
+from serving.agent.loop import Agent, notify_systemd
+from serving.agent.state import State
+from serving.agent.store import LAST_KNOWN_GOOD, Store
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, log_to, settings_of, table
 
-ONE, TWO, THREE = table(1), table(2), table(3)
+ONE, TWO = table(1), table(2)
 NOBODY = "http://127.0.0.1:9"
 WAIT_S = 20
 
 
-@pytest.fixture
-def registry() -> Iterator[FakeRegistry]:
-    with fake_registry() as fake:
-        yield fake
-
-
 def agent_of(folder: Path, tree: FakeTree, url: str) -> Agent:
-    settings = AgentSettings(
-        url=url,
-        ccas=("gr",),
-        state_dir=folder / "state",
-        agent_id="host",
-        interval_s=0.05,
-        wait_s=30,
-        timeout_s=20,
-        backoff_max_s=0.2,
-        report_spread_s=0,
-    )
-    return Agent(settings, tree=tree, log=log_to(), boot_id="boot-1", rng=random.Random(1))
+    return Agent(settings_of(folder, url), tree=tree, log=log_to(), boot_id="boot-1", rng=random.Random(1))
 
 
 @contextmanager
@@ -73,13 +56,6 @@ def test_each_run_reports_under_a_run_id_of_its_own(tmp_path: Path, registry: Fa
     assert all(len(run) == 16 for run in runs if run is not None)
 
 
-def keep(folder: Path, good: Table) -> None:
-    """Leave a last known good as an earlier run would have."""
-    store = Store(folder / "state")
-    with store.acquire():
-        store.save("gr", LAST_KNOWN_GOOD, good.to_json())
-
-
 def test_channels_moves_reach_the_kernel_and_the_registry_hears_of_it(tmp_path: Path, registry: FakeRegistry) -> None:
     tree = FakeTree()
     registry.offer(ONE)
@@ -90,21 +66,6 @@ def test_channels_moves_reach_the_kernel_and_the_registry_hears_of_it(tmp_path: 
     assert tree.text == TWO.text
     assert report["path"] == "/v1/agents/host/reports"
     assert report["offered_digest"] == report["effective_digest"] == TWO.ensemble.digest
-
-
-def test_last_known_good_is_in_force_before_the_registry_is_asked(tmp_path: Path) -> None:
-    tree = FakeTree()
-    keep(tmp_path, ONE)
-    with running(tmp_path, tree, NOBODY):
-        assert tree.text == ONE.text
-
-
-def test_agent_that_ends_reverts_nothing(tmp_path: Path, registry: FakeRegistry) -> None:
-    tree = FakeTree()
-    registry.offer(ONE)
-    with running(tmp_path, tree, registry.url):
-        reported(registry, State.UNSIGNED, 1)
-    assert tree.text == ONE.text
 
 
 def test_bad_answer_is_reported_and_the_next_good_one_taken(tmp_path: Path, registry: FakeRegistry) -> None:
@@ -132,62 +93,13 @@ def test_registry_that_fails_makes_the_agent_offline_until_it_is_back(tmp_path: 
     assert tree.accepted == [ONE.text]
 
 
-def test_change_by_hand_is_reported_and_resume_ends_it(tmp_path: Path, registry: FakeRegistry) -> None:
-    tree = FakeTree()
-    registry.offer(ONE)
-    with running(tmp_path, tree, registry.url) as agent:
-        reported(registry, State.UNSIGNED, 1)
-        tree.write("gr", "ensemble", table(77).text)
-        reported(registry, State.DEGRADED, 77)
-        registry.offer(THREE)
-        registry.wait_for_report(lambda r: r["offered_serial"] == 3)
-        assert tree.text == table(77).text
-        agent.resume()
-        reported(registry, State.UNSIGNED, 3)
-    assert tree.text == THREE.text
-
-
-def test_module_loaded_anew_gets_its_table_back_while_the_agent_runs(tmp_path: Path, registry: FakeRegistry) -> None:
-    tree = FakeTree()
-    registry.offer(ONE)
-    with running(tmp_path, tree, registry.url):
-        reported(registry, State.UNSIGNED, 1)
-        tree.loaded = False
-        reported(registry, State.INCOMPATIBLE, 0)
-        tree.reload()
-        tree.loaded = True
-        reported(registry, State.UNSIGNED, 1)
-    assert tree.text == ONE.text
-
-
-def test_second_agent_on_the_same_folder_does_not_start(
-    tmp_path: Path, registry: FakeRegistry, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("serving.agent.store._LOCK_ATTEMPTS", 1)
-    tree = FakeTree()
-    with running(tmp_path, tree, registry.url), pytest.raises(StateDirError, match="expected no other agent"):
-        agent_of(tmp_path, tree, registry.url).run()
-
-
-def test_once_applies_reports_and_ends(tmp_path: Path, registry: FakeRegistry) -> None:
-    tree = FakeTree()
-    registry.offer(ONE)
-    (report,), _ = agent_of(tmp_path, tree, registry.url).run_once()
-    assert (report.state, tree.text) == (State.UNSIGNED, ONE.text)
-    assert [sent["state"] for sent in registry.reports] == ["Unsigned"]
-
-
 def test_once_without_a_registry_keeps_the_last_known_good(tmp_path: Path) -> None:
     tree = FakeTree()
-    keep(tmp_path, ONE)
+    store = Store(tmp_path / "state")
+    with store.acquire():
+        store.save("gr", LAST_KNOWN_GOOD, ONE.to_json())
     (report,), _ = agent_of(tmp_path, tree, NOBODY).run_once()
     assert (report.state, tree.text) == (State.OFFLINE, ONE.text)
-
-
-def test_boot_is_known_by_the_systems_word_for_it(tmp_path: Path) -> None:
-    (tmp_path / "boot_id").write_text("5a1c\n", encoding="ascii")
-    assert read_boot_id(tmp_path / "boot_id") == "5a1c"
-    assert read_boot_id(tmp_path / "none") == "unknown"
 
 
 def test_systemd_is_told_when_it_asks_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
