@@ -142,7 +142,7 @@ class Applier:
         if self._published is not None and self.report() != self._published:
             self._publish()
         refusal = self._state.refusal
-        retry = self._files.has_unsaved or (refusal is not None and refusal.retry)
+        retry = self._files.is_unsaved() or (refusal is not None and refusal.retry)
         if retry or look_at_status(self._tree, self.cca) != self._state.kernel.status:
             self._step()
         self._confirm()

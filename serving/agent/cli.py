@@ -9,6 +9,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -91,82 +92,46 @@ def _take_config(ctx: click.Context, parameter: click.Parameter, path: Path | No
     return path
 
 
-def _option(*names: str, **how: Any) -> Callable[[_Function], _Function]:
-    """Make an option that the variable CCATUNE_AGENT_NAME sets too. NAME is the key in the settings file."""
-    key = names[1] if len(names) > 1 else names[0].removeprefix("--").replace("-", "_")
-    return click.option(*names, envvar=f"CCATUNE_AGENT_{key.upper()}", show_envvar=True, **how)
+def _option(name: str, text: str, *, key: str = "", **how: Any) -> Callable[[_Function], _Function]:
+    """Make an option that the variable CCATUNE_AGENT_KEY sets too. key: its name in the settings file."""
+    key = key or name.removeprefix("--").replace("-", "_")
+    shows_default = "[default:" not in text and how.get("default") is not None
+    how = {"envvar": f"CCATUNE_AGENT_{key.upper()}", "show_envvar": True, "show_default": shows_default, **how}
+    return click.option(name, key, help=text, **how)
 
 
 def _settings_options(function: _Function) -> _Function:
-    folder = click.Path(path_type=Path)
+    path = click.Path(path_type=Path)
+    via = "Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded."
+    config = f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]"
+    own_id = "Name in reports.  [default: the token's, or else a random one, which the agent keeps]"
+    token = f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]"
+    root = "Root document that names the keys; tables without their signatures are refused.  [default: none]"
+    registry = "Name that the registry must have; its tables alone are applied.  [default: any]"
+    stand_in = "Write to a stand-in for the module's tree, kept in this folder, behind the same parser."
+    url = ["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"]
     options = [
-        click.option(
-            "--config",
-            type=folder,
-            is_eager=True,
-            expose_value=False,
-            callback=_take_config,
-            envvar="CCATUNE_AGENT_CONFIG",
-            help=f"TOML file with these settings.  [default: {DEFAULT_CONFIG} where it exists]",
-        ),
-        click.option(
-            "--url",
-            envvar=["CCATUNE_AGENT_URL", "CCATUNE_REGISTRY_URL"],
-            show_envvar=True,
-            help="Address of the registry: http(s)://HOST[:PORT][/PATH].",
-        ),
-        _option(
-            "--registry-name",
-            default="",
-            help="Name that the registry must have; its tables alone are applied.  [default: any]",
-        ),
-        _option(
-            "--root",
-            type=folder,
-            help="Root document that names the keys; tables without their signatures are refused.  [default: none]",
-        ),
-        _option("--channel", default="champion", show_default=True, help="Channel to follow."),
-        _option("--cca", multiple=True, help="Algorithm to keep, e.g. gr; may be given several times."),
-        _option("--state-dir", type=folder, default=DEFAULT_STATE_DIR, show_default=True, help="Folder of its state."),
-        _option(
-            "--via",
-            type=click.Choice(VIAS),
-            default="auto",
-            show_default=True,
-            help="Where the algorithms run: in the module (proc), or in BPF; auto: the module where it is loaded.",
-        ),
-        click.option(
-            "--stand-in",
-            type=click.Path(file_okay=False, path_type=Path),
-            help="Write to a stand-in for the module's tree, kept in this folder, behind the same parser.",
-        ),
-        _option("--proc-root", type=folder, default=DEFAULT_PROC_ROOT, show_default=True, help="The module's tree."),
-        _option(
-            "--agent-id",
-            default="",
-            help="Name in reports.  [default: the token's, or else a random one, which the agent keeps]",
-        ),
-        _option("--ca-file", help="Certificates (PEM) to trust for https, instead of the system's."),
-        _option(
-            "--token-file",
-            default=credential_file,
-            help=f"File with the token for the registry.  [default: systemd's credential {CREDENTIAL}, if it exists]",
-        ),
-        _option("--client-cert-file", help="Certificate (PEM) to show to the registry."),
-        _option("--client-key-file", help="Its key (PEM), if that is in a file of its own."),
-        _option("--insecure-http", is_flag=True, help="Send the token by http, where others may read it."),
-        *(
-            _option(
-                "--" + key.removesuffix("_s").replace("_", "-"),
-                key,
-                type=float,
-                default=default,
-                show_default=True,
-                help=f"Seconds {meaning}.",
-            )
-            for key, (_, default, _, meaning) in SECONDS.items()
-        ),
-    ]
+        _option("--config", config, type=path, is_eager=True, expose_value=False, callback=_take_config,
+                show_envvar=False),
+        _option("--url", "Address of the registry: http(s)://HOST[:PORT][/PATH].", envvar=url),
+        _option("--registry-name", registry, default=""),
+        _option("--root", root, type=path),
+        _option("--channel", "Channel to follow.", default="champion"),
+        _option("--cca", "Algorithm to keep, e.g. gr; may be given several times.", multiple=True),
+        _option("--state-dir", "Folder of its state.", type=path, default=DEFAULT_STATE_DIR),
+        _option("--via", via, type=click.Choice(VIAS), default="auto"),
+        click.option("--stand-in", type=click.Path(file_okay=False, path_type=Path), help=stand_in),
+        _option("--proc-root", "The module's tree.", type=path, default=DEFAULT_PROC_ROOT),
+        _option("--agent-id", own_id, default=""),
+        _option("--ca-file", "Certificates (PEM) to trust for https, instead of the system's."),
+        _option("--token-file", token, default=credential_file),
+        _option("--client-cert-file", "Certificate (PEM) to show to the registry."),
+        _option("--client-key-file", "Its key (PEM), if that is in a file of its own."),
+        _option("--insecure-http", "Send the token by http, where others may read it.", is_flag=True),
+    ]  # fmt: skip
+    for key, (_, default, _, meaning) in SECONDS.items():
+        name = "--" + key.removesuffix("_s").replace("_", "-")
+        options.append(_option(name, f"Seconds {meaning}.", key=key, type=float, default=default))
     for option in reversed(options):
         function = option(function)
     return function
@@ -251,7 +216,7 @@ def agent(
 def _dry_run(settings: AgentSettings, tree: Tree, *, as_json: bool) -> int:
     plans = plan(settings, tree=tree, boot_id=read_boot_id())
     if as_json:
-        echo(json.dumps([one.to_json() for one in plans]))
+        echo(json.dumps([asdict(one) for one in plans]))
     else:
         for one in plans:
             for message in one.damaged:

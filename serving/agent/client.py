@@ -65,31 +65,22 @@ _STATE_AFTER: dict[type[AgentError], State] = {
 class RegistryClient:
     """Client of one registry. Each thread needs its own client, because `abort` ends the client's current request.
 
-    timeout_s: limit from the start of the connection to the last byte received; a long poll adds its wait.
-    tls: the files for https. token_file: is read before each request. trust: verifies the signatures of each offer.
-    agent_id: the id that the token must be for, or "" for the token's own.
-    Its owner closes it, once no thread uses it any more.
+    An exchange may take `timeout_s` of the settings from the start of the connection to the last byte received, and a
+    long poll also its wait. Their `agent_id` is the id that the token must be for, or "" for the token's own.
+    trust: verifies the signatures of each offer. Its owner closes it, once no thread uses it any more.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        timeout_s: float,
-        tls: TlsFiles | None = None,
-        token_file: str | None = None,
-        clock: Clock = time.monotonic,
-        trust: Trust | None = None,
-        agent_id: str = "",
-    ) -> None:
-        self._url = check_url(url)
-        self._timeout_s = timeout_s
-        self._token_file = token_file
+    def __init__(self, settings: AgentSettings, *, trust: Trust | None = None, clock: Clock = time.monotonic) -> None:
+        """Create the client. Raises SettingsError where a TLS file cannot be used."""
+        self._url = check_url(settings.url)
+        self._timeout_s = settings.timeout_s
+        self._token_file = settings.token_file
         self._trust = trust
-        self._agent_id = agent_id
+        self._agent_id = settings.agent_id
         # A token, and the agent that the registry says it is for.
         self._token_of: tuple[str, str | None] | None = None
-        secured = ClientTls(tls or TlsFiles()) if self._url.scheme == "https" else None
+        files = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
+        secured = ClientTls(files) if self._url.scheme == "https" else None
         self._connection = Connection(self._url, tls=None if secured is None else secured.context, clock=clock)
         self._aborted = False
 
@@ -106,28 +97,20 @@ class RegistryClient:
     def poll(
         self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
     ) -> PollResult:
-        """Request the offer as get_offer does, and return its errors as a result, too.
+        """Request the channel's offer. The result is InSync without a table if `etag` still names the current offer.
 
-        After a refusal the next request has no ETag, so that it fetches the offer again: it may have been damaged.
+        With an `etag`, wait up to `wait_s` for the offer to change. With `is_absent`, allow the registry to wait as
+        long for the channel's first deployment. The result's ETag is None if the registry sent no strong one, and
+        after a refusal, so that the next request fetches the offer again: it may have been damaged.
         """
         try:
-            return self.get_offer(cca, channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
+            return self._poll(cca, channel, etag=etag, wait_s=wait_s, is_absent=is_absent)
         except (RegistryUnavailableError, OfferRefusedError) as error:
             state = _STATE_AFTER[type(error)]
             kept = etag if state in {State.OFFLINE, State.TOKEN_REFUSED} else None
             return PollResult(state, error=str(error), etag=kept)
 
-    def get_offer(
-        self, cca: str, channel: str, *, etag: str | None = None, wait_s: float = 0, is_absent: bool = False
-    ) -> PollResult:
-        """Return the channel's offer. The result has no table if `etag` still names the current offer.
-
-        The ETag of the result is None if the registry sent no strong one.
-        With an `etag`, wait up to `wait_s` for the offer to change. With `is_absent`, allow the registry to wait as
-        long for the channel's first deployment.
-        Raises RegistryUnavailableError (ChannelAbsentError where there is no such channel, NotPermittedError where the
-        token is refused or is for another agent), OfferRefusedError.
-        """
+    def _poll(self, cca: str, channel: str, *, etag: str | None, wait_s: float, is_absent: bool) -> PollResult:
         if self._agent_id:
             self.agent_id_of_token()
         path = f"/v1/channels/{quote(cca, safe='')}/{quote(channel, safe='')}"
@@ -186,10 +169,9 @@ class RegistryClient:
     def post_report(self, find_agent_id: Callable[[], str], report: CcaReport) -> None:
         """Send a report to the registry, under the token's agent id, or else the one that `find_agent_id` returns.
 
-        Raises RegistryUnavailableError, SettingsError for an invalid id.
+        Raises RegistryUnavailableError.
         """
         agent_id = self.agent_id_of_token() or find_agent_id()
-        require_agent_id(agent_id)
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(report.to_json()).encode("ascii")
         answer = self._ask("POST", path, headers={"Content-Type": "application/json"}, body=body)
@@ -315,10 +297,14 @@ def parse_offer(body: bytes, *, cca: str, channel: str) -> tuple[dict[str, Any],
         raise OfferRefusedError(f"the registry's offer is refused: {error}") from error
     except (RecursionError, TypeError) as error:
         raise OfferRefusedError(f"the registry's offer is refused: no ensemble ({error})") from error
-    _require_same("cca", cca, _field(answer, "cca", str))
-    _require_same("the ensemble's cca", cca, ensemble.cca)
-    _require_same("channel", channel, deployment.channel)
-    _require_same("digest", ensemble.digest, _field(answer, "digest", str))
+    for what, expected, came in (
+        ("cca", cca, _field(answer, "cca", str)),
+        ("the ensemble's cca", cca, ensemble.cca),
+        ("channel", channel, deployment.channel),
+        ("digest", ensemble.digest, _field(answer, "digest", str)),
+    ):
+        if came != expected:
+            raise OfferRefusedError(f"the registry's offer is refused: expected {what} {expected}, got {came!r:.100}")
     return answer, table
 
 
@@ -341,25 +327,6 @@ def _field(answer: dict[str, Any], name: str, kind: type) -> Any:
             f"the registry's answer is refused: expected {name} as {kind.__name__}, got {value!r:.100}"
         )
     return value
-
-
-def _require_same(what: str, expected: str, came: str) -> None:
-    if came != expected:
-        raise OfferRefusedError(f"the registry's offer is refused: expected {what} {expected}, got {came!r:.100}")
-
-
-def client_of(settings: AgentSettings, *, trust: Trust | None = None, clock: Clock = time.monotonic) -> RegistryClient:
-    """Return a client for the registry of these settings. Raises SettingsError where a TLS file cannot be used."""
-    tls = TlsFiles(settings.ca_file, settings.client_cert_file, settings.client_key_file)
-    return RegistryClient(
-        settings.url,
-        timeout_s=settings.timeout_s,
-        tls=tls,
-        token_file=settings.token_file,
-        clock=clock,
-        trust=trust,
-        agent_id=settings.agent_id,
-    )
 
 
 def _strong_etag(etag: str | None) -> str | None:

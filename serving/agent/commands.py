@@ -24,6 +24,7 @@ EXIT_FALLS_SHORT = 1
 _MISSED_CONFIRMATIONS = 3
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
+_VIA = "Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded."
 _CCA_NAME = re.compile(r"[a-z0-9_]{1,15}")
 
 
@@ -141,13 +142,7 @@ def _print_done(done: list[str], *, as_json: bool) -> None:
 @click.command()
 @click.argument("cca", default="gr")
 @click.option("--allow-only", is_flag=True, help="Leave the default alone: only let programs choose it.")
-@click.option(
-    "--via",
-    type=click.Choice(LOAD_VIAS),
-    default="auto",
-    show_default=True,
-    help="Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded.",
-)
+@click.option("--via", type=click.Choice(LOAD_VIAS), default="auto", show_default=True, help=_VIA)
 @_state_option
 @_json_option
 def enable(*, cca: str, allow_only: bool, via: LoadVia, state_file: Path, as_json: bool) -> None:

@@ -202,17 +202,19 @@ class Connection:
 
         Raises OSError (including TimeoutError), http.client.HTTPException or ValueError.
         """
-        self._require_not_aborted()
         deadline_s = self._clock() + timeout_s
         if self._raw is not None and not self._is_usable(self._raw):
             self.close()
-        was_kept = self._raw is not None
-        answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=was_kept)
-        if answer is None:
-            answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=False)
-        if answer is None:
-            raise ConnectionResetError("the server closed the connection")
-        return answer
+        if self._raw is not None:
+            kept = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
+            try:
+                return self._exchange(kept, request, max_body_bytes=max_body_bytes)
+            except _CLOSED:
+                if self._aborted or not kept.is_unanswered:
+                    raise
+        self._connect(deadline_s)
+        new = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
+        return self._exchange(new, request, max_body_bytes=max_body_bytes)
 
     def abort(self) -> None:
         """End the current exchange from another thread, and make later ones fail."""
@@ -242,51 +244,42 @@ class Connection:
         poll.register(raw, select.POLLIN)
         return not poll.poll(0)
 
-    def _exchange(
-        self, request: Request, deadline_s: float, *, max_body_bytes: int, may_be_closed: bool
-    ) -> Answer | None:
-        """Return the answer, or None if the connection `may_be_closed` and was, before any byte of the answer came."""
+    def _exchange(self, limited: _DeadlineSocket, request: Request, *, max_body_bytes: int) -> Answer:
+        """Return the answer, and close the connection unless it can be used again."""
         keep = False
-        limited: _DeadlineSocket | None = None
         try:
-            if self._raw is None:
-                self._connect(deadline_s)
-            limited = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
-            answer, keep = self._ask(limited, request, max_body_bytes=max_body_bytes)
-        except _CLOSED:
-            if may_be_closed and not self._aborted and (limited is None or limited.is_unanswered):
-                return None
-            raise
+            connection = http.client.HTTPConnection(self._url.hostname or "")
+            connection.sock = cast("socket.socket", limited)
+            headers = {"Host": self._url.netloc, **request.headers}
+            connection.request(request.method, request.path, body=request.body, headers=headers)
+            response = connection.getresponse()
+            headers_lower = {name.lower(): value for name, value in response.getheaders()}
+            answer = Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
+            keep = not response.will_close and limited.is_at_end and 200 <= answer.status < 500
+            return answer
         finally:
-            if keep:
-                self._idle_since_s = self._clock()
-            else:
+            self._idle_since_s = self._clock()
+            if not keep:
                 self.close()
-        return answer
-
-    def _ask(self, limited: _DeadlineSocket, request: Request, *, max_body_bytes: int) -> tuple[Answer, bool]:
-        """Return the answer, and whether the connection can be used again."""
-        connection = http.client.HTTPConnection(self._url.hostname or "")
-        connection.sock = cast("socket.socket", limited)
-        headers = {"Host": self._url.netloc, **request.headers}
-        connection.request(request.method, request.path, body=request.body, headers=headers)
-        response = connection.getresponse()
-        headers_lower = {name.lower(): value for name, value in response.getheaders()}
-        answer = Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
-        keep = not response.will_close and limited.is_at_end and 200 <= answer.status < 500
-        return answer, keep
 
     def _connect(self, deadline_s: float) -> None:
+        self._require_not_aborted()
         host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
         context = self._tls() if self._tls is not None else None
         self._raw = connect(host, port, deadline_s=deadline_s, clock=self._clock)
         self._made_s = self._clock()
-        if context is not None:
+        if context is None:
+            return
+        try:
             secured = context.wrap_socket(self._raw, server_hostname=host, do_handshake_on_connect=False)
             # `abort` can end the handshake, too.
             self._raw = secured
-            self._live_socket().settimeout(remaining_s(deadline_s, self._clock))
+            self._require_not_aborted()
+            secured.settimeout(remaining_s(deadline_s, self._clock))
             secured.do_handshake()
+        except BaseException:
+            self.close()
+            raise
 
     def _live_socket(self) -> socket.socket:
         self._require_not_aborted()

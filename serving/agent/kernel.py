@@ -67,13 +67,16 @@ _ERRNO_WORDS = {
 
 
 class Tree(Protocol):
-    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno."""
+    """Reads and writes the files of one CCA. Both methods raise OSError with the kernel's errno.
+
+    Where the CCA is not loaded in BPF, or neither there nor as a module, they raise NotLoadedError.
+    """
 
     def write(self, cca: str, file: str, text: str) -> None:
         """Write the whole text to the file of that CCA, through one file descriptor."""
 
     def read(self, cca: str, file: str) -> str:
-        """Return the whole text of the file of that CCA."""
+        """Return the whole text of the file. The errno is EFBIG above 1 MiB, and EILSEQ for text that is not ASCII."""
 
 
 class NotLoadedError(FileNotFoundError):
@@ -87,7 +90,7 @@ class ProcTree:
         self.root = root
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write `text` through one file descriptor. Raises OSError with the errno of open(), write() or close()."""
+        """As Tree.write: an error of open(), write() or close() is raised."""
         # O_CREAT and O_TRUNC are not set: if the file is missing, the module is missing.
         descriptor = os.open(self.root / cca / file, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -100,10 +103,7 @@ class ProcTree:
         os.close(descriptor)
 
     def read(self, cca: str, file: str) -> str:
-        """Return the text.
-
-        Raises OSError: with the kernel's errno, with EFBIG above 1 MiB, or with EILSEQ where the text is not ASCII.
-        """
+        """As Tree.read."""
         descriptor = os.open(self.root / cca / file, os.O_RDONLY | os.O_CLOEXEC)
         try:
             chunks: list[bytes] = []
@@ -136,7 +136,7 @@ class BpfTree:
         self._host = host
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write `text`. Raises OSError with the program's errno, and NotLoadedError where the CCA is not loaded."""
+        """As Tree.write, with the program's errno."""
         text.encode("ascii")
         try:
             self._host().write(cca, file, text)
@@ -144,11 +144,7 @@ class BpfTree:
             raise _not_loaded(error) from error
 
     def read(self, cca: str, file: str) -> str:
-        """Return the text.
-
-        Raises OSError: with the program's errno, with EFBIG above 1 MiB, or with EILSEQ where the text is not ASCII.
-        Raises NotLoadedError where the CCA is not loaded.
-        """
+        """As Tree.read, with the program's errno."""
         try:
             data = self._host().read_bytes(cca, file)
         except FileNotFoundError as error:
@@ -169,12 +165,12 @@ class AutoTree:
         self._bpf = bpf
 
     def write(self, cca: str, file: str, text: str) -> None:
-        """Write `text`. Raises OSError as the chosen tree does, and NotLoadedError where neither has the CCA."""
+        """As Tree.write."""
         with self._chosen(cca, file) as tree:
             tree.write(cca, file, text)
 
     def read(self, cca: str, file: str) -> str:
-        """Return the text. Raises OSError as the chosen tree does, and NotLoadedError where neither has the CCA."""
+        """As Tree.read."""
         with self._chosen(cca, file) as tree:
             return tree.read(cca, file)
 
@@ -300,9 +296,10 @@ def look(tree: Tree, cca: str) -> KernelView:
             if after == before:
                 break
     except OSError as error:
-        return _unreadable(f"reading {cca}: {errno_in_words(error)}")
+        return KernelView(None, "", {}, problem=f"reading {cca}: {errno_in_words(error)}")
     except ValueError as error:
-        return _unreadable(f"reading {cca}: {error}; is the module of another version than this agent?")
+        problem = f"reading {cca}: {error}; is the module of another version than this agent?"
+        return KernelView(None, "", {}, problem=problem)
     # If no table is in force, the file is empty or holds only white space.
     return KernelView(status=after, text=text if text.strip() else "", parameters=parameters)
 
@@ -372,7 +369,3 @@ def first_difference(read_back: str, written: str) -> str:
         if wrote != read:
             return f"line {number}: wrote {wrote!r}, read {read!r}"
     return f"wrote {len(wrote_lines)} lines, read {len(read_lines)}"
-
-
-def _unreadable(problem: str) -> KernelView:
-    return KernelView(status=None, text="", parameters={}, problem=problem)

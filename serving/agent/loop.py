@@ -12,7 +12,7 @@ import os
 import queue
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -188,9 +188,9 @@ class Agent:
         return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
 
     def _client(self) -> RegistryClient:
-        from serving.agent.client import client_of
+        from serving.agent.client import RegistryClient
 
-        return client_of(self._settings, trust=self._trust, clock=self._clock)
+        return RegistryClient(self._settings, trust=self._trust, clock=self._clock)
 
     def _poller(self, applier: Applier) -> Poller:
         return Poller(
@@ -219,10 +219,6 @@ class Plan:
     registry: str
     damaged: tuple[str, ...]
 
-    def to_json(self) -> dict[str, object]:
-        """Return the plan as JSON data."""
-        return asdict(self)
-
 
 def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Clock = time.time) -> list[Plan]:
     """Read the state folder and the kernel, request the offers once, and decide as the agent would. Writes nothing.
@@ -230,14 +226,14 @@ def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Clock = ti
     Raises SettingsError where a TLS file or the root document is invalid, StateDirError where a file of the state
     folder is unreadable.
     """
-    from serving.agent.client import client_of
+    from serving.agent.client import RegistryClient
 
     store = Store(settings.state_dir)
     trust = _trust_of(settings, store=store, log=EventLog(), writes=False, now_s=now_s)
     if trust is not None:
         trust.load()
     plans = []
-    with client_of(settings, trust=trust) as client:
+    with RegistryClient(settings, trust=trust) as client:
         for cca in settings.ccas:
             state = CcaState(cca, settings, boot_id, trust=trust)
             state.load(store, tree)

@@ -40,7 +40,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from serving.agent.errors import DamagedFileError, OfferRefusedError
 from serving.agent.kernel import KernelView, look, why_not_taken
@@ -116,17 +116,6 @@ class Record:
     generation: int
     text_sha256: str
     taking_over: bool = False
-
-    @staticmethod
-    def from_json(data: Any) -> Record:
-        """Build a record from JSON data, as asdict makes it. Raises KeyError, TypeError or ValueError."""
-        return Record(
-            boot_id=str(data["boot_id"]),
-            instance=str(data["instance"]),
-            generation=int(data["generation"]),
-            text_sha256=str(data["text_sha256"]),
-            taking_over=bool(data["taking_over"]),
-        )
 
 
 @dataclass(frozen=True)
@@ -229,7 +218,7 @@ class CcaState:
         store.require_private(self.cca)
         self.good = self._file(LAST_KNOWN_GOOD, lambda: store.load_table(self.cca, LAST_KNOWN_GOOD))
         self.pending = self._file(PENDING, lambda: store.load_table(self.cca, PENDING))
-        self.record = self._file(RECORD, lambda: store.load(self.cca, RECORD, Record.from_json))
+        self.record = self._file(RECORD, lambda: store.load(self.cca, RECORD, lambda data: Record(**data)))
         serials = self._file(SERIALS, lambda: store.load(self.cca, SERIALS, Serials.from_json))
         self.kernel = look(tree, self.cca)
         if self.pending is not None and self.kernel.holds(self.pending):

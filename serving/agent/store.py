@@ -226,10 +226,7 @@ class Store:
             (self.root / cca / name).unlink()
 
     def set_aside(self, cca: str, name: str) -> None:
-        """Rename a damaged file to NAME.damaged, and replace an older NAME.damaged.
-
-        A folder of the file's name is renamed, too. It does not replace an older NAME.damaged.
-        """
+        """Rename a damaged file, or what is in its place, to NAME.damaged, which replaces an older file, no folder."""
         with self._may_fail("set aside", cca, name), contextlib.suppress(FileNotFoundError):
             (self.root / cca / name).replace(self.root / cca / f"{name}.damaged")
 
@@ -268,7 +265,7 @@ class Store:
 
 
 class CcaFiles:
-    """Saves the files of one CCA, and remembers which of them could not be saved. No method raises StateDirError.
+    """Saves the files of one CCA, or with NO_CCA those of the state folder itself. No method raises StateDirError.
 
     A failure never stops the agent: it is logged once, the report names it, and the agent tries again at every check.
     """
@@ -277,21 +274,17 @@ class CcaFiles:
         self._cca = cca
         self._store = store
         self._log = log
+        # Why a file could not be saved, or a request could not be deleted, by its name.
         self._unsaved: dict[str, str] = {}
-
-    @property
-    def has_unsaved(self) -> bool:
-        """Whether a file could not be saved, or a request could not be deleted."""
-        return bool(self._unsaved)
 
     @property
     def why_unsaved(self) -> str | None:
         """The first failure, or None. That the report itself is not saved shows in the age of its file."""
         return next((text for name, text in self._unsaved.items() if name != STATE), None)
 
-    def is_unsaved(self, name: str) -> bool:
-        """Whether the last attempt to save this file failed."""
-        return name in self._unsaved
+    def is_unsaved(self, name: str = "") -> bool:
+        """Whether the last attempt to save this file failed, or, without a name, any attempt."""
+        return name in self._unsaved if name else bool(self._unsaved)
 
     def ignore(self, name: str) -> None:
         """Forget that a file is not saved, because nothing needs it any more."""
@@ -324,24 +317,24 @@ class CcaFiles:
         try:
             self._store.discard(self._cca, PENDING)
         except StateDirError as error:
-            self._log.event("not_discarded", cca=self._cca, error=str(error))
+            self._log.event("not_discarded", cca=self._cca or None, error=str(error))
 
     def tidy(self, damaged: Iterable[str]) -> None:
         """Delete temporary files of a killed agent, and rename damaged files. A failure is only logged."""
         try:
             for name in self._store.remove_leftovers(self._cca):
-                self._log.event("leftover_removed", cca=self._cca, file=name)
+                self._log.event("leftover_removed", cca=self._cca or None, file=name)
             for name in damaged:
                 self._store.set_aside(self._cca, name)
         except StateDirError as error:
-            self._log.event("not_tidied", cca=self._cca, error=str(error))
+            self._log.event("not_tidied", cca=self._cca or None, error=str(error))
 
     def _try(self, name: str, act: Callable[[], None]) -> bool:
         try:
             act()
         except StateDirError as error:
             if self._unsaved.get(name) != str(error):
-                self._log.event("not_kept", cca=self._cca, error=str(error))
+                self._log.event("not_kept", cca=self._cca or None, error=str(error))
             self._unsaved[name] = str(error)
             return False
         self.ignore(name)
@@ -364,10 +357,7 @@ def find_agent_id(store: Store, *, log: EventLog) -> str:
         log.event("damaged", file=AGENT_ID, error=str(error))
     host = re.sub(r"[^A-Za-z0-9._:-]", "-", os.uname().nodename)[:_MAX_HOST_CHARACTERS] or "unnamed"
     chosen = f"{host}-{os.urandom(_ID_BYTES).hex()}"
-    try:
-        store.save(NO_CCA, AGENT_ID, chosen)
-    except StateDirError as error:
-        log.event("not_kept", error=str(error))
+    CcaFiles(NO_CCA, store=store, log=log).save(AGENT_ID, chosen)
     log.event("agent_id", chosen=chosen)
     return chosen
 

@@ -31,7 +31,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.ensemble import write_atomically
@@ -49,19 +49,6 @@ _AVAILABLE = "tcp_available_congestion_control"
 _CORE_MODULE = "ccatune"
 # Maps the prefix of an algorithm's name to the module that all algorithms with this prefix share.
 _FAMILIES = {"rtcp_": "tcp_rtcp"}
-
-
-class Host(Protocol):
-    """The methods of kmod.bpf_host.BpfHost that load and unload. They raise OSError."""
-
-    def load(self, cca: str) -> None:
-        """Register the algorithm."""
-
-    def unload(self, cca: str) -> None:
-        """Take it back."""
-
-    def loaded(self) -> list[str]:
-        """The loaded algorithms."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +101,7 @@ class Switch:
         *,
         root: Path = Path("/proc"),
         program: Callable[[Sequence[str]], str] = run_program,
-        host: Host | None = None,
+        host: BpfHost | None = None,
     ) -> None:
         self._file = file
         self._root = root

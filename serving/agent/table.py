@@ -184,10 +184,8 @@ class Serials:
 
     @staticmethod
     def from_json(data: Any) -> Serials:
-        """Build the serials from JSON data. Raises AttributeError, KeyError, TypeError or ValueError."""
-        return Serials(
-            {str(name): Seen(serial=int(seen["serial"]), digest=str(seen["digest"])) for name, seen in data.items()}
-        )
+        """Build the serials from JSON data. Raises AttributeError or TypeError."""
+        return Serials({name: Seen(**seen) for name, seen in data.items()})
 
 
 def _name(table: Table) -> str:

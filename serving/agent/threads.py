@@ -59,7 +59,7 @@ class Backoff:
         self._failures = 0
 
 
-class Poller:
+class Poller(threading.Thread):
     """Long-polls one channel of one CCA until stopped."""
 
     def __init__(
@@ -72,6 +72,7 @@ class Poller:
         rng: random.Random,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__(name=f"poll-{cca}", daemon=True)
         self._cca = cca
         self._channel = settings.channel
         self._client = client
@@ -82,19 +83,15 @@ class Poller:
         self._backoff = Backoff(maximum_s=settings.backoff_max_s, rng=rng)
         self._absent_pause_s = min(ABSENT_PAUSE_S, settings.backoff_max_s)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"poll-{cca}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def stop(self) -> None:
         """End the current request and the thread."""
         self._stopping.set()
         self._client.abort()
-        self._thread.join(timeout=_JOIN_S)
+        self.join(timeout=_JOIN_S)
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Poll until stopped."""
         result = PollResult(State.STARTING)
         with self._client:
             while not self._stopping.is_set():
@@ -127,7 +124,7 @@ class Poller:
         return 0.0 if was_held else pause_s * self._rng.uniform(0.5, 1.0)
 
 
-class Reporter:
+class Reporter(threading.Thread):
     """Sends the newest report of each CCA when it changes, and at least every `report_every_s` as a sign of life.
 
     A report that a new table is in force is delayed by a random time of up to `report_spread_s`. A move of a channel
@@ -144,6 +141,7 @@ class Reporter:
         rng: random.Random,
         clock: Callable[[], float],
     ) -> None:
+        super().__init__(name="report", daemon=True)
         self._find_agent_id = find_agent_id
         self._client = client
         self._log = log
@@ -160,11 +158,6 @@ class Reporter:
         self._next_try_s = clock()
         self._stopping = False
         self._failing = False
-        self._thread = threading.Thread(target=self._run, name="report", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
 
     def submit(self, report: CcaReport) -> None:
         """Send this report when it is due. It replaces a report of the same CCA that was not sent yet."""
@@ -180,7 +173,7 @@ class Reporter:
             self._stopping = True
             self._changed.notify()
         self._client.abort()
-        self._thread.join(timeout=_JOIN_S)
+        self.join(timeout=_JOIN_S)
 
     def _due_of(self, report: CcaReport) -> float:
         """Return when to send a changed report. A delayed one that is replaced keeps its time."""
@@ -189,7 +182,8 @@ class Reporter:
             return now_s
         return min(self._due_s.get(report.cca, math.inf), now_s + self._rng.uniform(0.0, self._spread_s))
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Send reports until stopped."""
         with self._client:
             while (due := self._next_due()) is not None:
                 retrying = not self._send(due)
@@ -234,8 +228,5 @@ def _names_a_new_table(report: CcaReport, *, before: CcaReport | None) -> bool:
     """Whether the report says only that a table is in force which the last sent report does not name."""
     if report.state not in IN_FORCE or report.error is not None:
         return False
-    return before is None or _table_of(before) != _table_of(report)
-
-
-def _table_of(report: CcaReport) -> tuple[str | None, int]:
-    return report.effective_digest, report.effective_serial
+    table = (report.effective_digest, report.effective_serial)
+    return before is None or table != (before.effective_digest, before.effective_serial)

@@ -38,7 +38,7 @@ from serving.agent.errors import (
     StateDirError,
 )
 from serving.agent.settings import read_guarded
-from serving.agent.store import NO_CCA, ROOT
+from serving.agent.store import NO_CCA, ROOT, CcaFiles
 from serving.agent.table import Signed
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Trust:
         self.pinned_sha256 = hashlib.sha256(self._content).hexdigest()
         self._lock = threading.RLock()
         self._trusted: SignedRoot | None = None
-        self._is_unsaved = False
+        self._files = CcaFiles(NO_CCA, store=store, log=log)
         # The newest version under which a stored table was verified.
         self._lowest_version = 0
 
@@ -122,8 +122,8 @@ class Trust:
                         raise
                     return self._verified(newer, answer, table, now_s=self._now_s())
                 finally:
-                    if self._is_unsaved and self._trusted is not None:
-                        self._keep(self._trusted)
+                    if self._files.is_unsaved():
+                        self._keep()
         except ExpiredError as error:
             raise OfferExpiredError(f"the registry's offer is not applied: {error}") from error
         except SignatureError as error:
@@ -219,7 +219,7 @@ class Trust:
                 break
             self._trusted = self._trusted.next(Envelope.parse(content))
             self._log.event("root", version=self._trusted.root.version, registry=self._trusted.root.registry)
-            self._keep(self._trusted)
+            self._keep()
         return self._trusted.root
 
     def _advance_after(self, refusal: SignatureError, fetch: Fetch) -> Root:
@@ -231,19 +231,11 @@ class Trust:
                 f"{error}"
             ) from error
 
-    def _keep(self, trusted: SignedRoot) -> None:
+    def _keep(self) -> None:
         """Save the document. What cannot be saved is used all the same, and saved with a later offer."""
-        if not self._writes:
-            return
-        data = {"pinned_sha256": self.pinned_sha256, "envelope": trusted.envelope.to_json()}
-        try:
-            self._store.save(NO_CCA, ROOT, data)
-        except StateDirError as error:
-            if not self._is_unsaved:
-                self._log.event("not_kept", error=str(error))
-            self._is_unsaved = True
-        else:
-            self._is_unsaved = False
+        if self._writes and self._trusted is not None:
+            envelope = self._trusted.envelope.to_json()
+            self._files.save(ROOT, {"pinned_sha256": self.pinned_sha256, "envelope": envelope})
 
     def _newest_known(self) -> SignedRoot:
         from serving.signatures import Envelope, SignatureError, SignedRoot
@@ -262,10 +254,7 @@ class Trust:
         except (SignatureError, DamagedFileError) as error:
             self._log.event("damaged", file=ROOT, error=str(error))
             if self._writes:
-                try:
-                    self._store.set_aside(NO_CCA, ROOT)
-                except StateDirError as another:
-                    self._log.event("not_tidied", error=str(another))
+                self._files.tidy([ROOT])
             return pinned
         except StateDirError as error:
             raise SettingsError(f"root: expected its newest version in the state folder, {error}") from error

@@ -24,6 +24,7 @@ from typing import Any, cast
 from kmod.abi import ALGORITHMS
 from kmod.ensemble import Axis, DelayClass, Deployment, Ensemble
 from serving.agent.applier import Applier
+from serving.agent.client import RegistryClient
 from serving.agent.kernel import Tree
 from serving.agent.log import EventLog
 from serving.agent.settings import AgentSettings
@@ -187,6 +188,11 @@ def settings_of(folder: Path, url: str = "http://127.0.0.1:9", **changed: Any) -
         "report_spread_s": 0,
     }
     return AgentSettings(**{**usual, **changed})
+
+
+def client_to(url: str, **changed: Any) -> RegistryClient:
+    """A client of a registry. changed: settings."""
+    return RegistryClient(settings_of(Path("/nonexistent"), url, **{"agent_id": "", **changed}))
 
 
 def applier_of(tree: Tree, store: Store, *, boot_id: str = "boot-1", log: io.StringIO | None = None, cca: str = "gr",

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent.client import RegistryClient
 from serving.agent.state import IN_FORCE, CcaReport, PollResult, State
 from serving.agent.threads import ABSENT_PAUSE_S, Backoff, Poller, Reporter
-from tests.serving.agent.fakes import FakeRegistry, answer, etag, log_to, settings_of, table
+from tests.serving.agent.fakes import FakeRegistry, answer, client_to, etag, log_to, settings_of, table
 from tests.serving.agent.test_client import REPORT
 
 ONE, TWO = table(1), table(2)
@@ -27,7 +26,7 @@ def poller_of(registry: FakeRegistry, box: Box, *, backoff_max_s: float = 0.1, w
     return Poller(
         "gr",
         settings=settings_of(NO_FOLDER, registry.url, wait_s=wait_s, backoff_max_s=backoff_max_s),
-        client=RegistryClient(registry.url, timeout_s=20),
+        client=client_to(registry.url),
         tell=box.put,
         rng=random.Random(1),
         clock=time.monotonic,
@@ -107,7 +106,7 @@ def reporter_of(
     return Reporter(
         settings_of(NO_FOLDER, registry.url, report_every_s=every_s, report_spread_s=spread_s),
         find_agent_id=lambda: "host",
-        client=RegistryClient(registry.url, timeout_s=20),
+        client=client_to(registry.url),
         log=log_to(),
         rng=random.Random(seed),
         clock=clock,
@@ -242,5 +241,5 @@ def test_registry_that_does_not_hold_requests_is_not_asked_without_end(registry:
 
 def test_other_404_is_no_channel_to_wait_for(registry: FakeRegistry) -> None:
     registry.answer_with(404, b'{"type": "about:blank"}')
-    with RegistryClient(registry.url, timeout_s=20) as client:
+    with client_to(registry.url) as client:
         assert client.poll("gr", "champion").state is State.OFFLINE

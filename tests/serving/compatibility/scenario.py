@@ -15,12 +15,11 @@ from typing import Any
 
 import httpx
 
-from serving.agent.client import RegistryClient as AgentClient
-from serving.agent.errors import RegistryUnavailableError
 from serving.agent.loop import Agent
 from serving.agent.settings import AgentSettings
+from serving.agent.state import State
 from serving.client import RegistryClient
-from tests.serving.agent.fakes import FakeTree, log_to, table
+from tests.serving.agent.fakes import FakeTree, client_to, log_to, table
 from tests.serving.api import make_ensemble
 
 AGENT_ID = "server-1"
@@ -99,11 +98,10 @@ class AgentOfScenario:
 
     def poll(self, *, etag: str | None = None, is_absent: bool = False, wait_s: float = _SHORT_S) -> str | None:
         """Make one long poll. Notes the offered serial, `unchanged` or `unavailable`; returns the ETag."""
-        try:
-            with AgentClient(self.url, timeout_s=_LONG_S) as client:
-                offer = client.get_offer("gr", "champion", etag=etag, wait_s=wait_s, is_absent=is_absent)
-        except RegistryUnavailableError as error:
-            self.found.append(type(error).__name__)
+        with client_to(self.url, timeout_s=_LONG_S) as client:
+            offer = client.poll("gr", "champion", etag=etag, wait_s=wait_s, is_absent=is_absent)
+        if offer.state is State.NO_CHANNEL:
+            self.found.append("ChannelAbsentError")
             return None
         self.found.append("unchanged" if offer.table is None else f"offered {offer.table.deployment.serial}")
         return offer.etag
