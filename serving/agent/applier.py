@@ -106,8 +106,7 @@ class Applier:
         answer, offer, serials = state.answer, state.offer, state.serials
         state.receive(result)
         if result.table is not None and state.offer is result.table:
-            before = offer if offer is not None else state.good
-            self._log_change_of_registry(result.table, before=before)
+            self._log_change_of_registry(offer if offer is not None else state.good, result.table)
             if state.serials != serials:
                 self._files.save(SERIALS, state.serials.to_json())
         elif result.state is State.IN_SYNC and state.answer == answer:
@@ -151,14 +150,13 @@ class Applier:
         """Return the current state as it is sent to the registry."""
         return self._state.report(run_id=self._run_id, unsaved=self._files.why_unsaved)
 
-    def _log_change_of_registry(self, table: Table, *, before: Table | None) -> None:
+    def _log_change_of_registry(self, before: Table | None, table: Table) -> None:
         if before is not None and before.deployment.registry != table.deployment.registry:
-            self._log.event(
-                "registry_changed",
-                cca=self.cca,
-                warning=f"the tables were of registry {before.deployment.registry}, "
-                f"they are now of {table.deployment.registry}; --registry-name would refuse one of them",
+            warning = (
+                f"the tables were of registry {before.deployment.registry}, they are now of "
+                f"{table.deployment.registry}; --registry-name would refuse one of them"
             )
+            self._log.event("registry_changed", cca=self.cca, warning=warning)
 
     # -- one step: read, decide, apply, publish --------------------------------
 
@@ -284,18 +282,12 @@ class Applier:
         """Log and store the report if it differs from the last published one, or if that one is not stored."""
         report = self.report()
         if report != self._published:
-            self._log.event(
-                "state",
-                cca=report.cca,
-                state=report.state,
-                offered=report.offered_serial,
-                effective=report.effective_serial,
-                error=report.error,
-            )
+            serials = {"offered": report.offered_serial, "effective": report.effective_serial}
+            self._log.event("state", cca=report.cca, state=report.state, **serials, error=report.error)
         elif not self._files.is_unsaved(STATE):
             return
         self._published = report
-        self._files.save(STATE, {**report.to_json(), "confirmed_every_s": self._confirm_every_s})
+        self._files.save(STATE, {**asdict(report), "confirmed_every_s": self._confirm_every_s})
         self._confirm_at_s = self._clock() + self._confirm_every_s
 
     def _confirm(self) -> None:

@@ -233,10 +233,10 @@ def _once(running: Agent, *, as_json: bool) -> int:
 
     reports, unsent = running.run_once()
     if as_json:
-        echo(json.dumps([{**report.to_json(), "not_reported": unsent.get(report.cca)} for report in reports]))
+        echo(json.dumps([{**asdict(report), "not_reported": unsent.get(report.cca)} for report in reports]))
     else:
         for report in reports:
-            echo(state_line(report.to_json()))
+            echo(state_line(asdict(report)))
         for cca, error in unsent.items():
             echo(f"{cca}: not reported: {error}")
     return 0 if not unsent and all(report.state in IN_FORCE for report in reports) else EXIT_FALLS_SHORT

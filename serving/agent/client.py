@@ -22,6 +22,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -125,7 +126,9 @@ class RegistryClient:
         offer, table = parse_offer(answer.body, cca=cca, channel=channel)
         if self._trust is not None:
             table = self._trust.check(offer, table, fetch=self._get_root)
-        return PollResult(State.IN_SYNC, table, etag=_strong_etag(answer.headers.get("etag")))
+        new_etag = answer.headers.get("etag", "")
+        # A weak ETag does not guarantee the same bytes, so it is not used.
+        return PollResult(State.IN_SYNC, table, etag=new_etag if new_etag.startswith('"') else None)
 
     def _get_root(self, version: int) -> bytes | None:
         """Return that version of the root document, or None if the registry has none."""
@@ -173,7 +176,7 @@ class RegistryClient:
         """
         agent_id = self.agent_id_of_token() or find_agent_id()
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
-        body = json.dumps(report.to_json()).encode("ascii")
+        body = json.dumps(asdict(report)).encode("ascii")
         answer = self._ask("POST", path, headers={"Content-Type": "application/json"}, body=body)
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise self._unexpected(answer, "2xx")
@@ -327,11 +330,6 @@ def _field(answer: dict[str, Any], name: str, kind: type) -> Any:
             f"the registry's answer is refused: expected {name} as {kind.__name__}, got {value!r:.100}"
         )
     return value
-
-
-def _strong_etag(etag: str | None) -> str | None:
-    """Return a strong ETag as it is, else None. A weak ETag does not guarantee the same bytes, so it is not used."""
-    return etag if etag is not None and etag.startswith('"') and etag.endswith('"') else None
 
 
 def _members(body: bytes) -> dict[str, Any]:

@@ -327,12 +327,9 @@ class ClientTls:
             context = ssl.create_default_context(cafile=files.ca_file)
         except (OSError, ssl.SSLError) as error:
             raise SettingsError(f"ca_file {files.ca_file}: expected certificates in PEM form, got {error}") from error
-        if files.client_cert_file is not None:
-            self._load_own(context, files.client_cert_file)
-        return context
-
-    def _load_own(self, context: ssl.SSLContext, cert_file: str) -> None:
-        key_file = self._files.client_key_file
+        cert_file, key_file = files.client_cert_file, files.client_key_file
+        if cert_file is None:
+            return context
         what = "client_cert_file" if key_file is None else "client_key_file"
         read_secret(what, key_file or cert_file, max_bytes=_MAX_KEY_BYTES)
         try:
@@ -342,6 +339,7 @@ class ClientTls:
             raise SettingsError(
                 f"client_cert_file {cert_file}: expected a certificate and its key without a passphrase, got {error}"
             ) from error
+        return context
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """Return what changes with the content of each file, or None for no file."""

@@ -141,14 +141,14 @@ class BpfTree:
         try:
             self._host().write(cca, file, text)
         except FileNotFoundError as error:
-            raise _not_loaded(error) from error
+            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
 
     def read(self, cca: str, file: str) -> str:
         """As Tree.read, with the program's errno."""
         try:
             data = self._host().read_bytes(cca, file)
         except FileNotFoundError as error:
-            raise _not_loaded(error) from error
+            raise NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename) from error
         if len(data) > MAX_READ_BYTES:
             raise OSError(errno.EFBIG, f"more than {MAX_READ_BYTES} bytes", f"{cca}/{file}")
         return _decode(data, f"{cca}/{file}")
@@ -193,10 +193,6 @@ def make_tree(via: Via, *, proc_root: Path = DEFAULT_PROC_ROOT) -> Tree:
     if via == "proc":
         return ProcTree(proc_root)
     return BpfTree() if via == "bpf" else AutoTree(ProcTree(proc_root), BpfTree())
-
-
-def _not_loaded(error: FileNotFoundError) -> NotLoadedError:
-    return NotLoadedError(errno.ENOENT, error.strerror or str(error), error.filename)
 
 
 def _decode(data: bytes, name: str) -> str:

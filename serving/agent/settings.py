@@ -72,8 +72,10 @@ class AgentSettings:
             raise SettingsError("cca: expected at least one algorithm, got none; set --cca, e.g. --cca gr")
         if len(set(self.ccas)) != len(self.ccas):
             raise SettingsError(f"cca: expected each algorithm once, got {', '.join(self.ccas)}")
+        tuned = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
         for cca in self.ccas:
-            _require_algorithm(cca)
+            if cca not in tuned:
+                raise SettingsError(f"cca: expected one of {', '.join(tuned)}, got {cca!r}; correct --cca")
         if self.via not in VIAS:
             raise SettingsError(f"via: expected one of {', '.join(VIAS)}, got {self.via!r}; correct --via")
         _require_name("channel", self.channel)
@@ -216,12 +218,6 @@ def _require_name(what: str, name: str) -> None:
     # A channel's name becomes a segment of a URL's path, so `.` and `..` are not valid names.
     if not _NAME.fullmatch(name) or name in _DOTS:
         raise SettingsError(f"{what}: expected a name of 1 to 63 of A-Z a-z 0-9 . _ -, got {name!r}")
-
-
-def _require_algorithm(cca: str) -> None:
-    kept = [name for name, algorithm in ALGORITHMS.items() if algorithm.tuned]
-    if cca not in kept:
-        raise SettingsError(f"cca: expected one of {', '.join(kept)}, got {cca!r}; correct --cca")
 
 
 def _require_seconds(name: str, value: float, *, where: str = "") -> None:

@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -83,9 +83,6 @@ NOT_TRUSTED = (
 
 # The kernel holds the offered table.
 IN_FORCE = frozenset({State.IN_SYNC, State.UNSIGNED})
-
-# The registry said nothing about the table in force, whose signature may therefore have expired.
-_WITHOUT_OFFER = frozenset({State.OFFLINE, State.NO_CHANNEL, State.TOKEN_REFUSED})
 
 
 @dataclass(frozen=True)
@@ -171,10 +168,6 @@ class CcaReport:
     module_version: str | None
     agent_version: str | None
     run_id: str | None = None
-
-    def to_json(self) -> dict[str, object]:
-        """Return the report as JSON data."""
-        return asdict(self)
 
 
 @dataclass
@@ -364,7 +357,9 @@ class CcaState:
 
     def why_stale(self) -> str | None:
         """Return why nothing vouches any more that the table in force is the current one, or None."""
-        if self.trust is None or self.answer.state not in {State.IN_SYNC, *_WITHOUT_OFFER}:
+        # In the last three states the registry says nothing of the table in force, whose signature may have expired.
+        states = {State.IN_SYNC, State.OFFLINE, State.NO_CHANNEL, State.TOKEN_REFUSED}
+        if self.trust is None or self.answer.state not in states:
             return None
         return self.trust.why_stale(self.offer if self.offer is not None else self.good)
 

@@ -368,12 +368,9 @@ def _try_lock(descriptor: int, *, attempts: int) -> bool:
     Several attempts are needed because `is_held`, called by `status`, takes the lock for a moment.
     """
     for attempt in range(attempts):
-        try:
+        time.sleep(_LOCK_PAUSE_S if attempt else 0)
+        with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt + 1 < attempts:
-                time.sleep(_LOCK_PAUSE_S)
-        else:
             return True
     return False
 

@@ -121,7 +121,8 @@ class Switch:
         before = {name: self._read(name) for name in (DEFAULT, ALLOWED)}
         saved = known or Saved(self._boot_id, self._namespace(), before)
         name, saved, loaded = self._load(cca, via, known, saved)
-        wanted = {ALLOWED: _with(self._read(ALLOWED), name)}
+        allowed = self._read(ALLOWED).split()
+        wanted = {ALLOWED: " ".join(allowed if name in allowed else [*allowed, name])}
         if as_default:
             wanted[DEFAULT] = name
         # The kernel adds the default to the allowed algorithms by itself. The final values are therefore read back
@@ -412,11 +413,6 @@ def _meaning(name: str, was: str, value: str) -> str:
     if closed:
         said.append(f"only programs with CAP_NET_ADMIN may choose {' '.join(closed)}")
     return "; ".join(said) or "the same algorithms in another order"
-
-
-def _with(names: str, cca: str) -> str:
-    words = names.split()
-    return " ".join(words if cca in words else [*words, cca])
 
 
 def _words(error: OSError) -> str:

@@ -56,15 +56,6 @@ class Signed:
     ensemble: tuple[dict[str, Any], ...]
     root_version: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the signatures as JSON data; the inverse of from_json."""
-        return {**asdict(self), "ensemble": list(self.ensemble)}
-
-    @staticmethod
-    def from_json(data: Any) -> Signed:
-        """Build the signatures from JSON data, without verifying them. Raises KeyError or TypeError."""
-        return Signed(**{**data, "ensemble": tuple(data["ensemble"])})
-
 
 @dataclass(frozen=True)
 class Table:
@@ -103,21 +94,21 @@ class Table:
 
     def to_json(self) -> dict[str, Any]:
         """Return the table as JSON data; the inverse of from_json."""
-        signatures = {} if self.signed is None else {"signed": self.signed.to_json()}
-        return {**signatures, "ensemble": self.ensemble.to_json(), "deployment": asdict(self.deployment)}
+        signed = None if self.signed is None else asdict(self.signed)
+        return {"ensemble": self.ensemble.to_json(), "deployment": asdict(self.deployment), "signed": signed}
 
     @staticmethod
     def from_json(data: Any) -> Table:
-        """Build a table from JSON data.
+        """Build a table from JSON data, without verifying its signatures.
 
         Raises EnsembleError where a range or the digest is wrong, KeyError or TypeError where a field is missing or of
         another type.
         """
-        return Table(
-            ensemble=Ensemble.from_json(data["ensemble"]),
-            deployment=Deployment(**data["deployment"]),
-            signed=Signed.from_json(data["signed"]) if "signed" in data else None,
-        )
+        ensemble, deployment = Ensemble.from_json(data["ensemble"]), Deployment(**data["deployment"])
+        signed = data["signed"]
+        if signed is not None:
+            signed = Signed(**{**signed, "ensemble": tuple(signed["ensemble"])})
+        return Table(ensemble, deployment, signed)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 from kmod.bpf_host import BpfHost
 from serving.agent.state import State
 from serving.agent.store import Store
+from serving.agent.switch import Switch
 from tests.bpf.sole import built_program, sole_host
 from tests.serving.agent.fakes import FakeRegistry, Server, fake_registry, table
 from tests.serving.agent.machine import Machine
@@ -43,6 +44,18 @@ def in_sync(server: Server) -> Server:
 def machine(tmp_path: Path) -> Machine:
     """A machine on which algorithms can be enabled."""
     return Machine(tmp_path / "proc")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Where the switch remembers."""
+    return tmp_path / "state" / "enabled.json"
+
+
+@pytest.fixture
+def switch(machine: Machine, file: Path) -> Switch:
+    """The machine's switch."""
+    return machine.switch(file)
 
 
 @pytest.fixture

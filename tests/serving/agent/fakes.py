@@ -360,6 +360,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def wait_until(holds: Callable[[], bool], *, limit_s: float = 60.0) -> None:
+    """Wait until this holds."""
+    deadline_s = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
 def etag(offered: Table | None) -> str | None:
     """The strong ETag of an offer."""
     return None if offered is None else f'"{offered.deployment.serial}-{offered.ensemble.digest[-8:]}"'

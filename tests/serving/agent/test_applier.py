@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from serving.agent.errors import StateDirError
 from serving.agent.state import State
 from serving.agent.store import LAST_KNOWN_GOOD, PENDING, STATE
-from serving.agent.table import Table
 from tests.serving.agent.fakes import PARAMETERS, Server, table
 
 ONE, TWO, THREE = table(1), table(2), table(3)
@@ -36,15 +36,7 @@ def test_offer_is_written_read_back_kept_and_in_sync(server: Server) -> None:
     assert (report.state, report.error) == (State.UNSIGNED, None)
     assert (report.offered_digest, report.offered_serial) == (ONE.ensemble.digest, 1)
     assert (report.effective_digest, report.effective_serial) == (ONE.ensemble.digest, 1)
-    assert server.store.load("gr", STATE, dict) == {**report.to_json(), "confirmed_every_s": 10.0}
-
-
-def test_roll_back_is_an_offer_like_any_other(in_sync: Server) -> None:
-    in_sync.offer(TWO)
-    rolled_back = Table(ONE.ensemble, THREE.deployment)
-    in_sync.offer(rolled_back)
-    assert in_sync.tree.text == rolled_back.text
-    assert in_sync.state is State.UNSIGNED
+    assert server.store.load("gr", STATE, dict) == {**asdict(report), "confirmed_every_s": 10.0}
 
 
 def test_urgent_roll_back_is_written_with_its_mark_and_logged_as_urgent(in_sync: Server) -> None:
@@ -75,14 +67,6 @@ def test_offer_that_differs_in_the_mark_alone_writes_nothing_and_is_kept(in_sync
     assert in_sync.tree.accepted == [ONE.text]
 
 
-def test_mark_that_an_operator_adds_by_hand_leaves_the_agent_in_sync(in_sync: Server) -> None:
-    in_sync.by_hand(table(1, urgent=True).text)
-    assert (in_sync.state, in_sync.report.effective_urgent) == (State.UNSIGNED, True)
-    in_sync.restart()
-    in_sync.offer(TWO)
-    assert (in_sync.state, in_sync.tree.text) == (State.UNSIGNED, TWO.text)
-
-
 def test_registry_that_goes_leaves_the_table_and_says_offline(in_sync: Server) -> None:
     in_sync.lose_registry("registry http://r: refused")
     assert in_sync.tree.text == ONE.text
@@ -98,13 +82,6 @@ def test_last_known_good_is_in_force_after_a_reboot_before_anything_is_asked(in_
     in_sync.lose_registry("gone")
     assert in_sync.state is State.OFFLINE
     assert in_sync.tree.text == ONE.text
-
-
-def test_restart_with_the_table_in_force_writes_nothing(in_sync: Server) -> None:
-    in_sync.restart()
-    in_sync.offer(ONE)
-    assert in_sync.tree.accepted == [ONE.text]
-    assert in_sync.state is State.UNSIGNED
 
 
 def test_module_loaded_anew_gets_the_table_at_the_next_look(in_sync: Server) -> None:

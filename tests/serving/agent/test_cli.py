@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -214,19 +213,6 @@ def test_fault_of_the_agent_has_a_status_that_no_answer_has(
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_resume_leaves_the_mark_that_the_next_run_takes(
-    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    run([*options(tmp_path, registry), "--once"])
-    tree.write("gr", "ensemble", table(50).text)
-    assert run([*options(tmp_path, registry), "--once"]) == 1
-    assert "Degraded" in capsys.readouterr().out
-    assert run(["resume", "--state-dir", str(tmp_path / "state"), "--cca", "gr"]) == 0
-    assert run([*options(tmp_path, registry), "--once"]) == 0
-    assert tree.text == ONE.text
-
-
 def test_resume_of_what_the_folder_does_not_know_is_a_usage_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,22 +346,6 @@ def test_lines_of_the_log_have_times_except_in_the_journal(monkeypatch: pytest.M
         assert is_journal(stream)
 
 
-def test_agent_imports_the_standard_library_click_and_kmod_alone() -> None:
-    code = (
-        "import sys, serving.agent.cli\n"
-        "top = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names) - {'__main__'}\n"
-        "print(' '.join(sorted(top)))\n"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", code], check=False, capture_output=True, text=True, env=bare())
-    assert done.stdout.split() == ["click", "kmod", "serving"], done.stderr
-
-
-def bare() -> dict[str, str]:
-    """An environment without site-packages hooks: the folders of click and of this working copy on the path."""
-    click_folder = Path(click.__file__).resolve().parents[1]
-    return {"PYTHONPATH": f"{Path(agent_cli.__file__).resolve().parents[2]}{os.pathsep}{click_folder}"}
-
-
 @pytest.mark.usefixtures("tree")
 def test_status_of_a_running_agent_that_confirms_nothing_is_stale_and_exits_1(
     tmp_path: Path, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
@@ -419,18 +389,6 @@ def test_serial_that_was_replayed_needs_forget_and_resume(
     assert tree.text == ONE.text
 
 
-def test_offer_of_another_registry_than_the_named_one_is_refused_and_reported(
-    tmp_path: Path, registry: FakeRegistry, tree: FakeTree, capsys: pytest.CaptureFixture[str]
-) -> None:
-    registry.offer(ONE)
-    named = [*options(tmp_path, registry), "--registry-name", "lab"]
-    assert run([*named, "--dry-run"]) == 1
-    assert "expected the registry's name lab, got local" in capsys.readouterr().out
-    assert run([*named, "--once"]) == 1
-    assert (registry.reports[-1]["state"], tree.text) == ("Rejected", "")
-    assert run([*options(tmp_path, registry), "--registry-name", "local", "--once"]) == 0
-
-
 @pytest.mark.usefixtures("tree")
 def test_agent_without_a_given_id_reports_under_one_that_stays(tmp_path: Path, registry: FakeRegistry) -> None:
     registry.offer(ONE)
@@ -457,11 +415,3 @@ def test_token_comes_from_the_file_or_from_systemd(
     assert registry.shown == ["Bearer of-systemd"] * 3 + ["Bearer of-the-file"] * 3
     out = capsys.readouterr()
     assert "of-" not in out.out + out.err
-
-
-def test_token_by_http_to_another_machine_is_refused_at_the_start(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    where = ["--url", "http://192.0.2.1:8640", "--cca", "gr", "--state-dir", str(tmp_path / "state")]
-    assert run([*where, "--token-file", str(tmp_path / "token"), "--once"]) == 2
-    assert "use https, or say --insecure-http where the network is trusted" in capsys.readouterr().err

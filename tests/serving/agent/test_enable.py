@@ -15,11 +15,6 @@ from serving.agent.switch import ALLOWED, DEFAULT, Switch, SwitchError
 from tests.serving.agent.machine import Machine
 
 
-@pytest.fixture
-def switch(machine: Machine, tmp_path: Path) -> Switch:
-    return machine.switch(tmp_path / "state" / "enabled.json")
-
-
 def settings(machine: Machine) -> tuple[str, str]:
     return machine.read(DEFAULT), machine.read(ALLOWED)
 

@@ -11,24 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from click.testing import CliRunner
 
 from kmod.bpf_host import BpfHost
 from serving.agent import switch as switch_module
-from serving.agent.commands import enable as enable_command
 from serving.agent.switch import ALLOWED, DEFAULT, LoadVia, Switch, SwitchError
 from tests.serving.agent.machine import AVAILABLE, Machine
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """Where the switch remembers."""
-    return tmp_path / "state" / "enabled.json"
-
-
-@pytest.fixture
-def switch(machine: Machine, file: Path) -> Switch:
-    return machine.switch(file)
 
 
 class Seen(NamedTuple):
@@ -262,12 +249,6 @@ def test_a_kill_at_any_moment_can_be_undone(tmp_path: Path, cca: str, via: LoadV
         kills += 1
     # At least before and after three writes of the file, two settings, one load, two settings and one unload.
     assert kills >= 2 * 9
-
-
-def test_via_takes_one_of_three_words(tmp_path: Path) -> None:
-    result = CliRunner().invoke(enable_command, ["gr", "--via", "xdp", "--state-file", str(tmp_path / "none.json")])
-    assert result.exit_code == 2
-    assert "'auto', 'module', 'bpf'" in result.output
 
 
 @pytest.mark.bpf

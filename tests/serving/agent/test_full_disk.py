@@ -60,14 +60,6 @@ def test_roll_back_reaches_the_kernel_and_the_report_says_that_it_is_not_saved(s
     assert server.tree.text == ROLLED_BACK.text
 
 
-def test_several_moves_on_a_full_disk_are_all_applied(server: Server) -> None:
-    server.offer(TWO)
-    with full_disk():
-        for offered in (ROLLED_BACK, table(4), table(5)):
-            server.offer(offered)
-            assert (server.state, server.tree.text) == (State.UNSIGNED, offered.text)
-
-
 def test_move_on_a_full_disk_is_undone_where_the_disk_is_still_full(server: Server) -> None:
     server.offer(TWO)
     back_to_two = Table(TWO.ensemble, Deployment("local", "champion", 4))
@@ -76,14 +68,6 @@ def test_move_on_a_full_disk_is_undone_where_the_disk_is_still_full(server: Serv
         server.offer(back_to_two)
     server.applier.check()
     assert (server.report.error, server.good()) == (None, back_to_two)
-
-
-def test_first_table_of_all_is_applied_on_a_full_disk(server: Server) -> None:
-    with full_disk():
-        server.offer(ONE)
-        assert (server.state, server.tree.text) == (State.UNSIGNED, ONE.text)
-    server.applier.check()
-    assert server.good() == ONE
 
 
 def test_resume_on_a_full_disk_clears_what_is_in_the_way(server: Server) -> None:

@@ -11,7 +11,6 @@ from serving.agent.kernel import (
     ParameterRange,
     errno_in_words,
     look,
-    look_at_status,
     parse_parameters,
     parse_status,
     why_not_taken,
@@ -47,16 +46,6 @@ def test_parameters_give_the_ranges_of_the_running_module() -> None:
 def test_malformed_parameters_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"expected `name|invalid literal"):
         parse_parameters(text)
-
-
-def test_module_that_is_not_loaded_is_a_problem_in_words() -> None:
-    tree = FakeTree()
-    tree.loaded = False
-    problem = look(tree, "gr").problem
-    assert problem is not None
-    assert "ENOENT" in problem
-    assert "module is not loaded" in problem
-    assert look_at_status(tree, "gr") is None
 
 
 def test_status_of_another_version_is_a_problem_not_a_crash() -> None:

@@ -14,8 +14,7 @@ import pytest
 
 from serving.agent.loop import Agent, notify_systemd
 from serving.agent.state import State
-from serving.agent.store import LAST_KNOWN_GOOD, Store
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, answer, log_to, settings_of, table
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, log_to, settings_of, table
 
 ONE, TWO = table(1), table(2)
 NOBODY = "http://127.0.0.1:9"
@@ -68,19 +67,6 @@ def test_channels_moves_reach_the_kernel_and_the_registry_hears_of_it(tmp_path: 
     assert report["offered_digest"] == report["effective_digest"] == TWO.ensemble.digest
 
 
-def test_bad_answer_is_reported_and_the_next_good_one_taken(tmp_path: Path, registry: FakeRegistry) -> None:
-    tree = FakeTree()
-    registry.offer(ONE)
-    with running(tmp_path, tree, registry.url):
-        reported(registry, State.UNSIGNED, 1)
-        registry.answer_with(200, answer(TWO, digest="sha256:" + "0" * 64))
-        report = reported(registry, State.REJECTED, 1)
-        assert "expected digest" in str(report["error"])
-        assert tree.text == ONE.text
-        registry.offer(TWO)
-        reported(registry, State.UNSIGNED, 2)
-
-
 def test_registry_that_fails_makes_the_agent_offline_until_it_is_back(tmp_path: Path, registry: FakeRegistry) -> None:
     tree = FakeTree()
     registry.offer(ONE)
@@ -91,15 +77,6 @@ def test_registry_that_fails_makes_the_agent_offline_until_it_is_back(tmp_path: 
         registry.offer(ONE)
         reported(registry, State.UNSIGNED, 1)
     assert tree.accepted == [ONE.text]
-
-
-def test_once_without_a_registry_keeps_the_last_known_good(tmp_path: Path) -> None:
-    tree = FakeTree()
-    store = Store(tmp_path / "state")
-    with store.acquire():
-        store.save("gr", LAST_KNOWN_GOOD, ONE.to_json())
-    (report,), _ = agent_of(tmp_path, tree, NOBODY).run_once()
-    assert (report.state, tree.text) == (State.OFFLINE, ONE.text)
 
 
 def test_systemd_is_told_when_it_asks_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,20 +60,15 @@ def test_first_serial_of_all_must_be_plausible_too(server: Server) -> None:
     refused(server, table(2**63 - 1, window_us=70_000), "at most 2^32 above 0")
 
 
-def test_lost_serials_begin_with_the_last_known_good(server: Server) -> None:
+def test_lost_or_damaged_serials_begin_with_the_last_known_good(server: Server) -> None:
     server.offer(SIX)
-    (server.store.root / "gr" / SERIALS).unlink()
-    server.restart()
-    server.offer(ELSEWHERE)
-    refused(server, FOUR, "which is older")
-
-
-def test_damaged_serials_are_set_aside_and_begin_with_the_last_known_good(server: Server) -> None:
-    server.offer(SIX)
-    (server.store.root / "gr" / SERIALS).write_bytes(b"half")
-    server.restart()
+    path = server.store.root / "gr" / SERIALS
+    for lose in (path.unlink, lambda: path.write_bytes(b"half")):
+        lose()
+        server.restart()
+        refused(server, FOUR, "which is older")
+        server.offer(SIX)
     assert (server.store.root / "gr" / f"{SERIALS}.damaged").exists()
-    refused(server, FOUR, "which is older")
 
 
 def test_operator_who_means_it_makes_the_agent_forget(server: Server) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from serving.agent.client import read_token
 from serving.agent.errors import SettingsError
-from serving.agent.settings import CREDENTIAL, SECONDS, AgentSettings, credential_file, read_config, read_secret
+from serving.agent.settings import SECONDS, AgentSettings, read_config, read_secret
 
 URL = "http://127.0.0.1:8640"
 
@@ -26,7 +26,8 @@ def test_defaults_are_within_their_own_ranges() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"url": ""}, "url: expected http"),
+        *(({"url": url}, "url: expected http") for url in ("", "registry", "ftp://r", "http://", "http://u:p@r")),
+        *(({"url": f"http://{rest}"}, "url: expected http") for rest in ("r?x=1", "r/#x", "r:99999", "[r")),
         ({"ccas": ()}, "cca: expected at least one"),
         ({"ccas": ("gr", "gr")}, "cca: expected each algorithm once"),
         ({"ccas": ("../gr",)}, "cca: expected one of gr, roccet"),
@@ -138,15 +139,6 @@ def test_file_without_end_or_of_another_kind_is_refused(tmp_path: Path) -> None:
         read_secret("token_file", tmp_path / "pipe", max_bytes=1)
     with pytest.raises(SettingsError, match="got No such file"):
         read_token(tmp_path / "none")
-
-
-def test_credential_of_systemd_is_the_default_where_it_exists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
-    assert credential_file() is None
-    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    assert credential_file() is None
-    (tmp_path / CREDENTIAL).touch()
-    assert credential_file() == str(tmp_path / CREDENTIAL)
 
 
 @pytest.mark.parametrize("host", ["registry.example", "192.0.2.1", "127.0.0.1.example", "[2001:db8::1]"])

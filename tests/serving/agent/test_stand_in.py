@@ -59,12 +59,33 @@ def largest() -> Table:
     )
 
 
-@pytest.mark.parametrize("offered", [ONE, table(1, urgent=True), largest()], ids=["small", "urgent", "largest"])
-def test_core_reads_back_every_byte_that_the_agent_writes(applier: Applier, tree: StandInTree, offered: Table) -> None:
+def two_axes() -> Table:
+    """A table of R-TCP."""
+    return Table(
+        Ensemble(
+            cca="rtcp_cubic",
+            epoch_ms=30_000,
+            estimate_ms=250,
+            epsilon_pct=25,
+            classes=(DelayClass(95, 100_000),),
+            axes=(Axis("min_rtt_us", "log", 10_000, 5, 1), Axis("limit_bytes_per_s", "log", 31_250, 5, 1)),
+            columns=("reduction_permille", "probe_every_rounds", "probe_gain_permille"),
+            rows=tuple((600 + 10 * rtt, 20 + limit, 200) for rtt in range(5) for limit in range(5)),
+        ),
+        Deployment("local", "champion", 1),
+    )
+
+
+@pytest.mark.parametrize(
+    "offered", [ONE, table(1, urgent=True), largest(), two_axes()], ids=["small", "urgent", "largest", "two axes"]
+)
+def test_core_reads_back_every_byte_that_the_agent_writes(tmp_path: Path, tree: StandInTree, offered: Table) -> None:
+    applier = applier_of(tree, Store(tmp_path), cca=offered.ensemble.cca)
+    applier.start()
     applier.receive(PollResult(State.IN_SYNC, offered))
     assert applier.report().error is None
     assert state_of(applier) == State.UNSIGNED
-    assert tree.read("gr", "ensemble") == offered.text
+    assert tree.read(offered.ensemble.cca, "ensemble") == offered.text
 
 
 def errno_of_write(tree: Tree, offered: Table) -> int | None:
@@ -97,29 +118,6 @@ def test_serial_rules_of_the_core_are_the_ones_of_the_fake(tree: StandInTree) ->
         assert of_core is not None
         assert of_fake is not None
         assert (of_core.generation, of_core.urgent) == (of_fake.generation, of_fake.urgent)
-
-
-def test_resume_over_a_newer_serial(applier: Applier, tree: StandInTree) -> None:
-    applier.receive(PollResult(State.IN_SYNC, ONE))
-    tree.write("gr", "ensemble", table(900).text)
-    applier.check()
-    assert state_of(applier) == State.DEGRADED
-    applier.resume()
-    assert tree.read("gr", "ensemble") == ONE.text
-
-
-def test_parameters_that_were_taken_move_the_generation(tree: StandInTree) -> None:
-    def generation() -> int:
-        seen = look(tree, "gr").status
-        assert seen is not None
-        return seen.generation
-
-    tree.write("gr", "parameters", "delay_threshold_us 20000\n")
-    assert generation() == 1
-    with pytest.raises(OSError, match="refused in line 1"):
-        tree.write("gr", "parameters", "no_such 1\n")
-    tree.write("gr", "parameters", "")
-    assert generation() == 1
 
 
 def test_change_of_parameters_by_hand_is_no_change_of_the_table(applier: Applier, tree: StandInTree) -> None:

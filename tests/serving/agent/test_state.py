@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -104,13 +104,6 @@ def test_text_of_the_last_write_is_the_agents_where_the_last_known_good_was_dama
     assert outcome(state(THREE, record=record(ONE), offer=TWO)) == DEGRADED
 
 
-def test_last_known_good_of_another_channel_is_kept_but_not_applied_anew() -> None:
-    canary = table(4, channel="canary")
-    assert outcome(state(None, good=canary)) == NOTHING
-    assert "of local/canary, not of local/champion" in state(None, good=canary).decide().why
-    assert outcome(state(canary, good=canary, record=record(canary))) == NOTHING
-
-
 def test_value_that_the_running_module_does_not_take_is_never_written() -> None:
     narrow = replace(kernel(None), parameters=parse_parameters(PARAMETERS.replace(" 2000 ", " 90000 ")))
     decision = state(None, offer=ONE, kernel=narrow).decide()
@@ -137,10 +130,6 @@ def test_refused_table_is_tried_again_only_when_something_changed(changed: dict[
     known = {"good": ONE, "record": record(ONE), "offer": TWO, "refusal": REFUSAL}
     found = state(ONE, **{**known, **changed}).decide()
     assert (found.action, found.blocked) == (action, State.REJECTED if action == "nothing" else None)
-
-
-def test_record_survives_its_json() -> None:
-    assert Record.from_json(asdict(record(ONE, taking_over=True))) == record(ONE, taking_over=True)
 
 
 # -- reports ---------------------------------------------------------------------

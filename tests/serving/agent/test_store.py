@@ -50,11 +50,6 @@ def test_bytes_after_the_end_are_noticed(tail: bytes) -> None:
         unseal(SEALED + tail)
 
 
-def test_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
-    assert Store(tmp_path / "none").load_table("gr", LAST_KNOWN_GOOD) is None
-    assert Store(tmp_path / "none").ccas() == []
-
-
 def test_damaged_table_is_refused_and_set_aside(store: Store) -> None:
     store.save("gr", LAST_KNOWN_GOOD, table(3).to_json())
     path = store.root / "gr" / LAST_KNOWN_GOOD
@@ -100,14 +95,6 @@ def test_promotion_replaces_the_last_known_good_durably(store: Store, monkeypatc
     assert synced == [str(store.root / "gr")]
     assert store.load_table("gr", LAST_KNOWN_GOOD) == table(4, urgent=True)
     assert store.load_table("gr", PENDING) is None
-
-
-def test_leftovers_of_a_kill_are_removed_and_nothing_else(store: Store) -> None:
-    store.save("gr", LAST_KNOWN_GOOD, table(3).to_json())
-    (store.root / "gr" / ".last-known-good.abc.tmp").write_bytes(SEALED[:50])
-    assert store.remove_leftovers("gr") == [".last-known-good.abc.tmp"]
-    assert [entry.name for entry in (store.root / "gr").iterdir()] == [LAST_KNOWN_GOOD]
-    assert store.remove_leftovers("reno") == []
 
 
 def test_failed_write_leaves_the_old_file_and_no_other(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,14 +163,6 @@ def test_last_known_good_that_is_no_file_of_the_agents_is_damaged(store: Store, 
         store.load_table("gr", LAST_KNOWN_GOOD)
     store.set_aside("gr", LAST_KNOWN_GOOD)
     assert store.load_table("gr", LAST_KNOWN_GOOD) is None
-
-
-def test_age_is_unknown_where_the_clock_was_set_back(store: Store) -> None:
-    store.save("gr", RECORD, {})
-    os.utime(store.root / "gr" / RECORD, (1000, 1000))
-    assert store.age_s("gr", RECORD, now_s=1007.5) == 7.5
-    assert store.age_s("gr", RECORD, now_s=999.0) is None
-    assert store.age_s("gr", LAST_KNOWN_GOOD, now_s=1007.5) is None
 
 
 # -- the id of the agent ------------------------------------------------------------

@@ -184,15 +184,6 @@ def test_table_after_table_does_not_put_the_report_off(registry: FakeRegistry) -
     assert due_in_s(registry, *map(in_sync, range(2, 50)), sent=in_sync(1)) <= first_s
 
 
-def test_delayed_report_is_sent(registry: FakeRegistry) -> None:
-    reporter = reporter_of(registry, every_s=3600, spread_s=0.2)
-    reporter.start()
-    reporter.submit(in_sync(2))
-    registry.wait_for_report(lambda report: report["effective_serial"] == 2)
-    reporter.stop()
-    assert len(registry.reports) == 1
-
-
 def test_channel_without_a_deployment_is_asked_for_at_an_even_pace_however_long_it_takes(
     registry: FakeRegistry,
 ) -> None:

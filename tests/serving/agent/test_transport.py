@@ -27,7 +27,7 @@ from serving.client import RegistryClient as OperatorClient
 from serving.database import open_database
 from serving.errors import RegistryClientError
 from serving.settings import ServingSettings
-from tests.serving.agent.fakes import FakeRegistry, FakeTree, client_to, log_to, settings_of, table
+from tests.serving.agent.fakes import FakeRegistry, FakeTree, client_to, log_to, settings_of, table, wait_until
 from tests.serving.agent.test_client import REPORT
 from tests.serving.certificates import Authority
 from tests.serving.running import Running
@@ -66,13 +66,6 @@ def agent(folder: Path, url: str, tree: FakeTree, *, log: io.StringIO | None = N
         running.stop()
         thread.join(WAIT_S)
         assert not thread.is_alive()
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.02)
 
 
 def reports_of(url: str, authority: Authority) -> list[dict[str, Any]]:

@@ -125,13 +125,6 @@ def test_auto_uses_bpf_until_the_module_is_loaded_and_after_it_is_unloaded(
     assert auto.read("gr", "ensemble") == "in BPF"
 
 
-def test_auto_reports_what_bpf_refuses(folder: Path, auto: AutoTree) -> None:
-    (folder / "fails").write_text(f"{errno.EPERM}")
-    with pytest.raises(PermissionError) as caught:
-        auto.read("gr", "status")
-    assert "CAP_BPF too for a CCA in BPF" in errno_in_words(caught.value)
-
-
 def test_each_setting_has_its_tree(tmp_path: Path, folder: Path) -> None:
     of_module = tmp_path / "proc" / "gr"
     of_module.mkdir(parents=True)
