@@ -19,7 +19,6 @@ from serving.agent.state import IN_FORCE
 from serving.agent.store import STATE, Request, Store
 from serving.agent.switch import DEFAULT_ENABLED_FILE, LOAD_VIAS, LoadVia, Switch
 
-EXIT_FALLS_SHORT = 1
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
 _UNIT = "ccatune-agent.service"
@@ -65,7 +64,7 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
         echo(f"agent on {store.root}: {'running' if running else 'not running'}")
         if why:
             echo(visible(f"falls short: {', '.join(why)}"))
-    ctx.exit(EXIT_FALLS_SHORT if why else 0)
+    ctx.exit(1 if why else 0)
 
 
 @click.command()
