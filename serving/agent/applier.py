@@ -227,14 +227,14 @@ class Applier:
         Called only after an operator's `resume`, or after a new root document has removed the key that signed the table
         in force. The kernel treats every `clear` as urgent.
         """
-        theirs = self._state.kernel.text
+        other_text = self._state.kernel.text
         self._save_record(self._record_of(table.text, taking_over=True))
         self._log.event("clearing", cca=self.cca, why=why)
         try:
             self._tree.write(self.cca, "ensemble", _CLEAR_TEXT)
             self._tree.write(self.cca, "ensemble", table.text)
         except OSError as error:
-            self._put_back(theirs)
+            self._put_back(other_text)
             raise KernelRefusedError(f"the kernel refused {table.name}: {errno_in_words(error)}") from error
         self._state.kernel = look(self._tree, self.cca)
 

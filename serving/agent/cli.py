@@ -76,8 +76,8 @@ def _tree_of(ctx: click.Context, settings: AgentSettings, stand_in: Path | None,
     return tree
 
 
-def _print_version(ctx: click.Context, _parameter: click.Parameter, is_asked: bool) -> None:  # noqa: FBT001 (click)
-    if is_asked:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, is_requested: bool) -> None:  # noqa: FBT001 (click)
+    if is_requested:
         echo(f"ccatune-agent, version {agent_version() or 'unknown'}")
         ctx.exit()
 

@@ -118,7 +118,7 @@ class RegistryClient:
         headers = None if etag is None else {"If-None-Match": etag}
         if (etag is not None or is_absent) and wait_s > 0:
             path += "?" + urlencode({"wait": f"{wait_s:g}"})
-        answer = self._ask("GET", path, headers=headers, wait_s=wait_s)
+        answer = self._request("GET", path, headers=headers, wait_s=wait_s)
         if answer.status == http.HTTPStatus.NOT_MODIFIED and etag is not None:
             return PollResult(State.IN_SYNC, etag=etag)
         if answer.status != http.HTTPStatus.OK:
@@ -132,7 +132,7 @@ class RegistryClient:
 
     def _get_root(self, version: int) -> bytes | None:
         """Return that version of the root document, or None if the registry has none."""
-        answer = self._ask("GET", f"/v1/roots/{version}")
+        answer = self._request("GET", f"/v1/roots/{version}")
         if answer.status == http.HTTPStatus.NOT_FOUND:
             return None
         if answer.status != http.HTTPStatus.OK:
@@ -148,7 +148,7 @@ class RegistryClient:
             return None
         token = self._token()
         if self._token_of is None or self._token_of[0] != token:
-            answer = self._ask("GET", "/v1/token")
+            answer = self._request("GET", "/v1/token")
             if answer.status != http.HTTPStatus.OK:
                 raise self._unexpected(answer, "200")
             self._token_of = token, self._named_agent(answer)
@@ -177,7 +177,7 @@ class RegistryClient:
         agent_id = self.agent_id_of_token() or find_agent_id()
         path = f"/v1/agents/{quote(agent_id, safe='')}/reports"
         body = json.dumps(asdict(report)).encode("ascii")
-        answer = self._ask("POST", path, headers={"Content-Type": "application/json"}, body=body)
+        answer = self._request("POST", path, headers={"Content-Type": "application/json"}, body=body)
         if not http.HTTPStatus.OK <= answer.status < http.HTTPStatus.MULTIPLE_CHOICES:
             raise self._unexpected(answer, "2xx")
 
@@ -186,7 +186,7 @@ class RegistryClient:
         self._aborted = True
         self._connection.abort()
 
-    def _ask(
+    def _request(
         self,
         method: str,
         path: str,
@@ -204,7 +204,7 @@ class RegistryClient:
         try:
             answer = self._connection.run(request, timeout_s=timeout_s, max_body_bytes=MAX_ANSWER_BYTES)
         except SettingsError as error:
-            raise self._not_asked(error) from error
+            raise self._not_sent(error) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise RegistryUnavailableError(
                 f"registry {self._name}: expected an answer within {timeout_s:g} s, got {_in_words(error)}"
@@ -221,7 +221,7 @@ class RegistryClient:
     def _name(self) -> str:
         return f"{self._url.scheme}://{self._url.netloc}{self._url.path}"
 
-    def _not_asked(self, error: SettingsError) -> RegistryUnavailableError:
+    def _not_sent(self, error: SettingsError) -> RegistryUnavailableError:
         # A file of a secret was changed while the agent runs. It is read again for the next request.
         return RegistryUnavailableError(f"no request was sent to the registry {self._name}: {error}")
 
@@ -230,7 +230,7 @@ class RegistryClient:
         try:
             return read_token(self._token_file)
         except SecretError as error:
-            raise self._not_asked(error) from error
+            raise self._not_sent(error) from error
 
     def _unexpected(self, answer: Answer, expected: str) -> RegistryUnavailableError:
         """Return the error for an answer of another status than expected."""

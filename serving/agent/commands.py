@@ -195,7 +195,7 @@ def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequen
             f"it holds {', '.join(known) or 'none'}; set --state-dir to the agent's"
         )
     for name in ccas or known:
-        store.ask_to(request, name)
+        store.leave_request(request, name)
     return ccas or known
 
 

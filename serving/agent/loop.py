@@ -197,7 +197,7 @@ class Agent:
             applier.cca,
             settings=self._settings,
             client=self._client(),
-            tell=lambda result: self._inbox.put(partial(applier.receive, result)),
+            deliver=lambda result: self._inbox.put(partial(applier.receive, result)),
             rng=self._rng(),
             clock=self._clock,
         )
@@ -237,9 +237,9 @@ def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Clock = ti
         for cca in settings.ccas:
             state = CcaState(cca, settings, boot_id, trust=trust)
             state.load(store, tree)
-            if store.is_asked_to("forget", cca):
+            if store.is_requested("forget", cca):
                 state.serials = Serials()
-            state.resume = store.is_asked_to("resume", cca)
+            state.resume = store.is_requested("resume", cca)
             state.receive(client.poll(cca, settings.channel))
             plans.append(_plan_of(state))
     return plans

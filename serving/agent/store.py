@@ -237,7 +237,7 @@ class Store:
             self.discard(cca, name)
         return leftovers
 
-    def ask_to(self, request: Request, cca: str) -> None:
+    def leave_request(self, request: Request, cca: str) -> None:
         """Leave a request of the operator for the agent, or for its next start.
 
         resume: the agent takes control of the table again. forget: it forgets the highest serials.
@@ -245,7 +245,7 @@ class Store:
         with self._may_fail("write", cca, request):
             (self.root / cca / request).touch()
 
-    def is_asked_to(self, request: Request, cca: str) -> bool:
+    def is_requested(self, request: Request, cca: str) -> bool:
         """Whether an operator left this request and the agent has not handled it yet."""
         return (self.root / cca / request).exists()
 
@@ -304,7 +304,7 @@ class CcaFiles:
 
     def take(self, request: Request) -> bool:
         """Whether an operator left this request. It is then deleted; one that cannot be deleted is not carried out."""
-        if not self._store.is_asked_to(request, self._cca):
+        if not self._store.is_requested(request, self._cca):
             return False
         return self._try(request, lambda: self._store.discard(self._cca, request))
 

@@ -68,7 +68,7 @@ class Poller(threading.Thread):
         *,
         settings: AgentSettings,
         client: RegistryClient,
-        tell: Callable[[PollResult], None],
+        deliver: Callable[[PollResult], None],
         rng: random.Random,
         clock: Callable[[], float],
     ) -> None:
@@ -76,7 +76,7 @@ class Poller(threading.Thread):
         self._cca = cca
         self._channel = settings.channel
         self._client = client
-        self._tell = tell
+        self._deliver = deliver
         self._wait_s = settings.wait_s
         self._rng = rng
         self._clock = clock
@@ -104,7 +104,7 @@ class Poller(threading.Thread):
                 )
                 if self._stopping.is_set():
                     return
-                self._tell(result)
+                self._deliver(result)
                 was_held = self._clock() - began_s >= _HELD_FRACTION * wait_s > 0
                 self._stopping.wait(self._pause_s(result, was_held=was_held, was_absent=was_absent))
 

@@ -164,7 +164,7 @@ def test_serial_rules_of_the_kernel_hold_until_resume_where_the_serials_were_for
         (TWO, "ESTALE (the kernel holds a newer serial"),
         (table(3, window_us=77_000), "EEXIST (the kernel holds this serial"),
     ):
-        in_sync.store.ask_to("forget", "gr")
+        in_sync.store.leave_request("forget", "gr")
         in_sync.applier.check()
         in_sync.offer(offered)
         assert in_sync.state is State.REJECTED
@@ -249,10 +249,10 @@ def test_resume_that_the_kernel_refuses_puts_the_operators_table_back(in_sync: S
 
 def test_mark_of_agent_resume_is_taken_at_the_next_look(in_sync: Server) -> None:
     in_sync.by_hand("clear\n")
-    in_sync.store.ask_to("resume", "gr")
+    in_sync.store.leave_request("resume", "gr")
     in_sync.applier.check()
     assert in_sync.tree.text == ONE.text
-    assert not in_sync.store.is_asked_to("resume", "gr")
+    assert not in_sync.store.is_requested("resume", "gr")
 
 
 def test_resume_without_anything_to_apply_waits_for_the_first_offer(in_sync: Server) -> None:

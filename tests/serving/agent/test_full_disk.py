@@ -81,7 +81,7 @@ def test_resume_on_a_full_disk_clears_what_is_in_the_way(server: Server) -> None
 def test_request_that_cannot_be_deleted_is_not_carried_out_again_and_again(server: Server) -> None:
     server.offer(ONE)
     server.by_hand(table(99).text)
-    server.store.ask_to("resume", "gr")
+    server.store.leave_request("resume", "gr")
     with full_disk(errno.EROFS):
         for _ in range(3):
             server.applier.check()

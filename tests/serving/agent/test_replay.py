@@ -75,7 +75,7 @@ def test_operator_who_means_it_makes_the_agent_forget(server: Server) -> None:
     server.offer(SIX)
     server.offer(ELSEWHERE)
     server.offer(FOUR)
-    server.store.ask_to("forget", "gr")
+    server.store.leave_request("forget", "gr")
     server.applier.check()
     assert (server.state, server.tree.text) == (State.UNSIGNED, FOUR.text)
     refused(server, table(3), "which is older")

@@ -27,7 +27,7 @@ def poller_of(registry: FakeRegistry, box: Box, *, backoff_max_s: float = 0.1, w
         "gr",
         settings=settings_of(NO_FOLDER, registry.url, wait_s=wait_s, backoff_max_s=backoff_max_s),
         client=client_to(registry.url),
-        tell=box.put,
+        deliver=box.put,
         rng=random.Random(1),
         clock=time.monotonic,
     )
