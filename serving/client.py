@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Python client of the registry's API. The commands of serving/commands/channels.py use it.
 
-Agents have their own client (serving/agent/registry.py), which needs only the standard library.
+Agents have their own client (serving/agent/client.py), which needs only the standard library.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from kmod.ensemble import Ensemble
 from kmod.terminal import visible
-from serving.agent.address import without_user_info
-from serving.agent.tls import ClientTls, TlsFiles
+from serving.agent.connection import ClientTls, TlsFiles
+from serving.agent.settings import without_user_info
 from serving.errors import RegistryClientError
 from serving.http.deadline import limit_connecting
 from serving.names import AgentId, CcaName, ChannelName, DigestText, Note, in_words

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from serving.agent.tls import TlsFiles
+from serving.agent.connection import TlsFiles
 from serving.client import DEFAULT_URL, RegistryClient
 from serving.errors import RegistryClientError
 

@@ -16,7 +16,7 @@ import httpcore
 import httpx
 from httpcore._backends.sync import SyncStream
 
-from serving.agent._http import connect, remaining_s
+from serving.agent.connection import connect, remaining_s
 
 __all__ = ["limit_connecting"]
 

@@ -6,18 +6,24 @@
 One registry (accounts, a root document, a signing key) keeps its address over its restarts. Three real agents with
 tokens and the root document write to stand-ins, whose serial rule is the kernel's. Meanwhile clients publish signed
 ensembles, move the channel and roll it back, publish unsigned ensembles and try to move to them, and 40 further
-agents poll and report. Each kill hits the registry or one of the three agents; it is then started again. Some kills
-hit the registry before it answers: its first starts, in which it makes its schema, and some of the later ones.
-What must hold:
+agents poll and report. The kills hit the registry and one of the agents in turn. Every other kill of an agent falls
+into an application of a table. What was killed is then started again, an agent first without a registry, and every
+third time after a reboot, which empties the kernel. Some kills hit the registry before it answers: its first starts,
+in which it makes its schema, and some of the later ones. What must hold:
 
     files      after each kill SQLite finds no damage in a copy of the database
     kept       every acknowledged ensemble, signature, move and report is there, and serials have no gap
     explained  a client asked for each ensemble and each move, and each ensemble has the digest of its list
     forward    no client ever sees a lower serial than one that was acknowledged before
     in force   after each kill, the table of each stand-in is one that was deployed, and its serial never goes back
+    whole      after a kill of an agent, its last known good and its pending table load, or are not there
+    back       without a registry the agent is Offline with its last known good in force, or with the pending table if
+               the kernel had taken that already, and no temporary file is left
     signed     each agent's last known good is in the history, and its stored signatures verify under the root document
     refused    no move to an unsigned ensemble ever succeeds
     at the end every agent is InSync with the last move
+
+tests/prove/kill_bpf.py does the same to an agent alone, with GR in BPF.
 
 Limits: a killed process is not a lost power supply.
 """
@@ -26,6 +32,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import shutil
 import signal
@@ -34,7 +41,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -44,8 +51,9 @@ import httpx
 
 from emulation.standin import StandInTree
 from kmod.ensemble import Deployment, Ensemble, EnsembleError, table_text
-from serving.agent import Store
-from serving.agent.store import LAST_KNOWN_GOOD
+from serving.agent.errors import AgentError
+from serving.agent.kernel import Tree
+from serving.agent.store import LAST_KNOWN_GOOD, PENDING, Store
 from serving.client import RegistryClient
 from serving.errors import RegistryClientError
 from serving.signatures import Envelope, Root, SignedRoot, check_deployment, check_ensemble
@@ -60,19 +68,48 @@ FIRST_KILLS = 3
 EARLY_SHARE = 0.2
 # A start takes about this long: imports, migration, binding.
 MAX_EARLY_LIFE_S = 2.0
+# Some 10 ms go by from `pending` to the last known good in place. An agent applies at most two tables a second.
+MAX_APPLICATION_S = 0.015
+AIM_S = 10.0
+REBOOT_EVERY = 3
+# Port 9 (discard): nobody listens there, and an ordinary user cannot.
+NOBODY = "http://127.0.0.1:9"
 END_S = 60.0
 REQUEST_S = 10.0
 LIMITS = httpx.Limits(max_connections=POLLERS, max_keepalive_connections=POLLERS)
 
 
-class RealAgent:
-    """An agent's process, its stand-in and its state folder."""
+@dataclass(frozen=True)
+class Kernel:
+    """What an agent writes to.
 
-    def __init__(self, service: Guarded, name: str) -> None:
+    options, environment: of the agent. reboot: loses the table. settle: waits until no write of a killed agent goes on.
+    """
+
+    tree: Tree
+    options: Sequence[str]
+    reboot: Callable[[], None]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    settle: Callable[[], None] = lambda: None
+
+
+def stand_in(folder: Path) -> Kernel:
+    """A stand-in, which keeps its tables on disk behind the core's parser."""
+    return Kernel(
+        tree=StandInTree(folder),
+        options=["--stand-in", str(folder)],
+        reboot=lambda: (folder / f"{CCA}.json").unlink(missing_ok=True),
+    )
+
+
+class RealAgent:
+    """An agent's process, the kernel that it writes to, and its state folder."""
+
+    def __init__(self, service: Guarded, name: str, kernel: Kernel | None = None) -> None:
         self.name = name
         self.folder = service.folder / name
         self.folder.mkdir()
-        self.tree = StandInTree(self.folder / "tree")
+        self.kernel = kernel or stand_in(self.folder / "tree")
         self.store = Store(self.folder / "state")
         self.highest_serial = 0
         token = self.folder / "token"
@@ -80,18 +117,20 @@ class RealAgent:
             made = client.create_token(name, kind="agent", scopes=["read", "report"], agent_id=name)
         token.write_text(str(made["token"]), encoding="ascii")
         token.chmod(0o600)
-        self._command = [
-            sys.executable, "-m", "serving.agent", "--url", service.url, "--cca", CCA,
-            "--state-dir", str(self.store.root), "--stand-in", str(self.folder / "tree"), "--agent-id", name,
+        self._url = service.url
+        self._options = [
+            "--cca", CCA, "--state-dir", str(self.store.root), *self.kernel.options, "--agent-id", name,
             "--token-file", str(token), "--root", str(service.root_file), "--interval", "0.1", "--wait", "5",
             "--backoff-max", "1", "--report-spread", "0",
         ]  # fmt: skip
+        self._environment = {**os.environ, **self.kernel.environment}
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process."""
+        command = [sys.executable, "-m", "serving.agent", "--url", self._url, *self._options]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=REPOSITORY)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=REPOSITORY, env=self._environment)
 
     def kill(self, ledger: Ledger) -> None:
         """SIGKILL, or a failure if it has ended by itself."""
@@ -100,12 +139,55 @@ class RealAgent:
             ledger.fail(f"{self.name} ended by itself with {self.process.returncode}: {self.log()}")
         self.process.kill()
         self.process.wait(END_S)
+        self.kernel.settle()
 
-    def end(self) -> None:
-        """End the process in order."""
+    def stop(self) -> None:
+        """End the process, by its own id."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(END_S)
+            try:
+                self.process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(END_S)
+
+    def wait_for_application(self) -> None:
+        """Wait until the agent applies a table, or for AIM_S where the channel does not move."""
+        deadline_s = time.monotonic() + AIM_S
+        while not (self.store.root / CCA / PENDING).exists() and time.monotonic() < deadline_s:
+            time.sleep(0.0005)
+
+    def leftovers(self) -> list[str]:
+        """Temporary files in the state folder."""
+        return [path.name for path in self.store.root.rglob("*.tmp")]
+
+    def start_without_registry(self, ledger: Ledger, *, reboot: bool) -> None:
+        """Run the agent once where it reaches no registry: its last known good must be in force, or come back."""
+        try:
+            expected, pending = (self.store.load_table(CCA, name) for name in (LAST_KNOWN_GOOD, PENDING))
+        except AgentError as error:
+            ledger.fail(f"{self.name}: a table does not load: {error}")
+            return
+        if reboot:
+            self.kernel.reboot()
+            # A kill between the kernel's write and the rename, and then a reboot, bring the older table back.
+            self.highest_serial = 0
+        elif pending is not None and pending.text == self.text_in_force():
+            expected = pending
+        command = [sys.executable, "-m", "serving.agent", "--url", NOBODY, *self._options, "--once", "--json"]
+        with (self.folder / "log").open("ab") as log:
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, check=False, timeout=END_S,
+                                  cwd=REPOSITORY, env=self._environment)  # fmt: skip
+        states = [report["state"] for report in json.loads(done.stdout or "[]")]
+        if (done.returncode, states) != (1, ["Offline"]):
+            ledger.fail(
+                f"{self.name}: expected Offline without a registry, got {done.returncode} {states}: {self.log()}"
+            )
+        kept, text = self.store.load_table(CCA, LAST_KNOWN_GOOD), expected.text if expected is not None else ""
+        if self.text_in_force() != text or (kept.text if kept is not None else "") != text:
+            ledger.fail(f"{self.name}: {expected and expected.name} did not come back: {self.log()}")
+        if self.leftovers():
+            ledger.fail(f"{self.name}: half-written files are left after a start: {self.leftovers()}")
 
     def log(self) -> str:
         """The end of its log."""
@@ -113,7 +195,7 @@ class RealAgent:
 
     def text_in_force(self) -> str:
         """The table of the stand-in."""
-        return self.tree.read(CCA, "ensemble")
+        return self.kernel.tree.read(CCA, "ensemble")
 
 
 @dataclass
@@ -123,6 +205,8 @@ class Findings:
     kills_of_registry: int = 0
     kills_before_ready: int = 0
     kills_of_agents: int = 0
+    kills_in_application: int = 0
+    kills_with_leftovers: int = 0
     ensembles: int = 0
     moves: int = 0
     refused_moves: int = 0
@@ -145,14 +229,13 @@ def inspect(agents: list[RealAgent], seen: set[str], findings: Findings, ledger:
         agent.highest_serial = max(agent.highest_serial, serial)
 
 
-def kill_all(service: Guarded, agents: list[RealAgent], *, kills: int, chance: random.Random,
+def kill_all(service: Guarded, agents: list[RealAgent], *, kills: int, kills_registry: bool, chance: random.Random,
              ledger: Ledger, findings: Findings) -> set[str]:  # fmt: skip
     """Kill and start again. Returns all tables that were seen in force."""
     seen: set[str] = set()
     for number in range(kills):
         time.sleep(chance.uniform(0.1, MAX_LIFE_S))
-        victim = chance.choice([None, *agents]) if number % 2 else None
-        if victim is None:
+        if kills_registry and number % 2 == 0:
             service.end(signal.SIGKILL)
             findings.kills_of_registry += 1
             ledger.failures += [f"kill {number}: {wrong}" for wrong in check_files(service.folder)]
@@ -160,10 +243,7 @@ def kill_all(service: Guarded, agents: list[RealAgent], *, kills: int, chance: r
                 kill_starting(service, chance, ledger, findings)
             service.start()
         else:
-            victim.kill(ledger)
-            findings.kills_of_agents += 1
-            check_files_of(victim, ledger)
-            victim.start()
+            kill_agent(chance.choice(agents), agents, seen, chance=chance, ledger=ledger, findings=findings)
         inspect(agents, seen, findings, ledger)
         click.echo(f"kill {number + 1}/{kills}: {len(ledger.moves)} moves", err=True)
     return seen
@@ -199,13 +279,19 @@ def check_files(folder: Path) -> list[str]:
     return wrong + ([f"foreign_key_check: {orphans[:3]}"] if orphans else [])
 
 
-def check_files_of(agent: RealAgent, ledger: Ledger) -> None:
-    """The last known good and the pending table load, or are not there."""
-    for name in (LAST_KNOWN_GOOD, "pending"):
-        try:
-            agent.store.load_table(CCA, name)
-        except Exception as error:
-            ledger.fail(f"{agent.name}: {name} does not load: {error}")
+def kill_agent(victim: RealAgent, agents: list[RealAgent], seen: set[str], *, chance: random.Random,
+               ledger: Ledger, findings: Findings) -> None:  # fmt: skip
+    """Kill an agent, every other time within an application, and start it again."""
+    if findings.kills_of_agents % 2:
+        victim.wait_for_application()
+        time.sleep(chance.uniform(0.0, MAX_APPLICATION_S))
+    victim.kill(ledger)
+    findings.kills_of_agents += 1
+    findings.kills_in_application += (victim.store.root / CCA / PENDING).exists()
+    findings.kills_with_leftovers += bool(victim.leftovers())
+    inspect(agents, seen, findings, ledger)
+    victim.start_without_registry(ledger, reboot=findings.kills_of_agents % REBOOT_EVERY == 0)
+    victim.start()
 
 
 def wait_until_in_sync(service: Guarded, agents: list[RealAgent], ledger: Ledger) -> None:
@@ -309,25 +395,28 @@ def working(service: Guarded, ledger: Ledger, chance: random.Random) -> Iterator
                 worker.join(END_S)
 
 
-def campaign(*, kills: int, seed: int) -> Findings:
-    """Run it all in a temporary folder."""
+def campaign(*, kills: int, seed: int, kernel: Kernel | None = None) -> Findings:
+    """Run it all in a temporary folder. kernel: one agent writes to it, and it alone is killed."""
     findings, ledger, chance = Findings(), Ledger(), random.Random(seed)
 
     def kill_first_starts(service: Guarded) -> None:
-        for _ in range(FIRST_KILLS):
+        for _ in range(FIRST_KILLS if kernel is None else 0):
             kill_starting(service, chance, ledger, findings)
 
     with (
         tempfile.TemporaryDirectory(prefix="ccatune-kill-service-") as name,
         guarded(Path(name), before=kill_first_starts) as service,
     ):
-        agents = [RealAgent(service, f"agent{number}") for number in range(AGENTS)]
+        agents = [RealAgent(service, f"agent{number}", kernel) for number in range(AGENTS if kernel is None else 1)]
         with contextlib.ExitStack() as stack:
             for agent in agents:
                 agent.start()
-                stack.callback(agent.end)
+                stack.callback(agent.stop)
             with working(service, ledger, chance):
-                seen = kill_all(service, agents, kills=kills, chance=chance, ledger=ledger, findings=findings)
+                seen = kill_all(
+                    service, agents, kills=kills, kills_registry=kernel is None, chance=chance, ledger=ledger,
+                    findings=findings,
+                )  # fmt: skip
             wait_until_in_sync(service, agents, ledger)
             inspect(agents, seen, findings, ledger)
             check_end(service, agents, seen, ledger)
@@ -351,7 +440,9 @@ def main(*, kills: int, seed: int, as_json: bool) -> None:
             click.echo(failure)
         click.echo(
             f"kill_service: {findings.kills_of_registry} kills of the registry, {findings.kills_before_ready} "
-            f"of it before its first answer, {findings.kills_of_agents} of agents; "
+            f"of it before its first answer, {findings.kills_of_agents} of agents "
+            f"({findings.kills_in_application} within an application, {findings.kills_with_leftovers} left a temporary "
+            f"file); "
             f"{findings.ensembles} ensembles and {findings.moves} moves acknowledged, {findings.refused_moves} moves "
             f"to unsigned ensembles refused, {findings.requests_cut} requests cut, {findings.tables_inspected} tables "
             f"inspected, {len(findings.failures)} failures"

@@ -10,7 +10,7 @@ import pytest
 
 from kmod.ensemble import Ensemble
 from serving.access.grants import local_caller
-from serving.agent import parse_offer
+from serving.agent.client import parse_offer
 from serving.channels import service
 from serving.channels.schemas import ChannelMove
 from serving.database import Database
@@ -83,7 +83,8 @@ def test_a_roll_back_deploys_the_ensemble_before_with_a_new_serial(api):
 
 def table_offered(api):
     """The text that an agent makes of what the channel offers."""
-    return parse_offer(api.get(CHAMPION).content, cca="gr", channel="champion").text
+    _, table = parse_offer(api.get(CHAMPION).content, cca="gr", channel="champion")
+    return table.text
 
 
 def test_a_roll_back_is_offered_as_urgent_and_its_text_carries_the_mark(api):

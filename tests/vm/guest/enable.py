@@ -32,12 +32,12 @@ def command(job: dict[str, Any], *words: str) -> dict[str, Any]:
     import click
 
     from kmod.errors import CcatuneError
-    from serving.agent import enable_cli
+    from serving.agent import commands
 
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         try:
-            status = getattr(enable_cli, words[0]).main(list(words[1:]), standalone_mode=False)
+            status = getattr(commands, words[0]).main(list(words[1:]), standalone_mode=False)
         except (CcatuneError, click.ClickException) as error:
             status = 2
             said.write(str(error))

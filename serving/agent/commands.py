@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `ccatune-agent` that an operator uses beside a running agent: status, resume, forget and unit."""
+"""What an operator does on the agent's server: the commands status, resume, forget, unit, enable and disable."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,16 +13,18 @@ from typing import Any
 import click
 
 from kmod.terminal import echo, visible
-from serving.agent.decide import IN_FORCE
 from serving.agent.errors import DamagedFileError, StateDirError
 from serving.agent.settings import DEFAULT_STATE_DIR
+from serving.agent.state import IN_FORCE
 from serving.agent.store import STATE, Request, Store
+from serving.agent.switch import DEFAULT_ENABLED_FILE, LOAD_VIAS, LoadVia, Switch
 
-EXIT_FALLS_SHORT = 1
 # A state that was not confirmed for this many of its intervals is stale.
 _MISSED_CONFIRMATIONS = 3
 _UNIT = "ccatune-agent.service"
 _UNIT_OF_BPF = "ccatune-agent-bpf.service"
+_VIA = "Load its module, or load it in BPF; auto: in BPF only if the module cannot be loaded."
+_CCA_NAME = re.compile(r"[a-z0-9_]{1,15}")
 
 
 def _store_of(ctx: click.Context, state_dir: Path | None) -> Store:
@@ -61,7 +64,7 @@ def status(ctx: click.Context, *, state_dir: Path | None, as_json: bool) -> None
         echo(f"agent on {store.root}: {'running' if running else 'not running'}")
         if why:
             echo(visible(f"falls short: {', '.join(why)}"))
-    ctx.exit(EXIT_FALLS_SHORT if why else 0)
+    ctx.exit(1 if why else 0)
 
 
 @click.command()
@@ -117,6 +120,71 @@ def unit(*, bpf: bool) -> None:
         echo(resources.files("serving.agent").joinpath(name).read_text(encoding="utf-8").rstrip("\n"))
 
 
+_state_option = click.option(
+    "--state-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=DEFAULT_ENABLED_FILE,
+    show_default=True,
+    help="File with the previous settings.",
+)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+
+
+def _print_done(done: list[str], *, as_json: bool) -> None:
+    if as_json:
+        echo(json.dumps({"done": done}))
+        return
+    for line in done:
+        echo(line)
+
+
+@click.command()
+@click.argument("cca", default="gr")
+@click.option("--allow-only", is_flag=True, help="Leave the default alone: only let programs choose it.")
+@click.option("--via", type=click.Choice(LOAD_VIAS), default="auto", show_default=True, help=_VIA)
+@_state_option
+@_json_option
+def enable(*, cca: str, allow_only: bool, via: LoadVia, state_file: Path, as_json: bool) -> None:
+    """Make the algorithm CCA the default of new connections in this network namespace. CCA defaults to gr.
+
+    Loads the algorithm, lets every program on this machine choose it (also in containers), and makes it the default.
+    Without this, only programs with CAP_NET_ADMIN may choose it. The earlier settings are saved once, and `disable`
+    restores them. Existing connections keep their algorithm.
+
+    The algorithms gr, roccet, rtcp_cubic, rtcp_bbr, rtcp_bbr3, cubic and vegas also run in BPF, on a kernel without the
+    modules. This needs the program ccatune-bpf. There cubic and vegas are called ccatune_cubic and ccatune_vegas,
+    because the kernel has a cubic of its own, and may have a vegas.
+
+    \b
+    Examples:
+      ccatune-agent enable gr
+      ccatune-agent enable gr --allow-only
+      ccatune-agent enable gr --via bpf
+    """
+    if not _CCA_NAME.fullmatch(cca):
+        raise click.UsageError(f"CCA: expected the name of an algorithm, e.g. gr, got {cca!r}")
+    _print_done(Switch(state_file).enable(cca, as_default=not allow_only, via=via), as_json=as_json)
+
+
+@click.command()
+@_state_option
+@_json_option
+@click.pass_context
+def disable(ctx: click.Context, *, state_file: Path, as_json: bool) -> None:
+    """Restore every setting that `enable` changed, and unload what it loaded.
+
+    The exit status is 1 if a module is still in use. The settings are then restored; run `disable` again later to
+    unload the module. What was loaded in BPF is unloaded at once, and connections that use it keep it.
+
+    \b
+    Example:
+      ccatune-agent disable
+    """
+    done, left = Switch(state_file).disable()
+    _print_done([*done, left] if left else done, as_json=as_json)
+    ctx.exit(1 if left else 0)
+
+
 def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequence[str]:
     """Leave a request for the agent, and return the algorithms. Raises StateDirError for an unknown one."""
     known = store.ccas()
@@ -127,18 +195,16 @@ def _request(request: Request, ccas: tuple[str, ...], *, store: Store) -> Sequen
             f"it holds {', '.join(known) or 'none'}; set --state-dir to the agent's"
         )
     for name in ccas or known:
-        store.ask_to(request, name)
+        store.leave_request(request, name)
     return ccas or known
 
 
 def _state_of(store: Store, cca: str, *, running: bool) -> dict[str, Any]:
     """Return the stored report of one algorithm, with `age_s` (None if unknown) and `stale`."""
     try:
-        state = store.load(cca, STATE)
+        state = store.load(cca, STATE, dict) or {}
     except DamagedFileError as error:
         state = {"cca": cca, "state": "unknown", "error": str(error)}
-    if not isinstance(state, dict):
-        state = {"cca": cca, "state": "unknown", "error": f"{store.root / cca / STATE}: expected a report"}
     age_s = store.age_s(cca, STATE, now_s=time.time())
     every_s = state.pop("confirmed_every_s", None)
     stale = isinstance(every_s, int | float) and (age_s is None or age_s > _MISSED_CONFIRMATIONS * every_s)

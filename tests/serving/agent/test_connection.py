@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from serving.agent import _http
-from serving.agent._http import Answer, Connection, Request, connect
+from serving.agent import connection as connection_module
+from serving.agent.connection import Answer, Connection, Request, connect
 
 ASK = Request("GET", "/", {}, None)
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -163,23 +163,23 @@ def test_answer_that_breaks_off_is_not_asked_for_again() -> None:
     assert script.used == [2]
 
 
-@pytest.mark.parametrize("step_s", [_http.MAX_IDLE_S, _http.MAX_IDLE_S + 1.0])
+@pytest.mark.parametrize("step_s", [connection_module.MAX_IDLE_S, connection_module.MAX_IDLE_S + 1.0])
 def test_connection_that_was_idle_too_long_is_replaced(step_s: float) -> None:
     now_s = 0.0
     with server([WHOLE] * 2, [WHOLE]) as script, connection_to(script, clock=lambda: now_s) as connection:
         ask(connection)
         now_s += step_s
         ask(connection)
-    assert script.used == ([2] if step_s == _http.MAX_IDLE_S else [1, 1])
+    assert script.used == ([2] if step_s == connection_module.MAX_IDLE_S else [1, 1])
 
 
 def test_connection_is_not_used_for_ever() -> None:
     now_s = 0.0
-    n_asked = int(_http.MAX_AGE_S / _http.MAX_IDLE_S) + 2
+    n_asked = int(connection_module.MAX_AGE_S / connection_module.MAX_IDLE_S) + 2
     with server([WHOLE] * n_asked, [WHOLE]) as script, connection_to(script, clock=lambda: now_s) as connection:
         for _ in range(n_asked):
             ask(connection)
-            now_s += _http.MAX_IDLE_S
+            now_s += connection_module.MAX_IDLE_S
     assert len(script.used) == 2
     assert sum(script.used) == n_asked
 

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from serving.agent import Keeper, State, Store, Table
-from serving.agent.store import LAST_KNOWN_GOOD
-from tests.serving.agent.fakes import FakeTree, log_to, table
+from serving.agent.applier import Applier
+from serving.agent.state import PollResult, State
+from serving.agent.store import LAST_KNOWN_GOOD, Store
+from serving.agent.table import Table
+from tests.serving.agent.fakes import FakeTree, applier_of, table
 
 ONE, TWO = table(1), table(2)
 MOST_STEPS = 400
@@ -39,8 +41,12 @@ class Fuse:
             raise KilledError
 
 
-def keeper(tree: FakeTree, store: Store, *, boot_id: str = "boot-1") -> Keeper:
-    return Keeper("gr", channel="champion", tree=tree, store=store, log=log_to(), boot_id=boot_id)
+def offer_one(to: Applier) -> None:
+    to.receive(PollResult(State.IN_SYNC, ONE))
+
+
+def offer_two(to: Applier) -> None:
+    to.receive(PollResult(State.IN_SYNC, TWO))
 
 
 def wire(patch: pytest.MonkeyPatch, fuse: Fuse, tree: FakeTree) -> None:
@@ -64,12 +70,12 @@ def wire(patch: pytest.MonkeyPatch, fuse: Fuse, tree: FakeTree) -> None:
 
 
 def run_with_kill_at(
-    step: int, folder: Path, *, before: Callable[[Keeper], None], during: Callable[[Keeper], None]
+    step: int, folder: Path, *, before: Callable[[Applier], None], during: Callable[[Applier], None]
 ) -> tuple[bool, FakeTree, Store]:
     """Run `before` in peace and `during` with a kill at `step`; says whether it came to the kill."""
     tree, store = FakeTree(), Store(folder)
     with store.acquire():
-        first = keeper(tree, store)
+        first = applier_of(tree, store)
         first.start()
         before(first)
         with pytest.MonkeyPatch.context() as patch:
@@ -85,7 +91,7 @@ def run_with_kill_at(
 
 
 def every_kill(
-    tmp_path: Path, *, before: Callable[[Keeper], None], during: Callable[[Keeper], None]
+    tmp_path: Path, *, before: Callable[[Applier], None], during: Callable[[Applier], None]
 ) -> list[tuple[FakeTree, Store]]:
     """One server for each step that can be killed in."""
     servers = []
@@ -104,7 +110,7 @@ def last_known_good(store: Store) -> Table | None:
 
 
 def test_table_in_force_and_last_known_good_are_always_published_ones(tmp_path: Path) -> None:
-    servers = every_kill(tmp_path, before=lambda k: k.offered(ONE), during=lambda k: k.offered(TWO))
+    servers = every_kill(tmp_path, before=offer_one, during=offer_two)
     assert {tree.text for tree, _ in servers} == {ONE.text, TWO.text}
     kept = [last_known_good(store) for _, store in servers]
     assert ONE in kept
@@ -113,57 +119,37 @@ def test_table_in_force_and_last_known_good_are_always_published_ones(tmp_path: 
 
 
 def test_first_application_can_be_killed_too(tmp_path: Path) -> None:
-    servers = every_kill(tmp_path, before=lambda _: None, during=lambda k: k.offered(ONE))
+    servers = every_kill(tmp_path, before=lambda _: None, during=offer_one)
     for tree, store in servers:
         assert tree.text in {"", ONE.text}
         assert last_known_good(store) in (None, ONE)
-        again = keeper(tree, store)
+        again = applier_of(tree, store)
         again.start()
-        again.offered(ONE)
+        offer_one(again)
         assert (again.report().state, tree.text) == (State.UNSIGNED, ONE.text)
 
 
 def test_restart_after_any_kill_goes_on_without_a_pause(tmp_path: Path) -> None:
-    servers = every_kill(tmp_path, before=lambda k: k.offered(ONE), during=lambda k: k.offered(TWO))
+    servers = every_kill(tmp_path, before=offer_one, during=offer_two)
     assert any(list((store.root / "gr").glob(".*.tmp")) for _, store in servers)
     for tree, store in servers:
         in_force = tree.text
-        again = keeper(tree, store)
+        again = applier_of(tree, store)
         again.start()
         assert tree.text == in_force
         assert last_known_good(store) == (ONE if in_force == ONE.text else TWO)
         assert not list((store.root / "gr").glob(".*.tmp"))
-        again.no_offer(State.OFFLINE, "gone")
+        again.receive(PollResult(State.OFFLINE, error="gone"))
         assert again.report().state is State.OFFLINE
-        again.offered(TWO)
-        assert (again.report().state, tree.text) == (State.UNSIGNED, TWO.text)
-
-
-def test_restart_after_any_kill_goes_on_where_the_module_refuses_the_mark(tmp_path: Path) -> None:
-    urgent = table(2, urgent=True)
-
-    def in_sync_on_an_older_module(old: Keeper) -> None:
-        assert isinstance(old._tree, FakeTree)
-        old._tree.knows_mark = False
-        old.offered(ONE)
-
-    servers = every_kill(tmp_path, before=in_sync_on_an_older_module, during=lambda k: k.offered(urgent))
-    assert {tree.text for tree, _ in servers} == {ONE.text, TWO.text}
-    for tree, store in servers:
-        in_force = tree.text
-        again = keeper(tree, store)
-        again.start()
-        assert tree.text == in_force
-        assert last_known_good(store) == (ONE if in_force == ONE.text else urgent)
-        again.offered(urgent)
+        offer_two(again)
         assert (again.report().state, tree.text) == (State.UNSIGNED, TWO.text)
 
 
 def test_reboot_after_any_kill_brings_the_last_known_good_back(tmp_path: Path) -> None:
-    for tree, store in every_kill(tmp_path, before=lambda k: k.offered(ONE), during=lambda k: k.offered(TWO)):
+    for tree, store in every_kill(tmp_path, before=offer_one, during=offer_two):
         good = last_known_good(store)
         tree.reload()
-        again = keeper(tree, store, boot_id="boot-2")
+        again = applier_of(tree, store, boot_id="boot-2")
         again.start()
         assert good is not None
         assert tree.text == good.text
@@ -171,25 +157,25 @@ def test_reboot_after_any_kill_brings_the_last_known_good_back(tmp_path: Path) -
 
 
 def test_start_itself_can_be_killed(tmp_path: Path) -> None:
-    def restart(old: Keeper) -> None:
-        keeper(old._tree, old._store).start()  # type: ignore[arg-type]
+    def restart(old: Applier) -> None:
+        applier_of(old._tree, old._store).start()  # type: ignore[arg-type]
 
-    def killed_and_reloaded(old: Keeper) -> None:
-        old.offered(ONE)
+    def killed_and_reloaded(old: Applier) -> None:
+        offer_one(old)
         assert isinstance(old._tree, FakeTree)
         old._tree.reload()
 
     for tree, store in every_kill(tmp_path, before=killed_and_reloaded, during=restart):
         assert tree.text in {"", ONE.text}
-        keeper(tree, store).start()
+        applier_of(tree, store).start()
         assert (tree.text, last_known_good(store)) == (ONE.text, ONE)
 
 
 def test_take_over_can_be_killed_at_any_step(tmp_path: Path) -> None:
     by_hand = table(99)
 
-    def degraded(old: Keeper) -> None:
-        old.offered(ONE)
+    def degraded(old: Applier) -> None:
+        offer_one(old)
         old._tree.write("gr", "ensemble", by_hand.text)
         old.check()
         assert old.report().state is State.DEGRADED
@@ -198,7 +184,7 @@ def test_take_over_can_be_killed_at_any_step(tmp_path: Path) -> None:
     assert {tree.text for tree, _ in servers} == {by_hand.text, "", ONE.text}
     for tree, store in servers:
         in_force = tree.text
-        again = keeper(tree, store)
+        again = applier_of(tree, store)
         again.start()
         # Before the clear the operator's table stays; after it, ours follows without being asked again.
         assert tree.text == (by_hand.text if in_force == by_hand.text else ONE.text)

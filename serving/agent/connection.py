@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""HTTP requests over one connection that is kept, each with one deadline for the whole exchange.
+"""HTTP requests over one connection that is kept, each with one deadline for the whole exchange, and its TLS.
 
 The standard library limits the time of each receive, not of the whole answer. A server that sends one byte per
 second could hold such a client for ever. Here one deadline covers connecting, the TLS handshake, sending, headers and
@@ -18,6 +18,9 @@ new one. All requests of the agent are idempotent, so this is harmless even if t
 - Redirects are not followed. They are returned like any other answer, and the caller refuses them.
 - Proxies from environment variables are ignored.
 - A body is read up to a bound.
+
+The files of TLS are read again for a new connection when one of them has changed, so that a renewed certificate needs
+no restart. Commands use `TlsFiles`, `ClientTls` and `connect`, too.
 """
 
 from __future__ import annotations
@@ -29,13 +32,18 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import Any, cast
 from urllib.parse import SplitResult
+
+from serving.agent.errors import SettingsError
+from serving.agent.settings import read_secret
 
 # The registry keeps an idle connection for 75 s (`keep_alive_s`).
 MAX_IDLE_S = 70.0
 MAX_AGE_S = 3600.0
+_MAX_KEY_BYTES = 64 * 1024
 
 Clock = Callable[[], float]
 
@@ -194,17 +202,19 @@ class Connection:
 
         Raises OSError (including TimeoutError), http.client.HTTPException or ValueError.
         """
-        self._require_not_aborted()
         deadline_s = self._clock() + timeout_s
         if self._raw is not None and not self._is_usable(self._raw):
             self.close()
-        was_kept = self._raw is not None
-        answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=was_kept)
-        if answer is None:
-            answer = self._exchange(request, deadline_s, max_body_bytes=max_body_bytes, may_be_closed=False)
-        if answer is None:
-            raise ConnectionResetError("the server closed the connection")
-        return answer
+        if self._raw is not None:
+            kept = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
+            try:
+                return self._exchange(kept, request, max_body_bytes=max_body_bytes)
+            except _CLOSED:
+                if self._aborted or not kept.is_unanswered:
+                    raise
+        self._connect(deadline_s)
+        new = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
+        return self._exchange(new, request, max_body_bytes=max_body_bytes)
 
     def abort(self) -> None:
         """End the current exchange from another thread, and make later ones fail."""
@@ -234,51 +244,42 @@ class Connection:
         poll.register(raw, select.POLLIN)
         return not poll.poll(0)
 
-    def _exchange(
-        self, request: Request, deadline_s: float, *, max_body_bytes: int, may_be_closed: bool
-    ) -> Answer | None:
-        """Return the answer, or None if the connection `may_be_closed` and was, before any byte of the answer came."""
+    def _exchange(self, limited: _DeadlineSocket, request: Request, *, max_body_bytes: int) -> Answer:
+        """Return the answer, and close the connection unless it can be used again."""
         keep = False
-        limited: _DeadlineSocket | None = None
         try:
-            if self._raw is None:
-                self._connect(deadline_s)
-            limited = _DeadlineSocket(self._live_socket(), deadline_s, self._clock)
-            answer, keep = self._ask(limited, request, max_body_bytes=max_body_bytes)
-        except _CLOSED:
-            if may_be_closed and not self._aborted and (limited is None or limited.is_unanswered):
-                return None
-            raise
+            connection = http.client.HTTPConnection(self._url.hostname or "")
+            connection.sock = cast("socket.socket", limited)
+            headers = {"Host": self._url.netloc, **request.headers}
+            connection.request(request.method, request.path, body=request.body, headers=headers)
+            response = connection.getresponse()
+            headers_lower = {name.lower(): value for name, value in response.getheaders()}
+            answer = Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
+            keep = not response.will_close and limited.is_at_end and 200 <= answer.status < 500
+            return answer
         finally:
-            if keep:
-                self._idle_since_s = self._clock()
-            else:
+            self._idle_since_s = self._clock()
+            if not keep:
                 self.close()
-        return answer
-
-    def _ask(self, limited: _DeadlineSocket, request: Request, *, max_body_bytes: int) -> tuple[Answer, bool]:
-        """Return the answer, and whether the connection can be used again."""
-        connection = http.client.HTTPConnection(self._url.hostname or "")
-        connection.sock = cast("socket.socket", limited)
-        headers = {"Host": self._url.netloc, **request.headers}
-        connection.request(request.method, request.path, body=request.body, headers=headers)
-        response = connection.getresponse()
-        headers_lower = {name.lower(): value for name, value in response.getheaders()}
-        answer = Answer(response.status, headers_lower, _read_body(response, max_body_bytes=max_body_bytes))
-        keep = not response.will_close and limited.is_at_end and 200 <= answer.status < 500
-        return answer, keep
 
     def _connect(self, deadline_s: float) -> None:
+        self._require_not_aborted()
         host, port = self._url.hostname or "", self._url.port or (443 if self._tls is not None else 80)
         context = self._tls() if self._tls is not None else None
         self._raw = connect(host, port, deadline_s=deadline_s, clock=self._clock)
         self._made_s = self._clock()
-        if context is not None:
+        if context is None:
+            return
+        try:
             secured = context.wrap_socket(self._raw, server_hostname=host, do_handshake_on_connect=False)
             # `abort` can end the handshake, too.
             self._raw = secured
-            self._live_socket().settimeout(remaining_s(deadline_s, self._clock))
+            self._require_not_aborted()
+            secured.settimeout(remaining_s(deadline_s, self._clock))
             secured.do_handshake()
+        except BaseException:
+            self.close()
+            raise
 
     def _live_socket(self) -> socket.socket:
         self._require_not_aborted()
@@ -289,3 +290,65 @@ class Connection:
     def _require_not_aborted(self) -> None:
         if self._aborted:
             raise ConnectionAbortedError("the exchange was ended by the agent")
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files: authorities to trust (None: the system's), and the client's own certificate and key, if it has one.
+
+    The key may stand in the file of the certificate.
+    """
+
+    ca_file: str | None = None
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+
+
+class ClientTls:
+    """Makes the SSL context of a connection."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        """Load the files. Raises SettingsError where one cannot be used."""
+        self._files = files
+        self._seen = self._stamps()
+        self._context = self._load()
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection. Raises SettingsError where a changed file cannot be used."""
+        stamps = self._stamps()
+        if stamps != self._seen:
+            self._context = self._load()
+            self._seen = stamps
+        return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        files = self._files
+        try:
+            context = ssl.create_default_context(cafile=files.ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(f"ca_file {files.ca_file}: expected certificates in PEM form, got {error}") from error
+        cert_file, key_file = files.client_cert_file, files.client_key_file
+        if cert_file is None:
+            return context
+        what = "client_cert_file" if key_file is None else "client_key_file"
+        read_secret(what, key_file or cert_file, max_bytes=_MAX_KEY_BYTES)
+        try:
+            # Without a passphrase of its own OpenSSL would ask for one at the terminal.
+            context.load_cert_chain(cert_file, key_file, password=lambda: "")
+        except (OSError, ssl.SSLError) as error:
+            raise SettingsError(
+                f"client_cert_file {cert_file}: expected a certificate and its key without a passphrase, got {error}"
+            ) from error
+        return context
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """Return what changes with the content of each file, or None for no file."""
+        return [_stamp(path) for path in astuple(self._files)]
+
+
+def _stamp(path: str | None) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat() if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)

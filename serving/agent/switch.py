@@ -3,13 +3,15 @@
 
 `enable` saves the current settings on disk, then changes three things:
 
-    1. the algorithm is loaded: modprobe tcp_<cca>, or ccatune-bpf load <cca> (loading.py)
+    1. the algorithm is loaded: modprobe tcp_<cca>, or ccatune-bpf load <cca>
     2. net.ipv4.tcp_allowed_congestion_control: the algorithm is added to the list
     3. net.ipv4.tcp_congestion_control: the algorithm becomes the default for new connections of this network
        namespace
 
 The algorithms allow only programs with CAP_NET_ADMIN to choose them, unless the modules are loaded with
 unrestricted=1. An algorithm on the list of step 2 is open to every program, in all network namespaces.
+A module and BPF may have an algorithm of the same name, and the kernel then refuses the second one. In BPF some
+algorithms are registered under another name (BPF_CCAS).
 
 `disable` restores the saved settings, unloads what `enable` loaded, and deletes the saved settings.
 
@@ -25,64 +27,66 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kmod.bpf_host import BPF_CCAS, BpfHost
 from kmod.ensemble import write_atomically
-from serving.agent.loading import Host, InBpf, LoadVia, Modules, NotLoadableError, SwitchError, name_in_bpf, run_program
-from serving.agent.runner import BOOT_ID_PATH, read_boot_id
+from serving.agent.errors import NotLoadableError, SwitchError
+from serving.agent.kernel import BOOT_ID_PATH, read_boot_id
 
-__all__ = ["ALLOWED", "DEFAULT", "DEFAULT_ENABLED_FILE", "Remembered", "Switch", "SwitchError"]
+LoadVia = Literal["auto", "module", "bpf"]
+LOAD_VIAS: tuple[LoadVia, ...] = ("auto", "module", "bpf")
 
 DEFAULT_ENABLED_FILE = Path("/var/lib/ccatune-agent/enabled.json")
 DEFAULT = "tcp_congestion_control"
 ALLOWED = "tcp_allowed_congestion_control"
 _AVAILABLE = "tcp_available_congestion_control"
 
+_CORE_MODULE = "ccatune"
+# Maps the prefix of an algorithm's name to the module that all algorithms with this prefix share.
+_FAMILIES = {"rtcp_": "tcp_rtcp"}
+
 
 @dataclass(frozen=True)
-class Remembered:
+class Saved:
     """The saved state that `disable` needs to undo `enable`.
 
     before: the values that `enable` found, by the setting's name; after: the values that it set.
-    modules: the modules that `enable` loaded, in order of loading.
     namespace: the network namespace that `enable` ran in; "" if the system does not report it.
-    bpf: the algorithms that `enable` loaded in BPF. A file from before BPF has no such field.
+    modules: the modules that `enable` loaded, in order of loading. bpf: the algorithms that it loaded in BPF.
     """
 
     boot_id: str
+    namespace: str
     before: dict[str, str]
-    after: dict[str, str]
+    after: dict[str, str] = field(default_factory=dict)
     modules: list[str] = field(default_factory=list)
-    namespace: str = ""
     bpf: list[str] = field(default_factory=list)
 
     @staticmethod
-    def from_json(data: Any) -> Remembered:
+    def from_json(data: Any) -> Saved:
         """Build from JSON data. Raises KeyError, TypeError, ValueError or AttributeError where a field is wrong."""
-        return Remembered(
+        return Saved(
             boot_id=str(data["boot_id"]),
+            namespace=str(data["namespace"]),
             before={str(name): str(value) for name, value in data["before"].items()},
             after={str(name): str(value) for name, value in data["after"].items()},
             modules=[str(name) for name in data["modules"]],
-            namespace=str(data.get("namespace", "")),
-            bpf=[str(name) for name in data.get("bpf", [])],
+            bpf=[str(name) for name in data["bpf"]],
         )
 
 
-@dataclass(frozen=True)
-class _Offered:
-    """An algorithm that the kernel offers now.
-
-    name: as sockets choose it. found: the saved state, with what was loaded for it. done: what was loaded, in words.
-    """
-
-    name: str
-    found: Remembered
-    done: list[str] = field(default_factory=list)
+def run_program(arguments: Sequence[str]) -> str:
+    """Run a program. Return "" if it succeeded, else its error message."""
+    try:
+        done = subprocess.run(list(arguments), capture_output=True, text=True, check=False)
+    except OSError as error:
+        return f"{arguments[0]}: {error.strerror}"
+    return "" if done.returncode == 0 else done.stderr.strip() or f"{arguments[0]}: status {done.returncode}"
 
 
 class Switch:
@@ -97,12 +101,12 @@ class Switch:
         *,
         root: Path = Path("/proc"),
         program: Callable[[Sequence[str]], str] = run_program,
-        host: Host | None = None,
+        host: BpfHost | None = None,
     ) -> None:
         self._file = file
         self._root = root
-        self._modules = Modules(root, program)
-        self._bpf = InBpf(host or BpfHost())
+        self._program = program
+        self._host = host or BpfHost()
         self._boot_id = read_boot_id(root / BOOT_ID_PATH.relative_to("/proc"))
 
     # -- the two commands ------------------------------------------------------
@@ -115,27 +119,24 @@ class Switch:
         """
         known = self._recall()
         before = {name: self._read(name) for name in (DEFAULT, ALLOWED)}
-        offered = self._offer(
-            cca, via, known, known or Remembered(self._boot_id, before, {}, namespace=self._namespace())
-        )
-        found, done = offered.found, offered.done
-        wanted = {ALLOWED: _with(self._read(ALLOWED), offered.name)}
+        saved = known or Saved(self._boot_id, self._namespace(), before)
+        name, saved, loaded = self._load(cca, via, known, saved)
+        allowed = self._read(ALLOWED).split()
+        wanted = {ALLOWED: " ".join(allowed if name in allowed else [*allowed, name])}
         if as_default:
-            wanted[DEFAULT] = offered.name
+            wanted[DEFAULT] = name
         # The kernel adds the default to the allowed algorithms by itself. The final values are therefore read back
         # below and saved again.
-        self._keep(replace(found, after={**found.after, **wanted}))
+        self._keep(replace(saved, after={**saved.after, **wanted}))
         try:
             # A sysctl that has the name already may stand for what was loaded under it before.
-            loaded = bool(offered.done)
-            done += [line for name, value in wanted.items() if (line := self._set(name, value, anew=loaded))]
+            done = [self._set(setting, value, anew=bool(loaded)) for setting, value in wanted.items()]
         except SwitchError:
             if known is None:
                 self.disable()
             raise
-        after = {**found.after, **{name: self._read(name) for name in wanted}}
-        self._keep(replace(found, after=after))
-        return done or [f"{cca} is enabled already"]
+        self._keep(replace(saved, after={**saved.after, **{setting: self._read(setting) for setting in wanted}}))
+        return [*loaded, *filter(None, done)] or [f"{cca} is enabled already"]
 
     def disable(self) -> tuple[list[str], str]:
         """Restore all settings and unload what `enable` loaded.
@@ -148,84 +149,161 @@ class Switch:
             self._file.unlink(missing_ok=True)
             return [f"{self._file}: it remembers nothing that was enabled since this machine was started"], ""
         # The default must be restored first: the kernel always allows the default algorithm.
-        done = [self._put_back(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
-        left = "; ".join(filter(None, (self._modules.unload(known.modules, done), self._bpf.unload(known.bpf, done))))
-        said = [line for line in done if line]
-        if left:
-            return said, left
+        done = [self._restore(name, known) for name in (DEFAULT, ALLOWED) if name in known.after]
+        left = [self._unload_modules(known.modules, done), self._unload_from_bpf(known.bpf, done)]
+        done = [line for line in done if line]
+        if any(left):
+            return done, "; ".join(filter(None, left))
         self._file.unlink(missing_ok=True)
-        return said or ["everything was put back already"], ""
+        return done or ["everything was put back already"], ""
 
     # -- loading ---------------------------------------------------------------
 
-    def _offer(self, cca: str, via: LoadVia, known: Remembered | None, found: Remembered) -> _Offered:
+    def _load(self, cca: str, via: LoadVia, known: Saved | None, saved: Saved) -> tuple[str, Saved, list[str]]:
         """Make the kernel offer `cca`, and save what is loaded for it before it is loaded.
 
-        known: what the file holds; it holds this again if the algorithm cannot be loaded. Raises SwitchError.
+        known: what the file holds; it holds this again if the algorithm cannot be loaded.
+        Returns the name that sockets choose, the saved state, and what was loaded, in words. Raises SwitchError.
         """
         if via == "bpf":
-            return self._in_bpf(cca, known, found)
-        if via == "module" or self._is_available(cca):
-            return self._as_module(cca, known, found, strict=via == "module")
-        try:
-            return self._as_module(cca, known, found)
-        except NotLoadableError as error:
-            if cca not in BPF_CCAS:
-                raise
-            try:
-                return self._in_bpf(cca, known, found)
-            except SwitchError as another:
-                raise SwitchError(f"{error}; {another}") from another
-
-    def _as_module(self, cca: str, known: Remembered | None, found: Remembered, *, strict: bool = False) -> _Offered:
-        """strict: an algorithm in BPF does not count."""
+            return self._load_in_bpf(cca, known, saved)
         if self._is_available(cca):
-            if strict and BPF_CCAS.get(cca) == cca and not self._modules.offers(cca) and self._bpf.has(cca):
+            is_in_bpf = BPF_CCAS.get(cca) == cca and not self._has_module(cca) and self._has_in_bpf(cca)
+            if via == "module" and is_in_bpf:
                 raise SwitchError(
                     f"module tcp_{cca}: expected to load it, but {cca} is loaded in BPF; `ccatune-agent disable` or "
                     f"`ccatune-bpf unload {cca}` first, or enable it with --via bpf"
                 )
-            return _Offered(cca, found)
-        absent = self._modules.absent(cca)
-        found = replace(found, modules=[*found.modules, *(name for name in absent if name not in found.modules)])
-        self._keep(found)
-        complaint = self._modules.load(cca)
+            return cca, saved, []
+        try:
+            return self._load_module(cca, known, saved)
+        except NotLoadableError as error:
+            if via == "module" or cca not in BPF_CCAS:
+                raise
+            try:
+                return self._load_in_bpf(cca, known, saved)
+            except SwitchError as another:
+                raise SwitchError(f"{error}; {another}") from another
+
+    def _load_module(self, cca: str, known: Saved | None, saved: Saved) -> tuple[str, Saved, list[str]]:
+        loaded = self._modules()
+        shared = [module for family, module in _FAMILIES.items() if cca.startswith(family)]
+        absent = [name for name in (_CORE_MODULE, *shared, f"tcp_{cca}") if name not in loaded]
+        saved = replace(saved, modules=[*saved.modules, *(name for name in absent if name not in saved.modules)])
+        self._keep(saved)
+        complaint = self._program(["modprobe", f"tcp_{cca}"])
         if complaint or not self._is_available(cca):
-            self._modules.unload(absent, [])
-            self._restore(known)
+            self._unload_modules(absent, [])
+            self._keep(known)
             raise NotLoadableError(
                 f"module tcp_{cca}: expected it to load and to offer {cca}, got: "
                 f"{complaint or 'no such algorithm afterwards'}; install the modules (dkms install ccatune) "
                 "for the running kernel"
             )
-        loaded = self._modules.loaded()
-        return _Offered(cca, found, [f"module {name} loaded" for name in absent if name in loaded])
+        loaded = self._modules()
+        return cca, saved, [f"module {name} loaded" for name in absent if name in loaded]
 
-    def _in_bpf(self, cca: str, known: Remembered | None, found: Remembered) -> _Offered:
-        name, has = name_in_bpf(cca), self._bpf.has(cca)
+    def _load_in_bpf(self, cca: str, known: Saved | None, saved: Saved) -> tuple[str, Saved, list[str]]:
+        if cca not in BPF_CCAS:
+            raise SwitchError(f"BPF: expected one of {', '.join(BPF_CCAS)}, got {cca}; enable {cca} with --via module")
+        name, has = BPF_CCAS[cca], self._has_in_bpf(cca)
         if self._is_available(name):
-            if has and not self._modules.offers(name):
-                return _Offered(name, found)
+            if has and not self._has_module(name):
+                return name, saved, []
             raise SwitchError(
                 f"BPF: expected to load {cca}, but the kernel offers {name} from elsewhere, e.g. from its module; "
                 f"`ccatune-agent disable` or `rmmod tcp_{name}` first, or enable it with --via auto"
             )
-        if has and cca not in found.bpf:
+        if has and cca not in saved.bpf:
             raise SwitchError(
                 f"BPF: expected to load {cca}, but another load of it is under way or was interrupted; "
                 f"`ccatune-bpf unload {cca}` first"
             )
-        if cca not in found.bpf:
-            found = replace(found, bpf=[*found.bpf, cca])
-        self._keep(found)
-        # Where an `enable` was killed, a part of the algorithm may be left, which the kernel does not offer.
-        complaint = (self._bpf.unload([cca], []) if has else "") or self._bpf.load(cca)
-        if not complaint and not self._is_available(name):
-            complaint = self._bpf.unload([cca], []) or "no such algorithm afterwards"
+        if cca not in saved.bpf:
+            saved = replace(saved, bpf=[*saved.bpf, cca])
+        self._keep(saved)
+        complaint = self._register(cca, name, has_rest=has)
         if complaint:
-            self._restore(known)
+            self._keep(known)
             raise SwitchError(f"BPF: expected to load {cca} and to offer {name}, got: {complaint}")
-        return _Offered(name, found, [f"{cca} loaded in BPF" + (f" as {name}" if name != cca else "")])
+        return name, saved, [f"{cca} loaded in BPF" + (f" as {name}" if name != cca else "")]
+
+    def _register(self, cca: str, name: str, *, has_rest: bool) -> str:
+        """Load an algorithm in BPF. Return "" if the kernel offers it, else why not; nothing of it is left then.
+
+        has_rest: a killed `enable` left a part of it, which the kernel does not offer.
+        """
+        complaint = self._unload_from_bpf([cca], []) if has_rest else ""
+        if complaint:
+            return complaint
+        try:
+            self._host.load(cca)
+        except FileExistsError as error:
+            # It is somebody else's, so that it is not unloaded.
+            return _words(error)
+        except OSError as error:
+            self._unload_from_bpf([cca], [])
+            return _words(error)
+        return "" if self._is_available(name) else self._unload_from_bpf([cca], []) or "no such algorithm afterwards"
+
+    def _unload_modules(self, modules: Sequence[str], done: list[str]) -> str:
+        """Unload these modules, the last one first, and add a description of each to `done`.
+
+        Returns a message about the first one that stays, "" if none does.
+        """
+        for module in reversed(modules):
+            if module not in self._modules():
+                continue
+            complaint = self._program(["rmmod", module])
+            if complaint:
+                return (
+                    f"module {module} was not unloaded ({complaint}); flows that use it keep it loaded, and network "
+                    "namespaces made meanwhile, whose default it became: run `disable` again when they have ended"
+                )
+            done.append(f"module {module} unloaded")
+        return ""
+
+    def _unload_from_bpf(self, ccas: Sequence[str], done: list[str]) -> str:
+        """As _unload_modules, for algorithms in BPF. The kernel unloads them under flows, too."""
+        for cca in reversed(ccas):
+            try:
+                if cca not in self._host.loaded():
+                    continue
+                self._host.unload(cca)
+            except OSError as error:
+                return (
+                    f"{cca} was not unloaded from BPF ({_words(error)}): run `disable` again when the cause is removed"
+                )
+            done.append(
+                f"{cca} unloaded from BPF; flows that use it keep it until they end, and so do network namespaces "
+                "made meanwhile, whose default it became"
+            )
+        return ""
+
+    def _modules(self) -> list[str]:
+        """Return the names of all loaded modules. Raises NotLoadableError where the kernel takes none."""
+        try:
+            modules = (self._root / "modules").read_text(encoding="ascii")
+        except FileNotFoundError as error:
+            raise NotLoadableError(
+                f"{error.filename}: expected a kernel that takes modules, got one without; "
+                "boot one that does (Linux 6.1, 6.12 or 7.3)"
+            ) from error
+        return [line.split(" ", 1)[0] for line in modules.splitlines()]
+
+    def _has_module(self, cca: str) -> bool:
+        """Whether the module of this algorithm is loaded. A kernel that takes no modules has none."""
+        return (self._root / "modules").exists() and f"tcp_{cca}" in self._modules()
+
+    def _has_in_bpf(self, cca: str) -> bool:
+        """Whether it is loaded in BPF, or a load of it is not complete. Raises SwitchError."""
+        try:
+            return cca in self._host.loaded()
+        except FileNotFoundError:
+            # The program is not installed. A load says so, where it is needed.
+            return False
+        except OSError as error:
+            raise SwitchError(f"BPF: the loaded algorithms cannot be listed: {_words(error)}") from error
 
     def _is_available(self, name: str) -> bool:
         return name in self._read(_AVAILABLE).split()
@@ -259,7 +337,7 @@ class Switch:
             ) from error
         return "" if was == value else f"net.ipv4.{name} = {value}: {_meaning(name, was, value)}"
 
-    def _put_back(self, name: str, known: Remembered) -> str:
+    def _restore(self, name: str, known: Saved) -> str:
         now = self._read(name)
         if now == known.before[name]:
             return ""
@@ -271,13 +349,13 @@ class Switch:
 
     # -- saved state -----------------------------------------------------------
 
-    def _recall(self) -> Remembered | None:
+    def _recall(self) -> Saved | None:
         """Return what `enable` saved since this boot, or None.
 
         Raises SwitchError where the file is unreadable, invalid, or from another network namespace.
         """
         try:
-            known = Remembered.from_json(json.loads(self._read_own()))
+            known = Saved.from_json(json.loads(self._read_own()))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -311,17 +389,14 @@ class Switch:
         except OSError:
             return ""
 
-    def _restore(self, known: Remembered | None) -> None:
-        """Save `known`, which is what the file held before, or None where there was none."""
-        if known is None:
-            self._file.unlink(missing_ok=True)
-        else:
-            self._keep(known)
-
-    def _keep(self, known: Remembered) -> None:
+    def _keep(self, saved: Saved | None) -> None:
+        """Save this, or delete the file where it is None."""
         try:
+            if saved is None:
+                self._file.unlink(missing_ok=True)
+                return
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._file, json.dumps(vars(known), indent=1).encode() + b"\n")
+            write_atomically(self._file, json.dumps(asdict(saved), indent=1).encode() + b"\n")
         except OSError as error:
             raise SwitchError(f"{self._file}: cannot be written: {error.strerror}; run as root") from error
 
@@ -340,6 +415,6 @@ def _meaning(name: str, was: str, value: str) -> str:
     return "; ".join(said) or "the same algorithms in another order"
 
 
-def _with(names: str, cca: str) -> str:
-    words = names.split()
-    return " ".join(words if cca in words else [*words, cca])
+def _words(error: OSError) -> str:
+    said = error.strerror or str(error)
+    return f"{said}; run as root, with CAP_BPF and CAP_NET_ADMIN" if isinstance(error, PermissionError) else said

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The agent's main loop.
+"""The agent's main loop, and its dry run.
 
 One thread accesses the kernel and the state folder. It handles messages from pollers and signals, and checks the
 kernel at a fixed interval.
@@ -13,45 +13,30 @@ import queue
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
+from serving.agent.applier import Applier
 from serving.agent.errors import RegistryUnavailableError, StateDirError
-from serving.agent.keeper import Keeper
-from serving.agent.publishing import CONFIRM_EVERY_S
-from serving.agent.store import STATE, Store
+from serving.agent.log import EventLog
+from serving.agent.state import IN_FORCE, CcaState
+from serving.agent.store import STATE, Store, find_agent_id
+from serving.agent.table import Serials
+from serving.agent.threads import Poller, Reporter
 
 # The modules for HTTP and TLS are imported after the last known good table is applied, so that they do not delay it.
 if TYPE_CHECKING:
     import random
 
-    from serving.agent.log import EventLog
-    from serving.agent.registry import RegistryClient
-    from serving.agent.report import CcaReport
+    from serving.agent.client import RegistryClient
+    from serving.agent.kernel import Tree
     from serving.agent.settings import AgentSettings
-    from serving.agent.threads import Heard, Poller, Reporter
-    from serving.agent.tree import Tree
+    from serving.agent.state import CcaReport
     from serving.agent.trust import Trust
 
 _RUN_ID_BYTES = 8
-BOOT_ID_PATH = Path("/proc/sys/kernel/random/boot_id")
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A request from a signal handler or from the owner of the agent."""
-
-    what: Literal["stop", "resume"]
-
-
-def read_boot_id(path: Path = BOOT_ID_PATH) -> str:
-    """Return the id of this boot, or `unknown` if the system does not report one."""
-    try:
-        return path.read_text(encoding="ascii").strip() or "unknown"
-    except OSError:
-        return "unknown"
 
 
 class Agent:
@@ -79,33 +64,33 @@ class Agent:
         self._clock = clock
         self._store = Store(settings.state_dir)
         self._agent_id = settings.agent_id
-        self._inbox: queue.SimpleQueue[Heard | _Asked] = queue.SimpleQueue()
-        self._trust = trust_of(settings, store=self._store, log=log, now_s=now_s)
+        # Calls for the main thread; None ends it.
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._trust = _trust_of(settings, store=self._store, log=log, now_s=now_s)
         run_id = os.urandom(_RUN_ID_BYTES).hex()
-        self._keepers = {
-            cca: Keeper(
+        self._appliers = [
+            Applier(
                 cca,
-                channel=settings.channel,
-                registry_name=settings.registry_name,
-                trust=self._trust,
-                run_id=run_id,
+                settings=settings,
                 tree=tree,
                 store=self._store,
                 log=log,
                 boot_id=boot_id,
-                confirm_every_s=max(CONFIRM_EVERY_S, settings.interval_s),
+                trust=self._trust,
+                run_id=run_id,
                 clock=clock,
             )
             for cca in settings.ccas
-        }
+        ]
 
     def stop(self) -> None:
         """Ask the agent to end. Tables stay in force. May be called from any thread or signal handler."""
-        self._inbox.put(_Asked("stop"))
+        self._inbox.put(None)
 
     def resume(self) -> None:
         """Return all tables to the agent's control. May be called from any thread or signal handler."""
-        self._inbox.put(_Asked("resume"))
+        for applier in self._appliers:
+            self._inbox.put(applier.resume)
 
     def run(self, *, on_ready: Callable[[], None] = lambda: None) -> None:
         """Apply the last known good tables, call `on_ready`, then follow the registry until `stop` is called.
@@ -113,11 +98,18 @@ class Agent:
         Raises StateDirError.
         """
         with self._store.acquire():
-            self._start_keepers()
+            self._start_appliers()
             on_ready()
             self._load_trust()
-            reporter = self._reporter()
-            pollers = [self._poller(cca) for cca in self._keepers]
+            reporter = Reporter(
+                self._settings,
+                find_agent_id=self._find_agent_id,
+                client=self._client(),
+                log=self._log,
+                rng=self._rng(),
+                clock=self._clock,
+            )
+            pollers = [self._poller(applier) for applier in self._appliers]
             try:
                 reporter.start()
                 for poller in pollers:
@@ -136,16 +128,13 @@ class Agent:
         """
         unsent: dict[str, str] = {}
         with self._store.acquire():
-            self._start_keepers()
+            self._start_appliers()
             self._load_trust()
-            from serving.agent.threads import ask
-
             with self._client() as client:
-                for cca, keeper in self._keepers.items():
-                    heard, _ = ask(client, cca, self._settings.channel)
-                    _tell(keeper, heard)
-                    keeper.check()
-                reports = [keeper.report() for keeper in self._keepers.values()]
+                for applier in self._appliers:
+                    applier.receive(client.poll(applier.cca, self._settings.channel))
+                    applier.check()
+                reports = [applier.report() for applier in self._appliers]
                 for report in reports:
                     try:
                         client.post_report(self._find_agent_id, report)
@@ -154,14 +143,14 @@ class Agent:
                         self._log.event("report_failed", cca=report.cca, error=str(error))
         return reports, unsent
 
-    def _start_keepers(self) -> None:
+    def _start_appliers(self) -> None:
         self._log.event("started", url=self._settings.url, channel=self._settings.channel)
-        for keeper in self._keepers.values():
-            keeper.start()
+        for applier in self._appliers:
+            applier.start()
         # If an earlier agent managed a CCA that this one does not, `status` would show its state for ever. Only the
         # state is deleted; the tables stay.
         for cca in self._store.ccas():
-            if cca not in self._keepers:
+            if cca not in self._settings.ccas:
                 with contextlib.suppress(StateDirError):
                     self._store.discard(cca, STATE)
 
@@ -172,35 +161,23 @@ class Agent:
             self._log.event("trusts", registry=root.registry, root=root.version)
 
     def _follow(self, reporter: Reporter) -> None:
-        next_look_s = self._clock() + self._settings.interval_s
+        next_check_s = self._clock() + self._settings.interval_s
         while True:
-            for keeper in self._keepers.values():
-                reporter.submit(keeper.report())
-            message = self._next_message(until_s=next_look_s)
-            if isinstance(message, _Asked) and message.what == "stop":
-                return
-            if isinstance(message, _Asked):
-                for keeper in self._keepers.values():
-                    keeper.resume()
-            elif message is not None:
-                _tell(self._keepers[message.cca], message)
-            if self._clock() >= next_look_s:
-                next_look_s = self._clock() + self._settings.interval_s
-                for keeper in self._keepers.values():
-                    keeper.check()
-
-    def _next_message(self, *, until_s: float) -> Heard | _Asked | None:
-        try:
-            return self._inbox.get(timeout=max(0.0, until_s - self._clock()))
-        except queue.Empty:
-            return None
+            for applier in self._appliers:
+                reporter.submit(applier.report())
+            with contextlib.suppress(queue.Empty):
+                call = self._inbox.get(timeout=max(0.0, next_check_s - self._clock()))
+                if call is None:
+                    return
+                call()
+            if self._clock() >= next_check_s:
+                next_check_s = self._clock() + self._settings.interval_s
+                for applier in self._appliers:
+                    applier.check()
 
     def _find_agent_id(self) -> str:
-        from serving.agent.identity import find_agent_id
-
         # An id that cannot be saved is kept here.
-        if not self._agent_id:
-            self._agent_id = find_agent_id("", store=self._store, log=self._log)
+        self._agent_id = self._agent_id or find_agent_id(self._store, log=self._log)
         return self._agent_id
 
     def _rng(self) -> random.Random:
@@ -211,51 +188,80 @@ class Agent:
         return random.Random(seeds.getrandbits(64))  # noqa: S311 (jitter, not a secret)
 
     def _client(self) -> RegistryClient:
-        from serving.agent.registry import client_of
+        from serving.agent.client import RegistryClient
 
-        return client_of(self._settings, trust=self._trust, clock=self._clock)
+        return RegistryClient(self._settings, trust=self._trust, clock=self._clock)
 
-    def _poller(self, cca: str) -> Poller:
-        from serving.agent.threads import Poller
-
+    def _poller(self, applier: Applier) -> Poller:
         return Poller(
-            cca,
-            channel=self._settings.channel,
+            applier.cca,
+            settings=self._settings,
             client=self._client(),
-            tell=self._inbox.put,
-            wait_s=self._settings.wait_s,
-            backoff_max_s=self._settings.backoff_max_s,
-            rng=self._rng(),
-            clock=self._clock,
-        )
-
-    def _reporter(self) -> Reporter:
-        from serving.agent.threads import Reporter
-
-        return Reporter(
-            find_agent_id=self._find_agent_id,
-            client=self._client(),
-            log=self._log,
-            every_s=self._settings.report_every_s,
-            spread_s=self._settings.report_spread_s,
-            backoff_max_s=self._settings.backoff_max_s,
+            deliver=lambda result: self._inbox.put(partial(applier.receive, result)),
             rng=self._rng(),
             clock=self._clock,
         )
 
 
-def _tell(keeper: Keeper, heard: Heard) -> None:
-    if heard.kind == "offered" and heard.table is not None:
-        keeper.offered(heard.table)
-    elif heard.kind == "unchanged":
-        keeper.unchanged()
-    else:
-        from serving.agent.threads import STATE_OF
+@dataclass(frozen=True)
+class Plan:
+    """The action that the agent would take for one CCA.
 
-        keeper.no_offer(STATE_OF[heard.kind], heard.error)
+    would: `apply TABLE`, `apply TABLE as urgent` or `nothing`.
+    blocked: the state that the agent would report, or None where the kernel holds the offer or would receive it.
+    registry: `answers` or an error message. damaged: a message for each damaged file of the state folder.
+    """
+
+    cca: str
+    would: str
+    why: str
+    blocked: str | None
+    registry: str
+    damaged: tuple[str, ...]
 
 
-def trust_of(
+def plan(settings: AgentSettings, *, tree: Tree, boot_id: str, now_s: Clock = time.time) -> list[Plan]:
+    """Read the state folder and the kernel, request the offers once, and decide as the agent would. Writes nothing.
+
+    Raises SettingsError where a TLS file or the root document is invalid, StateDirError where a file of the state
+    folder is unreadable.
+    """
+    from serving.agent.client import RegistryClient
+
+    store = Store(settings.state_dir)
+    trust = _trust_of(settings, store=store, log=EventLog(), writes=False, now_s=now_s)
+    if trust is not None:
+        trust.load()
+    plans = []
+    with RegistryClient(settings, trust=trust) as client:
+        for cca in settings.ccas:
+            state = CcaState(cca, settings, boot_id, trust=trust)
+            state.load(store, tree)
+            if store.is_requested("forget", cca):
+                state.serials = Serials()
+            state.resume = store.is_requested("resume", cca)
+            state.receive(client.poll(cca, settings.channel))
+            plans.append(_plan_of(state))
+    return plans
+
+
+def _plan_of(state: CcaState) -> Plan:
+    decision = state.decide()
+    state.blocked = decision if decision.blocked is not None else None
+    would, reported = "nothing", state.report().state
+    if decision.action == "apply" and decision.table is not None:
+        would = f"apply {decision.table.name}" + (" as urgent" if decision.table.deployment.urgent else "")
+    return Plan(
+        cca=state.cca,
+        would=would,
+        why=decision.why,
+        blocked=None if reported in IN_FORCE else reported.value,
+        registry=state.answer.error or "answers",
+        damaged=tuple(state.damaged.values()),
+    )
+
+
+def _trust_of(
     settings: AgentSettings, *, store: Store, log: EventLog, writes: bool = True, now_s: Clock = time.time
 ) -> Trust | None:
     """Return the trust in the pinned root document of these settings, or None without one.
