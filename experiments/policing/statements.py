@@ -12,18 +12,19 @@ it, and {last} is the largest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from experiments.figures import UNVALIDATED, Figure, Statement, above, below, megabytes, quotients, row_of, within
-from experiments.policing.campaign import CCAS, Case, Cca, Files, PolicingSettings, Results
+from experiments.campaign import Results, Values
+from experiments.figures import UNVALIDATED, Figure, Statement, above, below, megabytes, quotients, within
+from experiments.policing.cases import CCAS, Cca, PolicingSettings, file_key, moment_key
 
-__all__ = ["NAMES", "STATEMENTS", "judge"]
+Figures = Callable[["View"], list[Figure]]
+Sizes = Callable[["View"], Sequence[int]]
 
 NORMAL = 0.01  # from the talk: a flow that retransmits less is not policed
 HIGH = 0.10
@@ -35,27 +36,27 @@ NAMES: dict[Cca, str] = {"cubic": "CUBIC", "bbr": "BBRv1", "bbr3": f"BBRv3{UNVAL
 class View:
     """The campaign's results at one access rate."""
 
-    def __init__(self, results: Results, access_mbps: float) -> None:
+    def __init__(self, results: Results[PolicingSettings], access_mbps: float) -> None:
         self.settings = results.settings
         self._results, self._access_mbps = results, access_mbps
         self.small, *self.large = self.settings.sizes_bytes
+        self.rtts_ms = self.settings.longer_rtts_ms
 
-    def rate(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
+    def rate(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> Values:
         """Retransmission rates, one for each seed."""
-        return self._files(cca, size_bytes, rtt_ms).retransmission_rate
+        return self._file(cca, size_bytes, rtt_ms, "retransmission_rate")
 
-    def goodput(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> NDArray[np.float64]:
+    def goodput(self, cca: Cca, size_bytes: int, rtt_ms: float | None = None) -> Values:
         """Goodput over R, one for each seed."""
-        return self._files(cca, size_bytes, rtt_ms).goodput_mbps / self.settings.rate_mbps
+        return self._file(cca, size_bytes, rtt_ms, "goodput_mbps") / self.settings.rate_mbps
 
-    def moment(self, cca: Cca, name: str, rtt_ms: float | None = None) -> NDArray[np.float64]:
-        """A column of Moments, by its name."""
-        key = (cca, self._access_mbps, rtt_ms or self.settings.rtt_ms)
-        values: NDArray[np.float64] = getattr(self._results.moments[key], name)
-        return values
+    def moment(self, cca: Cca, name: str, rtt_ms: float | None = None) -> Values:
+        """A moment, one for each seed."""
+        return self._results.get(moment_key(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms), name)
 
-    def _files(self, cca: Cca, size_bytes: int, rtt_ms: float | None) -> Files:
-        return self._results.files[Case(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms, size_bytes)]
+    def _file(self, cca: Cca, size_bytes: int, rtt_ms: float | None, column: str) -> Values:
+        key = file_key(cca, self._access_mbps, rtt_ms or self.settings.rtt_ms, size_bytes)
+        return self._results.get(key, column)
 
 
 def named(cca: Cca, size_bytes: int) -> str:
@@ -63,30 +64,53 @@ def named(cca: Cca, size_bytes: int) -> str:
     return f"{NAMES[cca]} {megabytes(size_bytes)}"
 
 
+def small(view: View) -> Sequence[int]:
+    """The size below the bucket."""
+    return [view.small]
+
+
+def first(view: View) -> Sequence[int]:
+    """The first size beyond the bucket."""
+    return view.large[:1]
+
+
+def last(view: View) -> Sequence[int]:
+    """The largest size."""
+    return view.large[-1:]
+
+
+def rates(ccas: Sequence[Cca], sizes: Sizes, *, least: float = -math.inf, most: float = math.inf) -> Figures:
+    """The retransmission rate of each of these algorithms and sizes."""
+    return lambda view: [
+        within(named(cca, size), view.rate(cca, size), least=least, most=most) for cca in ccas for size in sizes(view)
+    ]
+
+
+def goodputs(sizes: Sizes, *, least: float) -> Figures:
+    """The goodput of each algorithm with these sizes, over R."""
+    return lambda view: [
+        within(named(cca, size), view.goodput(cca, size), least=least, unit="R") for cca in CCAS for size in sizes(view)
+    ]
+
+
+def moments(ccas: Sequence[Cca], label: str, name: str, *, least: float = -math.inf, most: float = math.inf,
+            unit: str = "%") -> Figures:  # fmt: skip
+    """A moment of each of these algorithms."""
+    return lambda view: [
+        within(f"{NAMES[cca]} {label}", view.moment(cca, name), least=least, most=most, unit=unit) for cca in ccas
+    ]
+
+
 # --- section 3.1 -----------------------------------------------------------------------------------------------------
 
 
-def small_files(view: View) -> list[Figure]:
-    return [within(named(cca, view.small), view.rate(cca, view.small), most=NORMAL) for cca in CCAS]
-
-
-def small_goodput(view: View) -> list[Figure]:
-    return [within(named(cca, view.small), view.goodput(cca, view.small), least=2, unit="R") for cca in CCAS]
-
-
 def high_rates(view: View) -> list[Figure]:
-    first = [within(named(cca, view.large[0]), view.rate(cca, view.large[0]), least=HIGH) for cca in CCAS]
-    last = [within(named(cca, size), view.rate(cca, size), least=NORMAL) for cca in CCAS for size in view.large[-1:]]
-    return first + last
-
-
-def bbr3_above_half(view: View) -> list[Figure]:
-    return [within(named("bbr3", view.large[0]), view.rate("bbr3", view.large[0]), least=0.5)]
+    return [*rates(CCAS, first, least=HIGH)(view), *rates(CCAS, last, least=NORMAL)(view)]
 
 
 def falling(view: View) -> list[Figure]:
     return [
-        below(f"{named(cca, larger)}", view.rate(cca, larger), view.rate(cca, smaller))
+        below(named(cca, larger), view.rate(cca, larger), view.rate(cca, smaller))
         for cca in CCAS
         for smaller, larger in pairwise(view.large)
     ]
@@ -106,50 +130,7 @@ def cubic_lowest(view: View) -> list[Figure]:
     ]
 
 
-def first_cubic(view: View) -> list[Figure]:
-    return [within(named("cubic", view.large[0]), view.rate("cubic", view.large[0]), least=0.10, most=0.20)]
-
-
-def full_goodput(view: View) -> list[Figure]:
-    return [within(named(c, s), view.goodput(c, s), least=0.9, unit="R") for c in CCAS for s in view.large]
-
-
-# --- section 4.1 and the talk ----------------------------------------------------------------------------------------
-
-
-def long_bbr(view: View) -> list[Figure]:
-    return [within(named("bbr", view.large[-1]), view.rate("bbr", view.large[-1]), least=0.07, most=0.11)]
-
-
-def long_cubic(view: View) -> list[Figure]:
-    return [within(named("cubic", view.large[-1]), view.rate("cubic", view.large[-1]), least=0.03, most=0.07)]
-
-
-def long_bbr3(view: View) -> list[Figure]:
-    return [within(named("bbr3", view.large[-1]), view.rate("bbr3", view.large[-1]), least=0.1)]
-
-
 # --- Appendix A ------------------------------------------------------------------------------------------------------
-
-
-def first_loss(view: View) -> list[Figure]:
-    return [
-        within(f"{NAMES[cca]} first drop", view.moment(cca, "loss_s"), least=0.2, most=0.6, unit="s")
-        for cca in ("bbr", "bbr3")
-    ]
-
-
-def window_follows(view: View) -> list[Figure]:
-    return [within(f"{NAMES['bbr']} cwnd 2 RTTs later", view.moment("bbr", "window_share"), most=0.5)]
-
-
-def window_stays(view: View) -> list[Figure]:
-    return [within(f"{NAMES['bbr3']} cwnd 2 RTTs later", view.moment("bbr3", "window_bdps"), least=5, unit="R RTT")]
-
-
-def detects(view: View) -> list[Figure]:
-    return [within("BBRv1 paces at a constant rate from", view.moment("bbr", "detection_s"), least=0.5, most=0.9,
-                   unit="s")]  # fmt: skip
 
 
 def paces_above(view: View) -> list[Figure]:
@@ -169,21 +150,17 @@ def at_rtt(size_bytes: int, rtt_ms: float) -> str:
     return f"{megabytes(size_bytes)} {rtt_ms:g} ms"
 
 
-def small_at_rtts(view: View) -> list[Figure]:
-    rtts = view.settings.longer_rtts_ms
-    return [within(at_rtt(view.small, r), view.rate("bbr", view.small, r), most=NONE) for r in rtts]
-
-
-def large_at_rtts(view: View) -> list[Figure]:
-    rtts = view.settings.longer_rtts_ms
-    return [within(at_rtt(s, r), view.rate("bbr", s, r), least=NORMAL) for s in view.large for r in rtts]
+def rates_at_rtts(sizes: Sizes, *, least: float = -math.inf, most: float = math.inf) -> Figures:
+    return lambda view: [
+        within(at_rtt(s, r), view.rate("bbr", s, r), least=least, most=most) for s in sizes(view) for r in view.rtts_ms
+    ]
 
 
 def longer_is_higher(view: View) -> list[Figure]:
     return [
         below(f"{at_rtt(s, near)}, {far:g} ms {100 * view.rate('bbr', s, far).mean():.1f} %:",
               view.rate("bbr", s, near), view.rate("bbr", s, far))
-        for s in view.large[1:] for near, far in pairwise(view.settings.longer_rtts_ms)
+        for s in view.large[1:] for near, far in pairwise(view.rtts_ms)
     ]  # fmt: skip
 
 
@@ -191,44 +168,53 @@ def longer_is_lower(view: View) -> list[Figure]:
     s = view.large[0]
     return [
         below(at_rtt(s, far), view.rate("bbr", s, far), view.rate("bbr", s, near))
-        for near, far in pairwise(view.settings.longer_rtts_ms)
+        for near, far in pairwise(view.rtts_ms)
     ]
 
 
 def detects_later(view: View) -> list[Figure]:
-    rtts = view.settings.longer_rtts_ms
+    rtts = view.rtts_ms
     took = {r: view.moment("bbr", "detection_s", r) - view.moment("bbr", "loss_s", r) for r in rtts}
-    first = within(f"{rtts[0]:g} ms", took[rtts[0]], unit="s")
-    return [first, *(above(f"{far:g} ms", took[far], took[near], unit="s") for near, far in pairwise(rtts))]
+    shortest = within(f"{rtts[0]:g} ms", took[rtts[0]], unit="s")
+    return [shortest, *(above(f"{far:g} ms", took[far], took[near], unit="s") for near, far in pairwise(rtts))]
 
 
 def goodput_at_rtts(view: View) -> list[Figure]:
-    rtts = view.settings.longer_rtts_ms
-    return [within(at_rtt(s, r), view.goodput("bbr", s, r), least=0.9, unit="R") for s in view.large for r in rtts]
+    return [
+        within(at_rtt(s, r), view.goodput("bbr", s, r), least=0.9, unit="R") for s in view.large for r in view.rtts_ms
+    ]
 
 
 STATEMENTS: tuple[Statement[View], ...] = (
-    Statement("3.1-1", "{small}, less than the bucket, retransmits a negligible part", "< 1 %", small_files),
-    Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", small_goodput),
+    Statement("3.1-1", "{small}, less than the bucket, retransmits a negligible part", "< 1 %",
+              rates(CCAS, small, most=NORMAL)),
+    Statement("3.1-2", "{small} passes at full speed", "goodput > 2 R", goodputs(small, least=2)),
     Statement("3.1-3", "From {first} on retransmission is very high", "{first} >= 10 %, {last} > 1 %", high_rates),
-    Statement("3.1-4", "BBRv3 retransmits more than half at {first}", "> 50 %", bbr3_above_half, unvalidated=True),
+    Statement("3.1-4", "BBRv3 retransmits more than half at {first}", "> 50 %", rates(["bbr3"], first, least=0.5),
+              unvalidated=True),
     Statement("3.1-5", "Retransmission falls with larger files", "each at most the size before", falling),
     Statement("3.1-6", "BBRv1 is markedly below BBRv3 in most cases", "< 0.8 x at more than half of the sizes",
               version_1_lower, unvalidated=True),
     Statement("3.1-7", "CUBIC retransmits least", "below both BBRs at each size", cubic_lowest),
-    Statement("3.1-8", "CUBIC retransmits 15 % at {first}", "10 to 20 %", first_cubic),
-    Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", full_goodput),
-    Statement("4.1-1", "BBRv1 retransmits 9 % at {last}", "7 to 11 %", long_bbr),
-    Statement("4.1-2", "CUBIC retransmits 5 % at {last}", "3 to 7 %", long_cubic),
-    Statement("talk-1", "BBRv3 retransmits more than a tenth at {last}", "> 10 %", long_bbr3, unvalidated=True),
-    Statement("A-1", "No loss until the bucket is empty, at about 0.4 s; then a burst", "0.2 to 0.6 s", first_loss),
-    Statement("A-2", "BBRv1's window falls to what is in flight", "< 50 % of what it was", window_follows),
-    Statement("A-3", "BBRv3's window stays at the unlimited link's", "> 5 R RTT", window_stays, unvalidated=True),
-    Statement("A-4", "BBRv1 detects the limit at about 0.7 s", "0.5 to 0.9 s", detects),
+    Statement("3.1-8", "CUBIC retransmits 15 % at {first}", "10 to 20 %", rates(["cubic"], first, least=0.1, most=0.2)),
+    Statement("3.1-9", "Goodput hardly suffers", ">= 0.9 R at each size", goodputs(lambda view: view.large, least=0.9)),
+    Statement("4.1-1", "BBRv1 retransmits 9 % at {last}", "7 to 11 %", rates(["bbr"], last, least=0.07, most=0.11)),
+    Statement("4.1-2", "CUBIC retransmits 5 % at {last}", "3 to 7 %", rates(["cubic"], last, least=0.03, most=0.07)),
+    Statement("talk-1", "BBRv3 retransmits more than a tenth at {last}", "> 10 %", rates(["bbr3"], last, least=0.1),
+              unvalidated=True),
+    Statement("A-1", "No loss until the bucket is empty, at about 0.4 s; then a burst", "0.2 to 0.6 s",
+              moments(["bbr", "bbr3"], "first drop", "loss_s", least=0.2, most=0.6, unit="s")),
+    Statement("A-2", "BBRv1's window falls to what is in flight", "< 50 % of what it was",
+              moments(["bbr"], "cwnd 2 RTTs later", "window_share", most=0.5)),
+    Statement("A-3", "BBRv3's window stays at the unlimited link's", "> 5 R RTT",
+              moments(["bbr3"], "cwnd 2 RTTs later", "window_bdps", least=5, unit="R RTT"), unvalidated=True),
+    Statement("A-4", "BBRv1 detects the limit at about 0.7 s", "0.5 to 0.9 s",
+              moments(["bbr"], "paces at a constant rate from", "detection_s", least=0.5, most=0.9, unit="s")),
     Statement("A-5", "BBRv3 keeps pacing above R", "> R", paces_above, unvalidated=True),
     Statement("A-6", "BBRv3 has BBRv1's goodput", "within 10 %", same_goodput, unvalidated=True),
-    Statement("B-1", "BBRv1: {small} has no retransmission at any RTT", "< 0.05 %", small_at_rtts),
-    Statement("B-2", "BBRv1: files beyond the bucket retransmit much at any RTT", "> 1 %", large_at_rtts),
+    Statement("B-1", "BBRv1: {small} has no retransmission at any RTT", "< 0.05 %", rates_at_rtts(small, most=NONE)),
+    Statement("B-2", "BBRv1: files beyond the bucket retransmit much at any RTT", "> 1 %",
+              rates_at_rtts(lambda view: view.large, least=NORMAL)),
     Statement("B-3", "BBRv1: from {second} on a longer RTT retransmits more", "each at least the RTT before",
               longer_is_higher),
     Statement("B-4", "BBRv1: at {first} a longer RTT retransmits less", "each at most the RTT before", longer_is_lower),
@@ -236,22 +222,3 @@ STATEMENTS: tuple[Statement[View], ...] = (
               "each at least the RTT before, from the first drop on", detects_later),
     Statement("B-6", "BBRv1: goodput is near R at every RTT", ">= 0.9 R", goodput_at_rtts),
 )  # fmt: skip
-
-
-def sizes_of(settings: PolicingSettings) -> dict[str, str]:
-    """The sizes that the names in a statement's words stand for, as text."""
-    small, first, second, *_, last = map(megabytes, settings.sizes_bytes)
-    return {"small": small, "first": first, "second": second, "last": last}
-
-
-def judge(results: Results, statements: Sequence[Statement[View]] = STATEMENTS) -> list[dict[str, Any]]:
-    """A row for each statement and access rate, as JSON data; `agrees`: whether every figure agrees."""
-    rows = []
-    sizes = sizes_of(results.settings)
-    for statement in statements:
-        words, expected = (text.format_map(sizes) for text in (statement.words, statement.expected))
-        reworded = replace(statement, words=words, expected=expected)
-        for access_mbps in results.settings.access_mbps:
-            figures = statement.figures(View(results, access_mbps))
-            rows.append(row_of(reworded, figures, access_mbps=access_mbps))
-    return rows

@@ -15,15 +15,9 @@ from pydantic import Field, model_validator
 from emulation.scenario.files import read_settings
 from emulation.scenario.model import MSS_BYTES, Transfer
 from emulation.scenario.path import Frozen, Policer, RateStep, SteppedPolicer
+from emulation.scenario.video import Abr, VideoSpec
 from experiments.figures import Seeds
-from experiments.rtcp.video import VideoSettings
 from training.intervals import LEAST_SEEDS
-
-__all__ = [
-    "Baseline", "Burst", "Connection", "Connections", "Fairness", "Freed", "Lifted", "LiftedGrid", "Limited",
-    "Map", "Pattern", "Probing",
-    "RtcpSettings", "Second", "Unlimited", "load_settings",
-]  # fmt: skip
 
 Megabits = Annotated[float, Field(gt=0, le=1e4)]
 Milliseconds = Annotated[float, Field(gt=0, le=10_000)]
@@ -171,6 +165,30 @@ class Fairness(Frozen):
     limited: str
     size_bytes: Size
     joins_s: float = Field(gt=5, le=3600)
+
+
+class VideoSettings(Frozen):
+    """The videos, and the ABRs that choose their bitrates. The ABR of `video` itself is not used."""
+
+    abrs: tuple[Abr, ...] = Field(min_length=1)
+    sessions: int = Field(ge=2, le=100)
+    idle_s: float = Field(ge=0, le=3600, description="from the last chunk of a session to the next one's start")
+    spread: float = Field(ge=0, lt=1, description="sizes are within 1 +- this of bitrate x duration, evenly")
+    video: VideoSpec
+
+    @model_validator(mode="after")
+    def _playable(self) -> VideoSettings:
+        for abr in self.abrs:
+            self.chosen_by(abr)
+        return self
+
+    def chosen_by(self, abr: str) -> VideoSpec:
+        """The video with that ABR.
+
+        Raises:
+            ValueError: the video does not suit the ABR.
+        """
+        return VideoSpec.model_validate({**self.video.model_dump(), "abr": abr})
 
 
 class Baseline(Frozen):

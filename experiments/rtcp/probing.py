@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Statements of Appendix J: a file by eta and gamma.
+"""Appendix J: a file by eta and gamma.
 
 Eta is the number of RTTs between two probes of the cap. Gamma is how much a probe exceeds the cap.
 
@@ -12,17 +12,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from emulation.scenario.model import Cca
-from experiments.figures import Figure, Statement, quotients, within
-from experiments.rtcp.campaign import DETECTORS, Results, Values, probing_part
-from experiments.rtcp.settings import Probing
-from experiments.rtcp.statements.common import LEAST_GOODPUT, NAMES, NONE, ByKind
-
-__all__ = ["PAPER", "STATEMENTS", "cell", "paper_cell"]
+from emulation.scenario.model import Cca, FlowSpec, Scenario
+from experiments.campaign import Case, Links, Values
+from experiments.figures import Figure, Statement, markdown_table, quotients, within
+from experiments.rtcp.cells import (
+    DETECTORS,
+    LEAST_GOODPUT,
+    NAMES,
+    NONE,
+    Cell,
+    RtcpResults,
+    case_of,
+    one_file,
+)
+from experiments.rtcp.settings import Probing, RtcpSettings
 
 # Tables 6 and 7, by eta and by gamma in permille: retransmission rate in percent, and goodput in Mbit/s.
 ROWS = tuple((eta, gamma) for eta in (15, 20, 25) for gamma in (100, 150, 200, 250))
@@ -46,6 +54,28 @@ At = tuple[int, int]  # eta in rounds, gamma in permille
 Axis = Literal["eta", "gamma"]
 
 
+def cases(settings: RtcpSettings, _links: Links | None = None) -> Iterator[Case]:
+    """Each algorithm of Tables 6 and 7, operator, eta and gamma."""
+    for cca in DETECTORS:
+        for place in settings.probing.limited:
+            for at in settings.probing.cells:
+                yield case_of(
+                    probing_cell(place, cca, at), settings.probing.runs, partial(_file, settings, place, cca, at)
+                )
+
+
+def probing_cell(place: str, cca: Cca, at: At) -> Cell:
+    """The cell of a file with probes every eta rounds that exceed the cap by gamma."""
+    return Cell("probing", place, cca, f"{at[0]}-{at[1]}")
+
+
+def _file(settings: RtcpSettings, place: str, cca: Cca, at: At, seed: int) -> Scenario:
+    params = {"probe_every_rounds": at[0], "probe_gain_permille": at[1]}
+    size_bytes = settings.probing.size_bytes
+    flow = FlowSpec(cca=cca, size_bytes=size_bytes, params=params)
+    return one_file(settings, settings.limited[place], flow, size_bytes, seed)
+
+
 def paper_cell(cca: Cca, place: str, at: At) -> tuple[float, float] | None:
     """The paper's retransmission rate, a share, and goodput in Mbit/s; None: the paper has no such cell."""
     rows = PAPER.get(cca, {}).get(place)
@@ -55,18 +85,18 @@ def paper_cell(cca: Cca, place: str, at: At) -> tuple[float, float] | None:
     return percent / 100, mbps
 
 
-def cell(results: Results, place: str, cca: Cca, at: At, *, column: str = "retransmission_rate") -> Values:
+def cell(results: RtcpResults, place: str, cca: Cca, at: At, *, column: str = "retransmission_rate") -> Values:
     """A column of a cell, one value for each seed."""
-    return results.column(probing_part(place, cca, at), column)
+    return results.get(probing_cell(place, cca, at), column)
 
 
-def tables(results: Results) -> Iterator[tuple[Cca, str]]:
+def tables(results: RtcpResults) -> Iterator[tuple[Cca, str]]:
     """The two halves of Table 6, then those of Table 7, as far as the paper has the settings' operators."""
     for cca in DETECTORS:
         yield from ((cca, place) for place in results.settings.probing.limited if place in PAPER[cca])
 
 
-def in_both(results: Results, place: str, cca: Cca) -> list[tuple[At, tuple[float, float]]]:
+def in_both(results: RtcpResults, place: str, cca: Cca) -> list[tuple[At, tuple[float, float]]]:
     """The cells that were run and are in the paper, with the paper's figures."""
     cells = ((at, paper_cell(cca, place, at)) for at in results.settings.probing.cells)
     return [(at, theirs) for at, theirs in cells if theirs is not None]
@@ -83,7 +113,7 @@ def ends(probing: Probing, axis: Axis) -> list[tuple[At, At]]:
     return [((etas[-1], gamma), (etas[0], gamma)) for gamma in gammas]
 
 
-def saved(results: Results, place: str, cca: Cca, *, axis: Axis) -> Values:
+def saved(results: RtcpResults, place: str, cca: Cca, *, axis: Axis) -> Values:
     """What lower (gamma) or rarer (eta) probes save, from one end of the settings to the other."""
     pairs = ends(results.settings.probing, axis)
     less = [1 - quotients(*(cell(results, place, cca, at) for at in pair)) for pair in pairs]
@@ -98,13 +128,13 @@ def paper_saved(probing: Probing, place: str, cca: Cca, *, axis: Axis) -> float 
     return float(np.mean(found)) if len(found) == len(pairs) else None
 
 
-def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[Results], list[Figure]]:
+def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[RtcpResults], list[Figure]]:
     """Check that less probing along an axis does not increase retransmissions.
 
     by_order: check instead that it saves a third to three times (ORDER) as much as in the paper.
     """
 
-    def figures(results: Results) -> list[Figure]:
+    def figures(results: RtcpResults) -> list[Figure]:
         out = []
         for cca, place in tables(results):
             theirs = paper_saved(results.settings.probing, place, cca, axis=axis)
@@ -118,7 +148,7 @@ def fewer(axis: Axis, *, by_order: bool = False) -> Callable[[Results], list[Fig
     return figures
 
 
-def levels(results: Results) -> list[Figure]:
+def levels(results: RtcpResults) -> list[Figure]:
     """For each half of a table, the cell whose retransmission rate differs most from the paper's, as a ratio."""
     out = []
     for cca, place in tables(results):
@@ -131,7 +161,7 @@ def levels(results: Results) -> list[Figure]:
     return out
 
 
-def goodputs(results: Results) -> list[Figure]:
+def goodputs(results: RtcpResults) -> list[Figure]:
     """For each half of a table, the cell with the lowest ratio of its goodput to the paper's."""
     out = []
     for cca, place in tables(results):
@@ -145,7 +175,7 @@ def goodputs(results: Results) -> list[Figure]:
     return out
 
 
-def at_its_expense(results: Results) -> list[Figure]:
+def at_its_expense(results: RtcpResults) -> list[Figure]:
     """R-TCP-BBRv1's goodput with the rarest and lowest probes, over that with the most frequent and highest."""
     etas, gammas = results.settings.probing.every_rounds, results.settings.probing.gains_permille
     few, many = (etas[-1], gammas[0]), (etas[0], gammas[-1])
@@ -158,7 +188,7 @@ def at_its_expense(results: Results) -> list[Figure]:
     return out
 
 
-def insensitive(results: Results) -> list[Figure]:
+def insensitive(results: RtcpResults) -> list[Figure]:
     """R-TCP-CUBIC's goodput in its lowest cell, over that in its highest cell."""
     out = []
     for place in results.settings.probing.limited:
@@ -168,19 +198,32 @@ def insensitive(results: Results) -> list[Figure]:
     return out
 
 
-STATEMENTS: ByKind = {
-    "probing": (
-        Statement("J-1", "Lower probes of the cap, gamma 10 instead of 25 %, resend less of 8 MB",
-                  "not more", fewer("gamma")),
-        Statement("J-2", "and so do rarer ones, eta 25 instead of 15 round trips", "not more", fewer("eta")),
-        Statement("J-3", "Retransmission is of the paper's size; the farthest cell of each half of a table",
-                  "a third to three times", levels),
-        Statement("J-4", "So is what lower probes save", "a third to three times",
-                  fewer("gamma", by_order=True)),
-        Statement("J-5", "and what rarer ones save", "a third to three times", fewer("eta", by_order=True)),
-        Statement("J-6", "R-TCP-BBRv1 may pay with goodput: gamma 10 %, eta 25 over gamma 25 %, eta 15",
-                  "<= 100 %", at_its_expense),
-        Statement("J-7", "R-TCP-CUBIC does not: its lowest cell over its highest", ">= 99 %", insensitive),
-        Statement("J-8", "Goodput is the paper's; the cell that is lowest beside it", ">= 95 %", goodputs),
-    ),
-}  # fmt: skip
+PROBING: tuple[Statement[RtcpResults], ...] = (
+    Statement("J-1", "Lower probes of the cap, gamma 10 instead of 25 %, resend less of 8 MB",
+              "not more", fewer("gamma")),
+    Statement("J-2", "and so do rarer ones, eta 25 instead of 15 round trips", "not more", fewer("eta")),
+    Statement("J-3", "Retransmission is of the paper's size; the farthest cell of each half of a table",
+              "a third to three times", levels),
+    Statement("J-4", "So is what lower probes save", "a third to three times",
+              fewer("gamma", by_order=True)),
+    Statement("J-5", "and what rarer ones save", "a third to three times", fewer("eta", by_order=True)),
+    Statement("J-6", "R-TCP-BBRv1 may pay with goodput: gamma 10 %, eta 25 over gamma 25 %, eta 15",
+              "<= 100 %", at_its_expense),
+    Statement("J-7", "R-TCP-CUBIC does not: its lowest cell over its highest", ">= 99 %", insensitive),
+    Statement("J-8", "Goodput is the paper's; the cell that is lowest beside it", ">= 95 %", goodputs),
+)  # fmt: skip
+
+
+def probing_table(results: RtcpResults) -> list[str]:
+    """Mean retransmission rates in percent by eta and gamma, with the paper's in parentheses."""
+    halves = [(cca, place) for cca in DETECTORS for place in results.settings.probing.limited]
+    rows = []
+    heads = ("eta", "gamma", *(f"{NAMES[cca]} {place}" for cca, place in halves))
+    for at in results.settings.probing.cells:
+        cells = []
+        for cca, place in halves:
+            theirs = paper_cell(cca, place, at)
+            ours = f"{100 * cell(results, place, cca, at).mean():.2f}"
+            cells.append(ours if theirs is None else f"{ours} ({100 * theirs[0]:.2f})")
+        rows.append((f"{at[0]}", f"{at[1] / 10:g} %", *cells))
+    return markdown_table(heads, rows)
