@@ -21,18 +21,18 @@ EXPERIMENTS = {
 class Experiments(click.Group):
     """Imports an experiment when it is named."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, _ctx: click.Context) -> list[str]:
         """The names of all experiments."""
         return [*EXPERIMENTS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of an experiment; None: there is none of that name."""
         if cmd_name not in EXPERIMENTS:
             return None
         command: click.Command = import_module(EXPERIMENTS[cmd_name][0]).command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the experiments without importing them."""
         with formatter.section("Experiments, and what they compare"):
             formatter.write_dl([(name, words) for name, (_, words) in EXPERIMENTS.items()])

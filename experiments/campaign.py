@@ -6,9 +6,9 @@
     case         scenarios that are run and stored together
     column       a figure of a case: float [runs], or [runs, samples] for a distribution
 
-Each finished case is a file in a folder, so that an interrupted campaign continues where it stopped. The file has a key:
-the digest of the campaign's settings, of the case's scenarios and of the sources that the engine was built from. A case
-whose key has changed runs again. The runs of a case use several threads, on which their figures do not depend.
+Each finished case is a file in a folder, so that an interrupted campaign continues where it stopped. The file has a
+key: the digest of the campaign's settings, of the case's scenarios and of the engine's sources. A case whose key has
+changed runs again. The runs of a case use several threads, on which their figures do not depend.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from training.evaluation.runner import core_version
 from training.intervals import LEAST_SEEDS, interval_of
 
 Values = NDArray[np.float64]
-Row = Mapping[str, float | None | Sequence[float]]
+Row = Mapping[str, float | Sequence[float] | None]
 Key = tuple[str, ...]
 S = TypeVar("S", bound=Frozen)
 FORMAT = 1  # increased when the figures of a run change in another way than by the key
@@ -136,66 +136,75 @@ class Campaign(Generic[S]):
         return [part for part in self.parts if not wanted or part.name in wanted]
 
 
-def run_cases(
-    settings: Frozen,
-    cases: Iterable[Case],
-    *,
-    folder: Path | None = None,
-    threads: int | None = None,
-    advance: Callable[[float], None] = lambda _cases: None,
-) -> dict[Key, dict[str, Values]]:
-    """Run the cases that the folder does not hold. advance: called with 1 after each case.
+@dataclass(frozen=True)
+class Store:
+    """Runs cases, and keeps those that are finished.
 
-    Raises:
-        TrainingError: a file of the folder was not written by a campaign.
+    folder: None: nothing is kept. depends: what the figures depend on besides the scenarios and the engine.
     """
-    found = {}
-    with ThreadPoolExecutor(threads or default_threads()) as pool:
-        for case in cases:
-            scenarios = case.scenarios()
-            key = digest_of(settings, case, scenarios)
-            path = None if folder is None else folder / f"{case.name}.json"
-            columns = None if path is None else _kept(path, key)
-            if columns is None:
-                rows = list(pool.map(case.run, scenarios))
-                columns = {name: [row[name] for row in rows] for name in rows[0]}
-                if path is not None:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    write_atomically(path, json.dumps({"key": key, "columns": columns}).encode())
-            found[case.key] = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
-            advance(1)
-    return found
+
+    folder: Path | None = None
+    depends: str = ""
+    threads: int | None = None
+
+    def run(
+        self, cases: Iterable[Case], *, advance: Callable[[float], None] = lambda _cases: None, only_kept: bool = False
+    ) -> dict[Key, dict[str, Values]]:
+        """The columns of these cases. advance: called with 1 after each case. only_kept: run none that is missing.
+
+        Raises:
+            TrainingError: a file of the folder was not written by a store.
+        """
+        found = {}
+        with ThreadPoolExecutor(self.threads or default_threads()) as pool:
+            for case in cases:
+                scenarios = case.scenarios()
+                key = self.key_of(case, scenarios)
+                columns = self._kept(case, key)
+                if columns is None and not only_kept:
+                    rows = list(pool.map(case.run, scenarios))
+                    columns = {name: [row[name] for row in rows] for name in rows[0]}
+                    self._keep(case, key, columns)
+                if columns is not None:
+                    found[case.key] = {name: np.array(column, dtype=np.float64) for name, column in columns.items()}
+                advance(1)
+        return found
+
+    def key_of(self, case: Case, scenarios: Iterable[Scenario]) -> str:
+        """The key of a case (hex)."""
+        content = [FORMAT, core_version(), case.every_s, self.depends, *map(text_of, scenarios)]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+    def _path(self, case: Case) -> Path | None:
+        return None if self.folder is None else self.folder / f"{case.name}.json"
+
+    def _kept(self, case: Case, key: str) -> dict[str, list[Any]] | None:
+        """The columns of a finished case with that key; None: there are none."""
+        path = self._path(case)
+        if path is None or not path.exists():
+            return None
+        try:
+            kept = json.loads(path.read_bytes())
+            return dict(kept["columns"]) if kept["key"] == key else None
+        except (ValueError, KeyError, TypeError) as error:
+            raise TrainingError(f"{path}: expected the figures of a case, got {error!r}; remove the file") from error
+
+    def _keep(self, case: Case, key: str, columns: dict[str, list[Any]]) -> None:
+        if (path := self._path(case)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, json.dumps({"key": key, "columns": columns}).encode())
 
 
-def digest_of(settings: Frozen, case: Case, scenarios: Iterable[Scenario]) -> str:
-    """The key of a case (hex). Of paths in the settings only the file's name counts, of a trace only its content."""
-    content = [
-        FORMAT,
-        core_version(),
-        case.every_s,
-        json.dumps(settings.model_dump(), sort_keys=True, default=_file_name),
-        *(
-            scenario.model_dump_json(exclude={"link": {"trace"}})
-            + ("" if scenario.link.trace is None else scenario.link.trace.digest)
-            for scenario in scenarios
-        ),
-    ]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+def text_of(scenario: Scenario) -> str:
+    """A scenario as text. Of a trace its content counts, and not its name."""
+    traces = [link.trace.digest for link in (scenario.link, scenario.link.acks.uplink) if link and link.trace]
+    parts = {"link": {"trace": True, "acks": {"uplink": {"trace"}}}}
+    return " ".join([scenario.model_dump_json(exclude=parts), *traces])
 
 
-def _file_name(value: object) -> str:
-    return value.name if isinstance(value, Path) else str(value)
-
-
-def _kept(path: Path, key: str) -> dict[str, list[Any]] | None:
-    """The columns of a finished case with that key; None: there are none."""
-    if not path.exists():
-        return None
-    try:
-        kept = json.loads(path.read_bytes())
-        return dict(kept["columns"]) if kept["key"] == key else None
-    except (ValueError, KeyError, TypeError) as error:
-        raise TrainingError(f"{path}: expected the figures of a case, got {error!r}; remove the file") from error
+def settings_text(settings: Frozen) -> str:
+    """Settings as text. Of a path only the file's name counts."""
+    return json.dumps(settings.model_dump(), sort_keys=True, default=lambda value: getattr(value, "name", str(value)))
 
 
 def judge(campaign: Campaign[S], parts: Iterable[Part[S]], results: Results[S]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from emulation.run.plot import check_path, save
-from experiments.campaign import Campaign, Part, Results, judge, run_cases, summary_of
+from experiments.campaign import Campaign, Part, Results, Store, judge, settings_text, summary_of
 from experiments.figures import statement_lines
 from kmod.terminal import counted, echo
 from training.options import as_json_option, enforce_option, plot_option, threads_option
@@ -44,7 +44,8 @@ def command_of(campaign: Campaign[Any]) -> click.Command:
 
     default = CONFIGS / f"{campaign.name}.yaml"
     options = [
-        click.option("--config", type=click.Path(path_type=Path), default=default, help=f"[configs/reports/{default.name}]"),
+        click.option("--config", type=click.Path(path_type=Path), default=default,
+                     help=f"[configs/reports/{default.name}]"),
         *campaign.options,
         click.option("--work", type=click.Path(path_type=Path), default=Path(f"report-{campaign.name}.parts"),
                      show_default=True, help="Finished cases are kept here, and not run again"),
@@ -90,6 +91,7 @@ def run_parts(
 ) -> Results[Any]:  # fmt: skip
     """Run these parts, and show the progress unless `quiet`."""
     results = Results(settings, {})
+    store = Store(work, settings_text(settings), threads)
     with Terminal(quiet=quiet) as terminal:
         if any(part.needs_links for part in chosen):
             terminal.phase("reading traces", total=1)
@@ -97,8 +99,7 @@ def run_parts(
         for part in chosen:
             cases = list(part.cases(settings, results.links))
             terminal.phase(part.name, total=len(cases))
-            found = run_cases(settings, cases, folder=work, threads=threads, advance=terminal.advance)
-            results.cases.update(found)
+            results.cases.update(store.run(cases, advance=terminal.advance))
     return results
 
 
@@ -117,6 +118,7 @@ def _text(
     titles = {part.name: part.title for part in chosen}
     lines = []
     for name, its in groupby(rows, key=lambda row: str(row["part"])):
-        lines += [titles[name], *statement_lines(list(its)), ""] if titles[name] else statement_lines(list(its))
+        found = statement_lines(list(its))
+        lines += [titles[name], *found, ""] if titles[name] else found
     end = f"{agreeing} of {counted(len(rows), 'row')} agree; {campaign.describe(results)}"
     return "\n".join([*lines, *campaign.notes, end])

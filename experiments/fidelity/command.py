@@ -14,28 +14,16 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from emulation.errors import EmulationError
 from emulation.options import check_output
 from emulation.printing import as_written
+from emulation.run.plot import check_path, save
 from emulation.traces import default_traces
-from experiments.fidelity import (
-    Campaign,
-    Case,
-    Outcome,
-    Plan,
-    Record,
-    Store,
-    cases_of,
-    compare,
-    load_plan,
-    reductions_of,
-    run_missing,
-    verdicts_of,
-    write_record,
-)
+from experiments import campaign
+from experiments.fidelity.judge import compare, reductions_of, verdicts_of
+from experiments.fidelity.kernels import Outcome, Request, run_missing
 from experiments.fidelity.pieces import Pieces
-from experiments.fidelity.plan import DEFAULT_PLAN
+from experiments.fidelity.plan import DEFAULT_PLAN, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
+from experiments.fidelity.runs import Store, read_record, write_record
 from kmod.terminal import counted, echo
-
-__all__ = ["fidelity"]
 
 WORK = Path("build") / "fidelity"
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -43,7 +31,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 Told = Callable[[str, int, int], None]
 
 
-@click.command()
+@click.command("fidelity")
 @click.option(
     "--plan",
     "plan_path",
@@ -75,7 +63,7 @@ Told = Callable[[str, int, int], None]
 @click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def fidelity(
+def command(
     *,
     plan_path: Path,
     patterns: tuple[str, ...],
@@ -109,13 +97,11 @@ def fidelity(
       python -m experiments fidelity --short
       python -m experiments fidelity --plot fidelity.png --enforce
       python -m experiments fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
-      python -m experiments fidelity --recorded docs/fidelity-runs.jsonl
+      python -m experiments fidelity --recorded experiments/recorded/fidelity.jsonl
     """
     _check_recorded(recorded, short=short, run_missing_runs=run_missing_runs, redo_disturbed=redo_disturbed, kept=kept)
     for picture in (plot, overlay):
         if picture is not None:
-            from emulation.run.plot import check_path
-
             check_path(picture)
     if record is not None:
         check_output(record)
@@ -135,23 +121,24 @@ def fidelity(
         )
     if overlay is not None and len(cases) != 1:
         raise click.UsageError(f"--overlay: expected one case, got {len(cases)}; choose it with --only")
-    campaign = Campaign(
+    request = Request(
         cases=tuple(cases),
         runs=runs or (plan.short.runs if short else plan.runs),
         seeds=seeds or plan.seeds,
-        store=Store(work / "runs", record=None if recorded is None else Record.read(recorded)),
+        store=Store(work / "runs", record=() if recorded is None else read_record(recorded)),
+        simulated=campaign.Store(work / "simulated"),
         alone=alone,
         redo_disturbed=redo_disturbed,
         starts_real_runs=recorded is None or run_missing_runs,
     )
     if list_only:
-        _list(campaign, as_json=as_json)
+        _list(request, as_json=as_json)
         return
     with _progress() as told:
-        outcomes = run_missing(campaign, progress=told, only_kept=kept)
+        outcomes = run_missing(request, progress=told, only_kept=kept)
     if record is not None:
-        write_record(record, [(outcome.case.key, run) for outcome in outcomes for run in outcome.real])
-    hint = "" if campaign.starts_real_runs else "; --run-missing runs them"
+        write_record(record, [run for outcome in outcomes for run in outcome.real])
+    hint = "" if request.starts_real_runs else "; --run-missing runs them"
     _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
 
 
@@ -192,9 +179,9 @@ def _progress() -> Iterator[Told]:
         yield told
 
 
-def _list(campaign: Campaign, *, as_json: bool) -> None:
-    outcomes = run_missing(campaign, progress=lambda *_: None, only_kept=True)
-    rows = [_row(outcome, campaign) for outcome in outcomes]
+def _list(request: Request, *, as_json: bool) -> None:
+    outcomes = run_missing(request, progress=lambda *_: None, only_kept=True)
+    rows = [_row(outcome, request) for outcome in outcomes]
     if as_json:
         echo(json.dumps(rows))
         return
@@ -206,14 +193,14 @@ def _list(campaign: Campaign, *, as_json: bool) -> None:
     echo(f"{counted(len(rows), 'case')} of {counted(len({o.case.name for o in outcomes}), 'scenario')}")
 
 
-def _row(outcome: Outcome, campaign: Campaign) -> dict[str, object]:
-    case: Case = outcome.case
+def _row(outcome: Outcome, request: Request) -> dict[str, object]:
+    case = outcome.case
     return {
         "case": case.key,
         "runner": case.runner,
         "duration_s": None if case.scenario is None else case.scenario.duration_s,
-        "runs": campaign.runs * case.times,
-        "seeds": campaign.seeds * case.times,
+        "runs": request.runs * case.times,
+        "seeds": request.seeds * case.times,
         "real": len(outcome.real),
         "simulated": len(outcome.simulated),
         "cannot_run": outcome.refused,
@@ -234,13 +221,13 @@ def _report(
     reductions = reductions_of(plan, outcomes)
     verdicts = verdicts_of(plan, outcomes, comparisons)
     if plot is not None and comparisons:
-        from experiments.fidelity._plot import draw_errors
+        from experiments.fidelity.plot import errors_figure
 
-        draw_errors(comparisons, path=plot)
+        save(errors_figure(comparisons), path=plot)
     if overlay is not None and comparisons:
-        from experiments.fidelity._plot import draw_overlay
+        from experiments.fidelity.plot import overlay_figure
 
-        draw_overlay(outcomes[0], path=overlay)
+        save(overlay_figure(outcomes[0]), path=overlay)
     if as_json:
         echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:

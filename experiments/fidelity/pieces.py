@@ -19,8 +19,6 @@ from emulation.errors import TraceError
 from emulation.traces import Recording, Trace, read
 from kmod.ensemble import write_atomically
 
-__all__ = ["Piece", "Pieces"]
-
 
 class Piece(BaseModel):
     """A piece of a recording. recording: a part of its name that no other recording of the dataset has in its name."""

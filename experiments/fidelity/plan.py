@@ -33,18 +33,6 @@ from emulation.scenario.model import Cca, Scenario
 from emulation.traces import OPPORTUNITY_BYTES
 from experiments.fidelity.pieces import Piece, Pieces
 
-__all__ = [
-    "DEFAULT_PLAN",
-    "Case",
-    "Explanation",
-    "MetricName",
-    "Plan",
-    "ScenarioPlan",
-    "Target",
-    "cases_of",
-    "load_plan",
-]
-
 RunnerName = Literal["mahimahi", "vm"]
 MetricName = Literal["throughput", "queueing_delay", "retransmissions"]
 DEFAULT_PLAN = Path(__file__).resolve().parents[2] / "configs" / "fidelity.yaml"
@@ -132,7 +120,7 @@ class Plan(_Frozen):
     short: Short
     explanations: dict[str, Explanation] = Field({}, description="by SCENARIO/ALGORITHM")
     reductions: dict[Cca, Cca] = Field(
-        {}, description="algorithm: the one that it resends less than, by as much on both sides"
+        {}, description="algorithm: the one than which it retransmits less, by as much on both sides"
     )
 
     @model_validator(mode="after")

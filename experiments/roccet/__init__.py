@@ -105,8 +105,8 @@ ROCCET = Campaign(
     parts=(
         Part("frozen", frozen_cases, FROZEN, frozen_views, "The frozen window, section III"),
         Part("halved", halved_cases, HALVED, halved_views, "Capacity halved, section IX", halved_table),
-        Part("recorded", recorded_cases, RECORDED, recorded_views, "Recorded links, sections VI and VII", recorded_table,
-             needs_links=True),
+        Part("recorded", recorded_cases, RECORDED, recorded_views, "Recorded links, sections VI and VII",
+             recorded_table, needs_links=True),
         Part("share", share_cases, SHARED, share_views, "Bandwidth share and harm, section VIII", share_table),
     ),
     notes=("* unvalidated: no kernel here has BBRv3",),
@@ -115,7 +115,7 @@ ROCCET = Campaign(
     drawn=("halved", "recorded", "share"),
     links=links_of,
     options=(
-        click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each case on a made link  [the config's]"),
+        click.option("--seeds", type=click.IntRange(5, 10_000), help="Runs of each case on a made link  [the config]"),
     ),
 )  # fmt: skip
 command = command_of(ROCCET)

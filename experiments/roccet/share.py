@@ -137,8 +137,8 @@ def fairer_than_first(link: Link) -> list[Figure]:
     if link.first is None:
         return []
     return [
-        all_within(f"{NAMES[cca]}'s less unequal", link.cells(partial(_less, link, link.first, cca), buffers=link.deeper),
-                   most=0, unit="x")
+        all_within(f"{NAMES[cca]}'s less unequal",
+                   link.cells(partial(_less, link, link.first, cca), buffers=link.deeper), most=0, unit="x")
         for cca in ("cubic", "bbr3")
     ]  # fmt: skip
 

@@ -100,7 +100,7 @@ RTCP = Campaign(
     options=(
         click.option("--seeds", type=click.IntRange(5, 10_000),
                      help="Runs of each file, pattern, meeting, lift and video  [the config's]"),
-        click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config's]"),
+        click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config]"),
     ),
 )  # fmt: skip
 command = command_of(RTCP)

@@ -33,7 +33,7 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
             yield _case(Cell("baseline", place, cca, "limited"), runs, partial(behind, settings, place, cca))
     for place in settings.unlimited:
         for cca in plain:
-            scenario = partial(over_trace, settings, place, links.recordings[place], FlowSpec(cca=cca), runs)
+            scenario = partial(over_trace, settings, place, links.recordings[place], FlowSpec(cca=cca), runs=runs)
             yield _case(Cell("baseline", place, cca, "unlimited"), runs, scenario)
     for name in settings.patterns:
         yield _case(Cell("baseline", name, "bbr", "objects"), settings.seeds, partial(pattern, settings, name, "bbr"))

@@ -53,7 +53,7 @@ def cases(settings: RtcpSettings, links: Links) -> Iterator[Case]:
         for cca in DETECTORS:
             for value in ("unlimited", "eager") if unlimited.moving else ("unlimited",):
                 flow = FlowSpec(cca=cca, params=EAGER if value == "eager" else {})
-                scenario = partial(over_trace, settings, place, links.recordings[place], flow, settings.runs)
+                scenario = partial(over_trace, settings, place, links.recordings[place], flow, runs=settings.runs)
                 yield case_of(Cell("detection", place, cca, value), settings.runs, scenario)
 
 
@@ -64,7 +64,7 @@ def behind(settings: RtcpSettings, place: str, cca: Cca, seed: int) -> Scenario:
 
 
 def over_trace(
-    settings: RtcpSettings, place: str, recordings: Sequence[Recording], flow: FlowSpec, runs: int, seed: int
+    settings: RtcpSettings, place: str, recordings: Sequence[Recording], flow: FlowSpec, seed: int, *, runs: int
 ) -> Scenario:
     """A download without a limit, the one of `seed` among `runs`."""
     recording, start_ms = place_of(recordings, share=seed / runs)

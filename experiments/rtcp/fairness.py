@@ -5,8 +5,8 @@
     second flow                     |--- both send ---|----- after -----|
 
 A cell's cca is the first flow's algorithm, and its value is the second flow's. Its runs have these figures, too. Rates
-are measured after the limiter, in wire bytes; only the pacing rate is the sender's, in payload bytes. None: the phase or
-event did not happen.
+are measured after the limiter, in wire bytes; only the pacing rate is the sender's, in payload bytes. None: the phase
+or event did not happen.
 
     alone_mbps, pacing_mbps   of the first flow in the last seconds in which it is alone
     first_mbps, second_mbps   while both send

@@ -179,7 +179,7 @@ def files_table(results: RtcpResults) -> list[str]:
 def draw(results: RtcpResults) -> Picture:
     """The retransmission rate over the file size, with a panel for each operator.
 
-    A line is a mean over the seeds, dashed without R-TCP and solid with it. Its shade is the 95 % interval of that mean.
+    A line is a mean over the seeds with its 95 % interval, dashed without R-TCP and solid with it.
     """
     settings = results.settings
     figure = new_figure(max(1.5 + 3.1 * len(settings.limited), 7.0), 3.6)  # the legend takes 7 in

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Appendix H: a limit that is raised during a download, or that ends or stays between two connections.
 
-    lifted   a download behind a policer whose rate is raised. place: "limit" (the limit of Appendix H), or a rate and an
-             RTT of the grid; value: the random loss, in percent. Its runs have two more figures: speed_mbps is the
+    lifted   a download behind a policer whose rate is raised. place: "limit" (that of Appendix H), or a rate and an RTT
+             of the grid; value: the random loss, in percent. Its runs have two more figures: speed_mbps is the
              throughput from 3 s after the rise to the end of the run, and regained_s the time from the rise to the end
              of the first half second with at least half of the new limit (None: there is none)
     freed    a file behind a limit, and then a file to the same client without a limit. place: the rate; value: the RTT
@@ -22,7 +22,7 @@ from functools import partial
 import numpy as np
 
 from emulation.run.qos import QoS
-from emulation.scenario.model import Cca, FlowSpec, Scenario
+from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import PathElement, Policer, RateStep, SteppedPolicer
 from experiments.campaign import Case, Links, Values
 from experiments.figures import Figure, Statement, quotients, share, within
@@ -52,11 +52,11 @@ def lifted_cases(settings: RtcpSettings, _links: Links | None = None) -> Iterato
         for cca in ALL:
             for loss in settings.lifted.losses:
                 cell = Cell("lifted", place, cca, f"{100 * loss:g}")
-                scenario = partial(_lifted, settings, lift, cca, loss, watched_s)
+                scenario = partial(_lifted, settings, lift, cca, loss, watched_s=watched_s)
                 yield case_of(cell, runs, scenario, more=partial(_regained, lift))
 
 
-def _lifted(settings: RtcpSettings, lift: Lifted, cca: Cca, loss: float, watched_s: float, seed: int) -> Scenario:
+def _lifted(settings: RtcpSettings, lift: Lifted, cca: Cca, loss: float, seed: int, *, watched_s: float) -> Scenario:
     """A download without end, measured from the time at which its limit is raised."""
     link = limited_link(settings, lift.policer, rtt_ms=lift.rtt_ms, access_mbps=lift.access_mbps, loss=loss)
     end_s = lift.at_s + watched_s
@@ -97,16 +97,8 @@ def _first_bytes(settings: RtcpSettings, rate_mbps: float) -> int:
     return int(1.2 * settings.freed.bucket_bytes + rate_mbps * 1e6 / 8 * settings.freed.limited_s)
 
 
-def _two_files(
-    settings: RtcpSettings,
-    limit: PathElement,
-    rtt_ms: float,
-    flows: tuple[FlowSpec, FlowSpec],
-    most_s: float,
-    seed: int,
-) -> Scenario:
-    link = limited_link(settings, limit, rtt_ms=rtt_ms, access_mbps=settings.freed.access_mbps)
-    return Scenario(link=link, flows=flows, duration_s=most_s, seed=seed)
+def _behind(settings: RtcpSettings, limit: PathElement, rtt_ms: float) -> LinkSpec:
+    return limited_link(settings, limit, rtt_ms=rtt_ms, access_mbps=settings.freed.access_mbps)
 
 
 def _kept(settings: RtcpSettings, cca: Cca, rate_mbps: float, rtt_ms: float, seed: int) -> Scenario:
@@ -116,7 +108,8 @@ def _kept(settings: RtcpSettings, cca: Cca, rate_mbps: float, rtt_ms: float, see
     first = FlowSpec(cca=cca, size_bytes=size_bytes)
     later = FlowSpec(cca=cca, size_bytes=size_bytes, after=0, start_s=idle_s)
     most_s = 2 * (4 * size_bytes * 8e-6 / rate_mbps + 30) + idle_s
-    return _two_files(settings, limit, rtt_ms, (first, later), most_s, seed)
+    link = _behind(settings, limit, rtt_ms)
+    return Scenario(link=link, flows=(first, later), duration_s=most_s, seed=seed)
 
 
 def _freed(settings: RtcpSettings, cca: Cca, rate_mbps: float, rtt_ms: float, seed: int) -> Scenario:
@@ -127,7 +120,8 @@ def _freed(settings: RtcpSettings, cca: Cca, rate_mbps: float, rtt_ms: float, se
     limit = SteppedPolicer(steps=steps, bucket_bytes=free.bucket_bytes)
     first = FlowSpec(cca=cca, size_bytes=first_bytes)
     later = FlowSpec(cca=cca, size_bytes=free.size_bytes, start_s=free_at_s)
-    return _two_files(settings, limit, rtt_ms, (first, later), free_at_s + FREED_S, seed)
+    link = _behind(settings, limit, rtt_ms)
+    return Scenario(link=link, flows=(first, later), duration_s=free_at_s + FREED_S, seed=seed)
 
 
 def lifted(results: RtcpResults, cca: Cca, loss: float, column: str) -> Values:

@@ -6,8 +6,8 @@ connection knows nothing of the limiter. The later ones start with what the earl
 algorithms play the same videos. The seed spreads the sizes of chunks around bitrate x duration, with one factor for all
 bitrates of a chunk. Every algorithm and every ABR (way to choose bitrates) therefore gets the same videos.
 
-A cell's value is the ABR. Its runs have these figures, too, as means over the sessions: retransmission rates of the first
-session and of the later ones, QoE (Pensieve's linear form, emulation/scenario/video.py), the mean bitrate, and a
+A cell's value is the ABR. Its runs have these figures, too, as means over the sessions: retransmission rates of the
+first session and of the later ones, QoE (Pensieve's linear form, emulation/scenario/video.py), the mean bitrate, and a
 session's start-up time and total rebuffering. None: a session lacks the figure.
 
     reduction   1 - retransmission rate with stateful R-TCP over that of the unmodified (plain) algorithm, seed by

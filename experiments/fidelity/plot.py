@@ -9,7 +9,6 @@ overlay    one case over time: all real and all simulated runs, on the same axes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -21,13 +20,13 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from emulation.errors import EmulationError
 from emulation.figure import columns_that_fit, new_figure
-from emulation.run.plot import save
-from experiments.fidelity.campaign import Outcome
+from emulation.run.simulator import simulate
 from experiments.fidelity.judge import METRICS, Comparison, Error
-from experiments.fidelity.results import RunResult
+from experiments.fidelity.kernels import Outcome, simulated_case
+from experiments.fidelity.runs import SERIES_EVERY_S, series_of
 from kmod.abi import ALGORITHMS
 
-__all__ = ["draw_errors", "draw_overlay", "errors_figure", "overlay_figure"]
+Series = dict[str, list[float]]
 
 # Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 PALETTE = ("#CC79A7", "#009E73", "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#999999")
@@ -44,24 +43,8 @@ PANELS = (
     ("queueing_delay_ms", "queueing delay\n(ms)"),
     ("cwnd_pkts", "cwnd\n(packets)"),
     ("pacing_mbps", "pacing rate\n(Mbit/s)"),
-    ("resent", "resent so far\n(packets)"),
+    ("retransmitted", "retransmitted so far\n(packets)"),
 )
-
-
-def draw_errors(comparisons: Sequence[Comparison], *, path: Path) -> None:
-    """Draw the errors of all cases. Raises EmulationError if the file cannot be written."""
-    save(errors_figure(comparisons), path=path)
-
-
-def draw_overlay(outcome: Outcome, *, path: Path) -> None:
-    """Draw the runs of a case over time.
-
-    Raises:
-        EmulationError: the file cannot be written, or all real runs are recorded ones, which have no series.
-    """
-    if outcome.real and not any(run.series for run in outcome.real):
-        raise EmulationError(f"{path}: expected runs with their series, got recorded ones; run {outcome.case.key} anew")
-    save(overlay_figure(outcome), path=path)
 
 
 def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
@@ -147,18 +130,28 @@ def _bare(axes: Axes) -> None:
 
 
 def overlay_figure(outcome: Outcome) -> Figure:
-    """Return the picture of the runs of one case over time."""
+    """Return the picture of the runs of one case over time.
+
+    Raises:
+        EmulationError: all real runs are recorded ones, which have no series.
+    """
+    real = [run.series for run in outcome.real if run.series]
+    if outcome.real and not real:
+        raise EmulationError(
+            f"--overlay: expected runs with their series, got recorded ones; run {outcome.case.key} anew"
+        )
+    scenarios = simulated_case(outcome.case, len(outcome.simulated)).scenarios()
+    simulated = [series_of(simulate(scenario, series_every_s=SERIES_EVERY_S)) for scenario in scenarios]
     figure = new_figure(11, 2.0 * len(PANELS) + 1)
     panels = figure.subplots(len(PANELS), 1, sharex=True, squeeze=False)[:, 0]
     sides = (
-        (outcome.simulated, SIMULATED, 0.35, 0.9, "simulator"),
-        (outcome.real, REAL, 0.8, 1.2, f"kernel ({outcome.case.runner})"),
+        (simulated, SIMULATED, 0.35, 0.9, "simulator"),
+        (real, REAL, 0.8, 1.2, f"kernel ({outcome.case.runner})"),
     )
     for axes, (column, label) in zip(panels, PANELS, strict=True):
         for runs, colour, alpha, width, _ in sides:
-            for run in runs:
-                if run.series:
-                    axes.plot(run.series["time_s"], _column(run, column), color=colour, alpha=alpha, lw=width)
+            for series in runs:
+                axes.plot(series["time_s"], _column(series, column), color=colour, alpha=alpha, lw=width)
         axes.set_ylabel(label, fontsize=9, color=INK)
         axes.set_ylim(bottom=0)
         axes.grid(color="#ECEFF2", lw=0.8)
@@ -172,7 +165,7 @@ def overlay_figure(outcome: Outcome) -> Figure:
     return figure
 
 
-def _column(run: RunResult, column: str) -> list[float]:
-    if column == "resent":
-        return [float(value) for value in np.cumsum(run.series["retransmitted_pkts"])]
-    return run.series[column]
+def _column(series: Series, column: str) -> list[float]:
+    if column == "retransmitted":
+        return [float(value) for value in np.cumsum(series["retransmitted_pkts"])]
+    return series[column]
