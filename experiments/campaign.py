@@ -198,7 +198,7 @@ class Store:
 def text_of(scenario: Scenario) -> str:
     """A scenario as text. Of a trace its content counts, and not its name."""
     traces = [link.trace.digest for link in (scenario.link, scenario.link.acks.uplink) if link and link.trace]
-    parts = {"link": {"trace": True, "acks": {"uplink": {"trace"}}}}
+    parts: Any = {"link": {"trace": True, "acks": {"uplink": {"trace"}}}}
     return " ".join([scenario.model_dump_json(exclude=parts), *traces])
 
 

@@ -18,9 +18,8 @@ from emulation.run.plot import check_path, save
 from emulation.traces import default_traces
 from experiments import campaign
 from experiments.fidelity.judge import compare, reductions_of, verdicts_of
-from experiments.fidelity.kernels import Outcome, Request, run_missing
-from experiments.fidelity.pieces import Pieces
-from experiments.fidelity.plan import DEFAULT_PLAN, Plan, cases_of, load_plan
+from experiments.fidelity.kernels import Outcome, Request, make_runs
+from experiments.fidelity.plan import DEFAULT_PLAN, Pieces, Plan, cases_of, load_plan
 from experiments.fidelity.report import document_of, print_report
 from experiments.fidelity.runs import Store, read_record, write_record
 from kmod.terminal import counted, echo
@@ -49,42 +48,22 @@ Told = Callable[[str, int, int], None]
 @click.option("--traces", type=click.Path(path_type=Path), help="Recorded traces.  [default: as ccatune evaluate]")
 @click.option("--work", type=FOLDER, default=WORK, show_default=True, help="Where runs are kept.")
 @click.option("--alone", is_flag=True, help="No two runs at a time on this machine's kernel: slower, undisturbed.")
-@click.option("--redo-disturbed", is_flag=True, help="Run anew what woke up late on this machine (marked ~).")
+@click.option("--redo-disturbed", is_flag=True, help="Repeat the runs on this machine that are marked ~.")
 @click.option("--kept", is_flag=True, help="Run nothing; judge the runs that are kept.")
 @click.option("--recorded", type=FILE, help="Judge the real runs in this file, whatever made them; starts no real run.")
-@click.option(
-    "--run-missing", "run_missing_runs", is_flag=True, help="With --recorded: run the real runs that the file lacks."
-)
-@click.option(
-    "--record", type=FILE, help="Write the real runs that there are now, less disturbed ones, into this file."
-)
+@click.option("--run-missing", is_flag=True, help="With --recorded: run the real runs that the file lacks.")
+@click.option("--record", type=FILE, help="Write the undisturbed real runs that there are now into this file.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=FILE, help="Draw the errors of all cases into this file.")
 @click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    *,
-    plan_path: Path,
-    patterns: tuple[str, ...],
-    runners: tuple[str, ...],
-    short: bool,
-    runs: int | None,
-    seeds: int | None,
-    traces: Path | None,
-    work: Path,
-    alone: bool,
-    redo_disturbed: bool,
-    kept: bool,
-    recorded: Path | None,
-    run_missing_runs: bool,
-    record: Path | None,
-    list_only: bool,
-    plot: Path | None,
-    overlay: Path | None,
-    enforce: bool,
-    as_json: bool,
-) -> None:
+    *, plan_path: Path, patterns: tuple[str, ...], runners: tuple[str, ...], short: bool, runs: int | None,
+    seeds: int | None, traces: Path | None, work: Path, alone: bool, redo_disturbed: bool, kept: bool,
+    recorded: Path | None, run_missing: bool, record: Path | None, list_only: bool, plot: Path | None,
+    overlay: Path | None, enforce: bool, as_json: bool,
+) -> None:  # fmt: skip
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
     Finished runs are kept. An interrupted command therefore continues where it stopped, and a run is repeated only if
@@ -99,7 +78,7 @@ def command(
       python -m experiments fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
       python -m experiments fidelity --recorded experiments/recorded/fidelity.jsonl
     """
-    _check_recorded(recorded, short=short, run_missing_runs=run_missing_runs, redo_disturbed=redo_disturbed, kept=kept)
+    _check_recorded(recorded, short=short, run_missing=run_missing, redo_disturbed=redo_disturbed, kept=kept)
     for picture in (plot, overlay):
         if picture is not None:
             check_path(picture)
@@ -111,9 +90,7 @@ def command(
     if not (list_only or kept):
         _make_folder(work)
     with _progress() as told:
-        pieces = Pieces(
-            traces or default_traces(), folder=work / "pieces", progress=lambda name: told(f"reading {name}", 0, 0)
-        )
+        pieces = Pieces(traces or default_traces(), progress=lambda name: told(f"reading {name}", 0, 0))
         cases = cases_of(plan, source=plan_path, pieces=pieces, patterns=patterns, runners=runners, short=short)
     if not cases:
         raise click.UsageError(
@@ -129,28 +106,26 @@ def command(
         simulated=campaign.Store(work / "simulated"),
         alone=alone,
         redo_disturbed=redo_disturbed,
-        starts_real_runs=recorded is None or run_missing_runs,
+        starts_real_runs=recorded is None or run_missing,
     )
     if list_only:
         _list(request, as_json=as_json)
         return
     with _progress() as told:
-        outcomes = run_missing(request, progress=told, only_kept=kept)
+        outcomes = make_runs(request, progress=told, only_kept=kept)
     if record is not None:
         write_record(record, [run for outcome in outcomes for run in outcome.real])
     hint = "" if request.starts_real_runs else "; --run-missing runs them"
     _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
 
 
-def _check_recorded(
-    recorded: Path | None, *, short: bool, run_missing_runs: bool, redo_disturbed: bool, kept: bool
-) -> None:
+def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, redo_disturbed: bool, kept: bool) -> None:
     """Refuse options that contradict each other, or that have no effect together. Raises click.UsageError."""
     if recorded is not None and short:
         raise click.UsageError("--recorded: expected the plan's own durations, which --short cuts; leave one out")
-    if recorded is not None and redo_disturbed and not run_missing_runs:
+    if recorded is not None and redo_disturbed and not run_missing:
         raise click.UsageError("--redo-disturbed: expected --run-missing beside --recorded, which starts no real run")
-    if run_missing_runs and (recorded is None or kept):
+    if run_missing and (recorded is None or kept):
         raise click.UsageError("--run-missing: expected --recorded beside it, and not --kept")
 
 
@@ -180,7 +155,7 @@ def _progress() -> Iterator[Told]:
 
 
 def _list(request: Request, *, as_json: bool) -> None:
-    outcomes = run_missing(request, progress=lambda *_: None, only_kept=True)
+    outcomes = make_runs(request, progress=lambda *_: None, only_kept=True)
     rows = [_row(outcome, request) for outcome in outcomes]
     if as_json:
         echo(json.dumps(rows))

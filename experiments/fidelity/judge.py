@@ -182,7 +182,7 @@ class Comparison:
 class Reduction:
     """How much less an algorithm retransmits than `base` in a scenario, as a share: 1 means no retransmission."""
 
-    name: str
+    scenario: str
     cca: Cca
     base: Cca
     real: Middle

@@ -101,7 +101,7 @@ class Outcome:
         return 0 if self.refused else max(self.required - len(self.real), 0)
 
 
-def run_missing(request: Request, *, progress: Progress, only_kept: bool = False) -> list[Outcome]:
+def make_runs(request: Request, *, progress: Progress, only_kept: bool = False) -> list[Outcome]:
     """Make the runs that are not kept yet, and return the outcome of each case in their order.
 
     only_kept: make no run. After a KeyboardInterrupt all finished runs are kept.

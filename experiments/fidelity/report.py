@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from emulation.mahimahi.machine import LATE_MOST
@@ -34,22 +35,12 @@ def document_of(
     """
     return {
         "cases": [_case_document(comparison) for comparison in comparisons],
-        "reductions": [
-            {
-                "scenario": reduction.name,
-                "cca": reduction.cca,
-                "base": reduction.base,
-                "real": vars(reduction.real),
-                "simulated": vars(reduction.simulated),
-                "agrees": reduction.agrees,
-            }
-            for reduction in reductions
-        ],
+        "reductions": [{**asdict(reduction), "agrees": reduction.agrees} for reduction in reductions],
         "not_run": {outcome.case.key: outcome.refused for outcome in outcomes if outcome.refused},
         "missing": {outcome.case.key: outcome.missing for outcome in outcomes if outcome.missing},
         "of_other_versions": _earlier(outcomes),
         "failed": {outcome.case.key: outcome.failed for outcome in outcomes if outcome.failed},
-        "targets": [{"line": v.line, "found": v.found, "holds": v.holds} for v in verdicts],
+        "targets": [asdict(verdict) for verdict in verdicts],
         "needless_explanations": {c.key: list(c.needless) for c in comparisons if c.needless},
         "holds": bool(verdicts) and all(verdict.holds for verdict in verdicts),
     }
@@ -57,26 +48,23 @@ def document_of(
 
 def _case_document(comparison: Comparison) -> dict[str, Any]:
     explanation = comparison.explanation
+    metrics = {
+        error.metric.name: {
+            "unit": error.metric.unit,
+            "real": asdict(error.real),
+            "simulated": asdict(error.simulated),
+            "error": error.error,
+            "error_share": error.share if error.real.median or not error.error else None,
+            "within": error.is_within,
+            "beyond": error.is_beyond,
+            "within_the_kernels_spread": error.is_of_the_spread,
+        }
+        for error in comparison.errors
+    }
     return {
         "case": comparison.key,
-        "runner": comparison.runner,
-        "runs": comparison.runs,
-        "runs_required": comparison.required,
-        "seeds": comparison.seeds,
-        "disturbed": comparison.disturbed,
-        "metrics": {
-            error.metric.name: {
-                "unit": error.metric.unit,
-                "real": vars(error.real),
-                "simulated": vars(error.simulated),
-                "error": error.error,
-                "error_share": error.share if error.real.median or not error.error else None,
-                "within": error.is_within,
-                "beyond": error.is_beyond,
-                "within_the_kernels_spread": error.is_of_the_spread,
-            }
-            for error in comparison.errors
-        },
+        **{name: getattr(comparison, name) for name in ("runner", "runs", "required", "seeds", "disturbed")},
+        "metrics": metrics,
         "explanation": None if explanation is None else explanation.model_dump(),
         "unexplained": [error.metric.name for error in comparison.unexplained],
     }
@@ -109,7 +97,7 @@ def print_report(
     for reduction in reductions:
         kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
         echo(
-            f"{reduction.name}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the kernel, "
+            f"{reduction.scenario}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the kernel, "
             f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
     _print_machine(outcomes, comparisons)

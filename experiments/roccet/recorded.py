@@ -12,7 +12,6 @@ project.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -95,11 +94,9 @@ def goodput_of_bbr(get: Get) -> list[Figure]:
 STATIONARY: tuple[Statement[Get], ...] = (
     Statement("VI-1", "All of ROCCET's smoothed RTTs are below CUBIC's first quartile", "max < p25",
               all_below_first_quartile),
-    Statement("VI-2", "75 % of ROCCET's smoothed RTTs are below BBRv3's median", "p75 < median", below_bbr3_median,
-              unvalidated=True),
+    Statement("VI-2", "75 % of ROCCET's smoothed RTTs are below BBRv3's median", "p75 < median", below_bbr3_median),
     Statement("VI-3", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
-    Statement("VI-4", "ROCCET's and BBRv3's goodput are nearly the same", "0.9 to 1.1 x", goodput_like_bbr3,
-              unvalidated=True),
+    Statement("VI-4", "ROCCET's and BBRv3's goodput are nearly the same", "0.9 to 1.1 x", goodput_like_bbr3),
     Statement("target-3a", "ROCCET's 75th percentile is below CUBIC's median", "p75 < median", p75_below_median),
     Statement("target-3b", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
 )  # fmt: skip
@@ -108,11 +105,9 @@ MOBILE: tuple[Statement[Get], ...] = (
               "median and p75 < p75, median < median", below_cubic_p75),
     Statement("VII-2", "CUBIC's goodput is higher", ">= 1 x", cubic_has_more),
     Statement("VII-3", "ROCCET's 75th percentile and maximum are below BBRv3's", "p75 < p75, max < max",
-              below_bbr3_above, unvalidated=True),
-    Statement("VII-4", "ROCCET's 25th percentile and median are nearly BBRv3's", "within 20 %", like_bbr3_below,
-              unvalidated=True),
-    Statement("VII-5", "ROCCET and BBRv3 have nearly the same goodput", "0.9 to 1.1 x", goodput_like_bbr3,
-              unvalidated=True),
+              below_bbr3_above),
+    Statement("VII-4", "ROCCET's 25th percentile and median are nearly BBRv3's", "within 20 %", like_bbr3_below),
+    Statement("VII-5", "ROCCET and BBRv3 have nearly the same goodput", "0.9 to 1.1 x", goodput_like_bbr3),
     Statement("target-3c", "ROCCET's median and 75th percentile are each below CUBIC's", "median < median, p75 < p75",
               each_below),
     Statement("target-3d", "ROCCET's goodput is at least 90 % of BBR's", ">= 0.9 x", goodput_of_bbr),
@@ -121,7 +116,11 @@ MOBILE: tuple[Statement[Get], ...] = (
 
 def of_kind(kind: str, statement: Statement[Get]) -> Statement[Place]:
     """The statement with figures on one kind of links, and none on the other."""
-    return replace(statement, figures=lambda place: statement.figures(place[1]) if place[0] == kind else [])
+
+    def figures(place: Place) -> list[Figure]:
+        return statement.figures(place[1]) if place[0] == kind else []
+
+    return Statement(statement.name, statement.words, statement.expected, figures)
 
 
 RECORDED = (*(of_kind("stationary", one) for one in STATIONARY), *(of_kind("mobile", one) for one in MOBILE))
