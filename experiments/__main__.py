@@ -12,9 +12,8 @@ import ccatune
 # By the experiment's name: the module with its command, and what it compares.
 EXPERIMENTS = {
     "fidelity": ("experiments.fidelity.command", "The simulator with real kernels over Mahimahi"),
-    "policing": ("experiments.policing", "R-TCP 2026 on files behind a policer with the simulator"),
     "roccet": ("experiments.roccet", "The ROCCET paper with the simulator"),
-    "rtcp": ("experiments.rtcp", "R-TCP 2026 on R-TCP itself with the simulator"),
+    "rtcp": ("experiments.rtcp", "R-TCP 2026 with the simulator"),
 }
 
 

@@ -55,14 +55,13 @@ Told = Callable[[str, int, int], None]
 @click.option("--record", type=FILE, help="Write the undisturbed real runs that there are now into this file.")
 @click.option("--list", "list_only", is_flag=True, help="Show the cases and which of their runs are kept.")
 @click.option("--plot", type=FILE, help="Draw the errors of all cases into this file.")
-@click.option("--overlay", type=FILE, help="Draw both sides' runs of one case over time into this file.")
 @click.option("--enforce", is_flag=True, help="Exit 1 where a target is missed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     *, plan_path: Path, patterns: tuple[str, ...], runners: tuple[str, ...], short: bool, runs: int | None,
     seeds: int | None, traces: Path | None, work: Path, alone: bool, redo_disturbed: bool, kept: bool,
     recorded: Path | None, run_missing: bool, record: Path | None, list_only: bool, plot: Path | None,
-    overlay: Path | None, enforce: bool, as_json: bool,
+    enforce: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run the same scenarios in the simulator and on real kernels over Mahimahi, and print each error.
 
@@ -75,13 +74,11 @@ def command(
     Example:
       python -m experiments fidelity --short
       python -m experiments fidelity --plot fidelity.png --enforce
-      python -m experiments fidelity --only 20mbps-rtt50-bdp1/bbr --overlay bbr.png
       python -m experiments fidelity --recorded experiments/recorded/fidelity.jsonl
     """
     _check_recorded(recorded, short=short, run_missing=run_missing, redo_disturbed=redo_disturbed, kept=kept)
-    for picture in (plot, overlay):
-        if picture is not None:
-            check_path(picture)
+    if plot is not None:
+        check_path(plot)
     if record is not None:
         check_output(record)
     if record is not None and (patterns or runners or short):
@@ -96,8 +93,6 @@ def command(
         raise click.UsageError(
             "expected cases of the plan, got none by that name; see `python -m experiments fidelity --list`"
         )
-    if overlay is not None and len(cases) != 1:
-        raise click.UsageError(f"--overlay: expected one case, got {len(cases)}; choose it with --only")
     request = Request(
         cases=tuple(cases),
         runs=runs or (plan.short.runs if short else plan.runs),
@@ -116,7 +111,7 @@ def command(
     if record is not None:
         write_record(record, [run for outcome in outcomes for run in outcome.real])
     hint = "" if request.starts_real_runs else "; --run-missing runs them"
-    _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot, overlay=overlay)
+    _report(plan, outcomes, hint=hint, as_json=as_json, enforce=enforce, plot=plot)
 
 
 def _check_recorded(recorded: Path | None, *, short: bool, run_missing: bool, redo_disturbed: bool, kept: bool) -> None:
@@ -190,7 +185,6 @@ def _report(
     as_json: bool,
     enforce: bool,
     plot: Path | None,
-    overlay: Path | None,
 ) -> None:
     comparisons = compare(plan, outcomes)
     reductions = reductions_of(plan, outcomes)
@@ -199,17 +193,12 @@ def _report(
         from experiments.fidelity.plot import errors_figure
 
         save(errors_figure(comparisons), path=plot)
-    if overlay is not None and comparisons:
-        from experiments.fidelity.plot import overlay_figure
-
-        save(overlay_figure(outcomes[0]), path=overlay)
     if as_json:
         echo(json.dumps(document_of(outcomes, comparisons, reductions, verdicts)))
     else:
         print_report(outcomes, comparisons, reductions, verdicts, hint=hint)
-        for picture in (plot, overlay):
-            if picture is not None and comparisons:
-                echo(f"picture: {picture}")
+        if plot is not None and comparisons:
+            echo(f"picture: {plot}")
     if not comparisons:
         raise EmulationError(
             "expected runs to judge, got none; `python -m experiments fidelity --list` shows which are kept, "

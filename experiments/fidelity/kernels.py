@@ -39,13 +39,11 @@ from experiments import campaign
 from experiments.fidelity.path import path_of_mahimahi
 from experiments.fidelity.plan import Case
 from experiments.fidelity.runs import (
-    SERIES_EVERY_S,
     Figures,
     Run,
     Store,
     Task,
     figures_of,
-    series_of,
     tasks_of,
     versions_that_differ,
 )
@@ -180,7 +178,7 @@ def simulated_case(case: Case, seeds: int) -> campaign.Case:
 def _run_on_host(tasks: Sequence[Task], *, request: Request, progress: Progress) -> list[tuple[Task, str]]:
     """Run these tasks on this machine's kernel. Return those that failed, each with its message."""
     processors = 0 if request.alone else None
-    run_each = partial(host.emulate_each, series_every_s=SERIES_EVERY_S, processors=processors)
+    run_each = partial(host.emulate_each, processors=processors)
     with kept_awake(), Watch(timers=bool(tasks)) as machine:
         return _run(tasks, store=request.store, run_each=run_each, over=_Count("mahimahi", tasks, progress),
                     machine=machine)  # fmt: skip
@@ -190,11 +188,10 @@ def _run_in_guest(tasks: Sequence[Task], *, request: Request, progress: Progress
     """Run these tasks in guests, one boot per batch. Return those that failed, each with its message."""
     batches = [tasks[at : at + VM_BATCH] for at in range(0, len(tasks), VM_BATCH)]
     over = _Count("vm", tasks, progress)
-    run_each = partial(guest.emulate_each, series_every_s=SERIES_EVERY_S)
 
     def boot(batch: Sequence[Task]) -> list[tuple[Task, str]]:
         with Watch() as machine:
-            return _run(batch, store=request.store, run_each=run_each, over=over, machine=machine)
+            return _run(batch, store=request.store, run_each=guest.emulate_each, over=over, machine=machine)
 
     # Its threads are daemons, so that Ctrl-C ends the program, and thereby the guests.
     with ThreadPool(len(os.sched_getaffinity(0))) as pool:
@@ -241,7 +238,7 @@ def _run_once(
             return
         task = tasks[number]
         seen = machine.during_a_run(task.scenario.duration_s)
-        store.save(task, task.run_of(figures_of(task.scenario, found), machine=seen, series=series_of(found)))
+        store.save(task, task.run_of(figures_of(task.scenario, found), seen))
         del lacking[number]
         if over is not None:
             over.add(1)

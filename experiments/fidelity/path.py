@@ -22,27 +22,7 @@
     RTT      It is EXTRA_RTT_MS longer than rtt_ms. With the hops, the RTT of an idle path is 1 to 5 ms longer than
              rtt_ms, on average 3 ms.
 
-These details matter for two algorithms. BBR's bandwidth is the largest sample of ten round trips. It becomes too large
-if ACKs arrive closer together, by up to 1 ms, than the link sent the packets. The 95th percentile of BBR's queueing
-delay at 20 Mbit/s, 50 ms and a buffer of one bandwidth-delay product was:
-
-    48 ms    kernel
-    28 ms    simulator, evenly spaced opportunities, jitter of 1 ms
-    42 ms    simulator, evenly spaced opportunities, one of these hops instead of the jitter
-    48 ms    simulator, opportunities at whole ms, one of these hops
-
-CUBIC's HyStart looks for an ACK train without a gap above 2 ms. The kernel's counters show that it seldom finds one
-over Mahimahi. On an even path it always finds one.
-
-The hops were fitted to the arrival of ACKs at the sender, at 50 Mbit/s with four parallel runs on two processors.
-There were 63 bursts in 100 ms, of which 12 came more than 2 ms after the previous one. Three clocks of 1.05 to 1.7 ms
-give 63 and 10.
-
-The guest has its own clock. By this clock shells are late only in slow start, when its single processor carries many
-packets. That delay is not imitated (docs/rtcp-kernel.md). Otherwise a packet passes all shells within 1 ms, and so does
-its ACK. Hence there are two hops, one for each direction, with the jitter of a clock of whole ms
-(emulation/mahimahi/clock.py). Both are placed behind the link. With only one hop, round trips were 0.2 to 1 ms shorter
-than in the guest. Also, retransmissions then met the tokens of a policer at the same phase in each round.
+docs/fidelity.md says why these details matter for BBR and CUBIC, and how the hops were fitted.
 
 Limits: how late a shell wakes up depends on the other load of the machine.
 """

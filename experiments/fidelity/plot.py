@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Draws pictures of a campaign.
+"""Draws the errors of a campaign: a row for each scenario, a column for each metric, a mark for each algorithm.
 
-errors     a row for each scenario, a column for each metric, a mark for each algorithm. A mark shows the error of
-           the medians over the band that the target allows. A bar shows the range of the kernel's own runs
-overlay    one case over time: all real and all simulated runs, on the same axes
+A mark shows the error of the medians over the band that the target allows. A bar shows the range of the kernel's own
+runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,33 +16,19 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from emulation.errors import EmulationError
 from emulation.figure import columns_that_fit, new_figure
-from emulation.run.simulator import simulate
 from experiments.fidelity.judge import METRICS, Comparison, Error
-from experiments.fidelity.kernels import Outcome, simulated_case
-from experiments.fidelity.runs import SERIES_EVERY_S, series_of
 from kmod.abi import ALGORITHMS
-
-Series = dict[str, list[float]]
 
 # Colours of Okabe and Ito 2008, which colour-blind readers can distinguish.
 PALETTE = ("#CC79A7", "#009E73", "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#999999")
 COLOURS = dict(zip(ALGORITHMS, PALETTE, strict=False))
 OTHER = "#000000"
-REAL, SIMULATED = "#0072B2", "#D55E00"
 BAND, FAINT, INK = "#DDEBDD", "#8A939E", "#333A44"
 ROW_IN = 0.4
 UNITS = {"throughput": "%", "queueing_delay": "ms", "retransmissions": "points"}
 # Errors up to these limits are drawn on a linear scale, larger ones on a logarithmic one.
 LINEAR = {"throughput": 10.0, "queueing_delay": 10.0, "retransmissions": 2.0}
-PANELS = (
-    ("rate_mbps", "throughput\n(Mbit/s)"),
-    ("queueing_delay_ms", "queueing delay\n(ms)"),
-    ("cwnd_pkts", "cwnd\n(packets)"),
-    ("pacing_mbps", "pacing rate\n(Mbit/s)"),
-    ("retransmitted", "retransmitted so far\n(packets)"),
-)
 
 
 def errors_figure(comparisons: Sequence[Comparison]) -> Figure:
@@ -121,51 +105,5 @@ def _dress_errors(axes: Axes, errors: Sequence[Error], *, n_rows: int) -> None:
     axes.set_title(metric.title, fontsize=10, color=INK)
     axes.set_xlabel(f"error ({UNITS[metric.name]})", fontsize=9, color=INK)
     axes.tick_params(colors=INK, length=3, labelsize=8.5)
-    _bare(axes)
-
-
-def _bare(axes: Axes) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def overlay_figure(outcome: Outcome) -> Figure:
-    """Return the picture of the runs of one case over time.
-
-    Raises:
-        EmulationError: all real runs are recorded ones, which have no series.
-    """
-    real = [run.series for run in outcome.real if run.series]
-    if outcome.real and not real:
-        raise EmulationError(
-            f"--overlay: expected runs with their series, got recorded ones; run {outcome.case.key} anew"
-        )
-    scenarios = simulated_case(outcome.case, len(outcome.simulated)).scenarios()
-    simulated = [series_of(simulate(scenario, series_every_s=SERIES_EVERY_S)) for scenario in scenarios]
-    figure = new_figure(11, 2.0 * len(PANELS) + 1)
-    panels = figure.subplots(len(PANELS), 1, sharex=True, squeeze=False)[:, 0]
-    sides = (
-        (simulated, SIMULATED, 0.35, 0.9, "simulator"),
-        (real, REAL, 0.8, 1.2, f"kernel ({outcome.case.runner})"),
-    )
-    for axes, (column, label) in zip(panels, PANELS, strict=True):
-        for runs, colour, alpha, width, _ in sides:
-            for series in runs:
-                axes.plot(series["time_s"], _column(series, column), color=colour, alpha=alpha, lw=width)
-        axes.set_ylabel(label, fontsize=9, color=INK)
-        axes.set_ylim(bottom=0)
-        axes.grid(color="#ECEFF2", lw=0.8)
-        axes.set_axisbelow(True)
-        axes.tick_params(colors=INK, length=3, labelsize=8.5)
-        _bare(axes)
-    panels[-1].set_xlabel("time (s)", fontsize=9, color=INK)
-    handles = [Line2D([], [], color=colour, lw=2, label=f"{name}, {len(runs)}") for runs, colour, _, _, name in sides]
-    figure.legend(handles=handles, loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    figure.suptitle(outcome.case.key, fontsize=11.5, color=INK)
-    return figure
-
-
-def _column(series: Series, column: str) -> list[float]:
-    if column == "retransmitted":
-        return [float(value) for value in np.cumsum(series["retransmitted_pkts"])]
-    return series[column]

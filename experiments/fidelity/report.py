@@ -97,8 +97,8 @@ def print_report(
     for reduction in reductions:
         kernel, simulator = (_middle(side.scaled(100), "{:.1f}") for side in (reduction.real, reduction.simulated))
         echo(
-            f"{reduction.scenario}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the kernel, "
-            f"{simulator} % in the simulator{'' if reduction.agrees else ' !'}"
+            f"{reduction.scenario}: {reduction.cca} retransmits less than {reduction.base} by {kernel} % on the "
+            f"kernel, {simulator} % in the simulator{'' if reduction.agrees else ' !'}"
         )
     _print_machine(outcomes, comparisons)
     for versions, runs in _earlier(outcomes).items():

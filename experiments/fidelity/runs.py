@@ -7,7 +7,7 @@ A run is a file. It counts for a case as long as the scenario and everything tha
     run on this machine   of an algorithm of ccatune its object in BPF or its module
     run in the guest      the bytes of kmod/core and kmod/linux
 
-A record is one file with the undisturbed runs of a campaign, one per line, without their series. It makes runs that
+A record is one file with the undisturbed runs of a campaign, one per line. It makes runs that
 took hours available on other machines and to later versions of the code: a recorded run counts as long as the scenario
 is the same. The report says which of them other versions made.
 
@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from emulation.errors import EmulationError
@@ -43,8 +42,6 @@ from experiments.campaign import text_of
 from experiments.fidelity.plan import Case
 from kmod.ensemble import write_atomically
 
-SERIES_EVERY_S = 0.1
-SERIES_KEPT = ("time_s", "rate_mbps", "rtt_ms", "queueing_delay_ms", "cwnd_pkts", "pacing_mbps", "retransmitted_pkts")
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = {
     "mahimahi": ("emulation/run/qos.py", "emulation/mahimahi/**/*.py"),
@@ -78,7 +75,6 @@ class Run(BaseModel):
     made_with: dict[str, str] = Field(description="version of each thing that the run depends on, by its name")
     figures: Figures
     machine: Machine | None = None
-    series: dict[str, list[float]] = Field({}, description="columns of emulation.run.qos.SERIES, every SERIES_EVERY_S")
 
 
 @dataclass(frozen=True)
@@ -112,10 +108,10 @@ class Task:
         """The name of the run's file."""
         return f"{self.case.key.replace('/', '-')}-{self.number}{'-alone' * self.alone}.json"
 
-    def run_of(self, figures: Figures, *, machine: Machine, series: dict[str, list[float]]) -> Run:
+    def run_of(self, figures: Figures, machine: Machine) -> Run:
         """The run, with its results."""
         return Run(case=self.case.key, number=self.number, scenario=self.digest, made_with=self.made_with,
-                   figures=figures, machine=machine, series=series)  # fmt: skip
+                   figures=figures, machine=machine)  # fmt: skip
 
 
 def tasks_of(cases: Sequence[Case], *, count: int, alone: bool = False) -> list[Task]:
@@ -143,14 +139,6 @@ def figures_of(scenario: Scenario, qos: QoS) -> Figures:
         rtt_p50_ms=qos.flows[0].rtt.percentile_ms(50),
         timeouts=sum(flow.timeouts for flow in qos.flows),
     )
-
-
-def series_of(qos: QoS) -> dict[str, list[float]]:
-    """Return the series of the first flow, rounded to three decimals, which suffice for a picture."""
-    if not qos.series:
-        return {}
-    own = qos.series["flow"] == 0
-    return {name: np.round(qos.series[name][own], 3).tolist() for name in SERIES_KEPT}
 
 
 @cache
@@ -255,7 +243,7 @@ def write_record(path: Path, runs: Iterable[Run]) -> None:
     Raises:
         EmulationError: the file cannot be written.
     """
-    lines = (run.model_dump_json(exclude={"series"}) for run in runs if not is_disturbed(run.machine))
+    lines = (run.model_dump_json() for run in runs if not is_disturbed(run.machine))
     try:
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode())
     except OSError as error:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from matplotlib.figure import Figure as Picture
 
 from emulation.errors import TraceError
 from emulation.traces import default_traces
@@ -19,8 +20,8 @@ from emulation.traces.reader import read
 from emulation.traces.synthetic import TraceModel, make_recordings
 from experiments.campaign import Campaign, Links, Part
 from experiments.command import command_of
-from experiments.rtcp import baseline, detection, fairness, files, lifted, probing, several, video
-from experiments.rtcp.cells import RtcpResults
+from experiments.rtcp import baseline, detection, fairness, files, lifted, policing, probing, several, video
+from experiments.rtcp.cells import RtcpResults, of_kind
 from experiments.rtcp.settings import RtcpSettings, load_settings
 
 MADE_S, MADE_COUNT = 600.0, 8
@@ -58,16 +59,21 @@ def describe(results: RtcpResults) -> str:
     settings = results.settings
     traces = f"; traces {'made' if results.links.made else 'recorded'}" if results.links.recordings else ""
     return (
-        f"{settings.seeds} seeds of each file, pattern, meeting, lift and video, runs of each cell: {settings.runs} of "
+        f"{settings.seeds} seeds of each file, pattern, meeting, lift and video; runs of each cell: {settings.runs} of "
         f"detection, {settings.probing.runs} of probing, {settings.baseline.runs} of the baseline{traces}"
     )
+
+
+def draw(results: RtcpResults) -> Picture:
+    """Retransmission rates over the file size: with and without R-TCP, or of `policing` if only that was run."""
+    return files.draw(results) if of_kind(results, "files") else policing.draw(results)
 
 
 RTCP = Campaign(
     name="rtcp",
     help="""Compare the R-TCP paper's statements on R-TCP with the simulator.
 
-    They are about files, detection, transfers, connections and videos. A figure is a mean with its 95 % interval. A
+    They are about policing, files, detection, transfers, connections and videos. A figure is a mean with its 95 % interval. A
     figure that differs from the statement is marked with !. BBRv3 is unvalidated, because no kernel here has it.
     docs/rtcp.md gives the differences and their reasons. The whole campaign takes long; --only, --seeds and --runs
     shorten it. If it is interrupted, it continues where it stopped.
@@ -78,6 +84,7 @@ RTCP = Campaign(
     """,
     load=load_settings,
     parts=(
+        Part("policing", policing.cases, policing.POLICING, policing.views_of, table=policing.rates_table),
         Part("files", files.cases, files.FILES, table=files.files_table),
         Part("detection", detection.cases, detection.DETECTION, needs_links=True),
         Part("map", detection.map_cases, detection.MAP, table=detection.map_table),
@@ -92,14 +99,20 @@ RTCP = Campaign(
         Part("baseline", baseline.cases, baseline.BASELINE, needs_links=True),
         Part("video", video.cases, video.VIDEO, table=video.video_table),
     ),
-    notes=("* unvalidated: no kernel here has BBRv3",),
+    notes=(
+        "* unvalidated: no kernel here has BBRv3",
+        "BBRv2, of which section 3.1 says what 3.1-4 and 3.1-6 say of BBRv3, is not in the simulator",
+    ),
     describe=describe,
-    draw=files.draw,
-    drawn=("files",),
+    draw=draw,
+    drawn=("files", "policing"),
+    words=policing.words_of,
     links=links_of,
     options=(
         click.option("--seeds", type=click.IntRange(5, 10_000),
                      help="Runs of each file, pattern, meeting, lift and video  [the config's]"),
+        click.option("--policer", type=click.Choice(["before", "behind"]),
+                     help="Of policing, seen from the access link  [the config]"),
         click.option("--runs", type=click.IntRange(1, 1_000_000), help="Runs of each cell of detection  [the config]"),
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -37,6 +37,13 @@ class Limited(Frozen):
     def policer(self) -> Policer:
         """The policer as an element of the path."""
         return Policer(rate_mbps=self.rate_mbps, bucket_bytes=self.bucket_bytes)
+
+
+class Policing(Frozen):
+    """Files of unmodified algorithms behind the first operator's policer, at all access rates."""
+
+    longer_rtts_ms: tuple[Milliseconds, ...] = Field(min_length=2, description="of Appendix B, besides the operator's")
+    seeds: Seeds = Field(description="at most so many of the runs of each file")
 
 
 class Unlimited(Frozen):
@@ -208,6 +215,8 @@ class RtcpSettings(Frozen):
     jitter_ms: float = Field(gt=0, le=100)
     download_s: float = Field(gt=1, le=3600)
     limited: dict[Name, Limited] = Field(min_length=1)
+    policing: Policing
+    policer: Literal["before", "behind"] = Field("before", description="of policing, seen from the access link")
     unlimited: dict[Name, Unlimited] = Field(min_length=1)
     buffers_pkts: tuple[Annotated[int, Field(ge=1, lt=2**32)], ...] = Field(min_length=1)
     burst: Burst
@@ -225,7 +234,8 @@ class RtcpSettings(Frozen):
     @model_validator(mode="after")
     def _known(self) -> RtcpSettings:
         ascending = {"sizes_bytes": self.sizes_bytes, "probing.every_rounds": self.probing.every_rounds,
-                     "probing.gains_permille": self.probing.gains_permille}  # fmt: skip
+                     "probing.gains_permille": self.probing.gains_permille,
+                     "policing.longer_rtts_ms": self.policing.longer_rtts_ms}  # fmt: skip
         for where, values in ascending.items():
             if list(values) != sorted(set(values)):
                 raise ValueError(f"expected {where} ascending, each once, got {list(values)}")
@@ -237,6 +247,16 @@ class RtcpSettings(Frozen):
             if limited not in self.limited:
                 raise ValueError(f"expected {where}.limited among {', '.join(self.limited)}, got {limited}")
         return self
+
+    @property
+    def policed(self) -> Limited:
+        """The operator of `policing`: the first one."""
+        return next(iter(self.limited.values()))
+
+    @property
+    def policed_rtts_ms(self) -> tuple[float, ...]:
+        """The RTTs of `policing`, each once."""
+        return tuple(dict.fromkeys((self.policed.rtt_ms, *self.policing.longer_rtts_ms)))
 
 
 def load_settings(path: Path) -> RtcpSettings:
