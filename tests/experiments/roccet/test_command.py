@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from experiments.roccet.command import lines_of
+from experiments.roccet.runs import key_of, run_cases
 
 from emulation import EmulationError
 from emulation.traces import Recording, Trace
 from experiments.roccet import load_settings, markdown_of, plan, tables_of
 from experiments.roccet.cases import pieces_of
-from experiments.roccet.command import lines_of
 from experiments.roccet.plot import make_figure
-from experiments.roccet.runs import key_of, run_cases
 from experiments.roccet.settings import LinksSettings, bdp_pkts, named_scenarios
 from tests.figures import is_inside
 from training.errors import TrainingError

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.roccet.runs import QUANTILES, Results
 
 from emulation.traces import Recording, Trace
 from experiments.roccet import PARTS, Campaign, RoccetSettings, load_settings, plan
 from experiments.roccet.judging import all_within, quantile_below, quantile_near, sums_over
 from experiments.roccet.made import FROZEN, HALVED
 from experiments.roccet.recorded import MOBILE, STATIONARY
-from experiments.roccet.runs import QUANTILES, Results
 from experiments.roccet.share import SHARED
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "roccet.yaml"

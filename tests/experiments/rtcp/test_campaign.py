@@ -8,6 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.rtcp.campaign import DETECTORS, PAIRS, columns_of, scenarios_of
+from experiments.rtcp.links import recordings_for
+from experiments.rtcp.plot import draw
+from experiments.rtcp.sharing import EVERY_S, shared, sharing
 from pydantic import ValidationError
 
 from emulation import EmulationError, TraceError
@@ -29,11 +33,7 @@ from experiments.rtcp import (
     run_part,
     second_table,
 )
-from experiments.rtcp.campaign import DETECTORS, PAIRS, columns_of, scenarios_of
-from experiments.rtcp.links import recordings_for
-from experiments.rtcp.plot import draw
 from experiments.rtcp.settings import Baseline, Map, Probing
-from experiments.rtcp.sharing import EVERY_S, shared, sharing
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 SMALL_PROBING = Probing(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from experiments.rtcp.campaign import columns_of, scenarios_of
+from experiments.rtcp.statements.video import cell, kept_qoe, reduced_by
 from pydantic import ValidationError
 
 from emulation.scenario.path import Policer
 from experiments.rtcp import Part, Results, RtcpSettings, load_settings, parts_of, run_part, video_table
-from experiments.rtcp.campaign import columns_of, scenarios_of
-from experiments.rtcp.statements.video import cell, kept_qoe, reduced_by
 
 CONFIG = Path(__file__).resolve().parents[3] / "configs" / "reports" / "rtcp.yaml"
 PART = Part("video", "op2", "rtcp_bbr", "robust-mpc")

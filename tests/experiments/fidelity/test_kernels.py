@@ -19,11 +19,12 @@ from emulation.run.simulator import simulate
 from emulation.scenario.model import FlowSpec, LinkSpec, ReceiverSpec, Scenario
 from emulation.scenario.path import Policer
 from emulation.traces import Trace
-from experiments.fidelity import campaign, results
-from experiments.fidelity.campaign import Campaign, Outcome, run_missing
+from experiments import campaign
+from experiments.fidelity import kernels, runs
+from experiments.fidelity.kernels import Outcome, Request, make_runs
 from experiments.fidelity.path import path_of_mahimahi
 from experiments.fidelity.plan import Case
-from experiments.fidelity.results import LATER, Store, figures_of, module_sources, tasks_of
+from experiments.fidelity.runs import Store, Task, figures_of, tasks_of
 
 from .conftest import StandInKernel
 
@@ -34,27 +35,24 @@ def silent(what: str, done: int, total: int) -> None:
     del what, done, total
 
 
+def asked(cases: Sequence[Case], folder: Path, *, runs: int, seeds: int = 1, **options: bool) -> Request:
+    simulated = campaign.Store(folder / "simulated")
+    return Request(tuple(cases), runs=runs, seeds=seeds, store=Store(folder), simulated=simulated, **options)
+
+
 def run(
-    cases: list[Case],
-    folder: Path,
-    *,
-    only_kept: bool = False,
-    runs: int = 2,
-    alone: bool = False,
-    redo_disturbed: bool = False,
+    cases: list[Case], folder: Path, *, only_kept: bool = False, runs: int = 2, **options: bool
 ) -> dict[str, Outcome]:
-    asked = Campaign(
-        cases=tuple(cases), runs=runs, seeds=3, store=Store(folder), alone=alone, redo_disturbed=redo_disturbed
-    )
-    return {found.case.key: found for found in run_missing(asked, progress=silent, only_kept=only_kept)}
+    request = asked(cases, folder, runs=runs, seeds=3, **options)
+    return {found.case.key: found for found in make_runs(request, progress=silent, only_kept=only_kept)}
 
 
 def stand_in_guest(monkeypatch: pytest.MonkeyPatch, boot: Callable[..., None]) -> None:
     """Boots that run two scenarios each."""
-    monkeypatch.setattr(campaign, "lacking_for_guests", lambda: "")
-    monkeypatch.setattr(campaign.guest, "guest_runner", lambda: Runner(name="vm", algorithms={"gr": "gr"}))
-    monkeypatch.setattr(campaign.guest, "emulate_each", boot)
-    monkeypatch.setattr(campaign, "VM_BATCH", 2)
+    monkeypatch.setattr(kernels, "lacking_for_guests", lambda: "")
+    monkeypatch.setattr(kernels.guest, "guest_runner", lambda: Runner(name="vm", algorithms={"gr": "gr"}))
+    monkeypatch.setattr(kernels.guest, "emulate_each", boot)
+    monkeypatch.setattr(kernels, "VM_BATCH", 2)
 
 
 def test_runs_that_are_kept_are_not_run_again(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
@@ -141,29 +139,27 @@ def test_guests_run_side_by_side_and_a_run_that_fails_takes_none_with_it(
     def boot(
         scenarios: Sequence[Scenario],
         each: Callable[[int, QoS | EmulationError], None],
-        *,
-        series_every_s: float | None = None,
     ) -> None:
         if len(scenarios) == 2:
             meet.wait(20)  # broken unless two are there
-        kernel.emulate_each(scenarios, each, series_every_s=series_every_s)
+        kernel.emulate_each(scenarios, each)
 
     stand_in_guest(monkeypatch, boot)
     (case,) = choose("slow/gr")
-    four = Campaign(cases=(case,), runs=4, seeds=1, store=Store(tmp_path))
+    four = asked([case], tmp_path, runs=4)
 
     def tell(what: str, done: int, total: int) -> None:
         if what == "vm":
             told.append((done, total))
 
-    (found,) = run_missing(four, progress=tell)
+    (found,) = make_runs(four, progress=tell)
     assert len(found.real) == 4
     assert told[0] == (0, 4)
     assert told[-1] == (4, 4)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     kernel.failing = {"slow/gr"}
-    eight = Campaign(cases=(case,), runs=8, seeds=1, store=Store(tmp_path))
-    (found,) = run_missing(eight, progress=silent)
+    eight = asked([case], tmp_path, runs=8)
+    (found,) = make_runs(eight, progress=silent)
     assert (len(found.real), found.failed) == (4, ["slow/gr: the link broke"] * 4)
     assert len(kernel.tried) == 8, "each is tried once more by itself"
 
@@ -174,16 +170,14 @@ def test_a_guest_that_dies_loses_only_what_it_had_not_told(
     def boot(
         scenarios: Sequence[Scenario],
         each: Callable[[int, QoS | EmulationError], None],
-        *,
-        series_every_s: float | None = None,
     ) -> None:
-        kernel.emulate_each(scenarios[:1], each, series_every_s=series_every_s)
+        kernel.emulate_each(scenarios[:1], each)
         if len(scenarios) > 1:
             raise EmulationError("vm: the guest went down")
 
     stand_in_guest(monkeypatch, boot)
     (case,) = choose("slow/gr")
-    (found,) = run_missing(Campaign(cases=(case,), runs=2, seeds=1, store=Store(tmp_path)), progress=silent)
+    (found,) = make_runs(asked([case], tmp_path, runs=2), progress=silent)
     assert (len(found.real), found.failed) == (2, [])
     assert kernel.ran == ["slow/gr"] * 2
 
@@ -218,17 +212,15 @@ def test_the_simulated_side_has_the_path_of_mahimahi_and_a_seed_each(
     (case,) = choose("fast")
     assert case.scenario is not None
     found = run([case], tmp_path)["fast/cubic"].simulated
-    for seed, result in enumerate(found):
+    for seed, figures in enumerate(found):
         said = simulate(path_of_mahimahi(case.scenario.model_copy(update={"seed": seed}), runner="mahimahi"))
-        assert result.figures == figures_of(case.scenario, said)
-        # A point every 0.1 s, from the first to the last that is over.
-        assert len(result.series["time_s"]) in {19, 20}
+        assert figures == figures_of(case.scenario, said)
 
 
 def test_a_broken_file_is_told_by_its_name(kernel: StandInKernel, choose: Choose, tmp_path: Path) -> None:
     del kernel
     run(choose("fast"), tmp_path, runs=1)
-    broken = sorted(tmp_path.glob("*real-0*.json"))[0]
+    broken = sorted(tmp_path.glob("fast-cubic-0.json"))[0]
     broken.write_text("{", encoding="utf-8")
     with pytest.raises(EmulationError, match="expected a run's result, got other text; remove the file"):
         run(choose("fast"), tmp_path, runs=1)
@@ -243,135 +235,60 @@ def test_kept_runs_are_there_whether_or_not_the_machine_could_run_them_again(
     def lacks() -> Runner:
         raise EmulationError("mahimahi: needs root")
 
-    monkeypatch.setattr(campaign.host, "host_runner", lacks)
+    monkeypatch.setattr(kernels.host, "host_runner", lacks)
     found = run(choose("fast"), tmp_path)["fast/cubic"]
     assert (len(found.real), found.refused) == (2, "")
     assert run(choose("fast"), tmp_path, runs=3)["fast/cubic"].refused == "mahimahi: needs root"
 
 
-def digest(case: Case, **changes: object) -> str:
-    assert case.scenario is not None
-    changed = case.scenario.model_copy(update=changes)
-    (task,) = tasks_of([Case(case.key, case.name, case.cca, case.runner, changed)], side="simulated", count=1)
-    return task.digest
-
-
-def test_a_run_is_known_by_all_that_it_depends_on_and_nothing_else(choose: Choose) -> None:
+def test_a_run_counts_for_its_scenario_whatever_that_is_called(choose: Choose) -> None:
     (case,) = choose("fast")
     assert case.scenario is not None
     link = case.scenario.link
-    same = {digest(case), digest(case, name="renamed"), digest(case, seed=7)}
+
+    def digest(**changes: object) -> str:
+        assert case.scenario is not None
+        return Task(replace(case, scenario=case.scenario.model_copy(update=changes)), 0).digest
+
+    same = {digest(), digest(name="renamed"), digest(seed=7)}
     assert len(same) == 1
     recorded = Trace("one", np.array([1, 5, 9], dtype=np.uint32), 10)
     traces = [recorded, replace(recorded, name="two"), replace(recorded, period_ms=11)]
-    one, two, longer = (digest(case, link=link.model_copy(update={"rate_mbps": None, "trace": t})) for t in traces)
+    one, two, longer = (digest(link=link.model_copy(update={"rate_mbps": None, "trace": t})) for t in traces)
     assert one == two != longer
     others = {
-        digest(case, flows=(FlowSpec(cca="cubic", receiver=ReceiverSpec(ack_delay_ms=25)),)),
-        digest(case, link=link.model_copy(update={"rtt_ms": 42})),
-        digest(case, link=link.model_copy(update={"buffer_pkts": 51})),
-        digest(case, flows=(FlowSpec(cca="reno"),)),
-        digest(case, flows=(FlowSpec(cca="gr", params={"bandwidth_window_us": 60_000}),)),
-        digest(case, duration_s=3.0),
-        digest(case, client_keep_s=5.0),
+        digest(flows=(FlowSpec(cca="cubic", receiver=ReceiverSpec(ack_delay_ms=25)),)),
+        digest(link=link.model_copy(update={"rtt_ms": 42})),
+        digest(flows=(FlowSpec(cca="gr", params={"bandwidth_window_us": 60_000}),)),
+        digest(duration_s=3.0),
+        digest(client_keep_s=5.0),
     }
-    assert len(others | same) == 8
+    assert len(others | same) == 6
 
 
-def test_a_later_field_of_scenarios_counts_only_where_it_says_something() -> None:
-    fields = {**Scenario.model_fields, **FlowSpec.model_fields}
-    assert all(fields[name].default == default for name, default in LATER)
-
-
-def test_a_run_in_the_guest_depends_on_what_its_modules_are_made_of_and_on_nothing_else(tmp_path: Path) -> None:
-    core, linux = tmp_path / "kmod" / "core", tmp_path / "kmod" / "linux"
-    core.mkdir(parents=True)
-    linux.mkdir()
-    (linux / "Kbuild").write_text("ccflags-y := -I$(src)/../core\nobj-m := tcp_gr.o tcp_other.o\n", encoding="utf-8")
-    (linux / "main.c").write_text('#include <linux/tcp.h>\n#include "shell.h"\n', encoding="utf-8")
-    (linux / "shell.h").write_text('#include "cca.h"\n', encoding="utf-8")
-    (linux / "tcp_gr.c").write_text('#include "gr.h"\n', encoding="utf-8")
-    (linux / "tcp_other.c").write_text('#include "window.h"\n#include "tcp_shared.h"\n', encoding="utf-8")
-    (linux / "tcp_shared.h").write_text("int shared;\n", encoding="utf-8")
-    (linux / "tcp_shared.c").write_text('#include "tcp_shared.h"\n', encoding="utf-8")
-    (linux / "window.h").write_text('#include "cubic.h"\n', encoding="utf-8")
-    (core / "gr.h").write_text('/* "cubic.h" is no part of it */\n\t#include "cca.h"\n', encoding="utf-8")
-    (core / "cca.h").write_text('#include "gr.h"\n#include "params.def"\n#include "params.h"\n', encoding="utf-8")
-    (core / "params.def").write_text(
-        "#if 0\nCCA_PARAM(gr, a)\n#endif\n#if X == CCA_ID_cubic\nCCA_PARAM(cubic, b)\nCCA_AXIS(roccet, c)\n#endif\n",
-        encoding="utf-8",
-    )
-    (core / "params.h").write_text("#define CCA_ID_gr 1\n#define CCA_ID_cubic 2\n", encoding="utf-8")
-    (core / "cubic.h").write_text('#include "cca.h"\n', encoding="utf-8")
-    found = module_sources(tmp_path, ["gr"])
-    shared = ["core/cca.h", "core/gr.h", "core/params.def", "core/params.h"]
-    modules = ["linux/Kbuild", "linux/main.c", "linux/shell.h", "linux/tcp_gr.c"]
-    assert sorted(found) == [f"kmod/{name}" for name in [*shared, *modules]]
-    assert found["kmod/core/params.def"] == b"#if 0\nCCA_PARAM(gr, a)"
-    assert found["kmod/core/params.h"] == b"#define CCA_ID_gr 1"
-    assert found["kmod/linux/Kbuild"] == b"ccflags-y := -I$(src)/../core"
-    both = module_sources(tmp_path, ["gr", "other"])
-    assert both.keys() - found.keys() >= {"kmod/core/cubic.h", "kmod/linux/tcp_shared.h", "kmod/linux/tcp_shared.c"}
-
-
-def test_comments_in_sources_leave_the_keys_and_tokens_move_them(
+def test_a_run_depends_on_the_bytes_of_its_runner_and_in_the_guest_on_those_of_the_modules(
     choose: Choose, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = {
-        "kmod/core/gr.h": "int gain = 3;\n",
-        "kmod/linux/tcp_gr.c": '#include "gr.h"\n',
-        "kmod/linux/Kbuild": "ccflags-y := -O2\n",
-        "emulation/run/qos.py": "RATE = 1\n",
-        "emulation/run/simulator.py": "STEP = 1\n",
-    }
+    def made_with(name: str, text: str) -> list[dict[str, str]]:
+        """Of a run in the guest, and of one on this kernel."""
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        runs.versions.cache_clear()
+        return [Task(choose(case)[0], 0).made_with for case in ("slow/gr", "fast/cubic")]
 
-    def clear() -> None:
-        for each in (results._versions, results._files_digest, results._modules_digest):
-            each.cache_clear()
-
-    def digests(changes: dict[str, str]) -> list[str]:
-        """Of a run in the guest, one on this kernel, and a simulated one."""
-        for name, text in {**files, **changes}.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        clear()
-        tasks = [tasks_of(choose(case), side="real", count=1)[0] for case in ("slow/gr", "fast/cubic")]
-        return [task.digest for task in (*tasks, *tasks_of(choose("fast/cubic"), side="simulated", count=1))]
-
-    def moved(changes: dict[str, str]) -> list[bool]:
-        return [now != then for now, then in zip(digests(changes), first, strict=True)]
-
-    monkeypatch.setattr(results, "EMULATION", tmp_path / "emulation")
-    monkeypatch.setattr(results, "_shells_digest", lambda _runner: "")
-    for each in results._SOURCES["simulated"]:
-        files.setdefault(each, "")
+    monkeypatch.setattr(runs, "ROOT", tmp_path)
     try:
-        first = digests({})
-        commented = {
-            "kmod/core/gr.h": '/*\n#include "cubic.h"\n */\nint  gain = 3; // of the rate\n',
-            "kmod/linux/Kbuild": "# How it is built.\nccflags-y :=  -O2\n",
-            "emulation/run/qos.py": '"""Figures."""\nRATE = (1)  # Mbit/s\n',
-            "emulation/run/simulator.py": "# A step.\nSTEP = 1\n",
-        }
-        assert moved(commented) == [False, False, False]
-        assert moved({"kmod/core/gr.h": "int gain = 4;\n"}) == [True, False, False]
-        assert moved({"emulation/run/qos.py": "RATE = 2\n"}) == [True, True, True]
-        assert moved({"emulation/run/simulator.py": "STEP = 2\n"}) == [False, False, True]
-        monkeypatch.setattr(results._engine, "SOURCES_DIGEST", "0" * 64)
-        assert moved({}) == [False, False, True]
+        first = made_with("kmod/linux/tcp_gr.c", "int a;\n")
+        changed = made_with("kmod/linux/tcp_gr.c", "int b;\n")
+        assert [one == other for one, other in zip(first, changed, strict=True)] == [False, True]
+        changed = made_with("emulation/mahimahi/runner.py", "# another comment\n")
+        assert [one == other for one, other in zip(first, changed, strict=True)] == [False, False]
     finally:
-        clear()
-
-
-def test_sides_and_numbers_are_runs_of_their_own(kernel: StandInKernel, choose: Choose) -> None:
-    del kernel
-    tasks = [*tasks_of(choose("fast"), side="real", count=3), *tasks_of(choose("fast"), side="simulated", count=3)]
-    assert len({task.digest for task in tasks}) == len({task.file_name for task in tasks}) == 6
+        runs.versions.cache_clear()
 
 
 def test_the_first_run_of_each_case_comes_before_the_second_of_any(choose: Choose) -> None:
-    tasks = tasks_of(choose("cubic"), side="real", count=2)
+    tasks = tasks_of(choose("cubic"), count=2)
     assert [(task.case.key, task.number) for task in tasks] == [
         ("slow/cubic", 0),
         ("fast/cubic", 0),
