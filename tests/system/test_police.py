@@ -11,8 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from experiments.fidelity import Case, Plan, cases_of, load_plan
-from experiments.fidelity.pieces import Pieces
+from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 from tests.prove import police
 from tests.prove.police import (
     Sent,
@@ -34,7 +33,7 @@ def plan() -> Plan:
 
 @pytest.fixture
 def cases(plan: Plan, tmp_path: Path) -> list[Case]:
-    return cases_of(plan, source=police.PLAN, pieces=Pieces(None, folder=tmp_path))
+    return cases_of(plan, source=police.PLAN, pieces=Pieces(None))
 
 
 def test_the_guest_is_told_each_case_of_the_plan(cases: list[Case]) -> None:
