@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Makes the missing runs of both sides, keeps each run as soon as it is over, and reports what could not be run.
 
-    simulated      A case runs on the path of Mahimahi (experiments/fidelity/path.py). The seeds vary the clocks of this
+    simulated      A case runs on the path of Mahimahi (emulation/mahimahi/path.py). The seeds vary the clocks of this
                    path and the random loss.
     mahimahi       As many runs are made in parallel as the processors can carry, or one at a time (`alone`). Runs that
                    start together delay each other's first round trips. HyStart takes 4 ms of delay for a queue.
@@ -29,6 +29,7 @@ from multiprocessing.pool import ThreadPool
 from emulation.errors import EmulationError
 from emulation.mahimahi import runner as host
 from emulation.mahimahi.machine import Watch, is_disturbed
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.processors import kept_awake
 from emulation.mahimahi.translate import Runner, to_job
 from emulation.run.qos import QoS
@@ -36,7 +37,6 @@ from emulation.scenario.model import Scenario
 from emulation.vm import lacking as lacking_for_guests
 from emulation.vm import runner as guest
 from experiments import campaign
-from experiments.fidelity.path import path_of_mahimahi
 from experiments.fidelity.plan import Case
 from experiments.fidelity.runs import (
     Figures,

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from emulation.errors import EmulationError
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.translate import Runner
 from emulation.run.qos import QoS
 from emulation.run.simulator import simulate
 from emulation.scenario.model import Scenario
 from experiments.fidelity import kernels
-from experiments.fidelity.path import path_of_mahimahi
 from experiments.fidelity.plan import Case, Pieces, Plan, cases_of, load_plan
 
 PLAN = """\

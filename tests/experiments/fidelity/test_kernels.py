@@ -13,6 +13,7 @@ import pytest
 
 from emulation.errors import EmulationError
 from emulation.mahimahi.machine import Machine, Watch
+from emulation.mahimahi.path import path_of_mahimahi
 from emulation.mahimahi.translate import Runner
 from emulation.run.qos import QoS
 from emulation.run.simulator import simulate
@@ -22,7 +23,6 @@ from emulation.traces import Trace
 from experiments import campaign
 from experiments.fidelity import kernels, runs
 from experiments.fidelity.kernels import Outcome, Request, make_runs
-from experiments.fidelity.path import path_of_mahimahi
 from experiments.fidelity.plan import Case
 from experiments.fidelity.runs import Store, Task, figures_of, tasks_of
 

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from emulation.mahimahi.path import EXTRA_RTT_MS, HOPS, path_of_mahimahi
 from emulation.run.simulator import simulate
 from emulation.scenario.model import Cca, FlowSpec, LinkSpec, Scenario
 from emulation.scenario.path import AckPath, LinkRate, Policer, RateStep, Reorder
 from emulation.traces import Trace
-from experiments.fidelity.path import EXTRA_RTT_MS, HOPS, path_of_mahimahi
 
 
 def test_a_constant_rate_is_served_at_whole_ms() -> None:
